@@ -1,0 +1,33 @@
+//! The plugins that are linked into the program (feature `bundled`): the only place where the host names any. A crate
+//! that is not referenced is not linked, hence the lines below; they are compared with `plugins/` by a test.
+
+use apr_sdk::PluginDecl;
+
+#[cfg(all(feature = "bundled", not(target_family = "wasm")))]
+mod referenced {
+    extern crate apr_plugin_apr as _;
+    extern crate apr_plugin_gguf as _;
+    extern crate apr_plugin_safetensors as _;
+}
+
+/// The declarations of the plugins that are linked in, by id.
+#[cfg(not(target_family = "wasm"))]
+pub fn declared() -> Vec<&'static PluginDecl> {
+    if !cfg!(feature = "bundled") {
+        return Vec::new();
+    }
+    let mut found: Vec<&'static PluginDecl> =
+        inventory::iter::<&'static PluginDecl>.into_iter().copied().collect();
+    // The order in which they registered themselves is the linker's.
+    found.sort_by_key(|decl| decl.manifest);
+    found
+}
+
+/// The declarations of the plugins that are linked in, by id.
+#[cfg(target_family = "wasm")]
+pub fn declared() -> Vec<&'static PluginDecl> {
+    #[cfg(feature = "bundled")]
+    return vec![&apr_plugin_apr::PLUGIN, &apr_plugin_gguf::PLUGIN, &apr_plugin_safetensors::PLUGIN];
+    #[cfg(not(feature = "bundled"))]
+    Vec::new()
+}

@@ -1,0 +1,126 @@
+//! What the target cannot hold is refused before work starts, and what it does not carry is said.
+
+use crate::registry::Format;
+use crate::wording::n_of;
+use apr_sdk::manifest::{DialectRule, ForeignCarrier, NameRule};
+use apr_sdk::{DType, DTypeKind, Error, ForeignPolicy, Model, Result, escape};
+
+/// Checks every tensor against the target's manifest.
+///
+/// # Errors
+/// Unsupported, with the tensor and the ways out.
+pub fn check(model: &Model, target: &Format) -> Result<()> {
+    let carries = &target.manifest.carries;
+    for tensor in &model.tensors {
+        let refuse = |what: String| {
+            Err(Error::unsupported(format!("{} {what}", target.manifest.name)).tensor(&tensor.name))
+        };
+        if !carries.dtype(tensor.dtype.name()) {
+            return refuse(format!("cannot hold {}", tensor.dtype))
+                .map_err(|e| e.hint(ways_out(tensor.dtype)));
+        }
+        if tensor.shape.len() > carries.max_dims {
+            return refuse(format!(
+                "holds at most {} dimensions, this has {}",
+                carries.max_dims,
+                tensor.shape.len()
+            ));
+        }
+        if tensor.name.len() > carries.max_name_bytes {
+            let limit = carries.max_name_bytes;
+            return refuse(format!("holds names of at most {limit} bytes, this has {}", tensor.name.len()));
+        }
+        let refused_name = match carries.names {
+            NameRule::NoNul => tensor.name.contains('\0'),
+            NameRule::NoControl => tensor.name.chars().any(char::is_control),
+            _ => false,
+        };
+        if refused_name {
+            return refuse("cannot hold control characters in a name".to_owned());
+        }
+        if !carries.zero_size && tensor.shape.contains(&0) {
+            return refuse(format!("cannot hold a dimension of 0, this is {:?}", tensor.shape));
+        }
+        if !carries.scalars && tensor.shape.is_empty() {
+            return refuse("cannot hold a tensor without dimensions".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn ways_out(dtype: DType) -> &'static str {
+    match dtype.info().map(|row| row.kind) {
+        Some(DTypeKind::Block) => {
+            "write a format that has this type, or make it F16 with --dequantize f16 (planned)"
+        }
+        Some(DTypeKind::Float) => {
+            "write a format that has this type, or change it with --precision f32|f16|bf16 (planned)"
+        }
+        _ => "write a format that has this type",
+    }
+}
+
+/// Checks the naming world that the target requires; `arch` is `--arch`. Gives what the summary should say.
+///
+/// # Errors
+/// Unsupported if the names would have to be translated and no table can.
+pub fn dialect(model: &Model, target: &Format, arch: Option<&str>) -> Result<Option<String>> {
+    let have = model.dialect.as_str();
+    match (&target.manifest.dialect, arch) {
+        (_, Some("none")) => Ok(None),
+        (_, Some(id)) => {
+            let error =
+                Error::unsupported(format!("the architecture engine, which --arch {id} needs, is planned"));
+            Err(error.hint("--arch none keeps every name as it is"))
+        }
+        (DialectRule::Always(want) | DialectRule::Requires(want), None) if want != have => {
+            let what = &target.manifest.name;
+            let message = format!(
+                "{what} needs names of the dialect `{want}`, the source has `{have}`, and no table translates them"
+            );
+            let error = Error::unsupported(message);
+            Err(error
+                .hint("--arch none keeps every name as it is; architecture tables (--arch ID) are planned"))
+        }
+        (DialectRule::Prefers(want), None) if want != have && have != "none" => {
+            Ok(Some(format!("names are kept in the dialect `{have}`: no table translates them to `{want}`")))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Takes out of `model` what the target does not carry, and says what that was.
+pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<String> {
+    let mut lost = Vec::new();
+    let carries = &target.manifest.carries;
+    let carried = match (carries.foreign, policy) {
+        (_, ForeignPolicy::Drop) | (ForeignCarrier::None, _) => false,
+        (ForeignCarrier::Keep, policy) => policy == ForeignPolicy::Keep,
+        _ => true,
+    };
+    model.foreign.retain(|foreign| {
+        let keep = carried || foreign.format == target.id();
+        let n_keys: usize = foreign.files.iter().map(|f| f.typed.len()).sum();
+        if !keep && n_keys > 0 {
+            let way = match (policy, carries.foreign) {
+                (ForeignPolicy::Drop, _) => "",
+                (_, ForeignCarrier::Keep) => "; --foreign keep carries that",
+                _ => "",
+            };
+            let keys = n_of(n_keys, "metadata key");
+            lost.push(format!("not carried: {keys} of {}{way}", foreign.format));
+        }
+        keep
+    });
+    if policy == ForeignPolicy::Typed {
+        model.foreign.iter_mut().flat_map(|f| &mut f.files).for_each(|file| file.verbatim = None);
+    }
+    if !carries.assets && !model.assets.is_empty() {
+        let names: Vec<_> = model.assets.drain(..).map(|a| escape(&a.name, 60)).collect();
+        lost.push(format!("not carried: the companion files {}", names.join(", ")));
+    }
+    if !carries.tokenizer && model.tokenizer.take().is_some() {
+        lost.push("not carried: the tokenizer".to_owned());
+    }
+    lost
+}

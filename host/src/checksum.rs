@@ -1,0 +1,152 @@
+//! CRC-32 of any range of an output, combined from what is known of its segments instead of reading it again.
+
+use crate::layout::{Layout, Segment};
+use crate::sink::StagedFile;
+use crate::tile::Tiles;
+use crate::tile_sums::TileSums;
+use apr_sdk::{Error, Extent, Result};
+use crc32fast::Hasher;
+use std::collections::HashMap;
+
+/// Everything needed to compute a checksum of an output.
+pub struct Summer<'a> {
+    /// The layout.
+    pub layout: &'a Layout,
+    /// Its payload.
+    pub tiles: &'a Tiles,
+    /// The tiles' checksums.
+    pub sums: &'a TileSums,
+    /// The staged files, for ranges that cut a tile.
+    pub outputs: &'a [StagedFile],
+    /// The holes that are filled so far.
+    pub holes: &'a HashMap<u32, Vec<u8>>,
+}
+
+impl Summer<'_> {
+    /// CRC-32 of `start..end` of a file.
+    ///
+    /// # Errors
+    /// Plugin if a hole inside is still open; Io.
+    pub fn range(&self, file: usize, start: u64, end: u64) -> Result<u32> {
+        let mut all = Hasher::new();
+        for placed in &self.layout.files[file].segments {
+            let (from, to) = (placed.offset.max(start), (placed.offset + placed.len).min(end));
+            if from >= to {
+                continue;
+            }
+            let whole = from == placed.offset && to == placed.offset + placed.len;
+            let cut = |bytes: &[u8]| {
+                let at = |n: u64| usize::try_from(n - placed.offset).unwrap_or(usize::MAX);
+                bytes.get(at(from)..at(to)).map(crc32fast::hash)
+            };
+            let sum = match &placed.segment {
+                Segment::Inline(bytes) => cut(bytes),
+                Segment::Zeros => Some(of_zeros(to - from)),
+                Segment::Hole { id } => match self.holes.get(id) {
+                    Some(bytes) => cut(bytes),
+                    None => {
+                        return Err(Error::plugin(format!(
+                            "a checksum covers hole {id} before it is filled"
+                        )));
+                    }
+                },
+                Segment::Payload { .. } | Segment::Copy(_) if whole => {
+                    self.stretch(file, placed.offset, placed.len)?
+                }
+                _ => Some(self.read_back(file, from, to)?),
+            };
+            let sum = sum.ok_or_else(|| Error::plugin("a segment is shorter than its place"))?;
+            all.combine(&Hasher::new_with_initial_len(sum, to - from));
+        }
+        Ok(all.finalize())
+    }
+
+    /// CRC-32 of a tensor's written payload.
+    pub fn tensor(&self, tensor: usize) -> Option<u32> {
+        self.combined(self.tiles.of_tensor(tensor)?, |(out, _)| out)
+    }
+
+    /// CRC-32 of each input's payload in file order; `inputs` are the numbers of the source's files.
+    pub fn inputs(&self, inputs: &[u32]) -> Vec<u32> {
+        let mut by_place: Vec<(Extent, usize)> = Vec::new();
+        for (number, stretch) in self.tiles.stretches.iter().enumerate().filter(|(_, s)| s.tensor.is_some()) {
+            let extent = match &stretch.work {
+                crate::tile::Work::Copy(extent) | crate::tile::Work::Swap(extent, _) => *extent,
+                crate::tile::Work::Gather(gather) => gather.extent(),
+            };
+            by_place.push((extent, number));
+        }
+        by_place.sort_by_key(|(extent, _)| *extent);
+        // Bytes that several tensors share are there once.
+        by_place.dedup_by_key(|(extent, _)| *extent);
+        inputs
+            .iter()
+            .map(|&input| {
+                let mut all = Hasher::new();
+                let begin = by_place.partition_point(|(extent, _)| extent.file < input);
+                for (_, stretch) in by_place[begin..].iter().take_while(|(extent, _)| extent.file == input) {
+                    if let Some(sum) = self.combined(*stretch, |(_, source)| source) {
+                        all.combine(&Hasher::new_with_initial_len(sum, self.tiles.stretches[*stretch].len));
+                    }
+                }
+                all.finalize()
+            })
+            .collect()
+    }
+
+    fn stretch(&self, file: usize, offset: u64, len: u64) -> Result<Option<u32>> {
+        if len == 0 {
+            return Ok(Some(0));
+        }
+        // Stretches lie in the order of the output.
+        let at = self.tiles.stretches.partition_point(|s| (s.file, s.offset) < (file, offset));
+        let found = (at..self.tiles.stretches.len()).find(|&n| self.tiles.stretches[n].len == len);
+        Ok(found.and_then(|n| self.combined(n, |(out, _)| out)))
+    }
+
+    fn combined(&self, stretch: usize, pick: impl Fn((u32, u32)) -> u32) -> Option<u32> {
+        let s = &self.tiles.stretches[stretch];
+        let mut all = Hasher::new();
+        for number in s.first..s.first + s.n_tiles() {
+            let sum = pick(self.sums.get(number)?);
+            all.combine(&Hasher::new_with_initial_len(sum, self.tiles.tile(number).len));
+        }
+        Some(all.finalize())
+    }
+
+    fn read_back(&self, file: usize, start: u64, end: u64) -> Result<u32> {
+        let mut hasher = Hasher::new();
+        let mut buffer = vec![0; 1 << 20];
+        let mut at = start;
+        while at < end {
+            let n = usize::try_from((end - at).min(buffer.len() as u64)).unwrap_or(0);
+            self.outputs[file].read_at(at, &mut buffer[..n])?;
+            hasher.update(&buffer[..n]);
+            at += n as u64;
+        }
+        Ok(hasher.finalize())
+    }
+}
+
+fn of_zeros(len: u64) -> u32 {
+    let zeros = [0; 4096];
+    let mut hasher = Hasher::new();
+    let mut left = len;
+    while left > 0 {
+        let n = left.min(zeros.len() as u64);
+        hasher.update(&zeros[..usize::try_from(n).unwrap_or(0)]);
+        left -= n;
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_have_the_checksum_of_zeros() {
+        assert_eq!(of_zeros(10_000), crc32fast::hash(&[0; 10_000]));
+        assert_eq!(of_zeros(0), 0);
+    }
+}

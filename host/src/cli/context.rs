@@ -1,0 +1,100 @@
+//! What every verb is handed: the terminal, the settings and, when it asks, the host with its plugins.
+
+use crate::cli::folders::process_env;
+use crate::cli::globals::{ColorWhen, Globals};
+use crate::cli::settings::Settings;
+use crate::cli::terminal::{Terminal, color_wanted};
+use crate::cli::{cancel, progress};
+use apr_host::host::Host;
+use apr_host::plugins::DiscoverOptions;
+use apr_host::registry::Registry;
+use apr_sdk::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The surroundings of a verb.
+pub struct Context {
+    /// The global flags as given.
+    pub globals: Globals,
+    /// The settings, flags and environment applied.
+    pub settings: Settings,
+    /// Where the answer goes.
+    pub terminal: Terminal,
+}
+
+impl Context {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn new(globals: Globals) -> Result<Context> {
+        let settings = Settings::load(&globals, &process_env)?;
+        let when = ColorWhen::from_word(settings.text("defaults.color")).unwrap_or(ColorWhen::Auto);
+        let terminal = Terminal {
+            json: settings.text("defaults.output_format") == "json",
+            quiet: globals.quiet,
+            verbose: globals.verbose,
+            color: color_wanted(when),
+        };
+        settings.warnings.iter().for_each(|warning| terminal.warn(warning));
+        Ok(Context { globals, settings, terminal })
+    }
+
+    /// The host: every plugin that is found, the wanted threads, progress on stderr, Ctrl-C as a polite stop.
+    pub fn host(&self) -> Host {
+        let mut host = Host::new(self.registry());
+        match self.settings.number("defaults.threads") {
+            0 => {}
+            threads => host.threads = threads,
+        }
+        // For tests, which cannot wait for a job that takes 30 s: not settings, and in no help.
+        if let Some(bytes) = number_in("APR_JOURNAL_BYTES") {
+            host.journal_bytes = bytes;
+        }
+        if let Some(milliseconds) = number_in("APR_JOURNAL_MILLISECONDS") {
+            host.journal_interval = Duration::from_millis(milliseconds);
+        }
+        let (form, level) = (self.settings.text("defaults.progress"), self.settings.text("log.level"));
+        host.progress = progress::shown(form, level, &self.terminal);
+        cancel::on_interrupt(&host.cancel);
+        host
+    }
+
+    /// Every plugin that is found.
+    pub fn registry(&self) -> Registry {
+        Registry::discover(&self.discover_options())
+    }
+
+    /// The plugin of one library, found by no other way.
+    ///
+    /// # Errors
+    /// NotFound if the file is not there.
+    pub fn registry_of(&self, library: &Path) -> Result<Registry> {
+        if !library.is_file() {
+            let shown = library.display().to_string();
+            return Err(Error::not_found("there is no such library").code("E_NOT_FOUND").in_file(shown));
+        }
+        let everywhere = self.discover_options();
+        Ok(Registry::discover(&DiscoverOptions {
+            named: vec![library.to_owned()],
+            trusted_folders: everywhere.trusted_folders,
+            executable: None,
+            ..DiscoverOptions::default()
+        }))
+    }
+
+    /// Where plugins are looked for: what flags, environment and configuration say.
+    pub fn discover_options(&self) -> DiscoverOptions {
+        let words = self.settings.words("plugins.trusted_folders");
+        DiscoverOptions {
+            named: self.globals.plugins.clone(),
+            trusted_folders: words.iter().map(PathBuf::from).collect(),
+            ..DiscoverOptions::from_environment()
+        }
+    }
+}
+
+/// The number in an environment variable, if it is there and one.
+fn number_in(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}

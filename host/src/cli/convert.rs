@@ -1,0 +1,229 @@
+//! `apr convert`: the same model in another format.
+
+use crate::cli::context::Context;
+use crate::cli::open_args::{OpenArgs, only_a_path, parse_pair};
+use crate::cli::report::{Report, with_schema};
+use crate::cli::sizes::{parse_size, show_number_of, show_size};
+use apr_host::convert::{ConvertOptions, Converted, convert, plan};
+use apr_host::plan::Plan;
+use apr_host::verify::VerifyMode;
+use apr_sdk::{Error, ForeignPolicy, Result, escape};
+use clap::ValueEnum;
+use serde_json::Value as Json;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Convert a model to another format
+///
+/// The input's format is found by its content, the output's by its extension
+/// or --to. No value is changed: weights are copied as they are. The output
+/// is written beside its final name, verified, and only then put in place.
+///
+/// Examples:
+///   apr convert model.gguf model.apr
+///   apr convert model.apr back/ --to gguf --max-shard-size 5G
+///   apr convert in.gguf out.gguf --set general.name="My model" --unset general.url
+///   apr convert model.gguf model.apr --plan
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The model: a file, any part of it, its index, or its folder
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The output: a file, or a folder for a model of several files
+    #[arg(value_name = "OUT", conflicts_with = "output")]
+    out: Option<PathBuf>,
+    /// The output, as a flag
+    #[arg(short, long, value_name = "OUT", alias = "outfile")]
+    output: Option<PathBuf>,
+    /// Write this format, whatever the output is called
+    #[arg(long, value_name = "FORMAT", visible_alias = "format")]
+    to: Option<String>,
+    /// Print what would be done, exact to the byte, and write nothing
+    #[arg(short = 'n', long, visible_alias = "dry-run")]
+    plan: bool,
+    /// Replace an output that exists, once the new one is complete
+    #[arg(short, long)]
+    force: bool,
+    /// Take up a conversion that was stopped; input and arguments must be the same
+    #[arg(long)]
+    resume: bool,
+    /// How much is proved after writing
+    #[arg(long, value_name = "HOW", default_value = "quick")]
+    verify: Verify,
+    /// What becomes of metadata that only the input's format can say
+    #[arg(long, value_name = "POLICY", default_value = "default")]
+    foreign: Foreign,
+    /// The model's architecture; `none` keeps every name and row as it is
+    #[arg(long, value_name = "ID")]
+    arch: Option<String>,
+    /// Split the output into files of at most this many bytes of weights: 5G, 500M, 2GiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "split-max-size")]
+    max_shard_size: Option<u64>,
+    /// Set a metadata key; KEY:TYPE=VALUE gives the type, VALUE may be @FILE; repeat for several
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    set: Vec<(String, String)>,
+    /// Remove a metadata key; repeat for several
+    #[arg(long, value_name = "KEY")]
+    unset: Vec<String>,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// How much is proved after writing.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Verify {
+    /// The header and samples of the weights are read back
+    Quick,
+    /// Everything is read back
+    Full,
+    /// Nothing
+    Off,
+}
+
+/// What becomes of metadata that only the input's format can say.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Foreign {
+    /// What the output's format carries by itself
+    Default,
+    /// The same, without the input's own spelling
+    Typed,
+    /// Kept wherever the output can hold it
+    Keep,
+    /// Left out
+    Drop,
+}
+
+/// What was done, or would be. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`.
+#[derive(Debug)]
+pub enum Outcome {
+    /// With `--plan`.
+    Planned(Box<Plan>),
+    /// Without.
+    Done(Box<Converted>),
+}
+
+/// Converts, or plans to.
+///
+/// # Errors
+/// Whatever planning, writing and verifying raised.
+pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
+    let options = options(args)?;
+    let host = context.host();
+    if args.plan {
+        return plan(&host, &options).map(|plan| Outcome::Planned(Box::new(plan)));
+    }
+    convert(&host, &options).map(|done| Outcome::Done(Box::new(done)))
+}
+
+fn options(args: &Args) -> Result<ConvertOptions> {
+    let output = args.out.as_ref().or(args.output.as_ref());
+    only_a_path(&args.input)?;
+    output.map_or(Ok(()), |output| only_a_path(output))?;
+    if output.is_none() && args.to.is_none() {
+        return Err(Error::invalid_argument("the output is missing: neither a path nor a format was given")
+            .hint("apr convert IN OUT, or apr convert IN --to FORMAT"));
+    }
+    Ok(ConvertOptions {
+        input: args.input.clone(),
+        output: output.cloned(),
+        from: args.open.from.clone(),
+        to: args.to.clone(),
+        options: args.open.options.clone(),
+        arch: args.arch.clone(),
+        foreign: match args.foreign {
+            Foreign::Default => ForeignPolicy::Default,
+            Foreign::Typed => ForeignPolicy::Typed,
+            Foreign::Keep => ForeignPolicy::Keep,
+            Foreign::Drop => ForeignPolicy::Drop,
+        },
+        max_shard_size: args.max_shard_size,
+        verify: match args.verify {
+            Verify::Quick => VerifyMode::Quick,
+            Verify::Full => VerifyMode::Full,
+            Verify::Off => VerifyMode::Off,
+        },
+        set: args.set.clone(),
+        unset: args.unset.clone(),
+        force: args.force,
+        resume: args.resume,
+        bare: args.open.bare,
+    })
+}
+
+impl Report for Outcome {
+    fn json(&self) -> Result<Json> {
+        match self {
+            Outcome::Planned(plan) => with_schema("apr.plan/1", plan),
+            Outcome::Done(done) => with_schema("apr.convert/1", done),
+        }
+    }
+
+    fn warnings(&self) -> &[String] {
+        match self {
+            Outcome::Planned(_) => &[],
+            Outcome::Done(done) => &done.warnings,
+        }
+    }
+
+    fn quiet(&self) -> String {
+        match self {
+            Outcome::Planned(_) => self.to_string(),
+            Outcome::Done(_) => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let done = match self {
+            Outcome::Planned(plan) => return writeln!(f, "{plan}"),
+            Outcome::Done(done) => done,
+        };
+        let tensors = show_number_of(done.tensors, "tensor");
+        let seconds = show_seconds(done.seconds);
+        match &done.files[..] {
+            [file] => {
+                let size = show_size(file.bytes);
+                writeln!(f, "wrote {}: {size}, {tensors}, {seconds}", escape(&file.path, 400))?;
+            }
+            files => {
+                for file in files {
+                    writeln!(f, "wrote {}: {}", escape(&file.path, 400), show_size(file.bytes))?;
+                }
+                let number = show_number_of(files.len(), "file");
+                writeln!(f, "in all {number}, {}, {tensors}, {seconds}", show_size(done.bytes))?;
+            }
+        }
+        if !done.verified.is_empty() {
+            writeln!(f, "verified: {}", done.verified.join(", "))?;
+        }
+        done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))
+    }
+}
+
+/// `0.04 s`, `3 m 12 s`, `2 h 5 m`.
+fn show_seconds(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{seconds:.2} s");
+    }
+    let whole = std::time::Duration::from_secs_f64(seconds).as_secs();
+    match whole / 3600 {
+        0 => format!("{} m {} s", whole / 60, whole % 60),
+        hours => format!("{hours} h {} m", whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::show_seconds;
+
+    #[test]
+    fn times_are_short() {
+        assert_eq!(
+            [0.042, 59.0, 192.4, 7500.0].map(show_seconds),
+            ["0.04 s", "59.00 s", "3 m 12 s", "2 h 5 m"]
+        );
+    }
+}

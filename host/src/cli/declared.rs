@@ -1,0 +1,138 @@
+//! Flags that formats declare: an option of a plugin's manifest is `-O [format.]name=value`, and also `--name value`.
+
+use crate::cli::context::Context;
+use crate::cli::globals::Globals;
+use crate::cli::open_args::GivenOption;
+use apr_sdk::{OptionKind, OptionSpec};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+
+/// The verbs that open a model and so take the flags of its format.
+const VERBS: [&str; 4] = ["convert", "inspect", "tensors", "validate"];
+
+/// An option and the formats that declare it.
+pub struct Declared {
+    spec: OptionSpec,
+    formats: Vec<String>,
+}
+
+impl Declared {
+    /// The flag's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+}
+
+/// Every option that a plugin which is there declares, in the order of names. Only manifests are read.
+pub fn find(globals: Globals) -> Vec<Declared> {
+    // A configuration that cannot be read is an error later, where it can be told.
+    let Ok(context) = Context::new(globals) else { return Vec::new() };
+    let mut all: Vec<Declared> = Vec::new();
+    for format in context.registry().formats() {
+        for spec in &format.manifest.options {
+            match all.iter_mut().find(|declared| declared.spec.name == spec.name) {
+                Some(declared) => declared.formats.push(format.id().to_owned()),
+                None => all.push(Declared { spec: spec.clone(), formats: vec![format.id().to_owned()] }),
+            }
+        }
+    }
+    all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+    all
+}
+
+/// The global flags of arguments that are not understood as a whole yet.
+pub fn globals(command: Command, args: &[std::ffi::OsString]) -> Globals {
+    let matches = command.ignore_errors(true).try_get_matches_from(args);
+    matches.ok().and_then(|matches| Globals::from_arg_matches(&matches).ok()).unwrap_or_default()
+}
+
+/// Adds the flags to the verbs that take them. A name that a verb has already stays the verb's own; `-O` reaches it.
+pub fn add(mut command: Command, all: &[Declared]) -> Command {
+    let global: Vec<_> =
+        command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect();
+    let free = |declared: &&Declared| {
+        declared.name() != "help" && !global.iter().any(|name| name == declared.name())
+    };
+    for verb in VERBS {
+        for declared in all.iter().filter(free) {
+            command = command.mut_subcommand(verb, |verb| {
+                let taken = verb.get_arguments().any(|arg| arg.get_long() == Some(declared.name()));
+                if taken { verb } else { verb.arg(flag(declared)) }
+            });
+        }
+    }
+    command
+}
+
+fn flag(declared: &Declared) -> Arg {
+    let spec = &declared.spec;
+    let help = format!("{} ({})", spec.help, declared.formats.join(", "));
+    let arg = Arg::new(id(spec)).long(spec.name.clone()).help(help).help_heading("Options of formats");
+    match &spec.kind {
+        // `--flag` is on; a value must be joined with `=`, or it would be taken for a path.
+        OptionKind::Flag => {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("true|false")
+        }
+        OptionKind::Choice(words) => arg.action(ArgAction::Append).value_name(words.join("|")),
+        OptionKind::Integer => arg.action(ArgAction::Append).value_name("N"),
+        _ => arg.action(ArgAction::Append).value_name("TEXT"),
+    }
+}
+
+/// What was given by these flags, as if by `-O`.
+pub fn given(all: &[Declared], matches: &ArgMatches) -> Vec<GivenOption> {
+    let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
+    let mut given = Vec::new();
+    for declared in all {
+        if let Ok(Some(values)) = matches.try_get_many::<String>(&id(&declared.spec)) {
+            given.extend(values.map(|value| (None, declared.spec.name.clone(), value.clone())));
+        }
+    }
+    given
+}
+
+/// The argument's id in the parser; prefixed, so that it cannot meet a verb's own.
+fn id(spec: &OptionSpec) -> String {
+    format!("declared-{}", spec.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parser;
+    use apr_sdk::Manifest;
+
+    fn declared() -> Vec<Declared> {
+        let manifest = "id=toy\nversion=1\nlicense=MIT\nformats=toy\ntoy.roles=read write\n\
+                        toy.option.order=both choice:big,little big Byte order\ntoy.option.safe-ish=read flag false Take care\n\
+                        toy.option.json=read flag false Never seen\ntoy.option.prefix=write text - Names begin with it";
+        let specs = Manifest::parse(manifest).unwrap().formats.remove(0).options;
+        specs.into_iter().map(|spec| Declared { spec, formats: vec!["toy".into()] }).collect()
+    }
+
+    fn parse(args: &str) -> Vec<GivenOption> {
+        let all = declared();
+        let matches = parser::command_with(&all).try_get_matches_from(args.split(' ')).unwrap();
+        given(&all, &matches)
+    }
+
+    #[test]
+    fn a_declared_option_is_a_flag_of_every_verb_that_opens() {
+        let some = |name: &str, value: &str| (None, name.to_owned(), value.to_owned());
+        assert_eq!(
+            parse("apr convert a b --order big --safe-ish"),
+            [some("order", "big"), some("safe-ish", "true")]
+        );
+        assert_eq!(parse("apr inspect --safe-ish a"), [some("safe-ish", "true")]);
+        assert_eq!(parse("apr inspect --safe-ish=false a"), [some("safe-ish", "false")]);
+        assert_eq!(parse("apr tensors a"), []);
+    }
+
+    #[test]
+    fn verbs_keep_their_own_flags_and_planned_ones_give_way() {
+        assert_eq!(parse("apr inspect a --json"), []);
+        assert_eq!(
+            parse("apr convert a b --prefix model."),
+            [(None, "prefix".to_owned(), "model.".to_owned())]
+        );
+    }
+}

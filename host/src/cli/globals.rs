@@ -1,0 +1,109 @@
+//! The flags that every verb takes, before or after its name.
+
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// Global flags. Values left out are filled in from the environment and the configuration (see `settings`).
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Globals {
+    /// Print one JSON document instead of text, and errors as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Leave out everything but the result
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Tell more; repeat for more still
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Use colors: auto looks at the terminal
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub color: Option<ColorWhen>,
+    /// Show progress on stderr in this form, whatever stderr is
+    #[arg(long, global = true, value_name = "FORM")]
+    pub progress: Option<ProgressForm>,
+    /// Never ask a question; a missing answer is an error
+    #[arg(long, global = true)]
+    pub no_input: bool,
+    /// Use this many threads; 0 is one for each processor core
+    #[arg(short = 'j', long, global = true, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+    /// Load this plugin library too, before all others; repeat for several
+    #[arg(long = "plugin", global = true, value_name = "PATH")]
+    pub plugins: Vec<PathBuf>,
+    /// Read the configuration from this file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// A number of threads; more than any machine has is a mistake.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|threads| *threads <= 4096);
+    threads.ok_or_else(|| format!("`{text}` is no number of threads: give 0 to 4096"))
+}
+
+/// When to use colors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// If the stream is a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl ColorWhen {
+    /// The meaning of a word from a flag, a variable or the configuration.
+    pub fn from_word(word: &str) -> Option<ColorWhen> {
+        match word.to_ascii_lowercase().as_str() {
+            "auto" | "true" | "1" => Some(ColorWhen::Auto),
+            "always" => Some(ColorWhen::Always),
+            "never" | "false" | "0" => Some(ColorWhen::Never),
+            _ => None,
+        }
+    }
+
+    /// What the environment wants: `APR_COLOR`, then `NO_COLOR`, then `CLICOLOR_FORCE`; empty means unset.
+    pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<ColorWhen> {
+        let set = |name: &str| env(name).filter(|value| !value.is_empty());
+        if let Some(when) = set("APR_COLOR").and_then(|word| ColorWhen::from_word(&word)) {
+            return Some(when);
+        }
+        if set("NO_COLOR").is_some() {
+            return Some(ColorWhen::Never);
+        }
+        set("CLICOLOR_FORCE").filter(|value| value != "0").map(|_| ColorWhen::Always)
+    }
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgressForm {
+    /// One JSON object a line
+    Json,
+    /// One line of text now and then
+    Plain,
+    /// Not at all
+    None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn color_variables_have_an_order() {
+        let wanted = |vars: &[(&str, &str)]| {
+            ColorWhen::from_env(&|name| {
+                vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(wanted(&[]), None);
+        assert_eq!(wanted(&[("NO_COLOR", "")]), None);
+        assert_eq!(wanted(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]), Some(ColorWhen::Never));
+        assert_eq!(wanted(&[("NO_COLOR", "1"), ("APR_COLOR", "always")]), Some(ColorWhen::Always));
+        assert_eq!(wanted(&[("CLICOLOR_FORCE", "0")]), None);
+        assert_eq!(wanted(&[("CLICOLOR_FORCE", "1")]), Some(ColorWhen::Always));
+    }
+}

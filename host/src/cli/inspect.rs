@@ -1,0 +1,304 @@
+//! `apr inspect`: what is this file, and what does it say of itself?
+
+use crate::cli::context::Context;
+use crate::cli::metadata::{self, Entry};
+use crate::cli::open_args::{OpenArgs, host_and_model};
+use crate::cli::report::{Report, with_schema};
+use crate::cli::sizes::{show_count, show_number_of, show_size};
+use apr_host::open::OpenedModel;
+use apr_host::registry::Registry;
+use apr_sdk::{Bytes, Error, Result, Tensor, checked_elements, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Show what a model file says of itself
+///
+/// Only the header is read, so that a model of any size answers at once. Long
+/// values are cut; `--full` shows them whole, and the tensors.
+///
+/// Examples:
+///   apr inspect model.gguf
+///   apr inspect model-00001-of-00004.safetensors --full
+///   apr inspect model.apr --json | jq .parameters
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The model: a file, any part of it, its index, or its folder
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Show every value whole, and every tensor
+    #[arg(long)]
+    full: bool,
+    /// Show a report that the format's plugin declares
+    #[arg(long, value_name = "ID")]
+    report: Option<String>,
+    /// Leave the tensors out, which is the default; as in gguf-dump
+    #[arg(long, hide = true)]
+    no_tensors: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// What the header says. JSON: the fields below, sizes in bytes, shapes outermost first.
+#[derive(Debug, Serialize)]
+pub struct Inspected {
+    /// The path as typed.
+    path: String,
+    /// The format's id.
+    format: String,
+    /// The format's name for people.
+    format_name: String,
+    /// Bytes of all files.
+    bytes: u64,
+    /// Bytes that were read to open it.
+    header_bytes: u64,
+    /// Its files.
+    files: Vec<NamedSize>,
+    /// How many tensors it has.
+    tensor_count: usize,
+    /// Elements of all tensors.
+    parameters: u64,
+    /// The element types, most bytes first.
+    dtypes: Vec<DTypeCount>,
+    /// The naming world of its tensors (`hf`, `none`, ...).
+    dialect: String,
+    /// The architecture's id, if the file states one.
+    architecture: Option<String>,
+    /// Bytes of the tokenizer, if one was understood.
+    tokenizer_bytes: Option<u64>,
+    /// The quantization recipe, if one is named.
+    recipe: Option<String>,
+    /// Companion files inside the model.
+    assets: Vec<NamedSize>,
+    /// How many checksums are stored in the files.
+    checksums: usize,
+    /// Typed metadata, in the files' order.
+    metadata: Vec<Entry>,
+    /// The tensors; only with `--full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tensors: Option<Vec<Row>>,
+    /// What the reader assumed or left out.
+    notes: Vec<String>,
+    /// What is odd about the file.
+    warnings: Vec<String>,
+    #[serde(skip)]
+    full: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct NamedSize {
+    name: String,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct DTypeCount {
+    dtype: String,
+    tensors: usize,
+    parameters: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    dtype: String,
+    shape: Vec<u64>,
+    bytes: u64,
+}
+
+/// Opens the model and gathers what its header says.
+///
+/// # Errors
+/// What opening raised; InvalidArgument for a report that the format does not declare.
+pub fn run(args: &Args, context: &Context) -> Result<Inspected> {
+    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
+    if let Some(report) = &args.report {
+        return Err(no_report(&host.registry, &opened.format, report));
+    }
+    let model = &opened.model;
+    let n_items = context.settings.number("inspect.max_tokens_display");
+    let metadata = metadata::entries(&opened, args.full, n_items)?;
+    let name = host.registry.format(&opened.format).map(|format| format.manifest.name.clone());
+    let mut files: Vec<NamedSize> = Vec::new();
+    for (name, bytes) in opened.files() {
+        // A split model that was opened by one of its parts has that part once as itself and once as a part.
+        if !files.iter().any(|file| file.name == name) {
+            files.push(NamedSize { name, bytes });
+        }
+    }
+    let tensors = args.full.then(|| model.tensors.iter().map(row).collect::<Result<Vec<_>>>()).transpose()?;
+    let dtypes = histogram(&model.tensors)?;
+    Ok(Inspected {
+        path: args.file.display().to_string(),
+        format_name: name.unwrap_or_else(|_| opened.format.clone()),
+        bytes: files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes)),
+        files,
+        tensor_count: model.tensors.len(),
+        parameters: dtypes.iter().fold(0, |sum, dtype| sum.saturating_add(dtype.parameters)),
+        dtypes,
+        dialect: model.dialect.clone(),
+        architecture: model.architecture.as_ref().map(|architecture| architecture.id.clone()),
+        tokenizer_bytes: model.tokenizer.as_ref().map(Bytes::len),
+        recipe: model.recipe.clone(),
+        assets: assets(&opened),
+        checksums: model.checksums.len(),
+        metadata,
+        tensors,
+        notes: model.notes.clone(),
+        warnings: opened.warnings.clone(),
+        header_bytes: opened.header_bytes(),
+        format: opened.format,
+        full: args.full,
+    })
+}
+
+fn assets(opened: &OpenedModel) -> Vec<NamedSize> {
+    let assets = opened.model.assets.iter();
+    assets.map(|asset| NamedSize { name: asset.name.clone(), bytes: asset.bytes.len() }).collect()
+}
+
+fn row(tensor: &Tensor) -> Result<Row> {
+    let (name, dtype) = (tensor.name.clone(), tensor.dtype.name().to_owned());
+    Ok(Row { name, dtype, shape: tensor.shape.clone(), bytes: tensor.payload_len()? })
+}
+
+fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
+    let mut counts: Vec<DTypeCount> = Vec::new();
+    for tensor in tensors {
+        let name = tensor.dtype.name();
+        let at = counts.iter().position(|count| count.dtype == name).unwrap_or_else(|| {
+            counts.push(DTypeCount { dtype: name.to_owned(), tensors: 0, parameters: 0, bytes: 0 });
+            counts.len() - 1
+        });
+        let count = &mut counts[at];
+        count.tensors += 1;
+        count.parameters = count.parameters.saturating_add(checked_elements(&tensor.shape)?);
+        count.bytes = count.bytes.saturating_add(tensor.payload_len()?);
+    }
+    counts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.dtype.cmp(&b.dtype)));
+    Ok(counts)
+}
+
+fn no_report(registry: &Registry, format: &str, report: &str) -> Error {
+    let declared = registry.format(format).map(|format| format.manifest.reports.clone()).unwrap_or_default();
+    if declared.iter().any(|(id, _)| id == report) {
+        return Error::unsupported(format!(
+            "the report `{}` is planned and not built yet",
+            escape(report, 80)
+        ));
+    }
+    let known: Vec<_> = declared.iter().map(|(id, _)| id.as_str()).collect();
+    let hint = if known.is_empty() {
+        "leave --report out: it declares none".to_owned()
+    } else {
+        format!("give one of {}", known.join(", "))
+    };
+    Error::invalid_argument(format!("the format `{format}` declares no report `{}`", escape(report, 80)))
+        .hint(hint)
+}
+
+impl Report for Inspected {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.inspect/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl fmt::Display for Inspected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = show_number_of(self.files.len(), "file");
+        writeln!(
+            f,
+            "{}: {}, {} in {files}",
+            escape(&self.path, 400),
+            self.format_name,
+            show_size(self.bytes)
+        )?;
+        writeln!(f, "  tensors       {}", show_count(self.tensor_count as u128))?;
+        writeln!(f, "  parameters    {}", show_count(u128::from(self.parameters)))?;
+        for (n, dtype) in self.dtypes.iter().enumerate() {
+            let label = if n == 0 { "types" } else { "" };
+            let tensors = show_number_of(dtype.tensors, "tensor");
+            writeln!(f, "  {label:12}  {:<8} {tensors}, {}", dtype.dtype, show_size(dtype.bytes))?;
+        }
+        if self.dialect != "none" {
+            writeln!(f, "  dialect       {}", escape(&self.dialect, 80))?;
+        }
+        if let Some(architecture) = &self.architecture {
+            writeln!(f, "  architecture  {}", escape(architecture, 80))?;
+        }
+        if let Some(recipe) = &self.recipe {
+            writeln!(f, "  recipe        {}", escape(recipe, 80))?;
+        }
+        if let Some(bytes) = self.tokenizer_bytes {
+            writeln!(f, "  tokenizer     {}", show_size(bytes))?;
+        }
+        if self.checksums > 0 {
+            writeln!(f, "  checksums     {} stored", self.checksums)?;
+        }
+        writeln!(f, "  header        {} read", show_size(self.header_bytes))?;
+        if self.files.len() > 1 {
+            named_sizes(f, "files", &self.files, self.full)?;
+        }
+        named_sizes(f, "assets", &self.assets, self.full)?;
+        self.show_metadata(f)?;
+        if let Some(rows) = &self.tensors {
+            writeln!(f, "tensors")?;
+            for row in rows {
+                writeln!(
+                    f,
+                    "  {}  {} {:?}, {}",
+                    escape(&row.name, 400),
+                    row.dtype,
+                    row.shape,
+                    show_size(row.bytes)
+                )?;
+            }
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 400)))
+    }
+}
+
+impl Inspected {
+    fn show_metadata(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut group = None;
+        let width = self.metadata.iter().map(|entry| entry.key.chars().count()).max().unwrap_or(0).min(40);
+        for entry in &self.metadata {
+            if group != Some((&entry.format, &entry.file)) {
+                group = Some((&entry.format, &entry.file));
+                let of = if entry.file.is_empty() {
+                    String::new()
+                } else {
+                    format!(" of {}", escape(&entry.file, 200))
+                };
+                writeln!(f, "metadata{of} ({})", entry.format)?;
+            }
+            writeln!(f, "  {:width$}  {:<5}  {}", escape(&entry.key, 200), entry.kind, entry.shown)?;
+        }
+        Ok(())
+    }
+}
+
+/// A list of names and sizes; its middle is left out if it is long.
+fn named_sizes(f: &mut fmt::Formatter<'_>, title: &str, all: &[NamedSize], full: bool) -> fmt::Result {
+    const SHOWN: usize = 20;
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "{title}")?;
+    let shown = if full { all.len() } else { all.len().min(SHOWN) };
+    for one in &all[..shown] {
+        writeln!(f, "  {}  {}", escape(&one.name, 400), show_size(one.bytes))?;
+    }
+    if shown < all.len() {
+        writeln!(f, "  … {} more (--full shows them)", all.len() - shown)?;
+    }
+    Ok(())
+}

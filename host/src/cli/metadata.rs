@@ -1,0 +1,180 @@
+//! Typed metadata for people (cut) and for programs (whole).
+
+use apr_host::open::OpenedModel;
+use apr_sdk::json::bytes_to_json;
+use apr_sdk::{Bytes, Extent, Foreign, ForeignFile, Result, Value, ValueType, escape};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+/// The longest text that is shown of one value, in characters.
+const LONGEST: usize = 100;
+
+/// One key of a model's metadata.
+#[derive(Debug, Serialize)]
+pub struct Entry {
+    /// The format whose metadata it is.
+    pub format: String,
+    /// The file it lies in; left out for a model of one file.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub file: String,
+    /// The key.
+    pub key: String,
+    /// Its type: `u32`, `str`, `[f32]` for an array.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many items an array has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<u64>,
+    /// Its value; `null` for one that was not read because it is long (`--full` reads it).
+    pub value: Json,
+    /// Its value for people.
+    #[serde(skip)]
+    pub shown: String,
+}
+
+/// Every key of every format and file. Long values that lie in a file are read only if `full`; at most `n_items` items
+/// of an array are shown.
+///
+/// # Errors
+/// Whatever reading a value raised.
+pub fn entries(opened: &OpenedModel, full: bool, n_items: usize) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for foreign in &opened.model.foreign {
+        for file in &foreign.files {
+            for (key, value) in &file.typed {
+                entries.push(entry(opened, (foreign, file), key, value, full, n_items)?);
+            }
+        }
+    }
+    Ok(entries)
+}
+
+fn entry(
+    opened: &OpenedModel,
+    (foreign, file): (&Foreign, &ForeignFile),
+    key: &str,
+    value: &Value,
+    full: bool,
+    n_items: usize,
+) -> Result<Entry> {
+    let held =
+        if full { Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? } } else { value.clone() };
+    let head = head(opened, &held)?;
+    let (kind, items) = match head {
+        Some((item, count)) => (format!("[{}]", item.name().unwrap_or("?")), Some(count)),
+        None => (held.kind.name().unwrap_or("?").to_owned(), None),
+    };
+    let read = held.bytes.inline().is_some();
+    let shown = if read {
+        show(&held, if full { usize::MAX } else { n_items }, full)
+    } else {
+        not_read(&held, items)
+    };
+    let json = if read { to_json(&held) } else { Json::Null };
+    Ok(Entry {
+        format: foreign.format.clone(),
+        file: file.name.clone(),
+        key: key.to_owned(),
+        kind,
+        items,
+        value: json,
+        shown,
+    })
+}
+
+/// Element type and count of an array, wherever it lies.
+fn head(opened: &OpenedModel, value: &Value) -> Result<Option<(ValueType, u64)>> {
+    match value.bytes {
+        Bytes::Extent(extent) if value.kind == ValueType::ARRAY && extent.len >= 12 => {
+            let bytes = opened.fetch(&Bytes::Extent(Extent { len: 12, ..extent }))?;
+            Ok(Value { kind: value.kind, bytes }.array_head())
+        }
+        _ => Ok(value.array_head()),
+    }
+}
+
+fn not_read(value: &Value, items: Option<u64>) -> String {
+    match items {
+        Some(items) => format!("{items} items, {} bytes (--full shows them)", value.bytes.len()),
+        None => format!("{} bytes (--full shows them)", value.bytes.len()),
+    }
+}
+
+fn show(value: &Value, n_items: usize, full: bool) -> String {
+    let longest = if full { usize::MAX } else { LONGEST };
+    if value.kind == ValueType::STRING {
+        let bytes = value.as_bytes().unwrap_or_default();
+        return escape(&String::from_utf8_lossy(bytes), longest);
+    }
+    let Some((_, count)) = value.array_head() else { return scalar(value).to_string() };
+    // Only what is shown is taken apart: an array may have a million items.
+    let mut shown: Vec<String> =
+        value.items().iter().take(n_items).map(|item| quoted(item, n_items, full)).collect();
+    let more = count.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        shown.push(format!("… {more} more"));
+    }
+    format!("[{}]", shown.join(", "))
+}
+
+fn quoted(item: &Value, n_items: usize, full: bool) -> String {
+    let text = show(item, n_items, full);
+    if item.kind == ValueType::STRING { format!("\"{text}\"") } else { text }
+}
+
+fn to_json(value: &Value) -> Json {
+    match value.kind {
+        ValueType::STRING => bytes_to_json(value.as_bytes().unwrap_or_default()),
+        ValueType::ARRAY => value.items().iter().map(to_json).collect(),
+        _ => scalar(value),
+    }
+}
+
+/// A number or a bool; floats that JSON lacks are their names.
+fn scalar(value: &Value) -> Json {
+    match value.kind {
+        ValueType::BOOL => json!(value.as_bool()),
+        ValueType::F32 => value.as_f32().map_or(Json::Null, |n| number(f64::from(n), || n.to_string())),
+        ValueType::F64 => value.as_f64().map_or(Json::Null, |n| number(n, || n.to_string())),
+        ValueType::I8 => json!(value.as_i8()),
+        ValueType::I16 => json!(value.as_i16()),
+        ValueType::I32 => json!(value.as_i32()),
+        ValueType::I64 => json!(value.as_i64()),
+        _ => json!(value.as_unsigned()),
+    }
+}
+
+/// A float with the fewest digits that `shortest` gives, which for an F32 are fewer than its F64 has.
+fn number(n: f64, shortest: impl Fn() -> String) -> Json {
+    if n.is_nan() {
+        return Json::from("NaN");
+    }
+    if n.is_infinite() {
+        return Json::from(if n > 0.0 { "Infinity" } else { "-Infinity" });
+    }
+    Json::from(shortest().parse::<f64>().unwrap_or(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_cut_for_people_and_whole_for_programs() {
+        let items: Vec<u8> = (0u16..30).flat_map(u16::to_le_bytes).collect();
+        let array = Value::from_items(ValueType::U16, 30, &items);
+        assert_eq!(show(&array, 3, false), "[0, 1, 2, … 27 more]");
+        assert_eq!(to_json(&array).as_array().map(Vec::len), Some(30));
+        let text = Value::from_string("a\n".repeat(100));
+        assert_eq!(show(&text, 3, false).chars().filter(|c| *c == 'a').count(), 50);
+        assert_eq!(show(&Value::from_strings(&["a", "b"]), 9, false), "[\"a\", \"b\"]");
+    }
+
+    #[test]
+    fn floats_are_short_and_odd_ones_have_names() {
+        assert_eq!(scalar(&Value::from_f32(1e-5)).to_string(), "0.00001");
+        assert_eq!(scalar(&Value::from_f64(f64::NAN)), Json::from("NaN"));
+        assert_eq!(scalar(&Value::from_f64(f64::NEG_INFINITY)), Json::from("-Infinity"));
+        assert_eq!(scalar(&Value::from_u64(u64::MAX)).to_string(), "18446744073709551615");
+    }
+}

@@ -1,0 +1,117 @@
+//! The command line: one parser, one file per verb, and one place where a result or an error meets the terminal.
+
+mod cancel;
+mod completions;
+mod config;
+mod context;
+mod convert;
+mod declared;
+mod error_codes;
+mod explain;
+mod folders;
+mod globals;
+mod inspect;
+mod man;
+mod metadata;
+mod open_args;
+mod parser;
+mod planned;
+mod plugins;
+mod progress;
+mod report;
+mod settings;
+mod sizes;
+mod tensors;
+mod terminal;
+mod usage;
+mod validate;
+mod version;
+
+use apr_sdk::Result;
+use clap::{Parser, Subcommand};
+use context::Context;
+use globals::Globals;
+use open_args::OpenArgs;
+use parser::Parsed;
+use report::Report;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use terminal::Terminal;
+
+/// Converts, inspects and checks machine-learning models; every format is a plugin
+///
+/// Examples:
+///   apr convert model.gguf model.apr       any format to any other
+///   apr convert model.gguf model.apr -n    what it would do, to the byte
+///   apr inspect model.safetensors          what a file says of itself
+///   apr tensors model.gguf --json          every tensor, for a program
+///   apr validate model.apr --checksum      is the file what it claims to be?
+///   apr plugins list                       what this installation can do
+///
+/// apr has no telemetry and opens no network connection that you did not ask for.
+#[derive(Debug, Parser)]
+#[command(name = "apr", verbatim_doc_comment, disable_version_flag = true)]
+pub struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Convert(convert::Args),
+    Inspect(inspect::Args),
+    Tensors(tensors::Args),
+    Validate(validate::Args),
+    Plugins(plugins::Args),
+    Explain(explain::Args),
+    Config(config::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Verb {
+    /// How the model is opened, for a verb that opens one.
+    fn open_args(&mut self) -> Option<&mut OpenArgs> {
+        match self {
+            Verb::Convert(args) => Some(&mut args.open),
+            Verb::Inspect(args) => Some(&mut args.open),
+            Verb::Tensors(args) => Some(&mut args.open),
+            Verb::Validate(args) => Some(&mut args.open),
+            _ => None,
+        }
+    }
+}
+
+/// Runs the program on its own arguments and says how it ended.
+pub fn run() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let before = Terminal::before_parsing(&args);
+    match parser::parse(args) {
+        Err(error) => before.fail(&error),
+        Ok(Parsed::Text(text)) => before.text(&text),
+        Ok(Parsed::Usage(text)) => before.usage(&text),
+        Ok(Parsed::Verb(cli)) => match Context::new(cli.globals) {
+            Err(error) => before.fail(&error),
+            Ok(context) => {
+                let outcome = dispatch(cli.verb, &context);
+                context.terminal.finish(outcome)
+            }
+        },
+    }
+}
+
+fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
+    match verb {
+        Verb::Convert(args) => convert::run(&args, context).map(report::boxed),
+        Verb::Inspect(args) => inspect::run(&args, context).map(report::boxed),
+        Verb::Tensors(args) => tensors::run(&args, context).map(report::boxed),
+        Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
+        Verb::Plugins(args) => plugins::run(&args, context),
+        Verb::Explain(args) => explain::run(&args).map(report::boxed),
+        Verb::Config(args) => config::run(&args, context).map(report::boxed),
+        Verb::Completions(args) => completions::run(&args, context).map(report::boxed),
+        Verb::Man(args) => man::run(&args).map(report::boxed),
+    }
+}

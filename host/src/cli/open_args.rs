@@ -1,0 +1,131 @@
+//! The flags of every verb that opens a model.
+
+use crate::cli::context::Context;
+use apr_host::host::Host;
+use apr_host::open::{OpenOptions, OpenedModel, open};
+use apr_sdk::{Error, Result};
+use std::path::Path;
+
+/// An option of a format, as `-O` gives it: format or none, name, value.
+pub type GivenOption = (Option<String>, String, String);
+
+/// How a model is opened.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OpenArgs {
+    /// Read the input as this format, whatever it looks like
+    #[arg(long, value_name = "FORMAT")]
+    pub from: Option<String>,
+    /// Set an option that the format declares; repeat for several
+    #[arg(short = 'O', long = "option", value_name = "[FORMAT.]NAME=VALUE", value_parser = parse_option)]
+    pub options: Vec<GivenOption>,
+    /// Take the file alone, without the folder around it
+    #[arg(long)]
+    pub bare: bool,
+}
+
+impl OpenArgs {
+    /// The same for the library.
+    pub fn to_options(&self) -> OpenOptions {
+        OpenOptions {
+            from: self.from.clone(),
+            options: self.options.clone(),
+            bare: self.bare,
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Opens the model and says on stderr what the user should know about that.
+    ///
+    /// # Errors
+    /// Unsupported for what is no path; whatever opening raised.
+    pub fn open(&self, host: &Host, path: &Path) -> Result<OpenedModel> {
+        only_a_path(path)?;
+        open(host, path, &self.to_options())
+    }
+}
+
+/// Refuses `-` and addresses, which are planned.
+///
+/// # Errors
+/// Unsupported.
+pub fn only_a_path(path: &Path) -> Result<()> {
+    let text = path.to_string_lossy();
+    let planned = |what: &str| {
+        let shown = text.clone().into_owned();
+        Err(Error::unsupported(format!("{what} is planned and not built yet"))
+            .in_file(shown)
+            .hint("give a file or a folder"))
+    };
+    if text == "-" {
+        return planned("`-` for stdin and stdout");
+    }
+    match text.split_once("://") {
+        Some(("hf", _)) => planned("reading from the model hub"),
+        Some(("http" | "https", _)) => planned("reading from the web"),
+        _ => Ok(()),
+    }
+}
+
+/// `[FORMAT.]NAME=VALUE`; a name alone is a flag that is on.
+///
+/// # Errors
+/// A sentence saying what is missing.
+pub fn parse_option(text: &str) -> std::result::Result<GivenOption, String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, "true"));
+    let (format, name) = match name.split_once('.') {
+        Some((format, name)) => (Some(format.to_owned()), name),
+        None => (None, name),
+    };
+    if name.is_empty() || format.as_ref().is_some_and(String::is_empty) {
+        return Err("an option looks like NAME=VALUE or FORMAT.NAME=VALUE".to_owned());
+    }
+    Ok((format, name.to_owned(), value.to_owned()))
+}
+
+/// `KEY=VALUE`.
+///
+/// # Errors
+/// A sentence saying what is missing.
+pub fn parse_pair(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is not KEY=VALUE")),
+    }
+}
+
+/// The host with its plugins and the opened model, for the verbs that look into one.
+///
+/// # Errors
+/// As [`OpenArgs::open`].
+pub fn host_and_model(args: &OpenArgs, path: &Path, context: &Context) -> Result<(Host, OpenedModel)> {
+    only_a_path(path)?;
+    let host = context.host();
+    let opened = args.open(&host, path)?;
+    Ok((host, opened))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_have_a_format_or_none() {
+        let option =
+            |f: Option<&str>, n: &str, v: &str| Ok((f.map(str::to_owned), n.to_owned(), v.to_owned()));
+        assert_eq!(parse_option("a.b=c=d"), option(Some("a"), "b", "c=d"));
+        assert_eq!(parse_option("b=x.y"), option(None, "b", "x.y"));
+        assert_eq!(parse_option("b"), option(None, "b", "true"));
+        assert!(
+            parse_option("=x").is_err() && parse_option(".a=x").is_err() && parse_option("a.=x").is_err()
+        );
+        assert!(parse_pair("=x").is_err() && parse_pair("x").is_err());
+    }
+
+    #[test]
+    fn addresses_are_refused_by_name() {
+        for planned in ["-", "hf://org/model", "https://example.org/m"] {
+            assert_eq!(only_a_path(Path::new(planned)).unwrap_err().kind(), apr_sdk::ErrorKind::Unsupported);
+        }
+        assert!(only_a_path(Path::new("./-")).is_ok());
+    }
+}

@@ -1,0 +1,157 @@
+//! The parser: the verbs' own definitions, and around them what is planned and what every help page ends with.
+
+use crate::cli::declared::{self, Declared};
+use crate::cli::{Cli, planned, usage, version};
+use apr_sdk::{Error, Result};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+
+/// What the arguments asked for.
+pub enum Parsed {
+    /// Help or a version: a text that needs no work.
+    Text(String),
+    /// The same for someone who typed nothing that could be done: on stderr, exit 2.
+    Usage(String),
+    /// A verb.
+    Verb(Box<Cli>),
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0    done
+  1    the machine or a plugin failed: disk full, unwritable, output exists, plugin refused
+  2    the arguments are wrong
+  3    a file was not found
+  4    the file is wrong, or this is not supported
+  5    the answer is no: validation or verification failed
+  130  stopped by Ctrl-C";
+
+/// The whole parser: help, completions, manual pages and parsing all come from it.
+pub fn command() -> Command {
+    command_with(&[])
+}
+
+/// The parser with the flags that formats declare.
+pub fn command_with(all: &[Declared]) -> Command {
+    let version = Arg::new("version").short('V').long("version").action(ArgAction::SetTrue);
+    let command = planned::declare(declared::add(Cli::command(), all))
+        .arg(version.help("Print the version, the target and the plugin interface"))
+        .subcommand_required(false)
+        .arg_required_else_help(true);
+    let verbs: Vec<_> = planned::VERBS.iter().map(|(name, _)| *name).collect();
+    let planned = format!("Planned, refused with exit 4 today: {}", verbs.join(", "));
+    with_exit_codes(command).after_help(planned.clone()).after_long_help(format!("{planned}\n\n{EXIT_CODES}"))
+}
+
+fn with_exit_codes(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    let command = command.after_long_help(EXIT_CODES);
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_exit_codes))
+}
+
+/// Understands the arguments.
+///
+/// # Errors
+/// InvalidArgument with a suggestion; Unsupported for what is planned.
+pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
+    if let [_, only] = &args[..]
+        && (only == "--version" || only == "-V")
+    {
+        // Before the parser is built: this must cost nothing.
+        return Ok(Parsed::Text(version::text()));
+    }
+    // Plugins are looked for only if they can matter: a flag that is not ours, or help that lists theirs.
+    let first = match_args(command(), &args);
+    let (all, matches) = match first {
+        Ok(matches) if planned::refuse(&matches).is_ok() => (Vec::new(), matches),
+        Err(error) if !matters_to_plugins(error.kind()) => return not_a_verb(&error, &args),
+        _ => {
+            let all = declared::find(declared::globals(command(), &args));
+            match match_args(command_with(&all), &args) {
+                Ok(matches) => (all, matches),
+                Err(error) => return not_a_verb(&error, &args),
+            }
+        }
+    };
+    if matches.get_flag("version") {
+        let text = if matches.get_flag("json") { version::json() } else { version::text() };
+        return Ok(Parsed::Text(text));
+    }
+    planned::refuse(&matches)?;
+    if matches.subcommand_name().is_none() {
+        return Err(Error::invalid_argument("the verb is missing").hint("`apr --help` lists the verbs"));
+    }
+    let mut cli = Cli::from_arg_matches(&matches)
+        .map_err(|error| usage::from_clap(&error, matches.subcommand_name()))?;
+    if let Some(open) = cli.verb.open_args() {
+        open.options.extend(declared::given(&all, &matches));
+    }
+    Ok(Parsed::Verb(Box::new(cli)))
+}
+
+fn match_args(command: Command, args: &[OsString]) -> std::result::Result<ArgMatches, clap::Error> {
+    command.try_get_matches_from(args)
+}
+
+fn matters_to_plugins(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnknownArgument | ErrorKind::DisplayHelp)
+}
+
+/// Help, or a complaint.
+fn not_a_verb(error: &clap::Error, args: &[OsString]) -> Result<Parsed> {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ok(Parsed::Usage(text)),
+        _ if error.use_stderr() => {
+            let known = command();
+            let mut words = args.iter().skip(1).filter_map(|word| word.to_str());
+            Err(usage::from_clap(error, words.find(|word| known.find_subcommand(word).is_some())))
+        }
+        _ => Ok(Parsed::Text(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn each(command: &Command, check: &mut dyn FnMut(&Command, &str), path: &str) {
+        check(command, path);
+        for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            each(verb, check, &format!("{path} {}", verb.get_name()));
+        }
+    }
+
+    #[test]
+    fn every_verb_and_argument_has_help() {
+        let mut command = command();
+        command.build();
+        each(
+            &command,
+            &mut |verb, path| {
+                let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(!about.is_empty() && !about.ends_with('.'), "{path}: {about:?}");
+                for arg in verb.get_arguments() {
+                    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                    assert!(!help.is_empty() && !help.ends_with('.'), "{path} {}: {help:?}", arg.get_id());
+                }
+            },
+            "apr",
+        );
+    }
+
+    #[test]
+    fn every_verb_that_works_shows_examples_and_exit_codes() {
+        for verb in command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let help = verb.clone().render_long_help().to_string();
+            assert!(help.contains("Examples:") && help.contains("Exit codes:"), "{}", verb.get_name());
+            let (examples, usage) = (help.find("Examples:"), help.find("Usage:"));
+            assert!(examples < usage, "{}: examples come first", verb.get_name());
+        }
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        command().debug_assert();
+    }
+}

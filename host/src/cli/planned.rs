@@ -1,0 +1,155 @@
+//! What the design has and nobody has built yet: recognised by name, and refused with exit 4 rather than misread.
+
+use apr_sdk::{Error, Result};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+/// Verbs that are planned, and the question each will answer.
+pub const VERBS: &[(&str, &str)] = &[
+    ("import", "Bring a model in, with its architecture and tokenizer understood"),
+    ("export", "Write a model for another program"),
+    ("diff", "Say whether two models are the same, across formats"),
+    ("rosetta", "Convert there and back again, and judge what came back"),
+    ("scan", "Say whether a checkpoint asks to run code"),
+    ("quantize", "Shrink a model's weights"),
+    ("merge", "Merge models into one"),
+    ("lint", "Check a model against good practice"),
+    ("debug", "Show a file's bytes and structure"),
+    ("trace", "Show what a model computes, layer by layer"),
+    ("canary", "Compare a model's answers with recorded ones"),
+    ("profile", "Measure where a model's time goes"),
+    ("bench", "Measure a model's speed"),
+    ("check", "Check kernels and inference"),
+    ("verify", "Check a model's signature, or make it again from its sources"),
+    ("sign", "Sign a model"),
+    ("encrypt", "Encrypt a model"),
+    ("decrypt", "Decrypt a model"),
+    ("arch", "Draft and check architecture tables"),
+    ("tui", "Explore a model on the terminal"),
+    ("run", "Run a model on a prompt"),
+    ("chat", "Talk to a model"),
+    ("serve", "Serve a model over HTTP"),
+    ("upgrade", "Rewrite a file in the newest version of its own format"),
+    ("hash", "Print a model's digests"),
+    ("pull", "Download a model"),
+    ("cache", "Show and clear downloads"),
+];
+
+/// Flags of `convert` that are planned; whether they take a value; what they will do.
+const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
+    ("quantize", true, "Quantize to this type"),
+    ("precision", true, "Cast to this float type"),
+    ("dequantize", true, "Turn quantized weights into this float type"),
+    ("outtype", true, "Type of the weights, as in llama.cpp"),
+    ("imatrix", true, "Importance of the weights, for quantization"),
+    ("tensor-type", true, "Type of the tensors that match a pattern"),
+    ("output-tensor-type", true, "Type of the output tensor"),
+    ("token-embedding-type", true, "Type of the token embedding"),
+    ("pure", false, "Quantize every tensor to the same type"),
+    ("keep-quantization", false, "Keep the source's quantized weights"),
+    ("compress", true, "Compress the weights"),
+    ("prefix", true, "Add or strip a prefix of tensor names"),
+    ("drop", true, "Leave out the tensors that match a pattern"),
+    ("canonical", false, "Give tensors their canonical names"),
+    ("prune", true, "Set small weights to zero"),
+    ("prune-threshold", true, "Set weights below this to zero"),
+    ("prune-layers", true, "Remove layers"),
+    ("prune-heads", true, "Remove attention heads"),
+    ("sparse", true, "Store weights as sparse matrices"),
+    ("lowrank", true, "Replace weights by low-rank factors"),
+    ("rank", true, "Rank of the factors"),
+    ("distill", true, "Distill into a smaller model"),
+    ("analyze-source", false, "Judge the source's statistics and write nothing"),
+    ("quality-check", false, "Compare quality before and after"),
+    ("max-drift", true, "Fail above this drift"),
+    ("canary", true, "Fail if recorded answers change"),
+    ("relaxed", false, "Write even if statistics are out of range"),
+    ("allow-nonfinite", false, "Write even if a cast met a non-finite value"),
+    ("encrypt", false, "Encrypt the output"),
+    ("sign", true, "Sign the output"),
+    ("passphrase-file", true, "Read the passphrase from this file"),
+    ("opset", true, "Operator set of the output's graph"),
+    ("pickle", true, "Pickle protocol of the output"),
+    ("external-data", false, "Put weights beside the graph"),
+    ("split-max-tensors", true, "Most tensors of a file, as in llama.cpp"),
+    ("safe", false, "Refuse inputs that hold code"),
+    ("revision", true, "Revision of the model on the hub"),
+    ("include", true, "Files to take from the hub"),
+    ("exclude", true, "Files to leave on the hub"),
+    ("strict", false, "Treat warnings about values as errors"),
+    ("pre", true, "Name of the pre-tokenizer"),
+];
+
+/// Flags of other verbs that are planned: verb, flag, whether it takes a value, what it will do.
+const OTHER_FLAGS: &[(&str, &str, bool, &str)] = &[
+    ("inspect", "vocab", false, "Show the vocabulary"),
+    ("inspect", "filters", false, "Show the mel filterbank"),
+    ("tensors", "hist", true, "Draw a histogram of a tensor"),
+    ("tensors", "canonical", false, "Show canonical names"),
+    ("validate", "quality", false, "Score the model out of 100"),
+    ("validate", "min-score", true, "Fail below this score"),
+    ("explain", "tensor", true, "Explain a tensor of a model"),
+];
+
+/// Adds every planned verb and flag, hidden, to the parser.
+pub fn declare(mut command: Command) -> Command {
+    for (name, about) in VERBS {
+        let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+        let verb = Command::new(*name).about(format!("{about} (planned)")).hide(true);
+        command = command.subcommand(verb.arg(rest.help("Whatever the verb will take").hide(true)));
+    }
+    for (verb, flag, value, help) in flags() {
+        // What a plugin declares is no longer planned.
+        let there = command
+            .find_subcommand(verb)
+            .is_none_or(|v| v.get_arguments().any(|a| a.get_long() == Some(flag)));
+        if there {
+            continue;
+        }
+        let action = if value { ArgAction::Append } else { ArgAction::SetTrue };
+        let arg = Arg::new(id(flag)).long(flag).action(action).hide(true).help(format!("{help} (planned)"));
+        command = command.mut_subcommand(verb, |verb| verb.arg(arg));
+    }
+    command
+}
+
+/// Refuses what is planned and was asked for.
+///
+/// # Errors
+/// Unsupported, naming the verb or the flag.
+pub fn refuse(matches: &ArgMatches) -> Result<()> {
+    let Some((verb, given)) = matches.subcommand() else { return Ok(()) };
+    if let Some((name, about)) = VERBS.iter().find(|(name, _)| *name == verb) {
+        return Err(Error::unsupported(format!(
+            "`apr {name}` is planned and not built yet: {}",
+            lower(about)
+        ))
+        .hint("`apr --help` lists the verbs that work"));
+    }
+    for (_, flag, _, help) in flags().filter(|(of, ..)| *of == verb) {
+        let there = given.try_contains_id(&id(flag)).is_ok();
+        if there && given.value_source(&id(flag)) == Some(clap::parser::ValueSource::CommandLine) {
+            return Err(Error::unsupported(format!(
+                "`--{flag}` is planned and not built yet: {}",
+                lower(help)
+            ))
+            .hint(format!("`apr {verb} --help` lists the flags that work")));
+        }
+    }
+    Ok(())
+}
+
+/// Every planned flag: verb, name, whether it takes a value, what it will do.
+fn flags() -> impl Iterator<Item = (&'static str, &'static str, bool, &'static str)> {
+    let convert = CONVERT_FLAGS.iter().map(|(flag, value, help)| ("convert", *flag, *value, *help));
+    convert.chain(OTHER_FLAGS.iter().copied())
+}
+
+/// The argument's id in the parser; prefixed, so that it cannot meet a real argument's.
+fn id(flag: &str) -> String {
+    format!("planned-{flag}")
+}
+
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_lowercase().chain(chars).collect())
+}

@@ -1,0 +1,212 @@
+//! `apr plugins check`: does this plugin keep the promises that every plugin makes?
+
+use crate::cli::context::Context;
+use crate::cli::plugins::info::only;
+use crate::cli::report::{Report, with_schema};
+use apr_host::registry::Format;
+use apr_sdk::{Error, Result, escape};
+use apr_testkit::{CHECKS, Fixture, Subject, Verdict};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Run the conformance list on a built plugin
+///
+/// The plugin is loaded in a process of its own: one that crashes is a
+/// finding, not the end of the check.
+///
+/// Examples:
+///   apr plugins check target/release/libmy_format.so --fixtures tests/data
+///   apr plugins check target/release/libmy_format.so --json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The library
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Models of the plugin's formats to check with; without them the checks use what its writer makes
+    #[arg(long, value_name = "DIR")]
+    fixtures: Option<PathBuf>,
+}
+
+/// The name of the hidden action that the child runs.
+pub const CHILD: &str = "check-child";
+
+/// Check a plugin inside this process, for `check`
+#[derive(Debug, clap::Args)]
+pub struct ChildArgs {
+    /// The library
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Models of the plugin's formats
+    #[arg(long, value_name = "DIR")]
+    fixtures: Option<PathBuf>,
+}
+
+/// How the checks went. JSON: `plugin`, `version`, `checks` (each `format`, `check`, `result`, `detail`), `ok`.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    plugin: String,
+    version: String,
+    checks: Vec<Line>,
+    ok: bool,
+}
+
+/// How one check went; also what the child prints, one JSON object a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Line {
+    format: String,
+    check: String,
+    /// `started` (from the child only), `passed`, `skipped` or `failed`.
+    result: String,
+    detail: String,
+}
+
+/// Judges the library, then has a child process check it.
+///
+/// # Errors
+/// The refusal of the library; Io if the child cannot be started.
+pub fn run(args: &Args, context: &Context) -> Result<Checked> {
+    let judged = context.registry_of(&args.file)?;
+    let plugin = only(&judged)?;
+    if let Err(error) = &plugin.state {
+        return Err(error.clone());
+    }
+    let manifest = plugin.manifest.as_ref().ok_or_else(|| Error::plugin("the plugin has no manifest"))?;
+    let checks = watch(start_child(args)?, context)?;
+    let ok = checks.iter().all(|line| line.result != "failed");
+    Ok(Checked { plugin: manifest.id.clone(), version: manifest.version.clone(), checks, ok })
+}
+
+fn start_child(args: &Args) -> Result<Child> {
+    let failed = |error: std::io::Error| Error::io(format!("cannot start the process that checks: {error}"));
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(["plugins", CHILD]).arg(&args.file);
+    if let Some(fixtures) = &args.fixtures {
+        command.arg("--fixtures").arg(fixtures);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
+}
+
+/// Gathers what the child says. A check that was started and has no end is the one that ended the process.
+fn watch(mut child: Child, context: &Context) -> Result<Vec<Line>> {
+    let failed = |error: std::io::Error| Error::io(format!("cannot follow the process that checks: {error}"));
+    let mut lines: Vec<Line> = Vec::new();
+    let mut running: Option<Line> = None;
+    for text in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+        // What is no line of ours was printed by the plugin, which it should not.
+        let Ok(line) = serde_json::from_str::<Line>(&text.map_err(failed)?) else { continue };
+        if line.result == "started" {
+            running = Some(line);
+        } else {
+            running = None;
+            lines.push(line);
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    if let Some(check) = running {
+        let detail = format!("the plugin ended the process: {status}");
+        lines.push(Line { result: "failed".to_owned(), detail, ..check });
+    } else if lines.is_empty() {
+        context.terminal.note("the process that checks gave no answer");
+        return Err(Error::plugin(format!("the plugin could not be checked: {status}")).code("E_PLUGIN"));
+    }
+    Ok(lines)
+}
+
+/// Checks the library in this process and prints a line as each check starts and ends.
+///
+/// # Errors
+/// What loading raised.
+pub fn run_child(args: &ChildArgs, context: &Context) -> Result<Nothing> {
+    let mut registry = context.registry_of(&args.file)?;
+    registry.load_all();
+    if let Err(error) = &only(&registry)?.state {
+        return Err(error.clone());
+    }
+    for format in registry.formats() {
+        check_format(format, args.fixtures.as_deref())?;
+    }
+    Ok(Nothing)
+}
+
+fn check_format(format: &Format, fixtures: Option<&Path>) -> Result<()> {
+    let reader = if format.manifest.reads { Some(format.reader()?) } else { None };
+    let writer = if format.manifest.writes { Some(format.writer()?) } else { None };
+    let models = match (fixtures, &reader) {
+        (Some(folder), Some(reader)) => Fixture::load(folder, &format.manifest, reader.as_ref())?,
+        _ => Vec::new(),
+    };
+    let subject = Subject::new(reader.as_deref(), writer.as_deref(), &format.manifest, &models);
+    for (name, check) in CHECKS {
+        let line = |result: &str, detail: String| Line {
+            format: format.id().to_owned(),
+            check: (*name).to_owned(),
+            result: result.to_owned(),
+            detail,
+        };
+        say(&line("started", String::new()))?;
+        say(&match check(&subject) {
+            Ok(Verdict::Passed(what)) => line("passed", what),
+            Ok(Verdict::Skipped(why)) => line("skipped", why),
+            Err(error) => line("failed", error.to_string()),
+        })?;
+    }
+    Ok(())
+}
+
+fn say(line: &Line) -> Result<()> {
+    let text = serde_json::to_string(line).map_err(|error| Error::io(error.to_string()))?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Error::io(error.to_string()))
+}
+
+/// The child's report: everything was said already.
+pub struct Nothing;
+
+impl fmt::Display for Nothing {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl Report for Nothing {
+    fn json(&self) -> Result<Json> {
+        Ok(Json::Null)
+    }
+}
+
+impl Report for Checked {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.plugins.check/1", self)
+    }
+
+    fn verdict(&self) -> Result<()> {
+        let failed: Vec<_> = self.checks.iter().filter(|line| line.result == "failed").collect();
+        match failed.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::failed(format!(
+                "plugin `{}` breaks {} of {} promises, first `{}`",
+                self.plugin,
+                failed.len(),
+                self.checks.len(),
+                first.check
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {}", self.plugin, escape(&self.version, 80))?;
+        for line in &self.checks {
+            let (format, check, result) = (&line.format, &line.check, &line.result);
+            writeln!(f, "  {result:8} {format}: {check:14} {}", escape(&line.detail, 1000))?;
+        }
+        let count = |result: &str| self.checks.iter().filter(|line| line.result == result).count();
+        writeln!(f, "{} passed, {} skipped, {} failed", count("passed"), count("skipped"), count("failed"))
+    }
+}

@@ -1,0 +1,156 @@
+//! `apr plugins install`: how does a plugin come to stay?
+
+use crate::cli::context::Context;
+use crate::cli::plugins::info::only;
+use crate::cli::plugins::tier_word;
+use crate::cli::report::{Report, with_schema};
+use apr_host::plugins::file_name;
+use apr_sdk::{Error, Result};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Install a plugin for this user
+///
+/// The library is judged without running it, copied into your data folder
+/// under a temporary name, and renamed. From then on it is native code that
+/// apr runs whenever a file may be of its format: install only what you trust.
+///
+/// Examples:
+///   apr plugins install target/release/libmy_format.so
+///   apr plugins install libapr_plugin_toy.so --force
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The library
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Replace an installed plugin of the same id
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// What was installed. JSON: `id`, `version`, `path`, `replaced` (a version or `null`), `warnings`.
+#[derive(Debug, Serialize)]
+pub struct Installed {
+    id: String,
+    version: String,
+    path: String,
+    replaced: Option<String>,
+    #[serde(skip)]
+    warnings: Vec<String>,
+}
+
+/// Judges, copies, renames.
+///
+/// # Errors
+/// The refusal of the library; Io if it cannot be copied, or one of its id is installed and `--force` was not given.
+pub fn run(args: &Args, context: &Context) -> Result<Installed> {
+    let judged = context.registry_of(&args.file)?;
+    let plugin = only(&judged)?;
+    if let Err(error) = &plugin.state {
+        return Err(error.clone());
+    }
+    let manifest = plugin.manifest.as_ref().ok_or_else(|| Error::plugin("the plugin has no manifest"))?;
+    let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
+    let target = folder.join(file_name(&manifest.id));
+    let replaced = installed_version(&target, context);
+    if target.exists() && !args.force {
+        let version = replaced.map(|version| format!(", version {version}")).unwrap_or_default();
+        return Err(Error::io(format!("plugin `{}` is installed already{version}", manifest.id))
+            .in_file(target.display().to_string())
+            .hint("--force replaces it"));
+    }
+    put(&args.file, &folder, &target)?;
+    let everything = context.registry();
+    let others = everything.plugins().iter().filter(|other| other.path.as_deref() != Some(&target));
+    let warnings = others
+        .filter(|other| other.manifest.as_ref().is_some_and(|m| m.id == manifest.id))
+        .map(|other| {
+            let at =
+                other.path.as_ref().map_or("linked into apr".to_owned(), |path| path.display().to_string());
+            format!(
+                "another plugin `{}` is there too ({}, {at}); `apr plugins list` shows which is used",
+                manifest.id,
+                tier_word(other.tier)
+            )
+        })
+        .collect();
+    Ok(Installed {
+        id: manifest.id.clone(),
+        version: manifest.version.clone(),
+        path: target.display().to_string(),
+        replaced,
+        warnings,
+    })
+}
+
+/// The error of a user without a home.
+pub fn no_data_folder() -> Error {
+    Error::io("there is no data folder for this user: neither XDG_DATA_HOME nor HOME is an absolute path")
+        .hint("set XDG_DATA_HOME, or name the library with --plugin FILE")
+}
+
+fn installed_version(target: &Path, context: &Context) -> Option<String> {
+    let registry = context.registry_of(target).ok()?;
+    only(&registry).ok()?.manifest.as_ref().map(|manifest| manifest.version.clone())
+}
+
+/// Copies by a temporary file and a rename: a library that is loaded must never be overwritten in place.
+fn put(source: &Path, folder: &Path, target: &Path) -> Result<()> {
+    let failed = |path: &Path, error: &std::io::Error| {
+        Error::io(format!("cannot install: {error}")).in_file(path.display().to_string())
+    };
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    let bytes = fs::read(source).map_err(|error| failed(source, &error))?;
+    let temporary = folder.join(format!(".install-{}", std::process::id()));
+    let written = write_new(&temporary, &bytes).and_then(|()| fs::rename(&temporary, target));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        failed(target, &error)
+    })
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        // Whatever the umask: a library that others may write is refused.
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o644);
+    }
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+impl Report for Installed {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.plugins.install/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn quiet(&self) -> String {
+        String::new()
+    }
+}
+
+impl fmt::Display for Installed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let replaced =
+            self.replaced.as_ref().map(|version| format!(", which replaces {version}")).unwrap_or_default();
+        writeln!(f, "installed {} {}{replaced}: {}", self.id, self.version, self.path)?;
+        writeln!(
+            f,
+            "it is native code: it may do whatever you may do. `apr plugins remove {}` undoes this",
+            self.id
+        )
+    }
+}

@@ -1,0 +1,73 @@
+//! `apr plugins`: what can this installation do, and how do I add to it?
+
+mod check;
+mod info;
+mod install;
+mod list;
+mod new;
+mod path;
+mod remove;
+
+use crate::cli::context::Context;
+use crate::cli::report::{Report, boxed};
+use apr_host::registry::Tier;
+use apr_sdk::Result;
+
+/// List, explain, check, write, install and remove plugins
+///
+/// Every format is a plugin: a library that is found beside apr, in your data
+/// folder, or where --plugin and `APR_PLUGIN_PATH` say. A plugin is native
+/// code: it may do whatever you may do.
+///
+/// Examples:
+///   apr plugins list
+///   apr plugins info gguf
+///   apr plugins new my-format && cd my-format && cargo test
+///   apr plugins check target/release/libmy_format.so
+///   apr plugins install target/release/libmy_format.so
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    List(list::Args),
+    Info(info::Args),
+    Check(check::Args),
+    Path(path::Args),
+    New(new::Args),
+    Install(install::Args),
+    Remove(remove::Args),
+    #[command(name = check::CHILD, hide = true)]
+    CheckChild(check::ChildArgs),
+}
+
+/// Runs the action.
+///
+/// # Errors
+/// The action's.
+pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    match &args.action {
+        Action::List(args) => list::run(args, context).map(boxed),
+        Action::Info(args) => info::run(args, context).map(boxed),
+        Action::Check(args) => check::run(args, context).map(boxed),
+        Action::Path(args) => path::run(args, context).map(boxed),
+        Action::New(args) => new::run(args).map(boxed),
+        Action::Install(args) => install::run(args, context).map(boxed),
+        Action::Remove(args) => remove::run(args, context).map(boxed),
+        Action::CheckChild(args) => check::run_child(args, context).map(boxed),
+    }
+}
+
+/// A tier in a word.
+fn tier_word(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Bundled => "bundled",
+        Tier::System => "system",
+        Tier::User => "user",
+        Tier::Named => "named",
+    }
+}

@@ -1,0 +1,87 @@
+//! `apr plugins remove`: how does an installed plugin go?
+
+use crate::cli::context::Context;
+use crate::cli::plugins::install::no_data_folder;
+use crate::cli::plugins::tier_word;
+use crate::cli::report::{Report, with_schema};
+use apr_host::plugins::file_name;
+use apr_sdk::{Error, Result, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+use std::io::ErrorKind;
+
+/// Remove an installed plugin
+///
+/// Only what `apr plugins install` put into your data folder is touched.
+///
+/// Examples:
+///   apr plugins remove toy
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The plugin's id
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+/// What was removed. JSON: `id`, `path`.
+#[derive(Debug, Serialize)]
+pub struct Removed {
+    id: String,
+    path: String,
+}
+
+/// Removes the library.
+///
+/// # Errors
+/// InvalidArgument for an id that is not installed; Io if the file cannot be removed.
+pub fn run(args: &Args, context: &Context) -> Result<Removed> {
+    let id = &args.id;
+    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+        return Err(Error::invalid_argument(format!("`{}` is no plugin id", escape(id, 80)))
+            .hint("`apr plugins list -q` lists the ids"));
+    }
+    let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
+    let path = folder.join(file_name(id));
+    match std::fs::remove_file(&path) {
+        Ok(()) => Ok(Removed { id: id.clone(), path: path.display().to_string() }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(not_installed(id, context)),
+        Err(error) => {
+            Err(Error::io(format!("cannot remove the plugin: {error}")).in_file(path.display().to_string()))
+        }
+    }
+}
+
+fn not_installed(id: &str, context: &Context) -> Error {
+    let registry = context.registry();
+    let error = Error::invalid_argument(format!("plugin `{id}` is not installed in your data folder"));
+    let elsewhere = registry.plugins().iter().find(|p| p.manifest.as_ref().is_some_and(|m| m.id == id));
+    match elsewhere {
+        Some(plugin) => {
+            let place =
+                plugin.path.as_ref().map_or("linked into apr".to_owned(), |path| path.display().to_string());
+            error.hint(format!(
+                "it is elsewhere ({}, {place}), where apr removes nothing",
+                tier_word(plugin.tier)
+            ))
+        }
+        None => error.hint("`apr plugins list` shows what is there"),
+    }
+}
+
+impl Report for Removed {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.plugins.remove/1", self)
+    }
+
+    fn quiet(&self) -> String {
+        String::new()
+    }
+}
+
+impl fmt::Display for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "removed {}: {}", self.id, self.path)
+    }
+}

@@ -1,0 +1,128 @@
+//! `apr tensors`: which tensors are in there?
+
+use crate::cli::context::Context;
+use crate::cli::open_args::{OpenArgs, host_and_model};
+use crate::cli::report::{Report, plain};
+use apr_host::stats::{RowOptions, Stats, TensorRow, tensor_rows};
+use apr_sdk::{Result, escape};
+use serde_json::Value as Json;
+use std::fmt;
+use std::path::PathBuf;
+
+/// List a model's tensors
+///
+/// Names and types are the file's own, shapes are outermost first. Without
+/// --sha256 and --stats only the header is read. With -q the names alone are
+/// printed, one a line.
+///
+/// Examples:
+///   apr tensors model.gguf
+///   apr tensors model.safetensors --json --sha256
+///   apr tensors model.apr --stats
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The model: a file, any part of it, its index, or its folder
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Add the SHA-256 of each tensor's weights, row-major and little-endian whatever the file is
+    #[arg(long)]
+    sha256: bool,
+    /// Add least, greatest, mean and standard deviation, and count zeros and non-finite values
+    #[arg(long)]
+    stats: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// The tensors in the file's order. JSON: a bare array of `name`, `dtype`, `shape`, `bytes`, and with their flags `sha256`
+/// and `stats` (`count`, `min`, `max`, `mean`, `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason.
+#[derive(Debug)]
+pub struct Listed {
+    rows: Vec<TensorRow>,
+    warnings: Vec<String>,
+}
+
+/// Opens the model and lists its tensors.
+///
+/// # Errors
+/// What opening and, with `--sha256` or `--stats`, reading raised.
+pub fn run(args: &Args, context: &Context) -> Result<Listed> {
+    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
+    let rows = tensor_rows(&host, &opened, RowOptions { sha256: args.sha256, stats: args.stats })?;
+    Ok(Listed { rows, warnings: opened.warnings })
+}
+
+impl Report for Listed {
+    fn json(&self) -> Result<Json> {
+        plain(&self.rows)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn quiet(&self) -> String {
+        self.rows.iter().map(|row| format!("{}\n", escape(&row.name, usize::MAX))).collect()
+    }
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.rows.iter().map(|row| escape(&row.name, 400)).collect();
+        let shapes: Vec<_> = self.rows.iter().map(|row| format!("{:?}", row.shape)).collect();
+        // One absurd name must not push every other row off the screen.
+        let width = |texts: &[String], most: usize| {
+            texts.iter().map(|t| t.chars().count()).max().unwrap_or(0).min(most)
+        };
+        let (name_width, shape_width) = (width(&names, 60), width(&shapes, 30));
+        for ((row, name), shape) in self.rows.iter().zip(&names).zip(&shapes) {
+            write!(f, "{name:name_width$}  {:<8}  {shape:shape_width$}  {:>12}", row.dtype, row.bytes)?;
+            if let Some(sha256) = &row.sha256 {
+                write!(f, "  {sha256}")?;
+            }
+            if let Some(stats) = &row.stats {
+                write_stats(f, stats)?;
+            }
+            if let Some(reason) = &row.stats_missing {
+                write!(f, "  {reason}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_stats(f: &mut fmt::Formatter<'_>, stats: &Stats) -> fmt::Result {
+    for (value, what) in [(stats.min, "min"), (stats.max, "max"), (stats.mean, "mean"), (stats.std, "std")] {
+        if let Some(value) = value {
+            write!(f, "  {what} {}", show_value(value))?;
+        }
+    }
+    for (count, what) in [(stats.zeros, "zeros"), (stats.nans, "nans"), (stats.infs, "infs")] {
+        if count > 0 {
+            write!(f, "  {what} {count}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Five digits; with an exponent where a plain number would be all zeros or too long.
+fn show_value(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || (1e-3..1e6).contains(&size) { format!("{value:.5}") } else { format!("{value:.5e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::show_value;
+
+    #[test]
+    fn values_stay_short() {
+        assert_eq!(
+            [0.0, 0.5, -1e-5, 3e30].map(show_value),
+            ["0.00000", "0.50000", "-1.00000e-5", "3.00000e30"]
+        );
+    }
+}

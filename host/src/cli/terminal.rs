@@ -1,0 +1,279 @@
+//! The one place where a report or an error becomes stdout, stderr and an exit code.
+
+use crate::cli::globals::ColorWhen;
+use crate::cli::report::Report;
+use apr_sdk::{Error, ErrorKind, Result, escape};
+use serde_json::{Value as Json, json};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// How the streams are to be used.
+#[derive(Clone, Debug)]
+pub struct Terminal {
+    /// Whether stdout gets a JSON document and errors are JSON objects.
+    pub json: bool,
+    /// Whether everything but the result is left out.
+    pub quiet: bool,
+    /// How much more is told.
+    pub verbose: u8,
+    /// Whether stderr gets colors.
+    pub color: bool,
+}
+
+/// The longest path, message or hint that is shown, in characters: longer ones are a file's attempt to flood a screen.
+const LONGEST: usize = 2000;
+
+impl Terminal {
+    /// What can be known before the arguments are understood, so that complaints about them obey `--json` and `--color`.
+    pub fn before_parsing(args: &[OsString]) -> Terminal {
+        let words: Vec<_> = args.iter().skip(1).map_while(|a| a.to_str().filter(|a| *a != "--")).collect();
+        let when = words.iter().enumerate().find_map(|(n, word)| {
+            let value = word.strip_prefix("--color=");
+            value.or_else(|| (*word == "--color").then(|| words.get(n + 1).copied()).flatten())
+        });
+        let when =
+            when.and_then(ColorWhen::from_word).or_else(|| ColorWhen::from_env(&|n| std::env::var(n).ok()));
+        Terminal {
+            json: words.contains(&"--json"),
+            quiet: false,
+            verbose: 0,
+            color: color_wanted(when.unwrap_or(ColorWhen::Auto)),
+        }
+    }
+
+    /// Prints help, a version, or another text that is no verb's result.
+    pub fn text(&self, text: &str) -> ExitCode {
+        self.code(write_out(text.as_bytes()).map(|()| 0))
+    }
+
+    /// Prints help on stderr for someone who typed nothing that could be done.
+    pub fn usage(&self, text: &str) -> ExitCode {
+        if self.json {
+            return self
+                .fail(&Error::invalid_argument("the verb is missing").hint("`apr --help` lists the verbs"));
+        }
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        ExitCode::from(exit_code(ErrorKind::InvalidArgument))
+    }
+
+    /// Prints how a verb ended.
+    pub fn finish(&self, outcome: Result<Box<dyn Report>>) -> ExitCode {
+        let report = match outcome {
+            Ok(report) => report,
+            Err(error) => return self.fail(&error),
+        };
+        let printed = self.print(report.as_ref());
+        self.code(printed.and_then(|()| report.verdict()).map(|()| 0))
+    }
+
+    /// Prints an error and gives its exit code.
+    pub fn fail(&self, error: &Error) -> ExitCode {
+        let code = exit_code(error.kind());
+        let text = if self.json { format!("{}\n", error_json(error, code)) } else { self.error_text(error) };
+        // Nobody is left to tell if stderr is gone.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        ExitCode::from(code)
+    }
+
+    /// Says on stderr what the user should know though the work goes on.
+    pub fn warn(&self, message: &str) {
+        self.say("warning", "33", message);
+    }
+
+    /// The same for what is only good to know.
+    pub fn note(&self, message: &str) {
+        self.say("note", "34", message);
+    }
+
+    fn say(&self, word: &str, style: &str, message: &str) {
+        if self.quiet {
+            return;
+        }
+        let text = if self.json {
+            format!("{}\n", json!({"schema": format!("apr.{word}/1"), "message": message}))
+        } else {
+            format!("{} {}\n", self.paint(style, &format!("{word}:")), escape(message, LONGEST))
+        };
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    fn print(&self, report: &dyn Report) -> Result<()> {
+        if !self.json {
+            report.warnings().iter().for_each(|warning| self.warn(warning));
+            let text = if self.quiet { report.quiet() } else { report.to_string() };
+            return write_out(text.as_bytes());
+        }
+        let mut document = report.json()?;
+        match &mut document {
+            Json::Object(fields) => {
+                fields.entry("warnings").or_insert_with(|| Json::from(report.warnings()));
+            }
+            _ => report.warnings().iter().for_each(|warning| self.warn(warning)),
+        }
+        let text = document_text(&document)?;
+        write_out(text.as_bytes())
+    }
+
+    fn code(&self, outcome: Result<u8>) -> ExitCode {
+        outcome.map_or_else(|error| self.fail(&error), ExitCode::from)
+    }
+
+    fn paint(&self, style: &str, text: &str) -> String {
+        if self.color { format!("\u{1b}[1;{style}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// `error[CODE]: what`, then `at` with the place, `caused by` with `-v`, and `do` with the way out.
+    fn error_text(&self, error: &Error) -> String {
+        let head = error.stable_code().map_or("error:".to_owned(), |code| format!("error[{code}]:"));
+        let mut text = format!("{} {}\n", self.paint("31", &head), escape(error.message(), LONGEST));
+        let place: Vec<String> = [
+            error.file().map(|file| escape(file, LONGEST)),
+            error.offset().map(|offset| format!("offset {offset}")),
+            error.tensor_name().map(|tensor| format!("tensor {}", escape(tensor, 200))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !place.is_empty() {
+            text.push_str(&format!("  {} {}\n", self.paint("34", "at"), place.join(", ")));
+        }
+        for cause in error.causes().iter().filter(|_| self.verbose > 0) {
+            text.push_str(&format!("  caused by {}\n", escape(cause, LONGEST)));
+        }
+        if let Some(hint) = error.hint_text() {
+            text.push_str(&format!("  {} {}\n", self.paint("32", "do"), escape(hint, LONGEST)));
+        }
+        text
+    }
+}
+
+/// Whether stderr gets colors: what was wanted, else what the terminal is.
+pub fn color_wanted(when: ColorWhen) -> bool {
+    let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto => io::stderr().is_terminal() && !is("CLICOLOR", "0") && !is("TERM", "dumb"),
+    }
+}
+
+/// The exit code of an error (design section 8).
+pub fn exit_code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::InvalidArgument => 2,
+        ErrorKind::NotFound => 3,
+        ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::LimitExceeded => 4,
+        ErrorKind::Failed => 5,
+        ErrorKind::Cancelled => 130,
+        // Io and Plugin, and whatever a later SDK adds: the machine or a plugin failed, not the file.
+        _ => 1,
+    }
+}
+
+/// An error as the one JSON object that `--json` puts on stderr.
+fn error_json(error: &Error, code: u8) -> Json {
+    json!({
+        "schema": "apr.error/1",
+        "code": error.stable_code(),
+        "kind": kind_word(error.kind()),
+        "message": error.message(),
+        "file": error.file(),
+        "offset": error.offset(),
+        "tensor": error.tensor_name(),
+        "hint": error.hint_text(),
+        "causes": error.causes(),
+        "exit": code,
+    })
+}
+
+/// A document as text. The rows of a bare array stand one on a line, so that `grep` and people can read them.
+fn document_text(document: &Json) -> Result<String> {
+    let odd = |error| Error::io(format!("the answer cannot be put into JSON: {error}"));
+    let Json::Array(rows) = document else {
+        return serde_json::to_string_pretty(document).map(|text| inert(&text) + "\n").map_err(odd);
+    };
+    let rows = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>().map_err(odd)?;
+    Ok(if rows.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", inert(&rows.join(",\n"))) })
+}
+
+/// The same JSON with those characters escaped that it need not escape, but that a terminal obeys: DEL, the second set of
+/// control characters, and marks that turn the direction of text.
+fn inert(text: &str) -> String {
+    let obeyed =
+        |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(obeyed) {
+        return text.to_owned();
+    }
+    // They stand only within strings, where their escape means the same.
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match obeyed(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+        out
+    })
+}
+
+fn kind_word(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Malformed => "malformed",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::LimitExceeded => "limit_exceeded",
+        ErrorKind::InvalidArgument => "invalid_argument",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::Io => "io",
+        ErrorKind::Plugin => "plugin",
+        ErrorKind::Failed => "failed",
+        ErrorKind::Cancelled => "cancelled",
+        _ => "other",
+    }
+}
+
+/// Writes to stdout. A reader that went away (`apr tensors | head`) is a quiet end.
+fn write_out(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io(format!("cannot write the result to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Terminal = Terminal { json: false, quiet: false, verbose: 0, color: false };
+
+    #[test]
+    fn an_error_has_what_where_and_a_way_out() {
+        let error =
+            Error::malformed("tensor data ends 12 bytes too early").in_file("m.x").at(40).tensor("a\0b");
+        let error = error.hint("download the file again").cause("read 3 of 15 bytes");
+        assert_eq!(
+            PLAIN.error_text(&error),
+            "error[E002]: tensor data ends 12 bytes too early\n  at m.x, offset 40, tensor a\\u{0}b\n  do download the file again\n"
+        );
+        let verbose = Terminal { verbose: 1, color: true, ..PLAIN };
+        assert!(verbose.error_text(&error).starts_with("\u{1b}[1;31merror[E002]:\u{1b}[0m "));
+        assert!(verbose.error_text(&error).contains("\n  caused by read 3 of 15 bytes\n"));
+    }
+
+    #[test]
+    fn every_kind_has_its_exit_code_and_word() {
+        let codes: Vec<u8> = ErrorKind::ALL.iter().map(|kind| exit_code(*kind)).collect();
+        assert_eq!(codes, [4, 4, 4, 2, 3, 1, 1, 5, 130]);
+        assert!(ErrorKind::ALL.iter().all(|kind| kind_word(*kind) != "other"));
+    }
+
+    #[test]
+    fn flags_are_seen_before_parsing_but_not_behind_two_dashes() {
+        let terminal =
+            |args: &[&str]| Terminal::before_parsing(&args.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(terminal(&["apr", "inspect", "--json", "--color", "always"]).json);
+        assert!(terminal(&["apr", "--color=always"]).color);
+        assert!(!terminal(&["apr", "--color", "never", "--", "--json"]).json);
+    }
+}

@@ -1,0 +1,76 @@
+//! The parser's complaints as errors of our own form: what, and the way out.
+
+use apr_sdk::Error;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error as _;
+
+/// A complaint about the arguments as an error; exit 2. `verb` is the one that was typed, if it is one.
+pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
+    let one = |kind: ContextKind| error.get(kind).map(words).and_then(|words| words.into_iter().next());
+    // `--set <KEY=VALUE>`: the name says enough.
+    let arg = one(ContextKind::InvalidArg).unwrap_or_default();
+    let arg = arg
+        .split_once(" <")
+        .filter(|_| arg.starts_with('-'))
+        .map_or(arg.as_str(), |(name, _)| name)
+        .to_owned();
+    let value = one(ContextKind::InvalidValue).unwrap_or_default();
+    let message = match error.kind() {
+        ErrorKind::UnknownArgument => format!("there is no argument `{arg}`"),
+        ErrorKind::InvalidSubcommand => {
+            format!("there is no verb `{}`", one(ContextKind::InvalidSubcommand).unwrap_or_default())
+        }
+        ErrorKind::InvalidValue if value.is_empty() => format!("`{arg}` needs a value"),
+        ErrorKind::InvalidValue => format!("`{arg}` does not take `{value}`"),
+        ErrorKind::ValueValidation => match error.source() {
+            Some(source) => format!("`{arg}`: {source}"),
+            None => format!("`{arg}` does not take `{value}`"),
+        },
+        ErrorKind::MissingRequiredArgument => {
+            let missing = error.get(ContextKind::InvalidArg).map(words).unwrap_or_default();
+            format!("missing: {}", missing.join(", "))
+        }
+        ErrorKind::ArgumentConflict => {
+            let prior = error.get(ContextKind::PriorArg).map(words).unwrap_or_default();
+            if prior.first().is_none_or(|prior| *prior == arg) {
+                format!("`{arg}` was given twice")
+            } else {
+                format!("`{arg}` and `{}` exclude each other", prior.join("`, `"))
+            }
+        }
+        ErrorKind::MissingSubcommand => "the verb is missing".to_owned(),
+        ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
+        _ => first_line(error),
+    };
+    Error::invalid_argument(message).hint(way_out(error, verb))
+}
+
+/// What was probably meant, else what is possible, else where to read.
+fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
+    let all = |kind: ContextKind| error.get(kind).map(words).unwrap_or_default();
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
+    let suggested: Vec<String> = kinds.into_iter().flat_map(all).collect();
+    let possible = all(ContextKind::ValidValue);
+    if !possible.is_empty() {
+        return format!("give one of {}", possible.join(", "));
+    }
+    // The parser gives the most likely one last.
+    if let Some(best) = suggested.last() {
+        return format!("try `{best}`");
+    }
+    verb.map_or("apr --help".to_owned(), |verb| format!("apr {verb} --help"))
+}
+
+fn words(value: &ContextValue) -> Vec<String> {
+    match value {
+        ContextValue::String(word) => vec![word.clone()],
+        ContextValue::Strings(words) => words.clone(),
+        other => vec![other.to_string()],
+    }
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}

@@ -1,0 +1,105 @@
+//! `apr validate`: is this file what it claims to be?
+
+use crate::cli::context::Context;
+use crate::cli::open_args::{OpenArgs, host_and_model};
+use crate::cli::report::{Report, with_schema};
+use apr_host::validate::{Severity, ValidateOptions, Validation, validate};
+use apr_sdk::{Error, Result, escape};
+use serde_json::Value as Json;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Check that a model file is what it claims to be
+///
+/// Opening it proves that the header is sound and every tensor lies inside
+/// the file. A file that cannot be opened is exit 4; one that can, and is
+/// found wrong, is exit 5.
+///
+/// Examples:
+///   apr validate model.apr --checksum
+///   apr validate model.gguf --values
+///   apr validate model.safetensors --strict --json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The model: a file, any part of it, its index, or its folder
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Read everything and compute the checksums that the file stores
+    #[arg(long)]
+    checksum: bool,
+    /// Read every value and look for NaN and infinity
+    #[arg(long)]
+    values: bool,
+    /// Treat warnings as errors
+    #[arg(long)]
+    strict: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// The verdict. JSON: `file`, `format`, `findings` (each `severity`, `message` and perhaps `code`), `ok`, `warnings`.
+#[derive(Debug)]
+pub struct Judged {
+    validation: Validation,
+    warnings: Vec<String>,
+}
+
+/// Opens the model and judges it.
+///
+/// # Errors
+/// What opening and reading raised; a judgement of "no" is the report's verdict.
+pub fn run(args: &Args, context: &Context) -> Result<Judged> {
+    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
+    let strict = args.strict || context.settings.is_on("validate.strict");
+    let options = ValidateOptions { checksum: args.checksum, values: args.values, strict };
+    Ok(Judged { validation: validate(&host, &opened, options)?, warnings: opened.warnings })
+}
+
+impl Report for Judged {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.validate/1", &self.validation)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn quiet(&self) -> String {
+        String::new()
+    }
+
+    fn verdict(&self) -> Result<()> {
+        if self.validation.ok {
+            return Ok(());
+        }
+        let findings = &self.validation.findings;
+        let worst = findings.iter().find(|finding| finding.severity == Severity::Error);
+        let worst = worst.or_else(|| findings.iter().find(|finding| finding.severity == Severity::Warning));
+        let error = worst.map_or_else(
+            || Error::failed("the file is not valid"),
+            |finding| {
+                let error = Error::failed(finding.message.clone());
+                finding.code.map_or(error.clone(), |code| error.code(code))
+            },
+        );
+        Err(error.in_file(self.validation.file.clone()))
+    }
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.validation.findings {
+            let word = match finding.severity {
+                Severity::Ok => "ok",
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            };
+            let code = finding.code.map(|code| format!(" [{code}]")).unwrap_or_default();
+            writeln!(f, "{word:8} {}{code}", escape(&finding.message, 1000))?;
+        }
+        let verdict = if self.validation.ok { "valid" } else { "not valid" };
+        writeln!(f, "{} ({}): {verdict}", escape(&self.validation.file, 400), self.validation.format)
+    }
+}

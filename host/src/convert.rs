@@ -1,0 +1,194 @@
+//! Converting a model: open, plan, write, verify, publish.
+
+use crate::finish::{WrittenOutput, finish};
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::layout::Segment;
+use crate::pipeline::{self, Job};
+use crate::plan::Plan;
+use crate::prepare::{Prepared, prepare, versions};
+pub use crate::request::ConvertOptions;
+use crate::sink::Staging;
+use crate::spool;
+use crate::tile::{Tiles, Work};
+use crate::tile_sums::TileSums;
+use crate::wording::hex;
+use apr_sdk::{Error, ErrorKind, Result};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::time::Instant;
+
+/// What a conversion did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Converted {
+    /// `apr.convert/1`.
+    pub schema: &'static str,
+    /// The input as typed.
+    pub input: String,
+    /// The input's format.
+    pub from: String,
+    /// The output's format.
+    pub to: String,
+    /// The files that were written.
+    pub files: Vec<ConvertedFile>,
+    /// How many tensors.
+    pub tensors: usize,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// What was proved.
+    pub verified: Vec<String>,
+    /// What was assumed, changed or not carried.
+    pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+/// A file that was written.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConvertedFile {
+    /// Its path.
+    pub path: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Says what a conversion would do.
+///
+/// # Errors
+/// As [`convert`], but nothing is written.
+pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
+    Ok(prepare(host, options)?.plan)
+}
+
+/// Converts a model.
+///
+/// # Errors
+/// Whatever opening, planning, writing and verifying raise. Then nothing is under the output's name but what was there.
+pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
+    let began = Instant::now();
+    let prepared = prepare(host, options)?;
+    let Prepared { source, output, layout, .. } = &prepared;
+    let identities: Vec<_> = source.files.all().iter().map(|f| f.identity).collect();
+    if options.resume {
+        // A wrong --resume must not cost what is there, nor leave anything.
+        Journal::records(&output.target.beside(".apr-journal"), &describe_work(host, &prepared)?)?;
+    }
+    let mut staging = Staging::create(
+        output.target.clone(),
+        layout,
+        &identities,
+        prepared.plan.spool_bytes,
+        options.force,
+        options.resume,
+    )?;
+    let written = match write(host, options, &prepared, &mut staging) {
+        Ok(written) => written,
+        Err((error, keep)) => {
+            if keep {
+                staging.keep();
+                return Err(error.hint("what is finished is kept: run it again with --resume"));
+            }
+            return Err(error);
+        }
+    };
+    let finals = staging.publish(options.force)?;
+    let files = finals
+        .iter()
+        .zip(&written.lengths)
+        .map(|(path, &bytes)| ConvertedFile { path: output.target.show(path), bytes })
+        .collect();
+    let Prepared { source, plan, output, .. } = prepared;
+    let mut notes = plan.notes;
+    if !written.dropped.is_empty() {
+        notes.push(format!("metadata keys not in the output: {}", written.dropped.join(", ")));
+    }
+    Ok(Converted {
+        schema: "apr.convert/1",
+        input: plan.input,
+        from: plan.from,
+        to: output.format.id().to_owned(),
+        files,
+        tensors: source.model.tensors.len(),
+        bytes: written.lengths.iter().sum(),
+        seconds: began.elapsed().as_secs_f64(),
+        verified: written.proved,
+        notes,
+        warnings: source.warnings,
+    })
+}
+
+/// Fills the staged files. An error says whether what is finished is to be kept.
+fn write(
+    host: &Host,
+    options: &ConvertOptions,
+    prepared: &Prepared<'_>,
+    staging: &mut Staging,
+) -> std::result::Result<WrittenOutput, (Error, bool)> {
+    let discard = |e: Error| (e, false);
+    let stopped = |e: Error, journaled: bool| {
+        let keep = journaled && e.kind() == ErrorKind::Cancelled;
+        (e, keep)
+    };
+    let Prepared { source, model, output, layout, .. } = prepared;
+    let spooled = spool::spool(host, source, &output.target.beside(".apr-spool"))
+        .map_err(|e| stopped(e, options.resume))?;
+    let tiles = Tiles::new(layout, model, |tensor| {
+        Work::new(&model.tensors[tensor], spooled.as_ref().and_then(|s| s.extents[tensor]))
+    })
+    .map_err(discard)?;
+    let sums = TileSums::new(tiles.count);
+    let journal_path = output.target.beside(".apr-journal");
+    let mut journal = None;
+    if options.resume {
+        let work = describe_work(host, prepared).map_err(discard)?;
+        let resumed = Journal::resume(&journal_path, &work, &tiles, &staging.files, &sums);
+        journal = Some(resumed.map_err(|e| (e, true))?);
+    } else if tiles.bytes >= host.journal_bytes {
+        let work = describe_work(host, prepared).map_err(discard)?;
+        journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);
+    }
+    let has_journal = journal.is_some();
+    let job = Job {
+        files: &source.files,
+        spool: spooled.as_ref().map(|s| &s.file),
+        model,
+        tiles: &tiles,
+        outputs: &staging.files,
+        sums: &sums,
+    };
+    pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
+    finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))
+}
+
+/// What a journal must agree with to be taken up.
+fn describe_work(host: &Host, prepared: &Prepared<'_>) -> Result<serde_json::Value> {
+    // Neither how the paths were typed nor the number of threads makes other work.
+    let plan =
+        Plan { input: String::new(), output: String::new(), payload_memory: 0, ..prepared.plan.clone() };
+    let plan = serde_json::to_vec(&plan).map_err(|e| Error::plugin(format!("the plan is not JSON: {e}")))?;
+    let mut digest = Sha256::new();
+    digest.update(&plan);
+    // The plan says where payload goes; what else the output holds is in the layout.
+    for placed in prepared.layout.files.iter().flat_map(|f| &f.segments) {
+        digest.update(format!("{} {} ", placed.offset, placed.len));
+        if let Segment::Inline(bytes) = &placed.segment {
+            digest.update(bytes);
+        }
+    }
+    let mut inputs = Vec::new();
+    for file in prepared.source.files.all().iter().filter(|f| !f.is_folder()) {
+        let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];
+        file.read_at(0, &mut head).map_err(|e| prepared.source.files.show(e))?;
+        inputs.push(serde_json::json!({
+            "bytes": file.len, "modified": file.modified.to_string(), "head": hex(&Sha256::digest(&head)),
+        }));
+    }
+    Ok(serde_json::json!({
+        "program": env!("CARGO_PKG_VERSION"),
+        "plan": hex(&digest.finalize()),
+        "plugins": versions(host, &prepared.source, prepared.output.format),
+        "inputs": inputs,
+    }))
+}

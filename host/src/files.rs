@@ -1,0 +1,251 @@
+//! The files of one opened model: a table of numbered handles, confined to the model's folder.
+
+use apr_sdk::{Error, FileId, Limits, Result, escape};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+/// One file of a model, open for reading.
+pub struct ModelFile {
+    /// The path as the user typed it, with what follows it.
+    pub path: PathBuf,
+    /// The path relative to the model's folder, with `/`.
+    pub name: String,
+    /// Length in bytes when it was opened; 0 for a folder.
+    pub len: u64,
+    /// Device and inode, to recognise an output that is an input.
+    pub identity: (u64, u64),
+    /// Last change, in nanoseconds since 1970.
+    pub modified: i128,
+    /// The handle; `None` for a folder.
+    handle: Option<File>,
+}
+
+impl ModelFile {
+    fn open(path: &Path, name: String) -> Result<ModelFile> {
+        let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
+        // Asked before it is opened: a pipe would wait there for its writer.
+        let meta = std::fs::metadata(path).map_err(wrong)?;
+        if !meta.is_file() && !meta.is_dir() {
+            let error = Error::invalid_argument("this is neither a file nor a folder");
+            return Err(error.in_file(path.display().to_string()));
+        }
+        let is_folder = meta.is_dir();
+        let handle = File::open(path).map_err(wrong)?;
+        let meta = handle.metadata().map_err(wrong)?;
+        Ok(ModelFile {
+            path: path.to_owned(),
+            name,
+            len: if is_folder { 0 } else { meta.len() },
+            identity: (meta.dev(), meta.ino()),
+            modified: modified(&meta),
+            handle: (!is_folder).then_some(handle),
+        })
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.handle.is_none()
+    }
+
+    /// Fills `out` from `offset`.
+    ///
+    /// # Errors
+    /// Malformed past the end; Io if the machine failed or the file was cut since it was opened.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let want = out.len() as u64;
+        let placed = |e: Error| e.at(offset).in_file(self.name.clone());
+        let Some(handle) = &self.handle else {
+            return Err(placed(Error::io("this is a folder, not a file")));
+        };
+        if offset.checked_add(want).is_none_or(|end| end > self.len) {
+            let message = format!("{want} bytes are wanted, the file has {} in all", self.len);
+            return Err(
+                placed(Error::malformed(message)).hint("get the file again: it is cut off or damaged")
+            );
+        }
+        handle.read_exact_at(out, offset).map_err(|e| {
+            placed(if e.kind() == std::io::ErrorKind::UnexpectedEof {
+                Error::io("the file was cut while it was read").hint("leave the file alone until apr is done")
+            } else {
+                io_error(&e, "read")
+            })
+        })
+    }
+
+    /// Whether its length or time of change is another than when it was opened.
+    pub fn changed(&self) -> bool {
+        let now = self.handle.as_ref().and_then(|handle| handle.metadata().ok());
+        now.is_some_and(|now| (now.len(), modified(&now)) != (self.len, self.modified))
+    }
+}
+
+fn modified(meta: &Metadata) -> i128 {
+    i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec())
+}
+
+/// Lets this process open as many files as it may: the soft limit is often 1024, and there are models, and outputs, of
+/// a thousand shards.
+pub fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, the first file too many says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// The files of one opened model, by number. Files are only added.
+pub struct Files {
+    /// The folder that siblings are confined to: as typed, and resolved.
+    folder: PathBuf,
+    resolved: PathBuf,
+    table: RwLock<Vec<Arc<ModelFile>>>,
+    read: AtomicU64,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Files {
+    /// Opens file 0. `name` replaces the file's own name in metadata and messages (for staged outputs).
+    ///
+    /// # Errors
+    /// NotFound; Io.
+    pub fn open(path: &Path, name: Option<&str>, cancel: Arc<AtomicBool>) -> Result<Files> {
+        let own = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let file = ModelFile::open(path, name.map_or(own, str::to_owned))?;
+        let folder = match path.parent() {
+            _ if file.is_folder() => path.to_owned(),
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let resolved = folder
+            .canonicalize()
+            .map_err(|e| io_error(&e, "resolve").in_file(folder.display().to_string()))?;
+        let table = RwLock::new(vec![Arc::new(file)]);
+        Ok(Files { folder, resolved, table, read: AtomicU64::new(0), cancel })
+    }
+
+    /// The file of this number.
+    ///
+    /// # Errors
+    /// InvalidArgument for a number never given.
+    pub fn get(&self, file: FileId) -> Result<Arc<ModelFile>> {
+        let table = self.table.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found = table.get(file as usize).cloned();
+        found.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+    }
+
+    /// Every file that was opened, in the order of their numbers.
+    pub fn all(&self) -> Vec<Arc<ModelFile>> {
+        self.table.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// How many bytes were read through [`Files::read_at`].
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Whether the user wants the work to stop.
+    pub fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Fills `out` from `offset` of `file`.
+    ///
+    /// # Errors
+    /// As [`ModelFile::read_at`]; Cancelled.
+    pub fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
+        if self.cancelled() {
+            return Err(Error::cancelled("stopped"));
+        }
+        self.get(file)?.read_at(offset, out)?;
+        self.read.fetch_add(out.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Opens a further file by its path relative to the model's folder; the same path gives the same number.
+    ///
+    /// # Errors
+    /// NotFound; InvalidArgument for a path, or a link, that leaves the folder; LimitExceeded.
+    pub fn sibling(&self, path: &str) -> Result<FileId> {
+        let shown = escape(path, 200);
+        let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
+        if path.is_empty() || path.contains('\0') || !inside {
+            let message = format!("the file name `{shown}` leaves the model's folder");
+            return Err(Error::malformed(message).hint("apr reads only files inside the folder of the model"));
+        }
+        let known = {
+            let table = self.table.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            table.iter().position(|f| f.name == path && !f.is_folder())
+        };
+        if let Some(at) = known {
+            return FileId::try_from(at).map_err(|_| Error::limit("too many files"));
+        }
+        let typed = self.folder.join(path);
+        let resolved = typed.canonicalize().map_err(|e| io_error(&e, "open").in_file(path.to_owned()))?;
+        if !resolved.starts_with(&self.resolved) {
+            let message = format!("`{shown}` is a link that leaves the model's folder");
+            return Err(Error::malformed(message).hint("copy the file into the folder"));
+        }
+        let file = ModelFile::open(&typed, path.to_owned()).map_err(|e| e.with_file(path.to_owned()))?;
+        if file.is_folder() {
+            return Err(Error::malformed(format!("`{shown}` is a folder, a file is wanted")));
+        }
+        let mut table = self.table.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if table.len() >= Limits::default().files as usize {
+            return Err(Error::limit(format!("the model has more than {} files", Limits::default().files)));
+        }
+        table.push(Arc::new(file));
+        FileId::try_from(table.len() - 1).map_err(|_| Error::limit("too many files"))
+    }
+
+    /// The names in the model's folder, sorted; folders end in `/`.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn entries(&self) -> Result<Vec<String>> {
+        let wrong = |e: std::io::Error| io_error(&e, "list").in_file(self.folder.display().to_string());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            // A name that is not UTF-8 cannot be asked for by any format.
+            let Ok(mut name) = entry.file_name().into_string() else { continue };
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                name.push('/');
+            }
+            names.push(name);
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Shows an error's file as the user typed it.
+    pub fn show(&self, error: Error) -> Error {
+        match error.file() {
+            None => {
+                let path = self.get(0).map(|f| f.path.display().to_string()).unwrap_or_default();
+                error.in_file(path)
+            }
+            Some(name) => {
+                let files = self.all();
+                let path = files
+                    .iter()
+                    .find(|f| f.name == name)
+                    .map_or_else(|| self.folder.join(name), |f| f.path.clone());
+                let path = path.display().to_string();
+                error.with_file(path)
+            }
+        }
+    }
+}
+
+/// An I/O error as ours: NotFound has its own exit code.
+pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found("no such file or folder"),
+        std::io::ErrorKind::StorageFull => {
+            Error::io("the disk is full").hint("free some space, or write elsewhere")
+        }
+        _ => Error::io(format!("cannot {verb}: {error}")),
+    }
+}

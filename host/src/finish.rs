@@ -1,0 +1,151 @@
+//! The end of a conversion: what the layout itself holds, the writer's patches, and verify.
+
+use crate::checksum::Summer;
+use crate::host::Host;
+use crate::layout::{Layout, Patch, PatchCollector, Segment};
+use crate::open::OpenedModel;
+use crate::prepare::Prepared;
+use crate::request::ConvertOptions;
+use crate::sink::{StagedFile, Staging};
+use crate::tile::Tiles;
+use crate::tile_sums::TileSums;
+use crate::verify::verify;
+use apr_sdk::{CrcForm, Error, Result, Written, WrittenFile, WrittenHole, WrittenTensor};
+use std::collections::HashMap;
+
+/// What came of it.
+pub struct WrittenOutput {
+    /// The files' lengths, in the layout's order.
+    pub lengths: Vec<u64>,
+    /// What verify proved.
+    pub proved: Vec<String>,
+    /// Metadata keys that the output does not have.
+    pub dropped: Vec<String>,
+}
+
+/// Everything but payload: inline segments, holes, verify.
+///
+/// # Errors
+/// What the writer and verify raise; Io; also if an input changed meanwhile.
+pub fn finish(
+    host: &Host,
+    options: &ConvertOptions,
+    prepared: &Prepared<'_>,
+    staging: &mut Staging,
+    tiles: &Tiles,
+    sums: &TileSums,
+) -> Result<WrittenOutput> {
+    let Prepared { source, model, output, layout, .. } = prepared;
+    write_inline(layout, staging, options.resume)?;
+    let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
+    let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
+    let written = {
+        let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
+        describe_written(prepared, &summer)
+    };
+    let mut patches = PatchCollector::new(layout);
+    prepared.writer.finish(&written, &mut patches)?;
+    for patch in patches.finish()? {
+        match patch {
+            Patch::Fill { id, bytes } => {
+                fill_hole(layout, staging, id, &bytes)?;
+                holes.insert(id, bytes);
+            }
+            Patch::Append { file, bytes } => {
+                staging.files[file].write_at(lengths[file], &bytes)?;
+                lengths[file] += bytes.len() as u64;
+            }
+            Patch::Crc32 { id, file, start, end, form } => {
+                let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
+                let sum = summer.range(file, start, end)?;
+                let bytes = match form {
+                    CrcForm::Hex => format!("{sum:08x}").into_bytes(),
+                    _ => sum.to_le_bytes().to_vec(),
+                };
+                fill_hole(layout, staging, id, &bytes)?;
+                holes.insert(id, bytes);
+            }
+        }
+    }
+    host.check_cancelled()?;
+    let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
+    let verdict = verify(host, output.format, model, source, &summer, layout.entry, options.verify)?;
+    refuse_changed(source)?;
+    Ok(WrittenOutput { lengths, proved: verdict.proved, dropped: verdict.dropped })
+}
+
+/// The bytes that the layout itself has.
+fn write_inline(layout: &Layout, staging: &Staging, resuming: bool) -> Result<()> {
+    for (file, staged) in layout.files.iter().zip(&staging.files) {
+        for placed in &file.segments {
+            match &placed.segment {
+                Segment::Inline(bytes) => staged.write_at(placed.offset, bytes)?,
+                // A fresh file is zeros already; what a stopped run left may not be.
+                Segment::Zeros if resuming => write_zeros(staged, placed.offset, placed.len)?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A source that was changed while it was read gave something, but not itself.
+fn refuse_changed(source: &OpenedModel) -> Result<()> {
+    for (n, input) in source.files.all().iter().enumerate() {
+        if input.changed() {
+            let error =
+                Error::io("the input changed while it was read").in_file(input.path.display().to_string());
+            return Err(error.hint(format!("leave input {n} alone until apr is done; nothing was published")));
+        }
+    }
+    Ok(())
+}
+
+fn write_zeros(staged: &StagedFile, offset: u64, len: u64) -> Result<()> {
+    let zeros = [0; 4096];
+    let mut at = 0;
+    while at < len {
+        let n = usize::try_from((len - at).min(4096)).unwrap_or(0);
+        staged.write_at(offset + at, &zeros[..n])?;
+        at += n as u64;
+    }
+    Ok(())
+}
+
+fn fill_hole(layout: &Layout, staging: &Staging, id: u32, bytes: &[u8]) -> Result<()> {
+    let (file, offset, _) = layout.hole(id).ok_or_else(|| Error::plugin(format!("there is no hole {id}")))?;
+    staging.files[file].write_at(offset, bytes)
+}
+
+fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>) -> Written {
+    let layout = summer.layout;
+    let mut written = Written {
+        files: layout.files.iter().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
+        tensors: vec![WrittenTensor::default(); prepared.model.tensors.len()],
+        ..Written::default()
+    };
+    for (number, file) in (0u32..).zip(&layout.files) {
+        for placed in &file.segments {
+            match placed.segment {
+                Segment::Payload { tensor } => {
+                    written.tensors[tensor] = WrittenTensor {
+                        file: number,
+                        offset: placed.offset,
+                        stored_len: placed.len,
+                        raw_len: placed.len,
+                        crc32: layout.wants_crc32.then(|| summer.tensor(tensor)).flatten(),
+                    };
+                }
+                Segment::Hole { id } => {
+                    let (offset, len) = (placed.offset, placed.len);
+                    written.holes.push(WrittenHole { id, file: number, offset, len });
+                }
+                _ => {}
+            }
+        }
+    }
+    if layout.wants_crc32 {
+        written.inputs_crc32 = summer.inputs(&prepared.inputs);
+    }
+    written
+}

@@ -1,0 +1,61 @@
+//! What every operation works with: the plugins, the threads, and the way to stop.
+
+use crate::progress::{Progress, Silent};
+use crate::registry::Registry;
+use apr_sdk::{Error, LogLevel, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The context of an operation.
+pub struct Host {
+    /// The plugins that are present.
+    pub registry: Registry,
+    /// How many threads payload may use; results never depend on it.
+    pub threads: usize,
+    /// Set when the user wants the work to stop.
+    pub cancel: Arc<AtomicBool>,
+    /// Where progress goes.
+    pub progress: Arc<dyn Progress>,
+    /// Jobs that write at least so many bytes keep a journal for `--resume`. By default 3 GB: what a disk of 100 MB/s
+    /// writes in 30 s.
+    pub journal_bytes: u64,
+    /// How often finished tiles are made durable.
+    pub journal_interval: Duration,
+}
+
+impl Host {
+    /// A host with these plugins, all the machine's threads, and no progress.
+    pub fn new(registry: Registry) -> Host {
+        crate::files::allow_many_files();
+        Host {
+            registry,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            cancel: Arc::default(),
+            progress: Arc::new(Silent),
+            journal_bytes: 3_000_000_000,
+            journal_interval: Duration::from_secs(30),
+        }
+    }
+
+    /// Tells of panics of plugins that no call could report: those in probes and drops.
+    fn tell_faults(&self) {
+        for fault in self.registry.faults() {
+            self.progress.log(LogLevel::Warning, &fault.to_string());
+        }
+    }
+
+    /// Fails once the user wants the work to stop.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) { Err(Error::cancelled("stopped")) } else { Ok(()) }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.tell_faults();
+    }
+}

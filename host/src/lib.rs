@@ -1,0 +1,35 @@
+//! The host: everything `apr` does that no format knows of.
+
+pub mod bundled;
+mod carries;
+mod checksum;
+pub mod convert;
+mod edits;
+pub mod files;
+mod finish;
+mod gather;
+pub mod host;
+mod journal;
+mod layout;
+mod long_values;
+pub mod open;
+mod output;
+mod payload;
+mod pipeline;
+pub mod plan;
+pub mod plugins;
+mod prepare;
+mod probe;
+pub mod progress;
+pub mod registry;
+mod request;
+mod sink;
+mod source;
+mod spool;
+pub mod stats;
+mod swap;
+mod tile;
+mod tile_sums;
+pub mod validate;
+pub mod verify;
+mod wording;

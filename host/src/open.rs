@@ -1,0 +1,360 @@
+//! Opening a model: probe, read the header, open its parts, merge.
+
+use crate::files::Files;
+use crate::host::Host;
+use crate::probe;
+use crate::registry::Format;
+use crate::source::{CallSource, Root};
+use apr_sdk::{
+    Bytes, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, OptionKind, OptionSpec, Options,
+    Part, Payload, Result,
+};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// How a model is to be opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format's id, if the user forces one.
+    pub from: Option<String>,
+    /// `-O [format.]name=value`.
+    pub options: Vec<(Option<String>, String, String)>,
+    /// Whether the file is to stand alone, without the folder around it.
+    pub bare: bool,
+    /// The name that stands for file 0 in metadata and messages; for staged outputs.
+    pub shown_name: Option<String>,
+}
+
+/// An opened model: the index in memory, the payload in its files.
+pub struct OpenedModel {
+    /// The merged model; its extents count files in [`OpenedModel::files`].
+    pub model: Model,
+    /// The id of the format it was opened with.
+    pub format: String,
+    /// The path as the user typed it.
+    pub path: PathBuf,
+    /// What the user should know: a wrong extension, an assumption.
+    pub warnings: Vec<String>,
+    /// Its files.
+    pub files: Files,
+    /// The readers' objects, and which tensors each gave.
+    pub(crate) origins: Vec<Origin>,
+}
+
+/// One reader's object and the tensors it gave.
+pub(crate) struct Origin {
+    /// The reader's object.
+    pub open: Box<dyn OpenModel>,
+    /// Where its file 0 lies.
+    pub root: Root,
+    /// The number in the merged model of its first tensor.
+    pub first: usize,
+    /// How many tensors it gave.
+    pub count: usize,
+}
+
+impl OpenedModel {
+    /// Names and lengths of the files, in the order they were opened.
+    pub fn files(&self) -> Vec<(String, u64)> {
+        self.files.all().iter().filter(|f| !f.is_folder()).map(|f| (f.name.clone(), f.len)).collect()
+    }
+
+    /// Bytes that were read to open it.
+    pub fn header_bytes(&self) -> u64 {
+        self.files.bytes_read()
+    }
+
+    /// The reader's object of tensor number `tensor`, and the tensor's number there.
+    pub(crate) fn origin(&self, tensor: usize) -> Result<(&Origin, u64)> {
+        let origin = self.origins.iter().find(|o| tensor >= o.first && tensor - o.first < o.count);
+        origin
+            .map(|o| (o, (tensor - o.first) as u64))
+            .ok_or_else(|| Error::plugin("a tensor without a reader"))
+    }
+
+    /// Reads a byte string of the model.
+    ///
+    /// # Errors
+    /// Whatever reading raised; LimitExceeded above what memory can hold.
+    pub fn fetch(&self, bytes: &Bytes) -> Result<Bytes> {
+        let Bytes::Extent(extent) = bytes else { return Ok(bytes.clone()) };
+        let len = usize::try_from(extent.len)
+            .map_err(|_| Error::limit("a value does not fit this machine's memory"))?;
+        let mut held = vec![0; len];
+        self.files.read_at(extent.file, extent.offset, &mut held).map_err(|e| self.files.show(e))?;
+        Ok(Bytes::from(held))
+    }
+}
+
+/// Opens the model at `path`.
+///
+/// # Errors
+/// NotFound; what probing and the readers raise, with the file as the user typed it.
+pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
+    let files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
+    let (opened, warnings) = match open_files(host, &files, options) {
+        Ok(opened) => opened,
+        Err(error) => return Err(files.show(way_out(error))),
+    };
+    let Merged { model, format, origins } = opened;
+    Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
+}
+
+/// A file that breaks its own rules was damaged, or written wrongly: whoever found that out need not say so each time.
+fn way_out(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Malformed => {
+            error.hint("compare the file's size and SHA-256 with its source's, or get it again")
+        }
+        ErrorKind::LimitExceeded => {
+            error.hint("no real model needs as much: get the file again, from a source you trust")
+        }
+        _ => error,
+    }
+}
+
+struct Merged {
+    model: Model,
+    format: String,
+    origins: Vec<Origin>,
+}
+
+fn open_files(host: &Host, files: &Files, options: &OpenOptions) -> Result<(Merged, Vec<String>)> {
+    let choice = probe::choose(host, files, options.from.as_deref())?;
+    let limits = Limits::default();
+    let format = choice.format;
+    let values = option_values(format, &options.options, |spec| spec.read)?;
+    let (mut model, whole) = open_one(host, files, format, Root::WHOLE, &values, &limits)?;
+    let mut origins = vec![Origin { open: whole, root: Root::WHOLE, first: 0, count: model.tensors.len() }];
+    let parts = std::mem::take(&mut model.parts);
+    let mut names: HashSet<String> = HashSet::new();
+    if !parts.is_empty() {
+        names.extend(model.tensors.iter().map(|t| t.name.clone()));
+    }
+    let mapped = parts.iter().any(|part| part.expected.is_some());
+    for part in parts {
+        let (mut piece, open, root) = open_part(host, files, &part, &values, format.id(), &limits)?;
+        check_expected(&part, &piece, mapped, files)?;
+        for tensor in &piece.tensors {
+            if !names.insert(tensor.name.clone()) {
+                let file = files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
+                return Err(Error::malformed("two parts have this tensor")
+                    .tensor(&tensor.name)
+                    .in_file(file));
+            }
+        }
+        origins.push(Origin { open, root, first: model.tensors.len(), count: piece.tensors.len() });
+        merge(&mut model, &mut piece)?;
+    }
+    let warnings = choice.warnings.into_iter().collect();
+    Ok((Merged { model, format: format.id().to_owned(), origins }, warnings))
+}
+
+fn open_part(
+    host: &Host,
+    files: &Files,
+    part: &Part,
+    whole_values: &Options,
+    whole_format: &str,
+    limits: &Limits,
+) -> Result<(Model, Box<dyn OpenModel>, Root)> {
+    let format = host.registry.format(&part.format).map_err(|e| {
+        Error::unsupported(format!(
+            "a part of this model needs the format `{}`: {}",
+            part.format,
+            e.message()
+        ))
+    })?;
+    let (offset, len) = part.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
+    let root = Root { file: part.file, offset, len };
+    // A part of the same format is read as the user asked for the whole.
+    let mut values = if part.format == whole_format {
+        whole_values.clone()
+    } else {
+        option_values(format, &[], |s| s.read)?
+    };
+    for (name, value) in part.options.iter() {
+        values.set(name, value);
+    }
+    values.set(Options::PART, "true");
+    let (model, open) = open_one(host, files, format, root, &values, limits)?;
+    if !model.parts.is_empty() {
+        return Err(Error::plugin(format!("`{}` gave parts inside a part", part.format)));
+    }
+    Ok((model, open, root))
+}
+
+fn open_one(
+    host: &Host,
+    files: &Files,
+    format: &Format,
+    root: Root,
+    values: &Options,
+    limits: &Limits,
+) -> Result<(Model, Box<dyn OpenModel>)> {
+    let own_name = files.get(root.file).map(|f| f.name.clone()).unwrap_or_default();
+    let placed = |e: Error| e.in_file(own_name.clone());
+    let source = CallSource::new(files, root, &limits.budget, host.progress.as_ref());
+    let open = format.reader()?.open(&source, limits, values).map_err(placed)?;
+    let source = CallSource::new(files, root, &limits.budget, host.progress.as_ref());
+    // Nearly all tensors lie in one file, and there may be a million of them.
+    let last = Cell::new(None);
+    let file_len = |file: FileId| match last.get() {
+        Some((known, len)) if known == file => Ok(len),
+        _ => {
+            let len = apr_sdk::Source::len(&source, file)?;
+            last.set(Some((file, len)));
+            Ok(len)
+        }
+    };
+    let mut builder = ModelBuilder::new(format.id(), limits, &file_len);
+    open.describe(&source, &mut builder).map_err(placed)?;
+    let mut model = builder.finish();
+    translate(&mut model, root);
+    Ok((model, open))
+}
+
+/// Moves every extent of a part's model to its place in the whole.
+fn translate(model: &mut Model, root: Root) {
+    if root == Root::WHOLE {
+        return;
+    }
+    for tensor in &mut model.tensors {
+        if let Payload::Extent { extent, .. } = &mut tensor.payload {
+            *extent = root.translate(*extent);
+        }
+    }
+    for bytes in model.byte_strings_mut() {
+        if let Bytes::Extent(extent) = bytes {
+            *extent = root.translate(*extent);
+        }
+    }
+    for checksum in &mut model.checksums {
+        checksum.covers = root.translate(checksum.covers);
+        if let Bytes::Extent(extent) = &mut checksum.stored {
+            *extent = root.translate(*extent);
+        }
+    }
+    for part in &mut model.parts {
+        part.file = if part.file == 0 { root.file } else { part.file };
+    }
+}
+
+fn check_expected(part: &Part, piece: &Model, mapped: bool, files: &Files) -> Result<()> {
+    if !mapped {
+        return Ok(());
+    }
+    let file = files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
+    let expected: HashSet<&str> = part.expected.iter().flatten().map(String::as_str).collect();
+    let present: HashSet<&str> = piece.tensors.iter().map(|t| t.name.as_str()).collect();
+    let first = |a: &HashSet<&str>, b: &HashSet<&str>| a.difference(b).min().map(|name| (*name).to_owned());
+    if let Some(name) = first(&expected, &present) {
+        return Err(Error::malformed("the index says this tensor is in this file, but it is not")
+            .tensor(name)
+            .in_file(file));
+    }
+    match first(&present, &expected) {
+        Some(name) => {
+            Err(Error::malformed("this tensor is in the file, but the index does not have it there")
+                .tensor(name)
+                .in_file(file))
+        }
+        None => Ok(()),
+    }
+}
+
+fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
+    whole.tensors.append(&mut piece.tensors);
+    whole.checksums.append(&mut piece.checksums);
+    for mut foreign in piece.foreign.drain(..) {
+        whole.foreign_mut(&foreign.format).files.append(&mut foreign.files);
+    }
+    for asset in piece.assets.drain(..) {
+        if whole.assets.iter().any(|a| a.name == asset.name) {
+            return Err(Error::malformed(format!(
+                "two parts have the asset `{}`",
+                apr_sdk::escape(&asset.name, 120)
+            )));
+        }
+        whole.assets.push(asset);
+    }
+    if whole.dialect == "none" {
+        whole.dialect.clone_from(&piece.dialect);
+    }
+    whole.architecture = whole.architecture.take().or(piece.architecture.take());
+    whole.tokenizer = whole.tokenizer.take().or(piece.tokenizer.take());
+    whole.recipe = whole.recipe.take().or(piece.recipe.take());
+    whole.provenance = whole.provenance.take().or(piece.provenance.take());
+    for note in piece.notes.drain(..) {
+        if !whole.notes.contains(&note) {
+            whole.notes.push(note);
+        }
+    }
+    Ok(())
+}
+
+/// The values of a format's declared options: defaults, then what the user gave for this format.
+///
+/// # Errors
+/// InvalidArgument for a value that the option does not take.
+pub fn option_values(
+    format: &Format,
+    given: &[(Option<String>, String, String)],
+    wanted: impl Fn(&OptionSpec) -> bool,
+) -> Result<Options> {
+    let mut values = Options::new();
+    for spec in format.manifest.options.iter().filter(|spec| wanted(spec)) {
+        if !spec.default.is_empty() {
+            values.set(&spec.name, &spec.default);
+        }
+        for (of, name, value) in given {
+            if *name != spec.name || of.as_ref().is_some_and(|of| of != format.id()) {
+                continue;
+            }
+            if !spec.accepts(value) {
+                let message = format!("option `{}.{name}` cannot be `{value}`", format.id());
+                return Err(Error::invalid_argument(message).hint(format!(
+                    "it takes {}: {}",
+                    takes(&spec.kind),
+                    spec.help
+                )));
+            }
+            values.set(name, value);
+        }
+    }
+    Ok(values)
+}
+
+/// What an option takes, in words.
+fn takes(kind: &OptionKind) -> String {
+    match kind {
+        OptionKind::Flag => "true or false".to_owned(),
+        OptionKind::Integer => "a whole number".to_owned(),
+        OptionKind::Choice(words) => words.join(" or "),
+        _ => "text".to_owned(),
+    }
+}
+
+/// Fails for an option that none of the formats declares.
+///
+/// # Errors
+/// InvalidArgument, with those that are declared.
+pub fn check_options(formats: &[&Format], given: &[(Option<String>, String, String)]) -> Result<()> {
+    for (of, name, _) in given {
+        let fits = |f: &&&Format| of.as_ref().is_none_or(|of| of == f.id());
+        if formats.iter().filter(fits).any(|f| f.manifest.options.iter().any(|spec| spec.name == *name)) {
+            continue;
+        }
+        let mut known: Vec<_> = formats
+            .iter()
+            .flat_map(|f| f.manifest.options.iter().map(|o| format!("{}.{}", f.id(), o.name)))
+            .collect();
+        known.dedup();
+        let hint =
+            if known.is_empty() { "these formats have no options".to_owned() } else { known.join(", ") };
+        let full = of.as_ref().map_or(name.clone(), |of| format!("{of}.{name}"));
+        return Err(Error::invalid_argument(format!("no format involved has an option `{full}`")).hint(hint));
+    }
+    Ok(())
+}

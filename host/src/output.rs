@@ -1,0 +1,148 @@
+//! Which format the output has, and whether it is a file or a folder.
+
+use crate::host::Host;
+use crate::registry::Format;
+use crate::request::ConvertOptions;
+use crate::sink::Target;
+use apr_sdk::{Error, LayoutRequest, Result};
+use std::path::{Path, PathBuf};
+
+/// The output as the user meant it.
+pub struct Output<'a> {
+    /// Its format.
+    pub format: &'a Format,
+    /// Where it goes.
+    pub target: Target,
+    /// What the writer is asked.
+    pub request: LayoutRequest,
+}
+
+/// Works out what `OUT`, `--to` and `--max-shard-size` mean.
+///
+/// # Errors
+/// InvalidArgument if they do not say a format, or say two; NotFound if the folder to write in does not exist.
+pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a>> {
+    let format = match (&options.to, &options.output) {
+        (Some(id), _) => host.registry.format(id)?,
+        (None, Some(path)) => by_extension(host, path)?,
+        (None, None) => {
+            let error = Error::invalid_argument("there is no output");
+            return Err(error.hint("give it a name: apr convert IN OUT, or a format: --to FORMAT"));
+        }
+    };
+    if !format.manifest.writes {
+        return Err(Error::unsupported(format!("`{}` can only be read", format.id())));
+    }
+    let extension = format.manifest.extensions.first().map_or("", String::as_str);
+    let stem = input_stem(&options.input);
+    let path = match &options.output {
+        Some(path) => path.clone(),
+        None => options.input.with_file_name(format!("{stem}.{extension}")),
+    };
+    let typed_folder = path.as_os_str().to_string_lossy().ends_with('/');
+    let folder = typed_folder
+        || path.is_dir()
+        || (options.to.is_some() && path.extension().is_none() && !path.exists());
+    if typed_folder && path.exists() && !path.is_dir() {
+        return Err(
+            Error::invalid_argument("this is a file, not a folder").in_file(path.display().to_string())
+        );
+    }
+    let mut request = match (folder, options.max_shard_size) {
+        (true, _) => LayoutRequest::folder(&stem),
+        (false, Some(_)) => LayoutRequest::folder(&path_stem(&path)),
+        (false, None) => {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            LayoutRequest::file(&name)
+        }
+    };
+    // A split model named like a file goes into that file's folder, its files named after it.
+    let target = match (folder, options.max_shard_size) {
+        (true, _) => Target::new(&path, true)?,
+        (false, None) => Target::new(&path, false)?,
+        (false, Some(_)) => {
+            let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Target::new(parent, true)?
+        }
+    };
+    request.max_shard_size = options.max_shard_size;
+    request.foreign = options.foreign;
+    Ok(Output { format, target, request })
+}
+
+fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {
+    let shown = path.display().to_string();
+    let known = || {
+        let formats = host.registry.formats().iter().filter(|f| f.manifest.writes);
+        let list: Vec<_> =
+            formats.map(|f| format!("{} (.{})", f.id(), f.manifest.extensions.join(", ."))).collect();
+        format!("say it with --to FORMAT; present are {}", list.join(", "))
+    };
+    let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {
+        let error = Error::invalid_argument("the output's name says no format").in_file(shown);
+        return Err(error.hint(known()));
+    };
+    let found: Vec<_> =
+        host.registry.by_extension(&extension).into_iter().filter(|f| f.manifest.writes).collect();
+    match found[..] {
+        [format] => Ok(format),
+        [] => {
+            let message = format!("no present format is written as `.{}`", apr_sdk::escape(&extension, 40));
+            Err(Error::invalid_argument(message).in_file(shown).hint(known()))
+        }
+        _ => {
+            let ids: Vec<_> = found.iter().map(|f| f.id()).collect();
+            let message = format!("`.{extension}` is written by {}", ids.join(" and "));
+            Err(Error::invalid_argument(message)
+                .in_file(shown)
+                .hint(format!("say which: --to {}", ids.join(" or --to "))))
+        }
+    }
+}
+
+/// The input's name without extension and part number: what files in an output folder are named after.
+fn input_stem(input: &Path) -> String {
+    let resolved: PathBuf = input.canonicalize().unwrap_or_else(|_| input.to_owned());
+    if resolved.is_dir() {
+        return resolved.file_name().map_or("model".to_owned(), |n| n.to_string_lossy().into_owned());
+    }
+    path_stem(&resolved)
+}
+
+fn path_stem(path: &Path) -> String {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    // An index is named after its model: `model.safetensors.index.json` is of `model`.
+    let name = match name.strip_suffix(".index.json") {
+        Some(model) => model.to_owned(),
+        None => name,
+    };
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+    strip_part_number(stem).to_owned()
+}
+
+/// `model-00001-of-00003` is of `model`: the part numbering that all sharded formats share.
+fn strip_part_number(stem: &str) -> &str {
+    let number = |s: &str| s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit());
+    let split = stem.rsplit_once("-of-").filter(|(_, last)| number(last));
+    let part = split.and_then(|(head, _)| head.rsplit_once('-')).filter(|(_, first)| number(first));
+    part.map_or(stem, |(model, _)| model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stems_lose_extension_index_and_part_number() {
+        for (name, stem) in [
+            ("a.bin", "a"),
+            ("Qwen2.5-7B.x", "Qwen2.5-7B"),
+            ("model-00001-of-00003.x", "model"),
+            ("model.x.index.json", "model"),
+            ("model-1-of-3.x", "model-1-of-3"),
+            ("noext", "noext"),
+        ] {
+            assert_eq!(path_stem(Path::new(name)), stem, "{name}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The plan: pure data that says what a conversion will do, before it does anything.
+
+use crate::layout::{Layout, Segment};
+use crate::pipeline;
+use crate::spool;
+use crate::tile::{TILE, Work};
+use apr_sdk::{Model, Payload, Result, escape};
+use serde::Serialize;
+use std::fmt;
+
+/// What a conversion will do. `--plan` prints it, as text or JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// `apr.plan/1`.
+    pub schema: &'static str,
+    /// The input as typed.
+    pub input: String,
+    /// The input's format.
+    pub from: String,
+    /// The output's final path.
+    pub output: String,
+    /// The output's format.
+    pub to: String,
+    /// The files that will be written.
+    pub files: Vec<PlanFile>,
+    /// Bytes of all files; exact.
+    pub bytes: u64,
+    /// The most memory that payload takes, in bytes: threads × tile. The header's index comes on top.
+    pub payload_memory: u64,
+    /// Bytes of temporary space beside the output for payload that must be spooled.
+    pub spool_bytes: u64,
+    /// What will be done to each tensor.
+    pub tensors: Vec<PlanTensor>,
+    /// What will not be carried, and what was assumed.
+    pub notes: Vec<String>,
+}
+
+/// A file that will be written.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanFile {
+    /// Its name in the output folder, or the output's own.
+    pub name: String,
+    /// Its length in bytes; exact.
+    pub bytes: u64,
+}
+
+/// What will be done to one tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanTensor {
+    /// Its name in the output.
+    pub name: String,
+    /// Its element type in the output.
+    pub dtype: String,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+    /// Bytes of its payload.
+    pub bytes: u64,
+    /// The output file's name.
+    pub file: String,
+    /// Its offset there.
+    pub offset: u64,
+    /// The ops, in order.
+    pub ops: Vec<&'static str>,
+}
+
+impl Plan {
+    /// Fills in files and tensors from a layout.
+    ///
+    /// # Errors
+    /// What the ops of a tensor raise.
+    pub fn describe(
+        &mut self,
+        layout: &Layout,
+        source: &Model,
+        planned: &Model,
+        threads: usize,
+    ) -> Result<()> {
+        self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
+        self.bytes = layout.total();
+        let mut tile_memory = TILE;
+        for file in &layout.files {
+            for placed in &file.segments {
+                let Segment::Payload { tensor: number } = placed.segment else { continue };
+                let tensor = &planned.tensors[number];
+                let spooled = spool::is_needed(&source.tensors[number].payload);
+                let ops = if spooled {
+                    self.spool_bytes = self.spool_bytes.saturating_add(placed.len);
+                    vec![
+                        if matches!(tensor.payload, Payload::Blocks { .. }) { "decode" } else { "stream" },
+                        "spool",
+                        "copy",
+                    ]
+                } else {
+                    let work = Work::new(tensor, None)?;
+                    tile_memory = tile_memory.max(work.tile_memory());
+                    vec![work.name()]
+                };
+                self.tensors.push(PlanTensor {
+                    name: tensor.name.clone(),
+                    dtype: tensor.dtype.name().to_owned(),
+                    shape: tensor.shape.clone(),
+                    bytes: placed.len,
+                    file: file.name.clone(),
+                    offset: placed.offset,
+                    ops,
+                });
+            }
+        }
+        self.payload_memory = pipeline::n_threads(threads, usize::MAX) as u64 * tile_memory;
+        self.notes.extend(layout.notes.iter().cloned());
+        Ok(())
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} ({}) -> {} ({})",
+            escape(&self.input, 400),
+            self.from,
+            escape(&self.output, 400),
+            self.to
+        )?;
+        for file in &self.files {
+            writeln!(f, "  {:>16} bytes  {}", file.bytes, escape(&file.name, 200))?;
+        }
+        let mut last = "";
+        for tensor in &self.tensors {
+            if tensor.file != last {
+                writeln!(f, "{}:", escape(&tensor.file, 200))?;
+                last = &tensor.file;
+            }
+            let name = escape(&tensor.name, 120);
+            let (dtype, shape, ops) = (&tensor.dtype, &tensor.shape, tensor.ops.join(", "));
+            writeln!(f, "  {:>16}  {name}  {dtype} {shape:?}  {} bytes  {ops}", tensor.offset, tensor.bytes)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {}", escape(note, 1000))?;
+        }
+        write!(
+            f,
+            "{} tensors, {} bytes to write, {} bytes of payload memory",
+            self.tensors.len(),
+            self.bytes,
+            self.payload_memory
+        )?;
+        if self.spool_bytes > 0 {
+            write!(f, ", {} bytes of temporary space", self.spool_bytes)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! A plugin whose library is loaded when it is first asked for something: most commands need one or two of many.
+
+use super::load::load;
+use super::section::Section;
+use crate::registry::Provider;
+use apr_abi::link::Module;
+use apr_sdk::{Error, Reader, Result, Writer};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// A judged library, loaded at most once.
+pub(super) struct Library {
+    path: PathBuf,
+    id: String,
+    manifest: Vec<u8>,
+    module: OnceLock<Result<Module>>,
+}
+
+impl Library {
+    /// The library at the canonical `path`, whose manifest is `section`.
+    pub(super) fn new(path: PathBuf, section: &Section) -> Library {
+        let (id, manifest) = (section.manifest.id.clone(), section.bytes.clone());
+        Library { path, id, manifest, module: OnceLock::new() }
+    }
+
+    fn module(&self) -> Result<&Module> {
+        let module = self.module.get_or_init(|| {
+            load(&self.path, &self.id, &self.manifest)
+                .map_err(|error| error.in_file(self.path.to_string_lossy()))
+        });
+        module.as_ref().map_err(Error::clone)
+    }
+}
+
+impl Provider for Library {
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
+        self.module()?.reader(format)
+    }
+
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
+        self.module()?.writer(format)
+    }
+
+    fn load(&self) -> Result<()> {
+        self.module().map(|_| ())
+    }
+
+    fn faults(&self) -> Vec<Error> {
+        let module = self.module.get().and_then(|module| module.as_ref().ok());
+        let faults = module.map(Module::take_faults).unwrap_or_default();
+        faults.into_iter().map(|fault| Error::plugin(fault).code("E_PLUGIN")).collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! Loads a library that was judged fit, and takes the plugin's functions: steps 10 to 13 of loading. The only place in
+//! the host where code of a plugin is let in, and the only one with `unsafe`.
+
+use apr_abi::link::{Module, symbol};
+use apr_sdk::{Error, Result};
+use std::error::Error as _;
+use std::path::Path;
+
+#[cfg(all(panic = "abort", not(target_family = "wasm")))]
+compile_error!("apr must unwind: with `panic = \"abort\"` a panic in a plugin would end it");
+
+#[cfg(unix)]
+use libloading::os::unix::Library;
+#[cfg(windows)]
+use libloading::os::windows::Library;
+
+/// Loads the library at the absolute `path`. It is never unloaded: objects, functions and texts of it live anywhere.
+///
+/// # Errors
+/// Plugin with `E_DLOPEN`, `E_NOT_A_PLUGIN`, `E_ABI_MAJOR`, `E_TARGET`, `E_LAYOUT`, `E_INIT` or `E_CHANGED`.
+pub(super) fn load(path: &Path, id: &str, manifest: &[u8]) -> Result<Module> {
+    let library = std::mem::ManuallyDrop::new(open(path).map_err(|error| dlopen_failed(&error))?);
+    let name = symbol(id);
+    // SAFETY: the symbol's value is only taken as an address here; `from_header` checks what lies there.
+    let header = unsafe { library.get::<*const u8>(name.as_bytes()) };
+    let header = header.map_err(|_| {
+        Error::plugin(format!("its manifest says `{id}`, but it has no symbol `{name}`"))
+            .code("E_NOT_A_PLUGIN")
+    })?;
+    // SAFETY: the library is never unloaded (`ManuallyDrop`), and its manifest, which only `__export_plugin!` writes,
+    // was read and judged before.
+    let module = unsafe { Module::from_header(*header) }?;
+    if module.manifest() != manifest {
+        return Err(Error::plugin("the file changed since its manifest was read, or an older one is loaded")
+            .code("E_CHANGED")
+            .hint("run the command again"));
+    }
+    Ok(module)
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> std::result::Result<Library, libloading::Error> {
+    use libloading::os::unix::{RTLD_LOCAL, RTLD_NOW};
+    // SAFETY: the library's initialisers run now: that is what loading a plugin means. Trust in the file was
+    // decided before. RTLD_NOW, so that a missing symbol fails here and not at the first call.
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+}
+
+#[cfg(windows)]
+fn open(path: &Path) -> std::result::Result<Library, libloading::Error> {
+    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR};
+    let flags = LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
+    // SAFETY: as above.
+    unsafe { Library::load_with_flags(path, flags) }
+}
+
+/// The loader's message is in the chain of sources, not in the error itself.
+fn dlopen_failed(error: &libloading::Error) -> Error {
+    let mut refusal = Error::plugin("the system cannot load it").code("E_DLOPEN").cause(error.to_string());
+    let mut source = error.source();
+    while let Some(error) = source {
+        refusal = refusal.cause(error.to_string());
+        source = error.source();
+    }
+    refusal
+}

@@ -1,0 +1,89 @@
+//! The lock file: plugins pinned by the digest of their file, so that another build under the same id is refused: step 4
+//! of loading.
+
+use apr_sdk::{Error, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// A pinned plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockEntry {
+    /// The plugin's id.
+    pub id: String,
+    /// SHA-256 of its library, in lower-case hexadecimal.
+    pub sha256: String,
+    /// Where it was found when it was pinned; for people.
+    #[serde(default)]
+    pub tier: String,
+}
+
+/// The lock file's entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// The pinned plugins.
+    #[serde(default)]
+    pub plugins: Vec<LockEntry>,
+}
+
+impl Lock {
+    /// Reads a lock file (JSON); none is an empty one.
+    ///
+    /// # Errors
+    /// Plugin if it is there and cannot be read: it must not be passed over.
+    pub fn read(path: &Path) -> Result<Lock> {
+        let text = match std::fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lock::default()),
+            Err(error) => return Err(unreadable(path, &error.to_string())),
+        };
+        serde_json::from_slice(&text).map_err(|error| unreadable(path, &error.to_string()))
+    }
+}
+
+fn unreadable(path: &Path, why: &str) -> Error {
+    let message = format!("the lock file `{}` cannot be read", path.display());
+    Error::plugin(message).cause(why).hint("repair or remove it")
+}
+
+/// SHA-256 of a file, in lower-case hexadecimal.
+///
+/// # Errors
+/// Io if it cannot be read.
+pub fn sha256(path: &Path) -> Result<String> {
+    let failed = |error: std::io::Error| Error::io(format!("it cannot be read: {error}"));
+    let mut file = File::open(path).map_err(failed)?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer).map_err(failed)? {
+            0 => break,
+            n => digest.update(&buffer[..n]),
+        }
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Judges the library of plugin `id` by the lock.
+///
+/// # Errors
+/// Plugin with `E_UNTRUSTED`.
+pub(super) fn check(path: &Path, id: &str, lock: &Result<Lock>, listed_only: bool) -> Result<()> {
+    let lock = lock.as_ref().map_err(Error::clone)?;
+    let refused = |message: String| Error::plugin(message).code("E_UNTRUSTED");
+    let mut entries = lock.plugins.iter().filter(|entry| entry.id == id).peekable();
+    if entries.peek().is_none() {
+        return if listed_only {
+            Err(refused(format!("the lock file does not list plugin `{id}`")))
+        } else {
+            Ok(())
+        };
+    }
+    let digest = sha256(path)?;
+    if entries.any(|entry| entry.sha256.eq_ignore_ascii_case(&digest)) {
+        return Ok(());
+    }
+    Err(refused(format!("its SHA-256 is {digest}, the lock file pins another build of `{id}`")))
+}

@@ -1,0 +1,13 @@
+//! Plugins as files: found, judged before any of their code runs, loaded when first needed, and kept for ever.
+
+mod discover;
+mod lazy;
+mod load;
+mod lock;
+mod named;
+pub mod section;
+pub mod trust;
+
+pub use discover::{Candidate, DiscoverOptions, candidates, file_name};
+pub use lock::{Lock, LockEntry, sha256};
+pub(crate) use named::Named;

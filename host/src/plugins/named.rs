@@ -1,0 +1,184 @@
+//! Puts a plugin's name into its errors and a guard around its calls, so that a bundled plugin that panics, and a loaded
+//! one that breaks its contract, both end in an error that says whose it is.
+
+use crate::registry::Provider;
+use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
+use apr_sdk::{
+    BlockAt, BlockSink, DType, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Look, Model, ModelSink,
+    OpenModel, Options, PatchSink, Reader, Result, Score, Source, Stream, TensorFacts, Writer, Written,
+};
+use std::sync::Arc;
+
+/// Who made an object.
+struct Owner {
+    id: String,
+    version: String,
+    faults: Arc<Faults>,
+}
+
+impl Owner {
+    /// Runs the plugin's code; names the plugin in what goes wrong.
+    fn call<T>(&self, doing: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        plugin(doing, f).map_err(|error| self.name(error))
+    }
+
+    /// Runs code of the plugin that has no way to fail; a panic is noted and answered by `otherwise`.
+    fn ask<T>(&self, doing: &str, f: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
+        guard(f).unwrap_or_else(|panic| {
+            self.faults.note(panicked(doing, &panic).message());
+            otherwise()
+        })
+    }
+
+    /// The count that a plugin gave, if it fits the room it had.
+    fn within(&self, filled: usize, room: usize) -> Result<usize> {
+        if filled <= room {
+            return Ok(filled);
+        }
+        let message = format!("says that it filled {filled} bytes of {room}");
+        Err(self.name(Error::plugin(message).code("E_PLUGIN")))
+    }
+
+    /// The error with the plugin's name, if it is the plugin's fault and does not say whose yet.
+    #[cold]
+    fn name(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Plugin || error.message().starts_with("plugin `") {
+            return error;
+        }
+        let whose = format!("plugin `{}` {}", self.id, apr_sdk::escape(&self.version, 40));
+        let colon = if error.explicit_code() == Some("E_PLUGIN") { "" } else { ":" };
+        let mut named = Error::plugin(format!("{whose}{colon} {}", error.message()));
+        named = named.code(error.explicit_code().unwrap_or("E_PLUGIN"));
+        if let Some(file) = error.file() {
+            named = named.in_file(file);
+        }
+        if let Some(offset) = error.offset() {
+            named = named.at(offset);
+        }
+        if let Some(tensor) = error.tensor_name() {
+            named = named.tensor(tensor);
+        }
+        if let Some(hint) = error.hint_text() {
+            named = named.hint(hint);
+        }
+        error.causes().iter().fold(named, |named, cause| named.cause(cause.as_str()))
+    }
+}
+
+/// An object of a plugin and whose it is.
+struct Owned<T: ?Sized> {
+    object: Guarded<T>,
+    owner: Arc<Owner>,
+}
+
+impl<T: ?Sized> Owned<T> {
+    fn new(object: Box<T>, dropping: &'static str, owner: &Arc<Owner>) -> Owned<T> {
+        let object = Guarded::new(object, dropping, Some(Arc::clone(&owner.faults)));
+        Owned { object, owner: Arc::clone(owner) }
+    }
+}
+
+/// A provider whose objects name the plugin in their errors.
+pub(crate) struct Named<P> {
+    provider: P,
+    owner: Arc<Owner>,
+}
+
+impl<P: Provider> Named<P> {
+    /// Names the objects of `provider` after plugin `id`.
+    pub(crate) fn new(provider: P, id: &str, version: &str) -> Named<P> {
+        install_hook();
+        let owner = Owner { id: id.to_owned(), version: version.to_owned(), faults: Arc::default() };
+        Named { provider, owner: Arc::new(owner) }
+    }
+}
+
+impl<P: Provider> Provider for Named<P> {
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
+        let reader = self.owner.call("making its reader", || self.provider.reader(format))?;
+        Ok(Box::new(Owned::new(reader, "dropping its reader", &self.owner)))
+    }
+
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
+        let writer = self.owner.call("making its writer", || self.provider.writer(format))?;
+        Ok(Box::new(Owned::new(writer, "dropping its writer", &self.owner)))
+    }
+
+    fn load(&self) -> Result<()> {
+        self.provider.load()
+    }
+
+    fn faults(&self) -> Vec<Error> {
+        let ours = self.owner.faults.take().into_iter().map(|fault| Error::plugin(fault).code("E_PLUGIN"));
+        ours.chain(self.provider.faults()).map(|error| self.owner.name(error)).collect()
+    }
+}
+
+impl Reader for Owned<dyn Reader> {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        self.owner.ask("probing", || self.object.probe(look), || Score::NO)
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
+        let model = self.owner.call("opening", || self.object.open(source, limits, options))?;
+        Ok(Box::new(Owned::new(model, "dropping an open model", &self.owner)))
+    }
+}
+
+impl OpenModel for Owned<dyn OpenModel> {
+    fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        self.owner.call("describing a model", || self.object.describe(source, sink))
+    }
+
+    fn blocks(&self, source: &dyn Source, tensor: u64, sink: &mut dyn BlockSink) -> Result<()> {
+        self.owner.call("listing blocks", || self.object.blocks(source, tensor, sink))
+    }
+
+    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        self.owner.call("decoding a block", || self.object.decode(codec, at, stored, out))
+    }
+
+    fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
+        let stream = self.owner.call("starting a stream", || self.object.stream(tensor))?;
+        Ok(Box::new(Owned::new(stream, "dropping a stream", &self.owner)))
+    }
+}
+
+impl Stream for Owned<dyn Stream> {
+    fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
+        let room = out.len();
+        let object = &mut self.object;
+        let filled = self.owner.call("reading a stream", || object.read(source, out))?;
+        self.owner.within(filled, room)
+    }
+}
+
+impl Writer for Owned<dyn Writer> {
+    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        self.owner.call("laying out the output", || self.object.layout(model, request, sink))
+    }
+
+    fn finish(&self, written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
+        self.owner.call("finishing the output", || self.object.finish(written, sink))
+    }
+
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<Option<DType>> {
+        let keep = || vec![None; tensors.len()];
+        let chosen = self.owner.ask("choosing dtypes", || self.object.dtypes(tensors, wanted), keep);
+        if chosen.len() == tensors.len() {
+            return chosen;
+        }
+        self.owner.faults.note(&format!("gave {} dtypes for {} tensors", chosen.len(), tensors.len()));
+        keep()
+    }
+
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
+        self.owner.ask("bounding a block", || self.object.encoded_bound(codec, raw_len), || raw_len)
+    }
+
+    fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+        let room = out.len();
+        let filled = self.owner.call("encoding a block", || self.object.encode(codec, at, raw, out))?;
+        self.owner.within(filled, room)
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything that a conversion knows before it writes a byte.
+
+use crate::edits;
+use crate::host::Host;
+use crate::layout::{Collector, Layout};
+use crate::long_values;
+use crate::open::{OpenOptions, OpenedModel, check_options, open, option_values};
+use crate::output::{self, Output};
+use crate::plan::Plan;
+use crate::request::ConvertOptions;
+use crate::{carries, registry::Format};
+use apr_sdk::{Error, Model, Result, Writer};
+use std::sync::Arc;
+
+/// Everything that is known before a byte is written.
+pub struct Prepared<'a> {
+    /// The source.
+    pub source: OpenedModel,
+    /// The model as it will be written.
+    pub model: Model,
+    /// Where it goes.
+    pub output: Output<'a>,
+    /// The target's writer.
+    pub writer: Arc<dyn Writer>,
+    /// Its answer.
+    pub layout: Layout,
+    /// What will be done.
+    pub plan: Plan,
+    /// Numbers of the source's files, without folders.
+    pub inputs: Vec<u32>,
+}
+
+/// Opens the source and lets the target's writer lay it out.
+///
+/// # Errors
+/// Whatever opening and planning raise; nothing was written then.
+pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<'a>> {
+    let open_options = OpenOptions {
+        from: options.from.clone(),
+        options: options.options.clone(),
+        bare: options.bare,
+        shown_name: None,
+    };
+    let source = open(host, &options.input, &open_options)?;
+    let mut output = output::resolve(host, options)?;
+    let target = output.format;
+    check_options(&[host.registry.format(&source.format)?, target], &options.options)?;
+    output.request.options = option_values(target, &options.options, |spec| spec.write)?;
+    let inputs = numbers_of_files(&source);
+    let all = source.files.all();
+    output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
+    output.request.versions = versions(host, &source, target);
+    // What cannot be written is a matter of the source and the target: the message names the source.
+    let of_source = |e: Error| e.in_file(options.input.display().to_string());
+    let mut notes: Vec<String> = source.model.notes.clone();
+    let mut model = source.model.clone();
+    notes.extend(carries::dialect(&model, target, options.arch.as_deref()).map_err(of_source)?);
+    edits::apply(&mut model, target, &options.set, &options.unset)?;
+    notes.extend(carries::prune(&mut model, target, options.foreign));
+    carries::check(&model, target).map_err(of_source)?;
+    long_values::check(host, &source, &model)?;
+    let writer = target.writer()?;
+    let mut collector = Collector::new(&source, &model);
+    writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
+    let layout = collector.finish()?;
+    if !output.target.folder && layout.files.len() > 1 {
+        let error = Error::invalid_argument(format!(
+            "the output is {} files, and its name is that of one",
+            layout.files.len()
+        ));
+        return Err(error.hint("give a folder: apr convert IN OUT/ --to FORMAT"));
+    }
+    let mut plan = Plan {
+        schema: "apr.plan/1",
+        input: options.input.display().to_string(),
+        from: source.format.clone(),
+        output: options.output.as_ref().unwrap_or(&output.target.path).display().to_string(),
+        to: target.id().to_owned(),
+        files: Vec::new(),
+        bytes: 0,
+        payload_memory: 0,
+        spool_bytes: 0,
+        tensors: Vec::new(),
+        notes,
+    };
+    plan.describe(&layout, &source.model, &model, host.threads)?;
+    Ok(Prepared { source, model, output, writer, layout, plan, inputs })
+}
+
+fn numbers_of_files(source: &OpenedModel) -> Vec<u32> {
+    let files = source.files.all();
+    (0u32..).zip(&files).filter(|(_, f)| !f.is_folder()).map(|(n, _)| n).collect()
+}
+
+/// Names and versions of the program and of the plugins involved.
+pub fn versions(host: &Host, source: &OpenedModel, target: &Format) -> Vec<(String, String)> {
+    let mut versions = vec![("apr".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    let formats = host.registry.formats().iter().filter(|f| f.id() == source.format || f.id() == target.id());
+    for format in formats {
+        if let Some(manifest) = &host.registry.plugins()[format.plugin].manifest {
+            let entry = (format!("plugin {}", manifest.id), manifest.version.clone());
+            if !versions.contains(&entry) {
+                versions.push(entry);
+            }
+        }
+    }
+    versions
+}

@@ -1,0 +1,184 @@
+//! Which format is this? Data first (magic, extension), then each format's own look; scores are compared.
+
+use crate::files::Files;
+use crate::host::Host;
+use crate::registry::Format;
+use apr_sdk::{Error, LogLevel, Look, Result, Score};
+
+/// The format that was chosen, and what the user should know about the choice.
+pub struct Choice<'a> {
+    /// The format.
+    pub format: &'a Format,
+    /// For example a wrong extension.
+    pub warnings: Vec<String>,
+}
+
+/// The bounded look that probes get of file 0.
+struct LookData {
+    name: String,
+    len: u64,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    is_folder: bool,
+    entries: Vec<String>,
+}
+
+impl LookData {
+    fn take(files: &Files) -> Result<LookData> {
+        let file = files.get(0)?;
+        let is_folder = file.is_folder();
+        let mut head = vec![0; usize::try_from(file.len).unwrap_or(usize::MAX).min(Look::HEAD)];
+        let mut tail = vec![0; head.len().min(Look::TAIL)];
+        if !is_folder {
+            file.read_at(0, &mut head)?;
+            file.read_at(file.len - tail.len() as u64, &mut tail)?;
+        }
+        // A file's neighbours are listed only where a folder was given: a huge folder must not slow a single file down.
+        let entries = if is_folder { files.entries()? } else { Vec::new() };
+        Ok(LookData { name: file.name.clone(), len: file.len, head, tail, is_folder, entries })
+    }
+
+    fn look(&self) -> Look<'_> {
+        Look {
+            name: &self.name,
+            len: self.len,
+            head: &self.head,
+            tail: &self.tail,
+            is_folder: self.is_folder,
+            entries: &self.entries,
+        }
+    }
+
+    fn extension(&self) -> Option<String> {
+        self.name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase())
+    }
+}
+
+/// Chooses the format of file 0, or takes the one that `--from` names.
+///
+/// # Errors
+/// `E001` if no format knows the file; Unsupported if two know it equally well; InvalidArgument for an unknown `--from`.
+pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>) -> Result<Choice<'a>> {
+    let data = LookData::take(files)?;
+    if let Some(id) = from {
+        let format = host.registry.format(id)?;
+        let warnings =
+            not_a_model(&data).map(|(what, _)| vec![format!("this looks like {what}")]).unwrap_or_default();
+        return Ok(Choice { format, warnings });
+    }
+    let look = data.look();
+    let mut scored: Vec<(Score, &Format)> = Vec::new();
+    for format in host.registry.formats().iter().filter(|f| f.manifest.reads) {
+        let magic = format.manifest.magic.iter().any(|magic| magic.matches(&data.head));
+        let mut score = match format.reader() {
+            Ok(reader) => reader.probe(&look),
+            // A plugin that cannot be loaded must not keep others from their files; its own file names it.
+            Err(error) if magic && !data.is_folder => return Err(error),
+            Err(error) => {
+                host.progress.log(LogLevel::Warning, &error.to_string());
+                continue;
+            }
+        };
+        if magic && !data.is_folder {
+            score = score.max(Score::MAGIC);
+        }
+        scored.push((score, format));
+    }
+    let best = scored.iter().map(|(score, _)| *score).max().unwrap_or(Score::NO);
+    if best < Score::STRUCTURE {
+        return Err(unknown(host, &data));
+    }
+    let winners: Vec<_> =
+        scored.iter().filter(|(score, _)| *score == best).map(|(_, format)| *format).collect();
+    match winners[..] {
+        [format] => Ok(Choice { warnings: extension_warning(host, format, &data), format }),
+        _ => {
+            let ids: Vec<_> = winners.iter().map(|f| f.id()).collect();
+            let message = format!("{} are equally sure that this is theirs", ids.join(" and "));
+            Err(Error::unsupported(message).hint(format!("say which: --from {}", ids.join(" or --from "))))
+        }
+    }
+}
+
+fn extension_warning(host: &Host, format: &Format, data: &LookData) -> Vec<String> {
+    let Some(extension) = data.extension().filter(|_| !data.is_folder) else { return Vec::new() };
+    if format.manifest.extensions.contains(&extension) {
+        return Vec::new();
+    }
+    match host.registry.by_extension(&extension).first() {
+        Some(other) => vec![format!(
+            "this is {}, not {}: rename it; read as {}",
+            format.manifest.name,
+            other.manifest.name,
+            format.id()
+        )],
+        None => Vec::new(),
+    }
+}
+
+fn unknown(host: &Host, data: &LookData) -> Error {
+    if let Some((what, hint)) = not_a_model(data) {
+        return Error::malformed(format!("this is {what}, not a model")).code("E001").hint(hint);
+    }
+    let known: Vec<_> = host.registry.formats().iter().filter(|f| f.manifest.reads).map(|f| f.id()).collect();
+    if known.is_empty() {
+        let error = Error::plugin("no format plugin is loaded, so nothing can be read");
+        return error
+            .hint("see `apr plugins list` for why, and `apr plugins path` for where they are looked for");
+    }
+    let what = if data.is_folder { "folder" } else { "file" };
+    let named = data
+        .extension()
+        .and_then(|e| host.registry.by_extension(&e).first().map(|f| f.manifest.name.clone()));
+    let known = known.join(", ");
+    let (message, hint) = match named {
+        Some(name) => (
+            format!("the name says {name}, but the contents are not"),
+            format!(
+                "get the file again if it may be cut off or damaged; --from FORMAT reads it as one of {known}"
+            ),
+        ),
+        None => (
+            format!("no present format recognises this {what}"),
+            format!("the formats present are {known}; --from FORMAT reads it as one of them"),
+        ),
+    };
+    Error::malformed(message).code("E001").hint(hint)
+}
+
+/// What people take for models: error pages, pointers, holes in downloads.
+fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
+    let again = "get the file again";
+    if data.is_folder {
+        return data
+            .entries
+            .is_empty()
+            .then(|| ("an empty folder".to_owned(), "give a folder with a model in it"));
+    }
+    if data.len == 0 {
+        return Some(("an empty file".to_owned(), again));
+    }
+    if data.head.starts_with(b"version https://git-lfs.github.com/spec/") {
+        let what = format!("a {}-byte Git LFS pointer: the weights were never fetched", data.len);
+        return Some((what, "run `git lfs pull` in its folder"));
+    }
+    let start = data.head.trim_ascii_start();
+    let begins =
+        |word: &str| start.get(..word.len()).is_some_and(|s| s.eq_ignore_ascii_case(word.as_bytes()));
+    if begins("<!doctype html") || begins("<html") || begins("<?xml") {
+        return Some((
+            "a web page, probably an error message saved under the model's name".to_owned(),
+            again,
+        ));
+    }
+    if data.head.iter().all(|&b| b == 0) {
+        return Some(("zeros at its beginning: the download never filled it".to_owned(), again));
+    }
+    let text = std::str::from_utf8(&data.head);
+    let valid = text.map_or_else(|e| e.valid_up_to() + 4 >= data.head.len(), |_| true);
+    let printable = data.head.iter().all(|&b| b >= 0x20 || matches!(b, b'\n' | b'\r' | b'\t'));
+    if valid && printable && !start.starts_with(b"{") {
+        return Some(("plain text".to_owned(), "give the model's own file"));
+    }
+    None
+}

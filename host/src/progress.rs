@@ -1,0 +1,22 @@
+//! How long work tells of itself. The library never prints.
+
+use apr_sdk::LogLevel;
+
+/// Receives news of the work at hand; called from several threads.
+pub trait Progress: Send + Sync {
+    /// `done` of `total` bytes are finished; `what` is the tensor being worked on.
+    fn bytes(&self, done: u64, total: u64, what: &str);
+
+    /// A plugin said something.
+    fn log(&self, level: LogLevel, message: &str);
+}
+
+/// Says nothing.
+#[derive(Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn bytes(&self, _done: u64, _total: u64, _what: &str) {}
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
+}

@@ -1,0 +1,217 @@
+//! The plugins that are present, by kind and id. A value, never a static.
+
+use crate::plugins::Named;
+use apr_sdk::{Error, FormatManifest, Manifest, PluginDecl, Reader, Result, Writer};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// How a plugin's objects are made, wherever the plugin came from: linked in, or loaded from a library.
+pub trait Provider: Send + Sync {
+    /// Makes the reader of a format.
+    ///
+    /// # Errors
+    /// Plugin if it panics or has none, though its manifest says so.
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>>;
+
+    /// Makes the writer of a format.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>>;
+
+    /// Loads the plugin now, where that was put off until it is needed.
+    ///
+    /// # Errors
+    /// Plugin if it is refused.
+    fn load(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The plugin's panics that no call could report (in drops and probes), handed out once.
+    fn faults(&self) -> Vec<Error> {
+        Vec::new()
+    }
+}
+
+/// Where a plugin was found, which decides how far it is trusted (the note on the ABI, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Linked into the program.
+    Bundled,
+    /// In a folder that root owns.
+    System,
+    /// In the user's data folder or beside the executable.
+    User,
+    /// Named on the command line or in `APR_PLUGIN_PATH`.
+    Named,
+}
+
+/// A plugin that is present, loaded or refused.
+pub struct Plugin {
+    /// What its manifest says; `None` if it could not be read.
+    pub manifest: Option<Manifest>,
+    /// The library's path; `None` for a bundled plugin.
+    pub path: Option<PathBuf>,
+    /// Where it was found.
+    pub tier: Tier,
+    /// The interface version it speaks, if that could be read.
+    pub abi: Option<(u32, u32)>,
+    /// How its objects are made, or why it was refused.
+    pub state: Result<Arc<dyn Provider>>,
+}
+
+/// A format that a loaded plugin provides.
+pub struct Format {
+    /// What the manifest says of it.
+    pub manifest: FormatManifest,
+    /// The plugin's number in [`Registry::plugins`].
+    pub plugin: usize,
+    provider: Arc<dyn Provider>,
+    reader: OnceLock<Result<Arc<dyn Reader>>>,
+    writer: OnceLock<Result<Arc<dyn Writer>>>,
+}
+
+impl Format {
+    /// The format's id.
+    pub fn id(&self) -> &str {
+        &self.manifest.id
+    }
+
+    /// Its reader, made on first use.
+    ///
+    /// # Errors
+    /// Unsupported if the plugin only writes it; Plugin if making it failed.
+    pub fn reader(&self) -> Result<Arc<dyn Reader>> {
+        if !self.manifest.reads {
+            return Err(Error::unsupported(format!("`{}` can only be written", self.id())));
+        }
+        self.reader.get_or_init(|| self.provider.reader(self.id()).map(Arc::from)).clone()
+    }
+
+    /// Its writer, made on first use.
+    ///
+    /// # Errors
+    /// Unsupported if the plugin only reads it; Plugin if making it failed.
+    pub fn writer(&self) -> Result<Arc<dyn Writer>> {
+        if !self.manifest.writes {
+            return Err(Error::unsupported(format!("`{}` can only be read", self.id())));
+        }
+        self.writer.get_or_init(|| self.provider.writer(self.id()).map(Arc::from)).clone()
+    }
+}
+
+/// Every plugin that was found and every format they provide.
+#[derive(Default)]
+pub struct Registry {
+    plugins: Vec<Plugin>,
+    formats: Vec<Format>,
+}
+
+impl Registry {
+    /// A registry without plugins.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds a plugin; a loaded one whose id, or one of whose formats, is there already is refused with `E_DUPLICATE_ID`.
+    pub fn add(&mut self, mut plugin: Plugin) {
+        if let (Ok(provider), Some(manifest)) = (&plugin.state, &plugin.manifest) {
+            let provider = Arc::clone(provider);
+            let taken = self.loaded().any(|m| m.id == manifest.id);
+            let format = manifest.formats.iter().find(|f| self.format(&f.id).is_ok());
+            if taken || format.is_some() {
+                let what =
+                    format.map_or(format!("plugin `{}`", manifest.id), |f| format!("format `{}`", f.id));
+                let message = format!("{what} is provided by a plugin found earlier");
+                plugin.state = Err(Error::plugin(message).code("E_DUPLICATE_ID"));
+            } else {
+                let at = self.plugins.len();
+                self.formats.extend(manifest.formats.iter().map(|format| Format {
+                    manifest: format.clone(),
+                    plugin: at,
+                    provider: Arc::clone(&provider),
+                    reader: OnceLock::new(),
+                    writer: OnceLock::new(),
+                }));
+            }
+        }
+        self.plugins.push(plugin);
+    }
+
+    /// Adds a plugin that is linked into the program.
+    pub fn add_bundled(&mut self, decl: &'static PluginDecl) {
+        let manifest = Manifest::parse(decl.manifest);
+        let (manifest, state): (_, Result<Arc<dyn Provider>>) = match manifest {
+            Ok(manifest) => {
+                let provider = Named::new(Bundled(decl), &manifest.id, &manifest.version);
+                (Some(manifest), Ok(Arc::new(provider)))
+            }
+            Err(error) => (None, Err(error)),
+        };
+        self.add(Plugin { manifest, path: None, tier: Tier::Bundled, abi: None, state });
+    }
+
+    /// Every plugin that was found, refused ones too, in search order.
+    pub fn plugins(&self) -> &[Plugin] {
+        &self.plugins
+    }
+
+    /// Every format that a loaded plugin provides, in search order.
+    pub fn formats(&self) -> &[Format] {
+        &self.formats
+    }
+
+    /// The format of this id.
+    ///
+    /// # Errors
+    /// InvalidArgument, naming those that are present.
+    pub fn format(&self, id: &str) -> Result<&Format> {
+        self.formats.iter().find(|f| f.id() == id).ok_or_else(|| {
+            let known: Vec<_> = self.formats.iter().map(Format::id).collect();
+            let hint = match known[..] {
+                [] => "no format plugin is loaded: see `apr plugins list`".to_owned(),
+                _ => format!("the formats present are: {}", known.join(", ")),
+            };
+            Error::invalid_argument(format!("no plugin provides a format `{id}`")).hint(hint)
+        })
+    }
+
+    /// The formats that claim an extension (lower case, without the dot).
+    pub fn by_extension(&self, extension: &str) -> Vec<&Format> {
+        self.formats.iter().filter(|f| f.manifest.extensions.iter().any(|e| e == extension)).collect()
+    }
+
+    /// Loads every plugin that was put off, so that [`Registry::plugins`] shows what would be refused when needed.
+    pub fn load_all(&mut self) {
+        for plugin in &mut self.plugins {
+            if let Ok(provider) = &plugin.state
+                && let Err(error) = provider.load()
+            {
+                plugin.state = Err(error);
+            }
+        }
+    }
+
+    /// Panics of plugins that no call could report, each with the plugin's name; handed out once.
+    pub fn faults(&self) -> Vec<Error> {
+        let providers = self.plugins.iter().filter_map(|plugin| plugin.state.as_ref().ok());
+        providers.flat_map(|provider| provider.faults()).collect()
+    }
+
+    fn loaded(&self) -> impl Iterator<Item = &Manifest> {
+        self.plugins.iter().filter(|p| p.state.is_ok()).filter_map(|p| p.manifest.as_ref())
+    }
+}
+
+/// A plugin that is linked into the program.
+struct Bundled(&'static PluginDecl);
+
+impl Provider for Bundled {
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
+        (self.0.reader)(format).ok_or_else(|| apr_abi::export::lacks("reader", format))
+    }
+
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
+        (self.0.writer)(format).ok_or_else(|| apr_abi::export::lacks("writer", format))
+    }
+}

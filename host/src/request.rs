@@ -1,0 +1,38 @@
+//! What the user asked of a conversion.
+
+use crate::verify::VerifyMode;
+use apr_sdk::ForeignPolicy;
+use std::path::PathBuf;
+
+/// What the user asked of a conversion.
+#[derive(Clone, Debug, Default)]
+pub struct ConvertOptions {
+    /// The input: a file, a folder, an index, any part.
+    pub input: PathBuf,
+    /// The output: a file or a folder; without one, the input's name with the extension of `to`.
+    pub output: Option<PathBuf>,
+    /// The input's format, if forced.
+    pub from: Option<String>,
+    /// The output's format, if the name does not say it.
+    pub to: Option<String>,
+    /// `-O [format.]name=value`.
+    pub options: Vec<(Option<String>, String, String)>,
+    /// The architecture; `none` keeps every name as it is.
+    pub arch: Option<String>,
+    /// What becomes of foreign metadata.
+    pub foreign: ForeignPolicy,
+    /// The most payload bytes of one file.
+    pub max_shard_size: Option<u64>,
+    /// How much is proved after writing.
+    pub verify: VerifyMode,
+    /// Metadata to set.
+    pub set: Vec<(String, String)>,
+    /// Metadata to remove.
+    pub unset: Vec<String>,
+    /// Whether an existing output is replaced.
+    pub force: bool,
+    /// Whether a stopped conversion is taken up again.
+    pub resume: bool,
+    /// Whether the input stands alone, without the folder around it.
+    pub bare: bool,
+}

@@ -1,0 +1,159 @@
+//! Judging one file: does it hold together, and are its stored checksums right?
+
+use crate::host::Host;
+use crate::open::OpenedModel;
+use crate::stats::{RowOptions, tensor_rows};
+use apr_sdk::{Checksum, Extent, Result, escape};
+use crc32fast::Hasher;
+use serde::Serialize;
+
+/// What is to be judged beyond what opening already proved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ValidateOptions {
+    /// Compute the checksums that the files store, which reads them whole.
+    pub checksum: bool,
+    /// Look for values that are not finite, which reads all payload.
+    pub values: bool,
+    /// Whether warnings count as failures.
+    pub strict: bool,
+}
+
+/// How grave a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file is as it should be.
+    Ok,
+    /// Worth a look.
+    Warning,
+    /// The answer is no.
+    Error,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// How grave it is.
+    pub severity: Severity,
+    /// The stable code, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// What was found.
+    pub message: String,
+}
+
+/// The verdict.
+#[derive(Clone, Debug, Serialize)]
+pub struct Validation {
+    /// `apr.validate/1`.
+    pub schema: &'static str,
+    /// The file as typed.
+    pub file: String,
+    /// Its format.
+    pub format: String,
+    /// Everything that was found, what is right included.
+    pub findings: Vec<Finding>,
+    /// Whether the answer is yes.
+    pub ok: bool,
+}
+
+/// Judges an opened model.
+///
+/// # Errors
+/// What reading raises; a judgement of "no" is no error here.
+pub fn validate(host: &Host, opened: &OpenedModel, options: ValidateOptions) -> Result<Validation> {
+    let n = opened.model.tensors.len();
+    let mut findings = vec![Finding {
+        severity: Severity::Ok,
+        code: None,
+        message: format!(
+            "structure: {n} tensors, every payload inside its file and of the size its shape needs"
+        ),
+    }];
+    let warn =
+        |message: &String| Finding { severity: Severity::Warning, code: None, message: message.clone() };
+    findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(warn));
+    if options.checksum {
+        checksums(host, opened, &mut findings)?;
+    }
+    if options.values {
+        values(host, opened, &mut findings)?;
+    }
+    let worst = if options.strict { Severity::Warning } else { Severity::Error };
+    let bad = |f: &Finding| f.severity == Severity::Error || f.severity == worst;
+    Ok(Validation {
+        schema: "apr.validate/1",
+        file: opened.path.display().to_string(),
+        format: opened.format.clone(),
+        ok: !findings.iter().any(bad),
+        findings,
+    })
+}
+
+fn checksums(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
+    if opened.model.checksums.is_empty() {
+        let message = format!("checksum: `{}` files store none, so nothing was compared", opened.format);
+        findings.push(Finding { severity: Severity::Ok, code: None, message });
+    }
+    for checksum in &opened.model.checksums {
+        let file = opened.files.get(checksum.covers.file)?;
+        let name = escape(&file.name, 200);
+        let computed = crc32(host, opened, checksum.covers)?;
+        let stored = opened.fetch(&checksum.stored)?;
+        let stored = Checksum::value(checksum.form, stored.inline().unwrap_or_default());
+        let (start, end) = (checksum.covers.offset, checksum.covers.offset + checksum.covers.len);
+        findings.push(if stored == Some(computed) {
+            let message = format!("checksum: {name}: CRC-32 of bytes {start} to {end} is {computed:08x} as stored");
+            Finding { severity: Severity::Ok, code: None, message }
+        } else {
+            let says = stored.map_or("no number".to_owned(), |n| format!("{n:08x}"));
+            let message = format!(
+                "checksum: {name}: CRC-32 of bytes {start} to {end} is {computed:08x}, the file says {says}: it changed after it was written"
+            );
+            Finding { severity: Severity::Error, code: Some("E004"), message }
+        });
+    }
+    Ok(())
+}
+
+fn crc32(host: &Host, opened: &OpenedModel, extent: Extent) -> Result<u32> {
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < extent.len {
+        host.check_cancelled()?;
+        let n = usize::try_from((extent.len - at).min(buffer.len() as u64)).unwrap_or(0);
+        opened
+            .files
+            .read_at(extent.file, extent.offset + at, &mut buffer[..n])
+            .map_err(|e| opened.files.show(e))?;
+        hasher.update(&buffer[..n]);
+        at += n as u64;
+    }
+    Ok(hasher.finalize())
+}
+
+fn values(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
+    let rows = tensor_rows(host, opened, RowOptions { sha256: false, stats: true })?;
+    let mut unread = 0;
+    for row in &rows {
+        match &row.stats {
+            Some(stats) if stats.nans + stats.infs > 0 => {
+                let name = escape(&row.name, 120);
+                let message = format!(
+                    "values: {name} has {} NaN and {} infinite values of {}",
+                    stats.nans, stats.infs, stats.count
+                );
+                findings.push(Finding { severity: Severity::Warning, code: None, message });
+            }
+            Some(_) => {}
+            None => unread += 1,
+        }
+    }
+    let mut message = format!("values: {} tensors read", rows.len() - unread);
+    if unread > 0 {
+        message += &format!(", {unread} are of types that need a quantizer plugin (planned) and were not");
+    }
+    findings.push(Finding { severity: Severity::Ok, code: None, message });
+    Ok(())
+}

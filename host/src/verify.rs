@@ -1,0 +1,364 @@
+//! Verify: what was written is opened again with the format's own reader and compared with the plan.
+
+use crate::checksum::Summer;
+use crate::files::Files;
+use crate::host::Host;
+use crate::layout::Segment;
+use crate::open::{OpenOptions, OpenedModel, open};
+use crate::registry::Format;
+use crate::wording::n_of;
+use apr_sdk::manifest::ForeignCarrier;
+use apr_sdk::{Bytes, Checksum, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// How much is proved after writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum VerifyMode {
+    /// Header re-read through the reader, stored checksums, three tiles a file re-read.
+    #[default]
+    Quick,
+    /// As quick, and every tile re-read.
+    Full,
+    /// Nothing.
+    Off,
+}
+
+/// The verdict in words, for the summary.
+pub struct Verdict {
+    /// What was proved.
+    pub proved: Vec<String>,
+    /// Metadata that the output does not have, though nothing refused it.
+    pub dropped: Vec<String>,
+}
+
+/// Opens the staged output and compares it with the plan.
+///
+/// # Errors
+/// Failed, with the file, tensor or key that is not as planned; Unsupported for a format without a reader.
+pub fn verify(
+    host: &Host,
+    format: &Format,
+    planned: &Model,
+    source: &OpenedModel,
+    summer: &Summer<'_>,
+    entry: usize,
+    mode: VerifyMode,
+) -> Result<Verdict> {
+    if mode == VerifyMode::Off {
+        return Ok(Verdict { proved: vec!["nothing (--verify off)".to_owned()], dropped: Vec::new() });
+    }
+    if !format.manifest.reads {
+        let error = Error::unsupported(format!("`{}` has no reader to verify with", format.id()));
+        return Err(error.hint("--verify off writes it unverified"));
+    }
+    let staged = &summer.outputs[entry];
+    let own_name = staged.published.file_name().map(|n| n.to_string_lossy().into_owned());
+    let options = OpenOptions {
+        from: Some(format.id().to_owned()),
+        shown_name: own_name,
+        bare: true,
+        ..OpenOptions::default()
+    };
+    let written =
+        open(host, &staged.path, &options).map_err(|e| failed("what was written cannot be read back", e))?;
+    let whole = format.manifest.carries.foreign == ForeignCarrier::All;
+    let places = places(&written, summer);
+    compare_tensors(planned, &written, summer, &places)?;
+    if whole {
+        compare_order(planned, &written.model)?;
+    }
+    let dropped = compare_rest(format, planned, source, &written)?;
+    let n_checksums = compare_checksums(&written, summer, &places)?;
+    let n_tiles = reread(summer, mode)?;
+    let mut proved =
+        vec![format!("{}: names, dtypes, shapes, places", n_of(planned.tensors.len(), "tensor"))];
+    if n_checksums > 0 {
+        proved.push(n_of(n_checksums, "stored checksum"));
+    }
+    proved.push(format!("{n_tiles} of {} re-read", n_of(summer.tiles.count, "tile")));
+    Ok(Verdict { proved, dropped })
+}
+
+fn failed(what: &str, error: Error) -> Error {
+    if error.kind() == ErrorKind::Cancelled {
+        // Without the staged file's name, which means nothing to the user.
+        return Error::cancelled(error.message());
+    }
+    let mut out = Error::failed(format!("{what}: {}", error.message()))
+        .hint("the output was not published; this is a bug in the format's plugin or in apr");
+    if let Some(tensor) = error.tensor_name() {
+        out = out.tensor(tensor);
+    }
+    match error.offset() {
+        Some(offset) => out.at(offset),
+        None => out,
+    }
+}
+
+fn not_as_planned(what: String) -> Error {
+    Error::failed(what).hint("the output was not published; this is a bug in the format's plugin or in apr")
+}
+
+/// For each file of the re-opened model, which of the layout's files it is.
+fn places(written: &OpenedModel, summer: &Summer<'_>) -> Vec<Option<usize>> {
+    let staged: HashMap<&Path, usize> =
+        summer.outputs.iter().enumerate().map(|(n, output)| (output.path.as_path(), n)).collect();
+    written.files.all().iter().map(|file| staged.get(file.path.as_path()).copied()).collect()
+}
+
+fn compare_tensors(
+    planned: &Model,
+    written: &OpenedModel,
+    summer: &Summer<'_>,
+    places: &[Option<usize>],
+) -> Result<()> {
+    let there: HashMap<&str, usize> =
+        written.model.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    if there.len() != planned.tensors.len() {
+        let message = format!("{} tensors were planned, {} are there", planned.tensors.len(), there.len());
+        return Err(not_as_planned(message).code("ROSETTA-COUNT-001"));
+    }
+    for (file, placed) in
+        summer.layout.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |s| (n, s)))
+    {
+        let Segment::Payload { tensor } = placed.segment else { continue };
+        let want = &planned.tensors[tensor];
+        let wrong = |what: String| not_as_planned(what).tensor(&want.name);
+        let Some(&number) = there.get(want.name.as_str()) else {
+            return Err(wrong("it is not in the output".to_owned()).code("ROSETTA-COUNT-001"));
+        };
+        let have = &written.model.tensors[number];
+        if (have.dtype, &have.shape) != (want.dtype, &want.shape) {
+            let message = format!(
+                "{} {:?} was planned, {} {:?} is there",
+                want.dtype, want.shape, have.dtype, have.shape
+            );
+            return Err(wrong(message).code("ROSETTA-DIM-001"));
+        }
+        let Payload::Extent { extent, view: None } = &have.payload else {
+            return Err(wrong("its payload does not lie raw in the output".to_owned()));
+        };
+        let place = places.get(extent.file as usize).copied().flatten();
+        // A payload of no bytes lies anywhere.
+        if placed.len > 0 && (place, extent.offset, extent.len) != (Some(file), placed.offset, placed.len) {
+            let message = format!(
+                "it was written at {} ({} bytes), the header says {} ({} bytes)",
+                placed.offset, placed.len, extent.offset, extent.len
+            );
+            return Err(wrong(message));
+        }
+    }
+    Ok(())
+}
+
+/// A carrier of everything carries the tensors' order too.
+fn compare_order(planned: &Model, written: &Model) -> Result<()> {
+    let pairs = planned.tensors.iter().zip(&written.tensors).enumerate();
+    match pairs.into_iter().find(|(_, (want, have))| want.name != have.name) {
+        Some((n, (want, _))) => {
+            Err(not_as_planned(format!("it is not number {n} in the output")).tensor(&want.name))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Metadata: what is there must be as planned; what is not there is reported.
+fn compare_rest(
+    format: &Format,
+    planned: &Model,
+    source: &OpenedModel,
+    written: &OpenedModel,
+) -> Result<Vec<String>> {
+    let carries = &format.manifest.carries;
+    let same = |what: &str, want: &Bytes, have: Option<&Bytes>| match have {
+        Some(have) if same_bytes(&source.files, want, &written.files, have)? => Ok(()),
+        Some(_) => Err(not_as_planned(format!("{what} is not as planned"))),
+        None => Err(not_as_planned(format!("{what} is not in the output"))),
+    };
+    if carries.assets {
+        let there: HashMap<&str, &Bytes> =
+            written.model.assets.iter().map(|a| (a.name.as_str(), &a.bytes)).collect();
+        for asset in &planned.assets {
+            let have = there.get(asset.name.as_str()).copied();
+            same(&format!("asset `{}`", escape(&asset.name, 80)), &asset.bytes, have)?;
+        }
+    }
+    if let (true, Some(want)) = (carries.tokenizer, &planned.tokenizer) {
+        same("the tokenizer", want, written.model.tokenizer.as_ref())
+            .map_err(|e| e.code("ROSETTA-VOCAB-001"))?;
+    }
+    if carries.foreign == ForeignCarrier::All {
+        if planned.dialect != written.model.dialect {
+            return Err(not_as_planned(format!(
+                "the dialect is `{}`, not `{}`",
+                written.model.dialect, planned.dialect
+            )));
+        }
+        if let Some(want) = &planned.architecture {
+            let have = written.model.architecture.as_ref().filter(|a| a.id == want.id);
+            same("the architecture", &want.config, have.map(|a| &a.config))
+                .map_err(|e| e.code("ROSETTA-ARCH-001"))?;
+        }
+    }
+    let mut dropped = Vec::new();
+    for foreign in &planned.foreign {
+        // What is its own, a format says in its own way.
+        let of_another = foreign.format != format.id() && foreign.describes(planned.tensors.len());
+        if of_another && carries.foreign == ForeignCarrier::All {
+            compare_whole(foreign, source, written)?;
+            continue;
+        }
+        compare_foreign(foreign, source, written, &mut dropped)?;
+    }
+    Ok(dropped)
+}
+
+/// A carrier of everything has all of it: files, keys, their order, verbatim forms.
+fn compare_whole(want: &Foreign, source: &OpenedModel, written: &OpenedModel) -> Result<()> {
+    let wrong = |what: String| Err(not_as_planned(format!("{what} of `{}` is not as planned", want.format)));
+    let files = written.model.foreign_of(&want.format).map(|f| f.files.as_slice()).unwrap_or_default();
+    if files.len() != want.files.len() {
+        return wrong("the part structure".to_owned());
+    }
+    for (file, have) in want.files.iter().zip(files) {
+        if (&file.name, file.n_tensors, file.typed.len()) != (&have.name, have.n_tensors, have.typed.len()) {
+            return wrong(format!("the metadata of file `{}`", escape(&file.name, 120)));
+        }
+        for ((key, value), (kept_key, kept)) in file.typed.iter().zip(&have.typed) {
+            let same = key == kept_key
+                && value.kind == kept.kind
+                && same_bytes(&source.files, &value.bytes, &written.files, &kept.bytes)?;
+            if !same {
+                return wrong(format!("metadata key `{}`", escape(key, 120)));
+            }
+        }
+        let same = match (&file.verbatim, &have.verbatim) {
+            (Some(form), Some(kept)) => same_bytes(&source.files, form, &written.files, kept)?,
+            (form, kept) => form.is_none() && kept.is_none(),
+        };
+        if !same {
+            return wrong("the verbatim form".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn compare_foreign(
+    want: &Foreign,
+    source: &OpenedModel,
+    written: &OpenedModel,
+    dropped: &mut Vec<String>,
+) -> Result<()> {
+    let have = written.model.foreign_of(&want.format);
+    let mut anywhere: HashMap<&str, &Value> = HashMap::new();
+    for (key, value) in have.iter().flat_map(|f| &f.files).flat_map(|f| &f.typed) {
+        anywhere.entry(key).or_insert(value);
+    }
+    let mut missing = HashSet::new();
+    for (n, file) in want.files.iter().enumerate() {
+        let of_file = have.and_then(|f| f.files.get(n)).map(|f| f.typed.as_slice()).unwrap_or_default();
+        let of_file: HashMap<&str, &Value> = of_file.iter().map(|(k, v)| (k.as_str(), v)).collect();
+        for (key, value) in &file.typed {
+            // The same file's value if the structure was kept, else any file's.
+            let kept = of_file.get(key.as_str()).or_else(|| anywhere.get(key.as_str()));
+            let shown = escape(key, 120);
+            match kept {
+                None if missing.insert(key) => dropped.push(shown),
+                None => {}
+                Some(kept)
+                    if kept.kind == value.kind
+                        && same_bytes(&source.files, &value.bytes, &written.files, &kept.bytes)? => {}
+                // A value that differs between files and became one, as in merged parts, is not a change.
+                Some(_)
+                    if want.files.len() > 1 && have.is_some_and(|h| h.files.len() != want.files.len()) => {}
+                Some(_) => return Err(not_as_planned(format!("metadata key `{shown}` is not as planned"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares two byte strings, wherever they lie, a piece at a time.
+fn same_bytes(a_files: &Files, a: &Bytes, b_files: &Files, b: &Bytes) -> Result<bool> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    let piece = |files: &Files, bytes: &Bytes, at: u64, out: &mut [u8]| match bytes {
+        Bytes::Inline(held) => {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            out.copy_from_slice(held.get(at..at + out.len()).unwrap_or_default());
+            Ok(())
+        }
+        Bytes::Extent(extent) => {
+            files.read_at(extent.file, extent.offset + at, out).map_err(|e| files.show(e))
+        }
+    };
+    if let (Bytes::Inline(a), Bytes::Inline(b)) = (a, b) {
+        return Ok(a == b);
+    }
+    let (mut one, mut two) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    let mut at = 0;
+    while at < a.len() {
+        let n = usize::try_from((a.len() - at).min(64 * 1024)).unwrap_or(0);
+        piece(a_files, a, at, &mut one[..n])?;
+        piece(b_files, b, at, &mut two[..n])?;
+        if one[..n] != two[..n] {
+            return Ok(false);
+        }
+        at += n as u64;
+    }
+    Ok(true)
+}
+
+fn compare_checksums(written: &OpenedModel, summer: &Summer<'_>, places: &[Option<usize>]) -> Result<usize> {
+    for checksum in &written.model.checksums {
+        let name = written.files.get(checksum.covers.file)?.name.clone();
+        let file = places.get(checksum.covers.file as usize).copied().flatten();
+        let file = file.ok_or_else(|| not_as_planned(format!("a checksum of `{name}`")))?;
+        let end = checksum.covers.end().unwrap_or(u64::MAX);
+        let computed = summer.range(file, checksum.covers.offset, end)?;
+        let stored = written.fetch(&checksum.stored)?;
+        if Checksum::value(checksum.form, stored.inline().unwrap_or_default()) != Some(computed) {
+            let message = format!("the stored checksum is not the computed {computed:08x}");
+            return Err(not_as_planned(message).in_file(name).code("ROSETTA-CRC-001"));
+        }
+    }
+    Ok(written.model.checksums.len())
+}
+
+/// Reads tiles back and compares them with the checksums they had when they left their op.
+fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
+    let count = summer.tiles.count;
+    let mut numbers: Vec<usize> = Vec::new();
+    if mode == VerifyMode::Full {
+        numbers.extend(0..count);
+    } else {
+        let mut ends: Vec<Option<(usize, usize)>> = vec![None; summer.layout.files.len()];
+        for stretch in summer.tiles.stretches.iter().filter(|s| s.len > 0) {
+            let last = stretch.first + stretch.n_tiles() - 1;
+            ends[stretch.file].get_or_insert((stretch.first, last)).1 = last;
+        }
+        for (first, last) in ends.into_iter().flatten() {
+            let hash = summer.sums.get(last).map_or(0, |(out, _)| out as usize);
+            numbers.extend([first, first + hash % (last - first + 1), last]);
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
+    let mut buffer = Vec::new();
+    for &number in &numbers {
+        let tile = summer.tiles.tile(number);
+        let stretch = &summer.tiles.stretches[tile.stretch];
+        let output = &summer.outputs[stretch.file];
+        buffer.resize(usize::try_from(tile.len).unwrap_or(0), 0);
+        output.read_at(stretch.offset + tile.at, &mut buffer)?;
+        if summer.sums.get(number).map(|(out, _)| out) != Some(crc32fast::hash(&buffer)) {
+            let error =
+                Error::failed("the disk gave back other bytes than were written").code("ROSETTA-CRC-001");
+            let error = error.at(stretch.offset + tile.at).in_file(output.shown.clone());
+            return Err(error.hint("the output was not published; check the disk"));
+        }
+    }
+    Ok(numbers.len())
+}

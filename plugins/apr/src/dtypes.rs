@@ -1,0 +1,152 @@
+//! The numbers of element types in the index. The name is the identity: numbers are looked up by it.
+
+use apr_sdk::{DType, Error, Result, escape};
+
+/// Names and numbers of the specification and of design section 7.
+const OWN: &[(&str, u8)] = &[
+    ("F32", 0),
+    ("F16", 1),
+    ("BF16", 2),
+    ("I8", 3),
+    ("I16", 4),
+    ("I32", 5),
+    ("I64", 6),
+    ("U8", 7),
+    ("BOOL", 8),
+    ("F64", 9),
+    ("U16", 10),
+    ("U32", 11),
+    ("U64", 12),
+    ("F8_E4M3", 13),
+    ("F8_E5M2", 14),
+    ("C64", 15),
+    ("Q8_0", 16),
+    ("Q4_0", 17),
+    ("Q4_1", 18),
+    ("Q5_0", 19),
+    ("Q5_1", 20),
+    ("F4_E2M1", 48),
+    ("F6_E2M3", 49),
+    ("F6_E3M2", 50),
+    ("F8_E8M0", 51),
+    ("F8_E4M3FNUZ", 52),
+    ("F8_E5M2FNUZ", 53),
+    ("C128", 54),
+    ("I4", 55),
+    ("U4", 56),
+    ("I2", 57),
+    ("U2", 58),
+    // 64 and ggml's own number, for every ggml type that has none above.
+    ("Q8_1", 64 + 9),
+    ("Q2_K", 64 + 10),
+    ("Q3_K", 64 + 11),
+    ("Q4_K", 64 + 12),
+    ("Q5_K", 64 + 13),
+    ("Q6_K", 64 + 14),
+    ("Q8_K", 64 + 15),
+    ("IQ2_XXS", 64 + 16),
+    ("IQ2_XS", 64 + 17),
+    ("IQ3_XXS", 64 + 18),
+    ("IQ1_S", 64 + 19),
+    ("IQ4_NL", 64 + 20),
+    ("IQ3_S", 64 + 21),
+    ("IQ2_S", 64 + 22),
+    ("IQ4_XS", 64 + 23),
+    ("IQ1_M", 64 + 29),
+    ("TQ1_0", 64 + 34),
+    ("TQ2_0", 64 + 35),
+    ("MXFP4", 64 + 39),
+    ("NVFP4", 64 + 40),
+    ("Q1_0", 64 + 41),
+    ("Q2_0", 64 + 42),
+];
+
+/// The first number that a file names itself, in the metadata key `dtypes`.
+pub const FIRST_NAMED: u8 = 128;
+/// The last.
+pub const LAST_NAMED: u8 = 254;
+
+/// The numbers of one file: the fixed ones, and those that its metadata names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Name and number of each, ascending.
+    pub named: Vec<(u8, String)>,
+}
+
+impl Numbers {
+    /// The number of a type's name, added to the named ones if it has no fixed number.
+    ///
+    /// # Errors
+    /// Unsupported if all 127 are taken.
+    pub fn add(&mut self, name: &str) -> Result<u8> {
+        if let Some(number) = self.get(name) {
+            return Ok(number);
+        }
+        let next = self.named.last().map_or(Some(FIRST_NAMED), |(last, _)| last.checked_add(1));
+        let next = next.filter(|&n| n <= LAST_NAMED).ok_or_else(|| {
+            Error::unsupported(format!("dtype {name}: a file names at most 127 dtypes of its own"))
+        })?;
+        self.named.push((next, name.to_owned()));
+        Ok(next)
+    }
+
+    /// The number of a type's name.
+    pub fn get(&self, name: &str) -> Option<u8> {
+        let own = OWN.iter().find(|(own, _)| *own == name).map(|(_, number)| *number);
+        own.or_else(|| self.named.iter().find(|(_, named)| named == name).map(|(number, _)| *number))
+    }
+
+    /// The type of a number in the index.
+    ///
+    /// # Errors
+    /// Malformed for a number that neither the specification nor the metadata names; Unsupported for a name that this
+    /// program's table lacks.
+    pub fn dtype(&self, number: u8) -> Result<DType> {
+        let own = OWN.iter().find(|(_, own)| *own == number).map(|(name, _)| *name);
+        let named = || self.named.iter().find(|(named, _)| *named == number).map(|(_, name)| name.as_str());
+        let name = own.or_else(named).ok_or_else(|| match number {
+            FIRST_NAMED..=LAST_NAMED => {
+                Error::malformed(format!("dtype number {number} is not named by the metadata key `dtypes`"))
+            }
+            u8::MAX => Error::malformed("dtype number 255 is reserved"),
+            _ => Error::malformed(format!("dtype number {number} is not defined")),
+        })?;
+        DType::from_name(name).ok_or_else(|| {
+            Error::unsupported(format!("dtype `{}` is not in this version's table", escape(name, 64)))
+                .hint("install the plugin that provides it")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_of_the_table_has_its_own_number() {
+        let none = Numbers::default();
+        for row in DType::ALL {
+            let number = none.get(row.name).unwrap_or_else(|| panic!("{} has no number", row.name));
+            assert_eq!(none.dtype(number).unwrap(), row.dtype);
+        }
+        let mut numbers: Vec<_> = OWN.iter().map(|(_, number)| number).collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(OWN.len(), DType::ALL.len());
+    }
+
+    #[test]
+    fn further_types_are_numbered_from_128_in_order_of_appearance() {
+        let mut numbers = Numbers::default();
+        assert_eq!((numbers.add("X1"), numbers.add("X0"), numbers.add("X1")), (Ok(128), Ok(129), Ok(128)));
+        assert_eq!(numbers.add("F32"), Ok(0));
+        assert!(numbers.dtype(128).unwrap_err().message().contains("X1"));
+        for n in 0..125 {
+            numbers.add(&format!("Y{n}")).unwrap();
+        }
+        assert!(numbers.add("Z").is_err());
+        for number in [255, 130, 21, 63] {
+            assert!(Numbers::default().dtype(number).is_err());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! One APR2 file, opened and pushed.
+
+use crate::FORMAT;
+use crate::index::{self, Entry};
+use crate::layout::{Footer, Header};
+use crate::metadata::Metadata;
+use crate::parse::Parser;
+use crate::reader::{notes, whole_text};
+use crate::sections::{arrange, check_end, check_entries, check_flags, check_sections, note_odd};
+use apr_sdk::{
+    Bytes, Checksum, CrcForm, Cursor, DType, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel,
+    Result, Source, TensorDecl,
+};
+
+/// An opened file.
+#[derive(Debug)]
+pub struct File {
+    name: Option<String>,
+    tensors: Vec<Tensor>,
+    metadata: Metadata,
+    verbatim: Option<Bytes>,
+    checksum: Checksum,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Tensor {
+    name: String,
+    dtype: DType,
+    dims: Vec<u64>,
+    extent: Extent,
+}
+
+/// Which file is opened, and as what.
+#[derive(Debug)]
+pub struct FileOptions {
+    /// The file.
+    pub file: FileId,
+    /// Whether it is a shard that its manifest opens.
+    pub part: bool,
+    /// What is to be said of it.
+    pub note: Option<String>,
+}
+
+impl File {
+    /// Reads metadata, index and footer.
+    ///
+    /// # Errors
+    /// Malformed for sections that overlap, leave the file or contradict one another; Unsupported for what is planned.
+    pub fn open(source: &dyn Source, header: Header, limits: &Limits, options: FileOptions) -> Result<File> {
+        let file = options.file;
+        let mut notes: Vec<_> = options.note.into_iter().collect();
+        check_flags(&header, &mut notes)?;
+        let len = source.len(file)?;
+        check_sections(&header, len)?;
+        let mut cursor = section(source, file, header.index_offset, header.index_size, limits)?;
+        let (entries, reserved) = index::read(&mut cursor)?;
+        note_odd(&entries, reserved, &mut notes);
+        let mut cursor = section(source, file, header.metadata_offset, header.metadata_size, limits)?;
+        let text = whole_text(&mut cursor, "metadata")?;
+        let hidden = HiddenTensors::new(&entries, file, u64::from(header.data_offset));
+        let metadata_offset = u64::from(header.metadata_offset);
+        let mut metadata =
+            Parser::new(&text, metadata_offset, limits, &mut |name| hidden.find(name)).metadata()?;
+        hidden.note_unused(&mut notes);
+        let mut sorted = check_entries(&entries, &header, &metadata)?;
+        let footer_at = check_end(source, &header, &entries, &sorted, len, file, &mut notes)?;
+        arrange(&mut sorted, &metadata, source, limits)?;
+        limits.budget.charge(text.len() as u64).map_err(|e| e.at(metadata_offset))?;
+        let verbatim = (!is_own(&metadata, &text, source, limits)).then(|| match text.len() as u64 {
+            len if len > Bytes::INLINE_LIMIT => Bytes::Extent(Extent::new(file, metadata_offset, len)),
+            _ => Bytes::from(text.as_str()),
+        });
+        metadata.unknown.clear();
+        let data_offset = u64::from(header.data_offset);
+        let tensors =
+            sorted.into_iter().filter(|(entry, _)| !entry.is_hidden()).map(|(entry, dtype)| Tensor {
+                name: entry.name.clone(),
+                dtype,
+                dims: entry.dims.clone(),
+                extent: Extent::new(file, data_offset + entry.offset, entry.size),
+            });
+        Ok(File {
+            name: options.part.then(|| source.name(file)),
+            tensors: tensors.collect(),
+            metadata,
+            verbatim,
+            checksum: Checksum {
+                covers: Extent::new(file, 0, footer_at),
+                stored: Bytes::Extent(Extent::new(file, footer_at, Footer::CRC_LEN)),
+                form: CrcForm::LittleEndian,
+            },
+            notes,
+        })
+    }
+}
+
+fn section<'a>(
+    source: &'a dyn Source,
+    file: FileId,
+    offset: u32,
+    size: u32,
+    limits: &'a Limits,
+) -> Result<Cursor<'a>> {
+    let start = u64::from(offset);
+    Cursor::with_end(source, file, start, start + u64::from(size), limits)
+}
+
+/// Whether the text is what this plugin's writer makes of the metadata, so that it need not be kept. Keys of other
+/// programs are only in the text.
+fn is_own(metadata: &Metadata, text: &str, source: &dyn Source, limits: &Limits) -> bool {
+    if metadata.provenance.is_none() || !metadata.unknown.is_empty() {
+        return false;
+    }
+    // Only what is short is asked for: JSON that is hidden because it would not come back as it is.
+    let fetch = &mut |bytes: &Bytes| match bytes {
+        Bytes::Inline(_) => Ok(bytes.clone()),
+        Bytes::Extent(extent) => {
+            let end = extent.offset.saturating_add(extent.len);
+            let mut cursor = Cursor::with_end(source, extent.file, extent.offset, end, limits)?;
+            cursor.bytes(extent.len).map(Bytes::from)
+        }
+    };
+    metadata.render(None, fetch).is_ok_and(|own| own.is(text))
+}
+
+/// The hidden tensors of a file.
+struct HiddenTensors<'a> {
+    entries: &'a [Entry],
+    file: FileId,
+    data_offset: u64,
+    used: std::cell::RefCell<Vec<usize>>,
+}
+
+impl<'a> HiddenTensors<'a> {
+    fn new(entries: &'a [Entry], file: FileId, data_offset: u64) -> HiddenTensors<'a> {
+        HiddenTensors { entries, file, data_offset, used: Vec::new().into() }
+    }
+
+    fn find(&self, name: &str) -> Result<Bytes> {
+        let found = self.entries.binary_search_by(|entry| entry.name.as_bytes().cmp(name.as_bytes()));
+        let at = found.map_err(|_| {
+            Error::malformed("the metadata names this tensor, but the index does not have it").tensor(name)
+        })?;
+        let entry = &self.entries[at];
+        let bytes = crate::dtypes::Numbers::default().get("U8");
+        if Some(entry.dtype) != bytes || entry.dims != [entry.size] {
+            return Err(Error::malformed("a hidden tensor must be a row of U8").tensor(name));
+        }
+        self.used.borrow_mut().push(at);
+        let offset = self.data_offset.checked_add(entry.offset);
+        let offset = offset.ok_or_else(|| Error::malformed("its data ends past 2^64").tensor(name))?;
+        Ok(Bytes::Extent(Extent::new(self.file, offset, entry.size)))
+    }
+
+    fn note_unused(&self, notes: &mut Vec<String>) {
+        let mut used = self.used.borrow().clone();
+        used.sort_unstable();
+        let all = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_hidden());
+        let unused = all.filter(|(at, _)| used.binary_search(at).is_err()).count();
+        if unused > 0 {
+            notes.push(format!("{unused} hidden tensors are not named by the metadata and were left out"));
+        }
+    }
+}
+
+impl OpenModel for File {
+    fn describe(&self, _source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        for tensor in &self.tensors {
+            sink.tensor(TensorDecl::plain(&tensor.name, tensor.dtype, &tensor.dims, tensor.extent))?;
+        }
+        // What concerns the whole model is said once, by its manifest.
+        if self.name.is_none() {
+            self.describe_metadata(sink)?;
+        }
+        self.own_record(sink)?;
+        sink.fact(Fact::Checksum(self.checksum.clone()))?;
+        notes(sink, &self.notes)
+    }
+}
+
+impl File {
+    /// Pushes what the metadata says, but for what only this format can say.
+    ///
+    /// # Errors
+    /// What the sink raises.
+    pub fn describe_metadata(&self, sink: &mut dyn ModelSink) -> Result<()> {
+        let metadata = &self.metadata;
+        sink.fact(Fact::Dialect(&metadata.dialect))?;
+        if metadata.has_architecture() {
+            sink.fact(Fact::Architecture(&metadata.model_type, metadata.architecture.clone()))?;
+        }
+        if let Some(recipe) = &metadata.recipe {
+            sink.fact(Fact::Recipe(recipe))?;
+        }
+        if let Some(tokenizer) = &metadata.tokenizer {
+            sink.fact(Fact::Tokenizer(tokenizer.clone()))?;
+        }
+        for asset in &metadata.assets {
+            sink.asset(&asset.name, asset.bytes.clone())?;
+        }
+        for foreign in &metadata.foreign {
+            for file in &foreign.files {
+                sink.foreign_file(&foreign.format, &file.name, file.n_tensors)?;
+                for (key, value) in &file.typed {
+                    sink.foreign(key, value.clone())?;
+                }
+                if let Some(verbatim) = &file.verbatim {
+                    sink.verbatim(verbatim.clone())?;
+                }
+            }
+        }
+        match &metadata.provenance {
+            Some(provenance) => sink.fact(Fact::Provenance(provenance.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// What only this format can say: the text, where it would not be made again; which shard it is.
+    fn own_record(&self, sink: &mut dyn ModelSink) -> Result<()> {
+        if self.name.is_none() && self.verbatim.is_none() {
+            return Ok(());
+        }
+        sink.foreign_file(FORMAT, self.name.as_deref().unwrap_or_default(), self.tensors.len() as u64)?;
+        self.verbatim.iter().try_for_each(|text| sink.verbatim(text.clone()))
+    }
+}

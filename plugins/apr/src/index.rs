@@ -1,0 +1,167 @@
+//! The tensor index: its entries in bytes, both ways.
+
+use crate::layout::{HIDDEN, INDEX_HEAD_LEN, tensor_flags};
+use apr_sdk::{Cursor, Error, Result};
+
+/// One tensor as the index has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// UTF-8, at most 65535 bytes.
+    pub name: String,
+    /// See [`crate::dtypes`].
+    pub dtype: u8,
+    /// Dimensions, outermost first; at most 8, none for a scalar.
+    pub dims: Vec<u64>,
+    /// Where the payload begins, counted from the data section.
+    pub offset: u64,
+    /// Its stored bytes.
+    pub size: u64,
+    /// Its decoded bytes; 0 if it is not compressed.
+    pub raw_size: u64,
+    /// See [`tensor_flags`].
+    pub flags: u32,
+}
+
+impl Entry {
+    /// Bytes of an entry besides its name and dimensions.
+    pub const FIXED_LEN: u64 = 2 + 1 + 1 + 8 + 8 + 8 + 4;
+    /// The most dimensions.
+    pub const MAX_DIMS: usize = 8;
+
+    /// An uncompressed tensor.
+    pub fn raw(name: &str, dtype: u8, dims: &[u64], offset: u64, size: u64) -> Entry {
+        Entry { name: name.to_owned(), dtype, dims: dims.to_vec(), offset, size, raw_size: 0, flags: 0 }
+    }
+
+    /// Its bytes in the index.
+    pub fn len(&self) -> u64 {
+        Entry::FIXED_LEN + self.name.len() as u64 + 8 * self.dims.len() as u64
+    }
+
+    /// Whether it holds what is too long for the metadata.
+    pub fn is_hidden(&self) -> bool {
+        self.name.starts_with(HIDDEN)
+    }
+
+    /// The next entry.
+    ///
+    /// # Errors
+    /// Malformed at the end of the index or for a name that is not UTF-8; Unsupported for more than 8 dimensions and
+    /// for compressed payload; whatever reading raised.
+    pub fn read(cursor: &mut Cursor<'_>) -> Result<Entry> {
+        let start = cursor.position();
+        let name_len = u64::from(cursor.u16()?);
+        let name = cursor.text("tensor name", name_len)?;
+        let named = |e: Error| e.tensor(&name);
+        let dtype = cursor.u8().map_err(named)?;
+        let dims_at = cursor.position();
+        let n_dims = usize::from(cursor.u8().map_err(named)?);
+        if n_dims > Entry::MAX_DIMS {
+            let message = format!("it has {n_dims} dimensions, the format has at most {}", Entry::MAX_DIMS);
+            return Err(cursor.place(Error::unsupported(message), dims_at).tensor(name));
+        }
+        let mut dims = Vec::with_capacity(n_dims);
+        for _ in 0..n_dims {
+            dims.push(cursor.u64().map_err(named)?);
+        }
+        let offset = cursor.u64().map_err(named)?;
+        let size = cursor.u64().map_err(named)?;
+        let raw_at = cursor.position();
+        let raw_size = cursor.u64().map_err(named)?;
+        let flags_at = cursor.position();
+        let flags = cursor.u32().map_err(named)?;
+        // The record, its name and dimensions on the heap, and its place in the sorted order.
+        cursor.limits().budget.charge(240).map_err(|e| cursor.place(e, start))?;
+        for (bit, method) in [(tensor_flags::LZ4, "LZ4"), (tensor_flags::ZSTD, "zstd")] {
+            if flags & bit != 0 {
+                let message = format!("{method} compression is planned, not built yet");
+                return Err(cursor.place(Error::unsupported(message), flags_at).tensor(name));
+            }
+        }
+        if raw_size != 0 && raw_size != size {
+            let message = format!("an uncompressed tensor has a raw_size of {raw_size} besides {size} bytes");
+            return Err(cursor.error_at(raw_at, message).tensor(name));
+        }
+        Ok(Entry { name, dtype, dims, offset, size, raw_size, flags })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        let name_len = u16::try_from(self.name.len()).map_err(|_| {
+            Error::unsupported(format!(
+                "its name has {} bytes, the format has at most 65535",
+                self.name.len()
+            ))
+            .tensor(&self.name)
+        })?;
+        let n_dims = u8::try_from(self.dims.len()).ok().filter(|&n| usize::from(n) <= Entry::MAX_DIMS);
+        let n_dims = n_dims.ok_or_else(|| {
+            let message = format!("it has {} dimensions, the format has at most 8", self.dims.len());
+            Error::unsupported(message).tensor(&self.name)
+        })?;
+        out.extend_from_slice(&name_len.to_le_bytes());
+        out.extend_from_slice(self.name.as_bytes());
+        out.extend_from_slice(&[self.dtype, n_dims]);
+        for dim in &self.dims {
+            out.extend_from_slice(&dim.to_le_bytes());
+        }
+        for number in [self.offset, self.size, self.raw_size] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        Ok(())
+    }
+}
+
+/// The index of `entries`, which this sorts by name.
+///
+/// # Errors
+/// Unsupported for more tensors than 32 bits count, or what [`Entry`] cannot hold.
+pub fn to_bytes(entries: &mut [Entry]) -> Result<Vec<u8>> {
+    entries.sort_unstable_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+    let count = u32::try_from(entries.len())
+        .map_err(|_| Error::unsupported(format!("{} tensors, the format counts 2^32", entries.len())))?;
+    let mut out = count.to_le_bytes().to_vec();
+    out.extend_from_slice(&0u32.to_le_bytes());
+    for entry in entries {
+        entry.write(&mut out)?;
+    }
+    Ok(out)
+}
+
+/// The entries of an index that ends where `cursor` ends, and its reserved word.
+///
+/// # Errors
+/// As [`Entry::read`]; LimitExceeded or Malformed for the count; Malformed if the names are not strictly ascending or
+/// bytes are left over.
+pub fn read(cursor: &mut Cursor<'_>) -> Result<(Vec<Entry>, u32)> {
+    let start = cursor.position();
+    if cursor.left() < INDEX_HEAD_LEN {
+        return Err(
+            cursor.error_at(start, format!("the index has {} bytes, its head needs 8", cursor.left()))
+        );
+    }
+    let count = u64::from(cursor.u32()?);
+    let reserved = cursor.u32()?;
+    let limit = cursor.limits().tensors;
+    let count = cursor.count("tensor count", start, count, limit, Entry::FIXED_LEN)?;
+    let mut entries: Vec<Entry> = Vec::with_capacity(count.min(4096));
+    for _ in 0..count {
+        let at = cursor.position();
+        let entry = Entry::read(cursor)?;
+        match entries.last().map(|last| last.name.as_bytes().cmp(entry.name.as_bytes())) {
+            None | Some(std::cmp::Ordering::Less) => entries.push(entry),
+            Some(std::cmp::Ordering::Equal) => {
+                return Err(cursor.error_at(at, "the index has this name twice").tensor(entry.name));
+            }
+            Some(std::cmp::Ordering::Greater) => {
+                let message = "the index is not sorted by name: this one belongs before its predecessor";
+                return Err(cursor.error_at(at, message).tensor(entry.name));
+            }
+        }
+    }
+    if cursor.left() > 0 {
+        let message = format!("{} bytes of the index are left after its {count} tensors", cursor.left());
+        return Err(cursor.error_at(cursor.position(), message));
+    }
+    Ok((entries, reserved))
+}

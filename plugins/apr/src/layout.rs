@@ -1,0 +1,184 @@
+//! The fixed records of an APR2 file, in file order, with the specification's names; used by reader and writer.
+
+/// The first four bytes.
+pub const MAGIC: [u8; 4] = *b"APR2";
+/// The four bytes before the file size, at the end.
+pub const MAGIC_END: [u8; 4] = *b"2RPA";
+/// The version this plugin writes, and the newest it knows everything of.
+pub const VERSION: (u16, u16) = (2, 0);
+/// The same, as the metadata says it.
+pub const VERSION_TEXT: &str = "2.0.0";
+/// Where tensors begin: at multiples of this, counted from the data section, which begins at one itself.
+pub const ALIGNMENT: u64 = 64;
+/// Tensors of this prefix hold what is too long for the metadata's JSON; the reader hides them.
+pub const HIDDEN: &str = "__apr__/";
+
+/// Feature flags of the header.
+pub mod flags {
+    /// LZ4 compression.
+    pub const COMPRESSED: u32 = 1;
+    /// Tensors lie at multiples of 64.
+    pub const ALIGNED_64: u32 = 1 << 1;
+    /// Tensors lie at multiples of 32.
+    pub const ALIGNED_32: u32 = 1 << 2;
+    /// The file is one of several.
+    pub const SHARDED: u32 = 1 << 3;
+    /// AES-256-GCM.
+    pub const ENCRYPTED: u32 = 1 << 4;
+    /// Ed25519 signature.
+    pub const SIGNED: u32 = 1 << 5;
+    /// At least one tensor is of a block type.
+    pub const QUANTIZED: u32 = 1 << 6;
+    /// Streaming-optimized layout.
+    pub const STREAMING: u32 = 1 << 7;
+    /// Every bit that the specification defines.
+    pub const DEFINED: u32 = 0xff;
+}
+
+/// Flags of one tensor (design section 7).
+pub mod tensor_flags {
+    /// LZ4 blocks.
+    pub const LZ4: u32 = 1;
+    /// zstd frames.
+    pub const ZSTD: u32 = 1 << 1;
+    /// Every bit that is defined.
+    pub const DEFINED: u32 = 3;
+}
+
+/// The header, without the magic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// 2.
+    pub version_major: u16,
+    /// 0.
+    pub version_minor: u16,
+    /// See [`flags`].
+    pub flags: u32,
+    /// Where the JSON begins.
+    pub metadata_offset: u32,
+    /// Its bytes.
+    pub metadata_size: u32,
+    /// Where the index begins.
+    pub index_offset: u32,
+    /// Its bytes.
+    pub index_size: u32,
+    /// Where the data section begins, from which the index counts offsets.
+    pub data_offset: u32,
+}
+
+impl Header {
+    /// Its bytes in the file, magic included.
+    pub const LEN: usize = 32;
+
+    /// The header in its 32 bytes, whose magic the caller has looked at.
+    pub fn from_bytes(bytes: &[u8; Header::LEN]) -> Header {
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from(short(at)) | u32::from(short(at + 2)) << 16;
+        Header {
+            version_major: short(4),
+            version_minor: short(6),
+            flags: word(8),
+            metadata_offset: word(12),
+            metadata_size: word(16),
+            index_offset: word(20),
+            index_size: word(24),
+            data_offset: word(28),
+        }
+    }
+
+    /// The 32 bytes.
+    pub fn to_bytes(self) -> [u8; Header::LEN] {
+        let mut bytes = [0; Header::LEN];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..6].copy_from_slice(&self.version_major.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.version_minor.to_le_bytes());
+        let words = [
+            self.flags,
+            self.metadata_offset,
+            self.metadata_size,
+            self.index_offset,
+            self.index_size,
+            self.data_offset,
+        ];
+        for (slot, word) in bytes[8..].chunks_exact_mut(4).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The multiple at which tensors and the data section must lie.
+    pub fn alignment(&self) -> u64 {
+        if self.flags & flags::ALIGNED_64 != 0 {
+            64
+        } else if self.flags & flags::ALIGNED_32 != 0 {
+            32
+        } else {
+            1
+        }
+    }
+}
+
+/// The footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// CRC-32 (IEEE) of every byte before the footer.
+    pub crc32: u32,
+    /// [`MAGIC_END`].
+    pub magic_end: [u8; 4],
+    /// Bytes of the whole file, footer included.
+    pub file_size: u64,
+}
+
+impl Footer {
+    /// Its bytes in the file.
+    pub const LEN: u64 = 16;
+    /// Bytes of the checksum, which come first.
+    pub const CRC_LEN: u64 = 4;
+
+    /// The footer in its 16 bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Footer {
+        let all = u128::from_le_bytes(bytes);
+        let low = |n: u128| u32::try_from(n & 0xffff_ffff).unwrap_or_default();
+        Footer {
+            crc32: low(all),
+            magic_end: low(all >> 32).to_le_bytes(),
+            file_size: u64::try_from(all >> 64).unwrap_or_default(),
+        }
+    }
+
+    /// The 12 bytes behind the checksum, which is a hole while the file is laid out.
+    pub fn tail(file_size: u64) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&MAGIC_END);
+        bytes[4..].copy_from_slice(&file_size.to_le_bytes());
+        bytes
+    }
+}
+
+/// Bytes before the first entry of the index: tensor_count and reserved.
+pub const INDEX_HEAD_LEN: u64 = 8;
+
+const _: () = assert!(Header::LEN == 4 + 2 + 2 + 6 * 4);
+const _: () = assert!(Footer::LEN == Footer::CRC_LEN + 4 + 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_and_footer_lie_as_the_specification_says() {
+        let mut bytes = [0u8; Header::LEN];
+        for (at, byte) in (0u8..).zip(&mut bytes) {
+            *byte = at;
+        }
+        bytes[..4].copy_from_slice(&MAGIC);
+        let header = Header::from_bytes(&bytes);
+        assert_eq!((header.version_major, header.version_minor), (0x0504, 0x0706));
+        assert_eq!((header.flags, header.data_offset), (0x0b0a_0908, 0x1f1e_1d1c));
+        assert_eq!(header.to_bytes(), bytes);
+        let mut bytes = [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes[4..].copy_from_slice(&Footer::tail(0x1_0000_0002));
+        let footer = Footer { crc32: 0x0403_0201, magic_end: MAGIC_END, file_size: 0x1_0000_0002 };
+        assert_eq!(Footer::from_bytes(bytes), footer);
+    }
+}

@@ -1,0 +1,60 @@
+//! APR, version 2: the format that carries everything another format can say.
+//!
+//! ```text
+//! 0              header: APR2, version, flags, offsets and sizes of what follows (32 bytes)
+//! 32             metadata: one JSON object
+//!                index: count, reserved, then per tensor name, dtype, dims, offset, size, raw size, flags; by name
+//! data_offset    tensors, each at a multiple of 64: first the hidden ones (`__apr__/…`), then the model's, in its order
+//! data end       footer: CRC-32 of all before, 2RPA, file size (16 bytes)
+//! ```
+//!
+//! Little-endian throughout. A model of several files is a JSON manifest and shards, each such a file.
+
+#![forbid(unsafe_code)]
+
+mod carry;
+mod dtypes;
+mod entries;
+mod file;
+mod folder;
+mod index;
+mod layout;
+mod manifest;
+mod metadata;
+mod parse;
+mod reader;
+mod render;
+mod sections;
+mod shards;
+mod writer;
+
+/// The format's id.
+const FORMAT: &str = "apr";
+/// The extension of its files.
+const EXTENSION: &str = "apr";
+
+apr_sdk::export_plugin! {
+    id: apr,
+    manifest: "
+        formats=apr
+        apr.name=APR version 2
+        apr.roles=read write
+        apr.magic=0:41505232 0:4150524e 0:41505200
+        apr.extensions=apr
+        apr.dialect=prefers canonical
+        apr.dtypes=*
+        apr.max_dims=8
+        apr.max_name_bytes=65535
+        apr.names=any
+        apr.zero_size=yes
+        apr.scalars=yes
+        apr.shared_storage=no
+        apr.metadata=none
+        apr.tokenizer=yes
+        apr.assets=yes
+        apr.graph=no
+        apr.foreign=all
+    ",
+    reader: |_| Some(Box::new(reader::Reader)),
+    writer: |_| Some(Box::new(writer::Writer)),
+}

@@ -1,0 +1,181 @@
+//! The manifest of a model of several files, read.
+
+use crate::entries;
+use crate::file::File;
+use crate::reader::{notes, open_shard, whole_text};
+use crate::{FORMAT, layout::VERSION};
+use apr_sdk::{
+    Checksum, CrcForm, Cursor, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Options, PartDecl,
+    Result, Source, escape,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// An opened manifest.
+#[derive(Debug)]
+pub struct Manifest {
+    name: String,
+    shards: Vec<Shard>,
+    map: Vec<(String, u32)>,
+    /// The first shard, which says what concerns the whole.
+    first: Option<File>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Shard {
+    entry: ShardEntry,
+    file: FileId,
+}
+
+/// One entry of `shards`.
+#[derive(Debug, Deserialize)]
+struct ShardEntry {
+    file: String,
+    size: u64,
+    crc32: Option<String>,
+}
+
+impl Manifest {
+    /// Whether a file that begins with `head` is one: an object with the keys that only a manifest has.
+    pub fn looks_like(head: &[u8]) -> bool {
+        let has = |word: &[u8]| head.windows(word.len()).any(|there| there == word);
+        let object = head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+        object && has(b"\"apr_version\"") && has(b"\"sharded\"")
+    }
+
+    /// Reads the manifest, and checks that its shards are there and as long as it says.
+    ///
+    /// # Errors
+    /// Malformed for a manifest that contradicts itself or a shard of another length; NotFound for a missing one.
+    pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Manifest> {
+        let mut cursor = Cursor::new(source, file, 0, limits)?;
+        let text = whole_text(&mut cursor, "manifest")?;
+        let mut manifest = Manifest { name: source.name(file), ..Manifest::parse(&text, limits)? };
+        for shard in &mut manifest.shards {
+            shard.file = find(source, &shard.entry)?;
+        }
+        let first = manifest.shards.first().map(|shard| open_shard(source, shard.file, limits));
+        manifest.first = first.transpose()?;
+        Ok(manifest)
+    }
+
+    /// Whether it lists a file of this name.
+    pub fn lists(&self, name: &str) -> bool {
+        self.shards.iter().any(|shard| shard.entry.file == name)
+    }
+
+    fn parse(text: &str, limits: &Limits) -> Result<Manifest> {
+        let entries = entries::parse("manifest", text, limits.metadata_keys).map_err(|e| e.at(0))?;
+        let raw = |key: &str| entries.iter().find(|(k, _)| k == key).map(|(_, raw)| *raw);
+        let placed = |key: &str, error: Error| match raw(key) {
+            Some(raw) => error.at(entries::offset(text, raw)),
+            None => error,
+        };
+        let version: String =
+            value("apr_version", raw("apr_version")).map_err(|e| placed("apr_version", e))?;
+        if version.split('.').next() != Some(VERSION.0.to_string().as_str()) {
+            let message =
+                format!("apr_version `{}` is not known, only {}.x is", escape(&version, 40), VERSION.0);
+            return Err(placed("apr_version", Error::unsupported(message).code("E003")));
+        }
+        if !value::<bool>("sharded", raw("sharded")).map_err(|e| placed("sharded", e))? {
+            return Err(placed("sharded", Error::malformed("a manifest whose `sharded` is false")));
+        }
+        let count: u64 = value("shard_count", raw("shard_count")).map_err(|e| placed("shard_count", e))?;
+        let shards: Vec<ShardEntry> = value("shards", raw("shards")).map_err(|e| placed("shards", e))?;
+        if shards.len() as u64 != count {
+            let message = format!("shard_count is {count}, `shards` lists {}", shards.len());
+            return Err(placed("shard_count", Error::malformed(message)));
+        }
+        if count > u64::from(limits.files) {
+            let message = format!("the model has {count} files, the limit is {}", limits.files);
+            return Err(placed("shard_count", Error::limit(message)));
+        }
+        let mut names: Vec<_> = shards.iter().map(|shard| shard.file.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let message = format!("shard `{}` is listed twice", escape(pair[0], 200));
+            return Err(placed("shards", Error::malformed(message)));
+        }
+        let mut notes = Vec::new();
+        let known = ["apr_version", "sharded", "shard_count", "shards", "tensor_shard_map"];
+        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+            notes.push(format!("the manifest's key `{}` is not known and was left out", escape(key, 120)));
+        }
+        let map = raw("tensor_shard_map").ok_or_else(|| missing("tensor_shard_map"))?;
+        let map = map_of(map, count, limits).map_err(|e| placed("tensor_shard_map", e))?;
+        let shards = shards.into_iter().map(|entry| Shard { entry, file: 0 }).collect();
+        Ok(Manifest { name: String::new(), shards, map, first: None, notes })
+    }
+}
+
+fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u32)>> {
+    let entries = entries::parse("key `tensor_shard_map`", raw.get(), limits.tensors)
+        // The place in the key is not one in the file.
+        .map_err(|e| Error::new(e.kind(), e.message()))?;
+    let mut map = Vec::with_capacity(entries.len());
+    for (name, raw) in entries {
+        let shard: Option<u32> = serde_json::from_str(raw.get()).ok();
+        let shard = shard.filter(|&shard| u64::from(shard) < count).ok_or_else(|| {
+            let shown = escape(raw.get(), 40);
+            Error::malformed(format!("the manifest puts it into shard {shown}, there are {count}"))
+                .tensor(&name)
+        })?;
+        map.push((name, shard));
+    }
+    Ok(map)
+}
+
+fn missing(key: &str) -> Error {
+    Error::malformed(format!("the manifest has no `{key}`")).hint("it is cut off or damaged: get it again")
+}
+
+fn value<'a, T: Deserialize<'a>>(key: &str, raw: Option<&'a RawValue>) -> Result<T> {
+    let raw = raw.ok_or_else(|| missing(key))?;
+    serde_json::from_str(raw.get()).map_err(|e| Error::malformed(format!("the manifest's `{key}`: {e}")))
+}
+
+fn find(source: &dyn Source, shard: &ShardEntry) -> Result<FileId> {
+    let file = source.sibling(&shard.file).map_err(|e| match e.kind() {
+        apr_sdk::ErrorKind::NotFound => Error::not_found("this shard is missing")
+            .in_file(&shard.file)
+            .code("E007")
+            .hint("get it, beside the manifest"),
+        _ => e,
+    })?;
+    let len = source.len(file)?;
+    if len == shard.size {
+        return Ok(file);
+    }
+    let message = match shard.size.checked_sub(len) {
+        Some(short) => {
+            format!("the file ends {short} bytes too early: it has {len}, the manifest says {}", shard.size)
+        }
+        None => format!("the file has {len} bytes, the manifest says {}", shard.size),
+    };
+    Err(Error::malformed(message).at(len.min(shard.size)).in_file(&shard.file).hint("get the file again"))
+}
+
+impl OpenModel for Manifest {
+    fn describe(&self, _source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        if let Some(first) = &self.first {
+            first.describe_metadata(sink)?;
+        }
+        sink.foreign_file(FORMAT, &self.name, 0)?;
+        for shard in &self.shards {
+            sink.part(PartDecl { file: shard.file, range: None, format: FORMAT, options: Options::new() })?;
+        }
+        for (name, shard) in &self.map {
+            sink.mapped(*shard, name)?;
+        }
+        for shard in &self.shards {
+            let Some(crc32) = &shard.entry.crc32 else { continue };
+            let covers = Extent::new(shard.file, 0, shard.entry.size);
+            let stored = crc32.to_ascii_lowercase().as_str().into();
+            sink.fact(Fact::Checksum(Checksum { covers, stored, form: CrcForm::Hex }))
+                .map_err(|e| e.in_file(&self.name))?;
+        }
+        notes(sink, &self.notes)
+    }
+}

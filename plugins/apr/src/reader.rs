@@ -1,0 +1,181 @@
+//! The reading side: what a file is, and its way to the host.
+
+use crate::file::{File, FileOptions};
+use crate::layout::{Header, MAGIC, VERSION, flags};
+use crate::manifest::Manifest;
+use crate::{EXTENSION, folder, shards};
+use apr_sdk::{
+    Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Result, Score, Source,
+    escape,
+};
+
+/// Reads APR2 files and manifests.
+#[derive(Debug)]
+pub struct Reader;
+
+impl apr_sdk::Reader for Reader {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        if look.is_folder {
+            return if look.entries.iter().any(|name| folder::is_weights(name)) {
+                Score::STRUCTURE
+            } else {
+                Score::NO
+            };
+        }
+        if look.head_is(&MAGIC) {
+            let version = look.head.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_le_bytes);
+            return if version == Some(VERSION.0) { Score::MAGIC_AND_VERSION } else { Score::MAGIC };
+        }
+        // Older and unknown versions are claimed too, so that it is this reader that says what they are.
+        if look.head_is(b"APR") && is_version(look.head) {
+            return Score::MAGIC;
+        }
+        if Manifest::looks_like(look.head) { Score::STRUCTURE } else { Score::NO }
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
+        let file = if source.is_folder() { folder::choose(source)? } else { 0 };
+        open(source, file, limits, options.is_part()).map_err(|e| e.in_file(source.name(file)))
+    }
+}
+
+/// Whether these are four bytes that some version of the format begins with: a letter, digit or zero after `APR`.
+fn is_version(head: &[u8]) -> bool {
+    head.get(3).is_some_and(|&b| b == 0 || b.is_ascii_digit() || b.is_ascii_uppercase())
+}
+
+fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Result<Box<dyn OpenModel>> {
+    let mut head = [0; Header::LEN];
+    let head = start(source, file, &mut head)?;
+    if let Some(b'{') = head.iter().find(|b| !b.is_ascii_whitespace()) {
+        if part {
+            return Err(Error::malformed("it is a manifest of several files, where a shard is wanted").at(0));
+        }
+        return Ok(Box::new(Manifest::open(source, file, limits)?));
+    }
+    let header = header(head)?;
+    let mut note = None;
+    if header.flags & flags::SHARDED != 0 && !part {
+        match whole(source, file, limits)? {
+            Ok(manifest) => return Ok(Box::new(manifest)),
+            Err(alone) => note = Some(alone),
+        }
+    }
+    Ok(Box::new(File::open(source, header, limits, FileOptions { file, part, note })?))
+}
+
+/// A shard of a model, opened to see what its metadata says of the whole.
+///
+/// # Errors
+/// As opening it alone.
+pub(crate) fn open_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Result<File> {
+    let mut head = [0; Header::LEN];
+    let opened = start(source, file, &mut head)
+        .and_then(header)
+        .and_then(|header| File::open(source, header, limits, FileOptions { file, part: true, note: None }));
+    opened.map_err(|e| e.in_file(source.name(file)))
+}
+
+/// The first bytes of a file, as many as a header has or the file.
+fn start<'a>(source: &dyn Source, file: FileId, head: &'a mut [u8; Header::LEN]) -> Result<&'a [u8]> {
+    let len = usize::try_from(source.len(file)?).unwrap_or(Header::LEN).min(Header::LEN);
+    source.read_at(file, 0, &mut head[..len])?;
+    Ok(&head[..len])
+}
+
+/// The header, if it is of a version that is known.
+fn header(head: &[u8]) -> Result<Header> {
+    check_magic(head)?;
+    let Ok(head) = head.try_into() else {
+        let len = head.len() as u64;
+        let message = format!("the file has {len} bytes, its header alone needs {}", Header::LEN);
+        return Err(Error::malformed(message).at(len).hint("get the file again: it is cut off"));
+    };
+    let header = Header::from_bytes(head);
+    if header.version_major == VERSION.0 {
+        return Ok(header);
+    }
+    let (major, minor) = (header.version_major, header.version_minor);
+    Err(Error::unsupported(format!("version {major}.{minor} is not known, only {}.x is", VERSION.0))
+        .code("E003")
+        .at(4)
+        .hint("a newer version of this program may read it"))
+}
+
+/// The model of several files that this shard belongs to, or why it is shown alone.
+fn whole(
+    source: &dyn Source,
+    file: FileId,
+    limits: &Limits,
+) -> Result<std::result::Result<Manifest, String>> {
+    let name = source.name(file);
+    let Some(wanted) = shards::manifest_name(&name) else {
+        let text = format!(
+            "this is one shard of several, and its name does not say which manifest it belongs to: \
+            only its own tensors are shown (expected NAME-00001-of-00002.{EXTENSION})"
+        );
+        return Ok(Err(text));
+    };
+    let found = match source.sibling(&wanted) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let wanted = escape(&wanted, 200);
+            let text = "is not beside it: only its own tensors are shown";
+            return Ok(Err(format!("this is one shard of several; `{wanted}` {text}")));
+        }
+        Err(error) => return Err(error),
+    };
+    let manifest = Manifest::open(source, found, limits).map_err(|e| e.in_file(wanted.clone()))?;
+    if manifest.lists(&name) {
+        return Ok(Ok(manifest));
+    }
+    Ok(Err(format!("`{}` does not list this shard: only its own tensors are shown", escape(&wanted, 200))))
+}
+
+fn check_magic(head: &[u8]) -> Result<()> {
+    if head.starts_with(&MAGIC) {
+        return Ok(());
+    }
+    let planned = |what: &str| {
+        let message = format!("this is {what}: reading it is planned, not built yet");
+        Err(Error::unsupported(message).at(0).hint("write it as APR2 with the program that made it"))
+    };
+    match head.get(..4) {
+        Some(b"APRN") => planned("an APR version 1 file (`APRN`)"),
+        Some(b"APR\0") => planned("an APR version 2 file with a 64-byte header (`APR\\0`)"),
+        Some([b'A', b'P', b'R', last]) => {
+            let message = format!(
+                "version `APR{}` is not known, only `APR2` is",
+                escape(&char::from(*last).to_string(), 8)
+            );
+            Err(Error::unsupported(message).code("E003").at(0))
+        }
+        _ => Err(Error::malformed("the file does not begin with `APR2`: it is none of this format")
+            .code("E001")
+            .at(0)),
+    }
+}
+
+/// What every opened thing of this format pushes in the same way.
+pub(crate) fn notes(sink: &mut dyn ModelSink, notes: &[String]) -> Result<()> {
+    notes.iter().try_for_each(|note| sink.fact(apr_sdk::Fact::Note(note)))
+}
+
+/// Everything that `cursor` has left, as text. It is read in pieces, each of which earns the budget for the next: so
+/// a section is as long as it may be, and a length that is only claimed costs nothing.
+///
+/// # Errors
+/// Malformed if it is not UTF-8; whatever reading raised.
+pub(crate) fn whole_text(cursor: &mut Cursor<'_>, what: &str) -> Result<String> {
+    const PIECE: u64 = 1 << 20;
+    let start = cursor.position();
+    let mut bytes = Vec::new();
+    while cursor.left() > 0 {
+        let piece = cursor.bytes(cursor.left().min(PIECE))?;
+        bytes.extend_from_slice(&piece);
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let bad = e.utf8_error().valid_up_to() as u64;
+        cursor.error_at(start + bad, format!("the {what} is not UTF-8"))
+    })
+}

@@ -1,0 +1,224 @@
+//! The sections of a file, checked against each other and against the file's length.
+
+use crate::index::Entry;
+use crate::layout::{Footer, Header, INDEX_HEAD_LEN, MAGIC_END, VERSION, flags, tensor_flags};
+use crate::metadata::Metadata;
+use apr_sdk::{Bytes, Cursor, DType, Error, FileId, Limits, Result, Source, checked_payload_len, escape};
+use std::collections::HashMap;
+
+/// Refuses what is planned, and notes what is odd.
+///
+/// # Errors
+/// Unsupported for compression, encryption and the streaming layout.
+pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
+    for (flag, what) in [
+        (flags::COMPRESSED, "compression"),
+        (flags::ENCRYPTED, "encryption"),
+        (flags::STREAMING, "the streaming layout"),
+    ] {
+        if header.flags & flag != 0 {
+            return Err(
+                Error::unsupported(format!("the file uses {what}, which is planned, not built yet")).at(8)
+            );
+        }
+    }
+    if header.flags & flags::ALIGNED_64 != 0 && header.flags & flags::ALIGNED_32 != 0 {
+        notes.push("the header claims both 32- and 64-byte alignment: 64 was assumed".to_owned());
+    }
+    if header.flags & flags::SIGNED != 0 {
+        notes.push("the file is signed; checking signatures is planned, not built yet".to_owned());
+    }
+    let undefined = header.flags & !flags::DEFINED;
+    if undefined != 0 {
+        notes.push(format!("the header has undefined flags {undefined:#x}, which were ignored"));
+    }
+    if header.version_minor > VERSION.1 {
+        let minor = header.version_minor;
+        notes.push(format!(
+            "the file is of version 2.{minor}: what that adds to 2.{} was not read",
+            VERSION.1
+        ));
+    }
+    Ok(())
+}
+
+/// Notes reserved bits of the index that are set.
+pub fn note_odd(entries: &[Entry], reserved: u32, notes: &mut Vec<String>) {
+    if reserved != 0 {
+        notes.push(format!("the index's reserved word is {reserved:#x}, not 0"));
+    }
+    let odd = entries.iter().filter(|entry| entry.flags & !tensor_flags::DEFINED != 0).count();
+    if odd > 0 {
+        notes.push(format!("{odd} tensors have undefined flags, which were ignored"));
+    }
+}
+
+/// Header, metadata, index and data must follow one another inside the file.
+///
+/// # Errors
+/// Malformed.
+pub fn check_sections(header: &Header, len: u64) -> Result<()> {
+    let sections = [
+        ("metadata", 12, header.metadata_offset, u64::from(header.metadata_size)),
+        ("index", 20, header.index_offset, u64::from(header.index_size)),
+        ("data section", 28, header.data_offset, 0),
+    ];
+    let (mut before, mut end) = ("header", Header::LEN as u64);
+    for (name, at, offset, size) in sections {
+        let start = u64::from(offset);
+        if start < end {
+            let message = format!("the {name} begins at byte {start}, but the {before} ends at {end}");
+            return Err(Error::malformed(message).at(at));
+        }
+        (before, end) = (name, start + size);
+        if end > len {
+            let message = format!(
+                "the {name} ends at byte {end}, {} bytes past the end of the file ({len})",
+                end - len
+            );
+            return Err(Error::malformed(message)
+                .at(at)
+                .hint("get the file again: it is cut off or damaged"));
+        }
+    }
+    if u64::from(header.data_offset) % header.alignment() != 0 {
+        let message = format!(
+            "the data section begins at byte {}, which is no multiple of {}",
+            header.data_offset,
+            header.alignment()
+        );
+        return Err(Error::malformed(message).at(28));
+    }
+    Ok(())
+}
+
+/// Checks each entry by itself, and that no two overlap; gives them by offset, with their types.
+///
+/// # Errors
+/// Malformed; Unsupported for a dtype that this program's table lacks.
+pub fn check_entries<'a>(
+    entries: &'a [Entry],
+    header: &Header,
+    metadata: &Metadata,
+) -> Result<Vec<(&'a Entry, DType)>> {
+    let data = u64::from(header.data_offset);
+    let mut sorted = Vec::with_capacity(entries.len());
+    let mut next_at = u64::from(header.index_offset) + INDEX_HEAD_LEN;
+    for entry in entries {
+        let at = next_at;
+        next_at += entry.len();
+        // What the entry says by itself is wrong where the entry lies; what it says of its data, where that should lie.
+        let named = |e: Error| e.at(at).tensor(&entry.name);
+        let place = data.saturating_add(entry.offset);
+        let dtype = metadata.dtypes.dtype(entry.dtype).map_err(named)?;
+        let need = checked_payload_len(dtype, &entry.dims).map_err(named)?;
+        if need != entry.size {
+            let message =
+                format!("{dtype} {:?} needs {need} bytes, the index gives it {}", entry.dims, entry.size);
+            return Err(named(Error::malformed(message).at(place)));
+        }
+        if entry.offset % header.alignment() != 0 {
+            let message = format!("its offset {} is no multiple of {}", entry.offset, header.alignment());
+            return Err(named(Error::malformed(message).at(place)));
+        }
+        if place.checked_add(entry.size).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(named(Error::malformed("its data ends past 2^63").at(place)));
+        }
+        sorted.push((entry, dtype));
+    }
+    sorted.sort_unstable_by_key(|(entry, _)| (entry.offset, entry.size != 0, entry.name.as_bytes()));
+    let mut last: Option<&Entry> = None;
+    for (entry, _) in sorted.iter().filter(|(entry, _)| entry.size > 0) {
+        if let Some(last) = last.filter(|last| last.offset + last.size > entry.offset) {
+            let other = escape(&last.name, 120);
+            return Err(Error::malformed(format!("its data overlaps that of `{other}`"))
+                .at(data + entry.offset)
+                .tensor(&entry.name));
+        }
+        last = Some(entry);
+    }
+    Ok(sorted)
+}
+
+/// Finds the footer at the end that the index implies, and checks it; gives where it begins.
+///
+/// # Errors
+/// Malformed; what reading raises.
+pub fn check_end(
+    source: &dyn Source,
+    header: &Header,
+    entries: &[Entry],
+    sorted: &[(&Entry, DType)],
+    len: u64,
+    file: FileId,
+    notes: &mut Vec<String>,
+) -> Result<u64> {
+    let data = u64::from(header.data_offset);
+    let end = data + entries.iter().map(|entry| entry.offset + entry.size).max().unwrap_or_default();
+    let need = end + Footer::LEN;
+    if need > len {
+        let cut = sorted.iter().filter(|(entry, _)| data + entry.offset + entry.size > len).count();
+        let first = sorted.iter().find(|(entry, _)| data + entry.offset + entry.size > len);
+        let message =
+            format!("the file ends {} bytes too early: it has {len}, its index implies {need}", need - len);
+        let hint = format!("download the file again; {cut} of {} tensors are affected", entries.len());
+        let error = Error::malformed(message).at(len).hint(hint);
+        return Err(first.map_or(error.clone(), |(entry, _)| error.tensor(&entry.name)));
+    }
+    // The specification does not say whether the last tensor is padded; both are accepted.
+    let padded = end.next_multiple_of(header.alignment());
+    for at in [end, padded] {
+        if at + Footer::LEN > len {
+            continue;
+        }
+        let mut bytes = [0; 16];
+        source.read_at(file, at, &mut bytes)?;
+        let footer = Footer::from_bytes(bytes);
+        if footer.magic_end != MAGIC_END {
+            continue;
+        }
+        let implied = at + Footer::LEN;
+        if footer.file_size != implied {
+            let message = format!(
+                "the footer says the file has {} bytes, its index implies {implied}",
+                footer.file_size
+            );
+            return Err(Error::malformed(message).at(at + 8));
+        }
+        if len > implied {
+            notes.push(format!("{} bytes after the footer were ignored", len - implied));
+        }
+        return Ok(at);
+    }
+    Err(Error::malformed(format!("no footer at byte {end}, where the index says the data ends"))
+        .at(end)
+        .hint("get the file again: it is cut off or damaged"))
+}
+
+/// Puts tensors that share an offset into the order that the metadata gives.
+///
+/// # Errors
+/// Malformed for what is no list of names; LimitExceeded; what reading raises.
+pub fn arrange(
+    sorted: &mut [(&Entry, DType)],
+    metadata: &Metadata,
+    source: &dyn Source,
+    limits: &Limits,
+) -> Result<()> {
+    let Some(order) = &metadata.order else { return Ok(()) };
+    let text = match order {
+        Bytes::Inline(held) => held.to_vec(),
+        Bytes::Extent(extent) => {
+            Cursor::with_end(source, extent.file, extent.offset, extent.offset + extent.len, limits)?
+                .bytes(extent.len)?
+        }
+    };
+    // A name and its place in the map.
+    limits.budget.charge(16 * text.len() as u64)?;
+    let names: Vec<String> = serde_json::from_slice(&text)
+        .map_err(|e| Error::malformed(format!("metadata key `order` is no list of names: {e}")))?;
+    let ranks: HashMap<&str, usize> =
+        names.iter().enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
+    sorted.sort_by_key(|(entry, _)| (entry.offset, ranks.get(entry.name.as_str()).copied()));
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Models of several files: which tensors go where, and the manifest that says so.
+
+use crate::layout::VERSION_TEXT;
+use crate::render::Piece;
+use crate::{EXTENSION, FORMAT};
+use apr_sdk::{Error, ForeignFile, ForeignPolicy, LayoutRequest, Model, Result};
+use serde_json::Value as Json;
+
+/// The files that a model becomes.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The APR2 files, in order.
+    pub files: Vec<PlannedFile<'a>>,
+    /// The manifest's name, if there are several.
+    pub manifest: Option<String>,
+}
+
+/// One APR2 file to be.
+#[derive(Debug)]
+pub struct PlannedFile<'a> {
+    /// Its name.
+    pub name: String,
+    /// Its tensors, by number.
+    pub tensors: Vec<usize>,
+    /// The records of the model's own files that it takes the place of.
+    pub records: Vec<&'a ForeignFile>,
+}
+
+impl<'a> Plan<'a> {
+    /// The files for `request`.
+    ///
+    /// # Errors
+    /// InvalidArgument for shards in a single file.
+    pub fn new(model: &'a Model, request: &LayoutRequest) -> Result<Plan<'a>> {
+        let own = model.foreign_of(FORMAT).map(|foreign| foreign.files.as_slice()).unwrap_or_default();
+        let all = || (0..model.tensors.len()).collect();
+        if !request.folder {
+            if request.max_shard_size.is_some() {
+                return Err(Error::invalid_argument("several files need a folder to lie in")
+                    .hint("give a folder as the output"));
+            }
+            let name = request.file_name.clone();
+            return Ok(Plan::one(name, all(), own));
+        }
+        let shards = match request.max_shard_size {
+            Some(most) => cut(model, most)?,
+            None if request.foreign != ForeignPolicy::Drop => match Plan::as_before(model, own) {
+                Some(plan) => return Ok(plan),
+                None => vec![all()],
+            },
+            None => vec![all()],
+        };
+        let entry = format!("{}.{EXTENSION}", request.stem);
+        let count = shards.len();
+        if count < 2 {
+            return Ok(Plan::one(entry, all(), own));
+        }
+        let file = |(n, tensors): (usize, Vec<usize>)| PlannedFile {
+            name: shard_name(&request.stem, n + 1, count),
+            tensors,
+            records: if n == 0 { own.iter().collect() } else { Vec::new() },
+        };
+        Ok(Plan { files: shards.into_iter().enumerate().map(file).collect(), manifest: Some(entry) })
+    }
+
+    fn one(name: String, tensors: Vec<usize>, own: &'a [ForeignFile]) -> Plan<'a> {
+        let records = own.iter().collect();
+        Plan { files: vec![PlannedFile { name, tensors, records }], manifest: None }
+    }
+
+    /// The source's own files, if the model still has them: a manifest without tensors, and the shards.
+    fn as_before(model: &'a Model, own: &'a [ForeignFile]) -> Option<Plan<'a>> {
+        let (manifest, shards) = own.split_first()?;
+        let describes = model.foreign_of(FORMAT)?.describes(model.tensors.len());
+        if !describes || shards.is_empty() || manifest.n_tensors != 0 || own.iter().any(|f| f.name.is_empty())
+        {
+            return None;
+        }
+        let mut next = 0;
+        let mut files = Vec::with_capacity(shards.len());
+        for record in shards {
+            let end = next + usize::try_from(record.n_tensors).ok()?;
+            let name = record.name.clone();
+            files.push(PlannedFile { name, tensors: (next..end).collect(), records: vec![record] });
+            next = end;
+        }
+        Some(Plan { files, manifest: Some(manifest.name.clone()) })
+    }
+}
+
+/// The tensors in order, in runs of at most `most` payload bytes, or one tensor where that is longer.
+fn cut(model: &Model, most: u64) -> Result<Vec<Vec<usize>>> {
+    let mut shards = vec![Vec::new()];
+    let mut bytes = 0u64;
+    for (n, tensor) in model.tensors.iter().enumerate() {
+        let len = tensor.payload_len()?;
+        let full = bytes.checked_add(len).is_none_or(|sum| sum > most);
+        match shards.last_mut() {
+            Some(shard) if !full || shard.is_empty() => shard.push(n),
+            _ => {
+                shards.push(vec![n]);
+                bytes = 0;
+            }
+        }
+        bytes = bytes.saturating_add(len);
+    }
+    Ok(shards)
+}
+
+/// The name of shard `n` (from 1) of `count`.
+pub fn shard_name(stem: &str, n: usize, count: usize) -> String {
+    format!("{stem}-{n:05}-of-{count:05}.{EXTENSION}")
+}
+
+/// The manifest's name beside a shard's, if `name` is one of a shard.
+pub fn manifest_name(name: &str) -> Option<String> {
+    let stem = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
+    let digits = |text: &str| text.len() >= 5 && text.bytes().all(|b| b.is_ascii_digit());
+    let (rest, count) = stem.rsplit_once("-of-")?;
+    let (stem, number) = rest.rsplit_once('-')?;
+    (digits(count) && digits(number)).then(|| format!("{stem}.{EXTENSION}"))
+}
+
+/// The manifest's text; the holes are the shards' checksums, over all their bytes.
+pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[u64]) -> Vec<Piece> {
+    let mut text = format!(
+        "{{\"apr_version\":\"{VERSION_TEXT}\",\"sharded\":true,\"shard_count\":{},\"shards\":[",
+        plan.files.len()
+    );
+    let mut pieces = Vec::new();
+    for ((number, file), size) in (0..).zip(&plan.files).zip(sizes) {
+        let comma = if number == 0 { "" } else { "," };
+        let name = Json::from(file.name.as_str());
+        text.push_str(&format!("{comma}{{\"file\":{name},\"size\":{size},\"crc32\":\""));
+        pieces.push(Piece::Text(std::mem::take(&mut text)));
+        pieces.push(Piece::InputCrc(number));
+        text.push_str("\"}");
+    }
+    text.push_str("],\"tensor_shard_map\":{");
+    let mut comma = "";
+    for (number, file) in plan.files.iter().enumerate() {
+        for &tensor in &file.tensors {
+            let name = Json::from(model.tensors[tensor].name.as_str());
+            text.push_str(&format!("{comma}{name}:{number}"));
+            comma = ",";
+        }
+    }
+    text.push_str("}}");
+    pieces.push(Piece::Text(text));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_from_shard_to_manifest() {
+        assert_eq!(shard_name("m", 2, 10), "m-00002-of-00010.apr");
+        assert_eq!(manifest_name("a-b-00002-of-00010.apr").as_deref(), Some("a-b.apr"));
+        for name in ["m.apr", "m-2-of-3.apr", "m-00002-of-00010.gguf", "-of-.apr", "m-00002.apr"] {
+            assert_eq!(manifest_name(name), None, "{name}");
+        }
+    }
+}

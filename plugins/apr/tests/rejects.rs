@@ -1,0 +1,347 @@
+//! What is refused, and with which words.
+
+use crate::setup::{Folder, cut, fixture, open, open_source, reader, request, simple, with, writer};
+use apr_sdk::{DType, Error, ErrorKind, Limits, MemorySource, Options, Source, Value};
+
+/// One entry of an index, unchecked.
+#[derive(Clone)]
+struct Raw {
+    name: Vec<u8>,
+    dtype: u8,
+    dims: Vec<u64>,
+    offset: u64,
+    size: u64,
+    raw_size: u64,
+    flags: u32,
+}
+
+fn raw(name: &str, offset: u64, size: u64) -> Raw {
+    Raw { name: name.into(), dtype: 7, dims: vec![size], offset, size, raw_size: 0, flags: 0 }
+}
+
+const METADATA: &str = r#"{"apr_version":"2.0.0","model_type":"tensors","architecture":{}}"#;
+
+/// A file of these parts with a right footer behind `data` bytes.
+fn file(metadata: &[u8], entries: &[Raw], data: usize) -> Vec<u8> {
+    let mut index = (entries.len() as u32).to_le_bytes().to_vec();
+    index.extend([0; 4]);
+    for entry in entries {
+        index.extend((entry.name.len() as u16).to_le_bytes());
+        index.extend(&entry.name);
+        index.extend([entry.dtype, entry.dims.len() as u8]);
+        let numbers = entry.dims.iter().chain([&entry.offset, &entry.size, &entry.raw_size]);
+        numbers.for_each(|n| index.extend(n.to_le_bytes()));
+        index.extend(entry.flags.to_le_bytes());
+    }
+    let mut out = b"APR2\x02\0\0\0\x02\0\0\0".to_vec();
+    let index_at = 32 + metadata.len();
+    let data_at = (index_at + index.len()).next_multiple_of(64);
+    for word in [32, metadata.len(), index_at, index.len(), data_at] {
+        out.extend((word as u32).to_le_bytes());
+    }
+    out.extend(metadata);
+    out.extend(index);
+    out.resize(data_at + data, 0);
+    footer(out)
+}
+
+fn footer(mut out: Vec<u8>) -> Vec<u8> {
+    let size = out.len() as u64 + 16;
+    out.extend(crc32fast::hash(&out).to_le_bytes());
+    out.extend(b"2RPA");
+    out.extend(size.to_le_bytes());
+    out
+}
+
+fn entries(entries: &[Raw], data: usize) -> Error {
+    refused(file(METADATA.as_bytes(), entries, data))
+}
+
+fn metadata(text: &str) -> Error {
+    refused(file(text.as_bytes(), &[], 0))
+}
+
+#[track_caller]
+fn refused(bytes: Vec<u8>) -> Error {
+    match open(bytes) {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+#[track_caller]
+fn says(error: &Error, kind: ErrorKind, words: &str) {
+    assert_eq!((error.kind(), error.file()), (kind, Some("m.apr")), "{error}");
+    assert!(error.message().contains(words), "`{words}` is not in: {error}");
+}
+
+use ErrorKind::{InvalidArgument, LimitExceeded, Malformed, NotFound, Unsupported};
+
+#[test]
+fn the_file_that_the_others_are_changed_from_opens() {
+    open(file(METADATA.as_bytes(), &[raw("a", 0, 3), raw("b", 64, 1)], 65)).unwrap();
+}
+
+#[test]
+fn rejects_other_versions() {
+    for (magic, kind, words, code) in [
+        (b"APRN", Unsupported, "version 1", None),
+        (b"APR\0", Unsupported, "64-byte header", None),
+        (b"APR1", Unsupported, "`APR1`", Some("E003")),
+        (b"APRX", Unsupported, "`APRX`", Some("E003")),
+        (b"GGUF", Malformed, "does not begin with", Some("E001")),
+    ] {
+        let mut bytes = simple().file();
+        bytes[..4].copy_from_slice(magic);
+        let error = refused(bytes);
+        says(&error, kind, words);
+        assert_eq!(error.explicit_code(), code);
+    }
+    let mut bytes = simple().file();
+    bytes[4] = 3;
+    let error = refused(bytes);
+    says(&error, Unsupported, "version 3.0 is not known");
+    assert_eq!((error.explicit_code(), error.offset()), (Some("E003"), Some(4)));
+}
+
+#[test]
+fn rejects_what_is_planned() {
+    for (flag, words) in [(1, "compression"), (16, "encryption"), (128, "streaming")] {
+        let mut bytes = simple().file();
+        bytes[8] |= flag;
+        says(&refused(bytes), Unsupported, words);
+    }
+    for (flags, words) in [(1, "LZ4"), (2, "zstd")] {
+        let error = entries(&[Raw { flags, ..raw("a", 0, 1) }], 1);
+        says(&error, Unsupported, words);
+        assert_eq!(error.tensor_name(), Some("a"));
+    }
+}
+
+#[test]
+fn rejects_sections_out_of_order_or_outside() {
+    let change = |at: usize, value: u32| {
+        let mut bytes = simple().file();
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        refused(bytes)
+    };
+    says(&change(12, 31), Malformed, "the metadata begins at byte 31, but the header ends at 32");
+    says(&change(20, 40), Malformed, "the index begins at byte 40, but the metadata ends");
+    says(&change(28, 64), Malformed, "the data section begins at byte 64, but the index ends");
+    says(&change(16, u32::MAX), Malformed, "past the end of the file");
+    says(&change(24, 1 << 30), Malformed, "the index ends at byte");
+    says(&change(28, u32::MAX), Malformed, "the data section ends at byte");
+    let at = u32::from_le_bytes(simple().file()[28..32].try_into().unwrap());
+    says(&change(28, at + 1), Malformed, "no multiple of 64");
+}
+
+#[test]
+fn rejects_indexes_that_are_not_sorted_or_not_whole() {
+    says(&entries(&[raw("b", 0, 1), raw("a", 64, 1)], 65), Malformed, "not sorted by name");
+    says(&entries(&[raw("a", 0, 1), raw("a", 64, 1)], 65), Malformed, "twice");
+    let index = |change: &dyn Fn(&mut Vec<u8>, usize)| {
+        let mut bytes = file(METADATA.as_bytes(), &[raw("a", 0, 1)], 1);
+        let at = u32::from_le_bytes(bytes[20..24].try_into().unwrap()) as usize;
+        change(&mut bytes, at);
+        refused(bytes)
+    };
+    says(&index(&|b, at| b[at] = 0), Malformed, "are left after its 0 tensors");
+    says(&index(&|b, at| b[at] = 2), Malformed, "tensor count 2 needs at least 64 bytes");
+    says(&index(&|b, at| b[at + 3] = 0x80), LimitExceeded, "above the limit");
+    says(&index(&|b, at| b[at + 8] = 200), Malformed, "bytes are wanted");
+    says(&index(&|b, _| b[24] = 7), Malformed, "its head needs 8");
+    let not_utf8 = Raw { name: vec![b'x', 0xff], ..raw("", 0, 1) };
+    says(&entries(&[not_utf8], 1), Malformed, "not UTF-8");
+}
+
+#[test]
+fn rejects_tensors_that_contradict_themselves() {
+    let one = |raw: Raw| {
+        let error = entries(&[raw], 64);
+        assert_eq!(error.tensor_name(), Some("a"), "{error}");
+        error
+    };
+    says(&one(Raw { dims: vec![1; 9], ..raw("a", 0, 1) }), Unsupported, "9 dimensions");
+    says(&one(Raw { dims: vec![1 << 62, 4], ..raw("a", 0, 1) }), Malformed, "2^63");
+    says(&one(Raw { dims: vec![2], ..raw("a", 0, 1) }), Malformed, "needs 2 bytes, the index gives it 1");
+    says(&one(Raw { dtype: 16, dims: vec![33], ..raw("a", 0, 34) }), Malformed, "whole Q8_0 blocks");
+    says(&one(Raw { raw_size: 9, ..raw("a", 0, 1) }), Malformed, "raw_size of 9");
+    says(&one(raw("a", 1, 1)), Malformed, "no multiple of 64");
+    says(&one(raw("a", !63, 1)), Malformed, "past 2^63");
+    says(&one(raw("a", 1 << 62, 1)), Malformed, "bytes too early");
+    says(&one(Raw { dtype: 255, ..raw("a", 0, 1) }), Malformed, "255 is reserved");
+    says(&one(Raw { dtype: 21, ..raw("a", 0, 1) }), Malformed, "21 is not defined");
+    says(&one(Raw { dtype: 130, ..raw("a", 0, 1) }), Malformed, "`dtypes`");
+    let text = METADATA.replace("{}}", r#"{},"dtypes":{"130":"ODD"}}"#);
+    let error = refused(file(text.as_bytes(), &[Raw { dtype: 130, ..raw("a", 0, 1) }], 1));
+    says(&error, Unsupported, "`ODD` is not in this version's table");
+}
+
+#[test]
+fn rejects_overlapping_tensors() {
+    let error = entries(&[raw("a", 0, 65), raw("b", 64, 1)], 65);
+    says(&error, Malformed, "overlaps that of `a`");
+    assert_eq!(error.tensor_name(), Some("b"));
+    let same = entries(&[raw("a", 0, 1), raw("b", 0, 1)], 1);
+    says(&same, Malformed, "overlaps");
+}
+
+#[test]
+fn rejects_damaged_footers_and_truncation() {
+    let whole = file(METADATA.as_bytes(), &[raw("a", 0, 100), raw("b", 128, 10)], 138);
+    let at = whole.len() - 16;
+    let change = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        refused(bytes)
+    };
+    says(&change(at + 4), Malformed, "no footer at byte");
+    says(&change(at + 8), Malformed, "the footer says the file has");
+    let cut = refused(whole[..whole.len() - 20].to_vec());
+    says(&cut, Malformed, "the file ends 20 bytes too early");
+    assert_eq!((cut.tensor_name(), cut.hint_text().unwrap().contains("1 of 2 tensors")), (Some("b"), true));
+    says(&refused(whole[..whole.len() - 1].to_vec()), Malformed, "ends 1 bytes too early");
+    says(&refused(whole[..20].to_vec()), Malformed, "its header alone needs 32");
+    says(&refused(Vec::new()), Malformed, "does not begin with");
+    for cut in 0..whole.len() {
+        assert!(open(whole[..cut].to_vec()).is_err(), "cut to {cut} bytes");
+    }
+}
+
+#[test]
+fn rejects_metadata_that_is_not_as_it_must_be() {
+    says(&metadata(""), Malformed, "not as it must be");
+    says(&metadata("[]"), Malformed, "JSON object");
+    says(&metadata("{\"a\":1} x"), Malformed, "not as it must be");
+    says(&metadata(r#"{"a":1,"a":2}"#), Malformed, "the key `a` is there twice");
+    says(&refused(file(b"{\"\xff\":1}", &[], 0)), Malformed, "not UTF-8");
+    for key in ["apr_version", "model_type", "architecture"] {
+        let text = METADATA.replace(key, "x");
+        says(&metadata(&text), Malformed, &format!("no `{key}`"));
+    }
+    let plus = |more: &str| metadata(&METADATA.replace("{}}", &format!("{{}},{more}}}")));
+    says(&plus(r#""dialect":5"#), Malformed, "`dialect` is not a text");
+    says(&plus(r#""assets":[]"#), Malformed, "`assets`");
+    // Refused by the host's checks, which add the file's name.
+    assert!(plus(r#""assets":{"../x":""}"#).message().contains("leaves the model's folder"));
+    says(&plus(r#""dtypes":{"127":"X"}"#), Malformed, "128 to 254");
+    says(&plus(r#""order":5"#), Malformed, "no list of names");
+    says(&plus(r#""foreign.toy":{}"#), Malformed, "`files`");
+    says(&plus(r#""foreign.toy":{"files":[{"typed":{}}]}"#), Malformed, "`n_tensors`");
+    let typed = |value: &str| {
+        plus(&format!(r#""foreign.toy":{{"files":[{{"n_tensors":0,"typed":{{"k":{value}}}}}]}}"#))
+    };
+    says(&typed("5"), Malformed, "metadata key `k`");
+    says(&typed(r#"{"t":"u8","v":"256"}"#), Malformed, "metadata key `k`");
+    says(&typed(r#"{"t":"u8","v":"1"},"k":{"t":"u8","v":"1"}"#), Malformed, "twice");
+    let deep = format!("{}1{}", r#"{"t":"arr","of":"arr","v":["#.repeat(200), "]}".repeat(200));
+    says(&typed(&deep), Malformed, "a metadata value");
+}
+
+#[test]
+fn rejects_hidden_tensors_that_are_not_there_or_not_bytes() {
+    let text = METADATA.replace("{}}", r#"{},"tokenizer":{"at":"__apr__/0"}}"#);
+    let error = refused(file(text.as_bytes(), &[], 0));
+    says(&error, Malformed, "the index does not have it");
+    assert_eq!(error.tensor_name(), Some("__apr__/0"));
+    let wide = Raw { dims: vec![1, 4], ..raw("__apr__/0", 0, 4) };
+    says(&refused(file(text.as_bytes(), &[wide], 4)), Malformed, "a row of U8");
+    let unused = open(file(METADATA.as_bytes(), &[raw("__apr__/0", 0, 4)], 4)).unwrap();
+    assert!(unused.model.tensors.is_empty() && unused.model.notes[0].contains("1 hidden tensors"));
+}
+
+#[test]
+fn rejects_more_than_the_limits_allow() {
+    let many: Vec<_> = (0..3).map(|n| raw(&format!("{n}"), n * 64, 1)).collect();
+    let source = MemorySource::new("m.apr", file(METADATA.as_bytes(), &many, 129));
+    let limits = Limits { tensors: 2, ..Limits::default() };
+    let error = reader().open(&source, &limits, &Options::new()).err().unwrap();
+    says(&error, LimitExceeded, "tensor count 3 is above the limit of 2");
+    let keys: String = (0..9).map(|n| format!(",\"k{n}\":0")).collect();
+    let source = MemorySource::new(
+        "m.apr",
+        file(METADATA.replace("{}}", &format!("{{}}{keys}}}")).as_bytes(), &[], 0),
+    );
+    let limits = Limits { metadata_keys: 11, ..Limits::default() };
+    let error = reader().open(&source, &limits, &Options::new()).err().unwrap();
+    says(&error, LimitExceeded, "more than 11 keys");
+}
+
+#[test]
+fn rejects_writing_what_the_format_cannot_hold() {
+    let hidden = fixture(&[("__apr__/x", DType::U8, &[1])], &[], &|_, _| {});
+    let error = hidden.write(&request()).unwrap_err();
+    assert_eq!((error.kind(), error.tensor_name()), (Unsupported, Some("__apr__/x")));
+    let keyed = fixture(&[], &[], &|sink, _| {
+        sink.foreign_file("apr", "", 0).unwrap();
+        sink.foreign("mine", Value::from_u8(1)).unwrap();
+    });
+    assert!(keyed.write(&request()).unwrap_err().message().contains("no typed metadata of its own"));
+    let single = with(|r| r.max_shard_size = Some(1));
+    assert_eq!(simple().write(&single).unwrap_err().kind(), InvalidArgument);
+    assert_eq!(writer().encoded_bound(0, 7), 7);
+}
+
+/// The files of a sharded model: manifest, first shard, second shard.
+fn shards() -> Vec<(String, Vec<u8>)> {
+    let request = cut("m", 1);
+    simple().write(&request).unwrap()
+}
+
+#[track_caller]
+fn manifest(change: impl Fn(&mut Vec<(String, Vec<u8>)>)) -> Error {
+    let mut files = shards();
+    change(&mut files);
+    let source =
+        files.into_iter().fold(MemorySource::default(), |source, (name, bytes)| source.with(name, bytes));
+    match open_source(source) {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn rejects_manifests_that_contradict_themselves_or_their_shards() {
+    let text = |from: &str, to: &str| {
+        manifest(|files| {
+            let text = String::from_utf8(files[0].1.clone()).unwrap();
+            assert!(text.contains(from), "{text}");
+            files[0].1 = text.replace(from, to).into_bytes();
+        })
+    };
+    says(&text("\"shard_count\":2", "\"shard_count\":3"), Malformed, "shard_count is 3, `shards` lists 2");
+    says(&text("\"sharded\":true", "\"sharded\":false"), Malformed, "`sharded` is false");
+    says(&text("\"2.0.0\"", "\"3.0.0\""), Unsupported, "apr_version `3.0.0`");
+    says(&text("\"a\":1", "\"a\":2"), Malformed, "into shard 2, there are 2");
+    says(&text("tensor_shard_map", "map"), Malformed, "no `tensor_shard_map`");
+    says(&text("m-00002", "m-00001"), Malformed, "listed twice");
+    says(&text("\"a\":1", "\"b\":1"), Malformed, "twice");
+    says(&text("\"crc32\":\"", "\"crc32\":\"0"), Malformed, "CRC-32 of 9 bytes");
+    says(&text("}}", "}"), Malformed, "the manifest is not as it must be");
+    let missing = manifest(|files| drop(files.remove(2)));
+    assert_eq!((missing.kind(), missing.explicit_code()), (NotFound, Some("E007")));
+    assert_eq!(missing.file(), Some("m-00002-of-00002.apr"));
+    let short = manifest(|files| files[2].1.truncate(100));
+    assert_eq!((short.kind(), short.file()), (Malformed, Some("m-00002-of-00002.apr")));
+    assert!(short.message().contains("bytes too early"), "{short}");
+    let long = manifest(|files| files[1].1.push(0));
+    assert!(long.message().contains("the manifest says"), "{long}");
+    let damaged = manifest(|files| files[1].1[0] = b'B');
+    assert_eq!(damaged.file(), Some("m-00001-of-00002.apr"));
+}
+
+#[test]
+fn rejects_folders_without_exactly_one_model() {
+    let folder = |files: Vec<(String, Vec<u8>)>| open_source(Folder::new(files));
+    let one = simple().file();
+    let named =
+        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), one.clone())).collect::<Vec<_>>();
+    assert_eq!(folder(named(&["only.apr", "README.md"])).unwrap().model.tensors.len(), 2);
+    assert_eq!(folder(named(&["README.md"])).err().unwrap().kind(), NotFound);
+    let two = folder(named(&["x.apr", "y.apr"])).err().unwrap();
+    assert_eq!(two.kind(), InvalidArgument);
+    assert!(two.message().contains("`x.apr`, `y.apr`"), "{two}");
+    let lost = folder(shards().split_off(1)).err().unwrap();
+    assert_eq!((lost.kind(), lost.file()), (NotFound, Some("m.apr")));
+    assert!(Folder::new(Vec::new()).is_folder());
+}

@@ -1,0 +1,17 @@
+//! The plugin's integration tests, in one binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests stop at the first surprise"
+)]
+
+mod build;
+mod conformance;
+mod fixture;
+mod read;
+mod rejects;
+mod round_trip;

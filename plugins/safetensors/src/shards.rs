@@ -1,0 +1,283 @@
+//! Which files a model becomes: one, the source's own shards again, or shards of at most a given size.
+
+use crate::carried::{self, Outgoing, Place};
+use crate::index::{self, Index, byte_count, to_json};
+use crate::layout::{FORMAT, METADATA, payload_len};
+use apr_sdk::{
+    Error, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Result, Value, ValueType,
+    escape,
+};
+use std::collections::HashMap;
+
+/// The member of an index that counts payload bytes.
+pub const TOTAL_SIZE: &str = "total_size";
+
+/// A typed key of an index's record, never written to a file: the payload bytes that its shards had, where its
+/// `total_size` says another number. So a count that was always wrong is told from one that became wrong.
+pub const PAYLOAD_BYTES: &str = "apr.payload_bytes";
+
+/// The extension of a file, and what its index appends to its stem.
+const EXTENSION: &str = ".safetensors";
+const INDEX_EXTENSION: &str = ".safetensors.index.json";
+
+/// The files to write.
+pub struct Shards<'m> {
+    /// The files with tensors, in the order of the model.
+    pub files: Vec<Shard<'m>>,
+    /// The index, if there is one.
+    pub index: Option<IndexPlan<'m>>,
+}
+
+/// The index to write.
+pub struct IndexPlan<'m> {
+    /// Its name.
+    pub name: String,
+    /// The record of the index that it repeats or replaces.
+    pub record: Option<&'m ForeignFile>,
+    /// That record's values, read.
+    members: Vec<(String, Value)>,
+}
+
+/// A file to write.
+pub struct Shard<'m> {
+    /// Its name.
+    pub name: String,
+    /// The numbers of its tensors.
+    pub tensors: Vec<usize>,
+    /// What stands in `__metadata__`.
+    pub metadata: Metadata,
+    /// The record of the file that it repeats.
+    pub record: Option<&'m ForeignFile>,
+}
+
+impl<'m> Shards<'m> {
+    /// Decides on the files.
+    ///
+    /// # Errors
+    /// Unsupported for a tensor that the format cannot hold; whatever fetching raised.
+    pub fn choose(
+        model: &'m Model,
+        request: &LayoutRequest,
+        sink: &mut dyn LayoutSink,
+    ) -> Result<Shards<'m>> {
+        let records: &[ForeignFile] = match request.foreign {
+            ForeignPolicy::Drop => &[],
+            _ => model.foreign_of(FORMAT).map_or(&[], |foreign| &foreign.files),
+        };
+        let (indexes, files): (Vec<_>, Vec<_>) = records.iter().partition(|r| index::is_name(&r.name));
+        let repeats = request.folder && request.max_shard_size.is_none() && indexes.len() == 1;
+        let n_tensors = files.iter().try_fold(0u64, |n, record| n.checked_add(record.n_tensors));
+        if repeats && n_tensors == Some(model.tensors.len() as u64) {
+            return Shards::repeat(indexes[0], &files, sink);
+        }
+        let metadata = Metadata::union(&files, sink)?;
+        let stem = if request.stem.is_empty() { "model" } else { &request.stem };
+        let runs = match request.max_shard_size {
+            Some(limit) => split(model, limit)?,
+            None => Vec::new(),
+        };
+        if runs.len() > 1 {
+            let count = runs.len();
+            let named = |(n, tensors)| Shard {
+                name: format!("{stem}-{n:05}-of-{count:05}{EXTENSION}"),
+                tensors,
+                metadata: metadata.clone(),
+                record: None,
+            };
+            let index = IndexPlan::new(format!("{stem}{INDEX_EXTENSION}"), indexes.first().copied(), sink)?;
+            return Ok(Shards { files: (1..).zip(runs).map(named).collect(), index: Some(index) });
+        }
+        let lost = indexes.iter().flat_map(|record| &record.typed);
+        for (key, _) in lost.filter(|(key, _)| key != TOTAL_SIZE && key != PAYLOAD_BYTES) {
+            sink.note(&format!("`{}` of the index is left out: one file has no index", escape(key, 120)));
+        }
+        let own_name = !request.folder && !request.file_name.is_empty();
+        let name = if own_name { request.file_name.clone() } else { format!("{stem}{EXTENSION}") };
+        let record = files.first().copied().filter(|_| files.len() == 1);
+        let tensors = (0..model.tensors.len()).collect();
+        Ok(Shards { files: vec![Shard { name, tensors, metadata, record }], index: None })
+    }
+
+    /// The source's own files.
+    fn repeat(
+        index: &'m ForeignFile,
+        records: &[&'m ForeignFile],
+        sink: &mut dyn LayoutSink,
+    ) -> Result<Shards<'m>> {
+        let mut first = 0usize;
+        let mut files = Vec::with_capacity(records.len());
+        for record in records {
+            // The counts add up to the model's tensors, so each fits.
+            let end = first + usize::try_from(record.n_tensors).unwrap_or_default();
+            files.push(Shard {
+                name: record.name.clone(),
+                tensors: (first..end).collect(),
+                metadata: Metadata::union(&[record], sink)?,
+                record: Some(*record),
+            });
+            first = end;
+        }
+        let index = IndexPlan::new(index.name.clone(), Some(index), sink)?;
+        Ok(Shards { files, index: Some(index) })
+    }
+
+    /// The index of these files, with its text: the record's verbatim form `kept` if that says the same.
+    ///
+    /// # Errors
+    /// Unsupported for a size that overflows; Malformed for a value that is not of its type.
+    pub fn index_text(
+        &self,
+        model: &Model,
+        plan: &IndexPlan<'_>,
+        outgoing: &Outgoing,
+        kept: Option<&str>,
+    ) -> Result<String> {
+        let mut total = 0u64;
+        let mut index = Index::default();
+        for (n, shard) in self.files.iter().enumerate() {
+            index.files.push(shard.name.clone());
+            for &tensor in &shard.tensors {
+                let tensor = &model.tensors[tensor];
+                total = total.checked_add(tensor.payload_len()?).ok_or_else(|| {
+                    Error::unsupported("the payload has more than 2^64 bytes").tensor(&tensor.name)
+                })?;
+                index.map.push((tensor.name.clone(), n));
+            }
+        }
+        let unspelled = plan.members.iter().filter(|(_, value)| index::from_json(to_json(value)) != *value);
+        let carried = outgoing.text(Place::Index, unspelled)?;
+        let counted = plan.members.iter().find(|(key, _)| key == PAYLOAD_BYTES);
+        let mut stale = false;
+        for (key, value) in &plan.members {
+            match key.as_str() {
+                carried::KEY if carried.is_some() => {}
+                PAYLOAD_BYTES => {}
+                TOTAL_SIZE => {
+                    let before = byte_count(counted.map_or(value, |(_, counted)| counted));
+                    stale = before.is_some_and(|before| before != total);
+                    let value = if stale { Value::from_u64(total) } else { value.clone() };
+                    index.members.push((key.clone(), value));
+                }
+                _ => index.members.push((key.clone(), value.clone())),
+            }
+        }
+        if plan.record.is_none() {
+            index.members.push((TOTAL_SIZE.to_owned(), Value::from_u64(total)));
+        }
+        if let Some(text) = carried {
+            index.members.push((carried::KEY.to_owned(), Value::from_string(text)));
+        }
+        match kept.filter(|text| !stale && index.says_the_same_as(text)) {
+            Some(text) => Ok(text.to_owned()),
+            None => Ok(index.canonical()),
+        }
+    }
+}
+
+impl Index {
+    /// Whether `text` is an index that says exactly this, however it spells it.
+    fn says_the_same_as(&self, text: &str) -> bool {
+        let limits = Limits::default();
+        limits.budget.earn(text.len() as u64);
+        let Ok(kept) = Index::parse(text, &limits) else { return false };
+        let sorted = |index: &Index| {
+            let mut map: Vec<_> =
+                index.map.iter().map(|(name, file)| (name.clone(), index.files[*file].clone())).collect();
+            map.sort_unstable();
+            map
+        };
+        kept.members == self.members && sorted(&kept) == sorted(self)
+    }
+}
+
+/// Runs of tensors, in the model's order, of at most `limit` payload bytes, or one tensor if that is longer.
+fn split(model: &Model, limit: u64) -> Result<Vec<Vec<usize>>> {
+    let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
+    for (n, tensor) in model.tensors.iter().enumerate() {
+        let len = payload_len(tensor.dtype, &tensor.shape)
+            .map_err(|e| Error::unsupported(e.message()).tensor(&tensor.name))?;
+        if !run.is_empty() && size.saturating_add(len) > limit {
+            runs.push(std::mem::take(&mut run));
+            size = 0;
+        }
+        run.push(n);
+        size = size.saturating_add(len);
+    }
+    runs.push(run);
+    Ok(runs)
+}
+
+impl<'m> IndexPlan<'m> {
+    fn new(
+        name: String,
+        record: Option<&'m ForeignFile>,
+        sink: &mut dyn LayoutSink,
+    ) -> Result<IndexPlan<'m>> {
+        let members = record.map_or(Ok(Vec::new()), |record| fetched(record, sink))?;
+        Ok(IndexPlan { name, record, members })
+    }
+}
+
+/// What stands in a file's `__metadata__`.
+#[derive(Clone, Default)]
+pub struct Metadata {
+    /// Whether the key is there although the map is empty.
+    empty_map: bool,
+    /// The values, read.
+    values: Vec<(String, Value)>,
+}
+
+impl Metadata {
+    /// What all files say: the first value of each key.
+    fn union(records: &[&ForeignFile], sink: &mut dyn LayoutSink) -> Result<Metadata> {
+        let mut all = Metadata::default();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for record in records {
+            for (key, value) in fetched(record, sink)? {
+                if key == METADATA && value.kind == ValueType::BOOL {
+                    all.empty_map = true;
+                    continue;
+                }
+                let Some(&first) = places.get(&key) else {
+                    places.insert(key.clone(), all.values.len());
+                    all.values.push((key, value));
+                    continue;
+                };
+                if all.values[first].1 != value {
+                    let (key, name) = (escape(&key, 120), escape(&record.name, 120));
+                    sink.note(&format!(
+                        "metadata key `{key}` of `{name}` is left out: a file before it has another value"
+                    ));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The map as the file spells it; `None` for no such key.
+    pub fn entries(&self) -> Option<Vec<(String, String)>> {
+        let entries: Vec<_> = self.values.iter().map(|(key, value)| (key.clone(), shown(value))).collect();
+        (self.empty_map || !entries.is_empty()).then_some(entries)
+    }
+
+    /// The values whose type or bytes a string does not show.
+    pub fn unspelled(&self) -> impl Iterator<Item = &(String, Value)> {
+        self.values.iter().filter(|(_, value)| value.as_str().is_none())
+    }
+}
+
+/// A record's values, with those that lie in a file read.
+fn fetched(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Vec<(String, Value)>> {
+    let read = |(key, value): &(String, Value)| {
+        Ok((key.clone(), Value { kind: value.kind, bytes: sink.fetch(&value.bytes)? }))
+    };
+    record.typed.iter().map(read).collect()
+}
+
+/// A value as the string that stands for it in `__metadata__`.
+pub fn shown(value: &Value) -> String {
+    match value.as_bytes() {
+        Some(text) => String::from_utf8_lossy(text).into_owned(),
+        None => to_json(value).to_string(),
+    }
+}

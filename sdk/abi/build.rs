@@ -1,0 +1,52 @@
+//! Tells the crate what its manifest heads say: the target, the compiler, and a hash of the wire sources.
+//!
+//! Nothing of the wire is frozen before the first tagged release, so two development builds may only meet if their
+//! wire sources are the same. At the release `FROZEN` becomes true: the hash is then 0, "frozen", and never compared;
+//! from there on the layout check and the version decide. `APR_ABI_FROZEN=1` does the same for one build: the tests
+//! make their synthetic pair of versions with it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+/// Whether the wire is frozen: true from the first tagged release on, in the same commit that adds the frozen copy.
+const FROZEN: bool = false;
+
+/// FNV-1a, 32 bits: small, and the same everywhere.
+const FNV_BASIS: u32 = 0x811c_9dc5;
+const FNV_PRIME: u32 = 0x0100_0193;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed=src");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=APR_ABI_FROZEN");
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output()?.stdout;
+    println!("cargo::rustc-env=APR_ABI_RUSTC={}", String::from_utf8_lossy(&version).trim());
+    println!("cargo::rustc-env=APR_ABI_TARGET={}", env::var("TARGET")?);
+    let frozen = FROZEN || env::var_os("APR_ABI_FROZEN").is_some_and(|value| value == "1");
+    let hash = if frozen { 0 } else { wire_hash()? };
+    println!("cargo::rustc-env=APR_ABI_WIRE_HASH={hash}");
+    Ok(())
+}
+
+/// The hash of every file under `src`, by name: the wire types, and the adapters that give them their meaning.
+fn wire_hash() -> Result<u32, Box<dyn std::error::Error>> {
+    let mut folders = vec![PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("src")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    let mut hash = FNV_BASIS;
+    for file in files {
+        // A checkout may have turned line ends around: they say nothing.
+        for byte in fs::read(file)?.into_iter().filter(|byte| *byte != b'\r') {
+            hash = (hash ^ u32::from(byte)).wrapping_mul(FNV_PRIME);
+        }
+    }
+    Ok(hash.max(1))
+}

@@ -1,0 +1,74 @@
+//! Errors to the wire and back: no field is lost.
+
+use crate::wire::{ErrorNumber, R, WireError};
+use abi_stable::std_types::{RBox, ROption, RString};
+use apr_sdk::{Error, ErrorKind, Result};
+
+/// An error for the wire.
+#[cold]
+pub fn to_wire(error: &Error) -> RBox<WireError> {
+    let text = |text: Option<&str>| -> ROption<RString> { text.map(RString::from).into() };
+    let kind = ErrorKind::ALL.iter().position(|kind| *kind == error.kind());
+    RBox::new(WireError {
+        kind: ErrorNumber(kind.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX)),
+        message: error.message().into(),
+        code: text(error.explicit_code()),
+        file: text(error.file()),
+        offset: error.offset().into(),
+        tensor: text(error.tensor_name()),
+        hint: text(error.hint_text()),
+        causes: error.causes().iter().map(|cause| RString::from(cause.as_str())).collect(),
+        reserved: [0; 2],
+    })
+}
+
+/// An error from the wire. A kind that this side does not know is a plugin's.
+#[cold]
+pub fn from_wire(wire: RBox<WireError>) -> Error {
+    let wire = RBox::into_inner(wire);
+    let kind = usize::try_from(wire.kind.0).ok().and_then(|n| ErrorKind::ALL.get(n).copied());
+    let mut error = Error::new(kind.unwrap_or(ErrorKind::Plugin), String::from(wire.message));
+    if let ROption::RSome(code) = wire.code {
+        error = error.code(String::from(code));
+    }
+    if let ROption::RSome(file) = wire.file {
+        error = error.in_file(String::from(file));
+    }
+    if let ROption::RSome(offset) = wire.offset {
+        error = error.at(offset);
+    }
+    if let ROption::RSome(tensor) = wire.tensor {
+        error = error.tensor(String::from(tensor));
+    }
+    if let ROption::RSome(hint) = wire.hint {
+        error = error.hint(String::from(hint));
+    }
+    wire.causes.into_iter().fold(error, |error, cause| error.cause(String::from(cause)))
+}
+
+/// A result from the wire.
+pub(crate) fn result<T>(wire: R<T>) -> Result<T> {
+    wire.into_result().map_err(from_wire)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_survives() {
+        for kind in ErrorKind::ALL {
+            let plain = Error::new(kind, "m");
+            assert_eq!(from_wire(to_wire(&plain)), plain);
+            let full = plain.code("E1").in_file("f\0").at(7).tensor("t").hint("h").cause("a").cause("b");
+            assert_eq!(from_wire(to_wire(&full)), full);
+        }
+    }
+
+    #[test]
+    fn unknown_kind_is_a_plugins() {
+        let mut wire = to_wire(&Error::io("m"));
+        wire.kind = ErrorNumber(99);
+        assert_eq!(from_wire(wire).kind(), ErrorKind::Plugin);
+    }
+}

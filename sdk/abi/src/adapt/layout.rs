@@ -1,0 +1,281 @@
+//! The host's sinks for a writer: layouts and patches; and what was written.
+
+use super::error::result;
+use super::model_sink::{bytes_from_wire, bytes_to_wire, form_from_wire, form_to_wire};
+use crate::guard::{guard, host_wire};
+use crate::wire::{
+    CrcFormNumber, DigestNumber, EncodingNumber, LayoutSinkMut, PatchSinkMut, R, WireBytes, WireLayoutSink,
+    WireOwnedBytes, WirePartRequest, WirePatchSink, WireWritten, WireWrittenFile, WireWrittenHole,
+    WireWrittenTensor, pairs,
+};
+use abi_stable::std_types::{ROption, RSlice, RStr};
+use apr_sdk::{
+    Bytes, CrcForm, Digest, Encoding, Error, Extent, LayoutSink, PartRequest, PatchSink, Result, Written,
+    WrittenFile, WrittenHole, WrittenTensor,
+};
+
+fn unknown<T>(what: &str, number: u32) -> Result<T> {
+    Err(Error::plugin(format!("asks for {what} of unknown number {number}")))
+}
+
+/// The host's layout sink for the wire.
+pub struct ToWireLayoutSink<'a>(pub &'a mut dyn LayoutSink);
+
+impl WireLayoutSink for ToWireLayoutSink<'_> {
+    fn file(&mut self, name: RStr<'_>) -> R<()> {
+        host_wire("laying out", || self.0.file(name.as_str()))
+    }
+
+    fn entry(&mut self) -> R<()> {
+        host_wire("laying out", || self.0.entry())
+    }
+
+    fn inline(&mut self, bytes: RSlice<'_, u8>) -> R<()> {
+        host_wire("laying out", || self.0.inline(bytes.as_slice()))
+    }
+
+    fn copy(&mut self, bytes: WireBytes<'_>) -> R<()> {
+        host_wire("laying out", || self.0.copy(&bytes_from_wire(&bytes)))
+    }
+
+    fn payload(
+        &mut self,
+        tensor: u64,
+        align: u64,
+        encoding: EncodingNumber,
+        codec: u32,
+        block_size: u64,
+    ) -> R<()> {
+        host_wire("laying out", || {
+            let encoding = match encoding {
+                EncodingNumber::RAW => Encoding::Raw,
+                EncodingNumber::ENCODED => Encoding::Encoded { codec, block_size },
+                other => return unknown("an encoding", other.0),
+            };
+            self.0.payload(tensor, align, encoding)
+        })
+    }
+
+    fn pad_to(&mut self, n: u64) -> R<()> {
+        host_wire("laying out", || self.0.pad_to(n))
+    }
+
+    fn hole(&mut self, id: u32, len: u64) -> R<()> {
+        host_wire("laying out", || self.0.hole(id, len))
+    }
+
+    fn part(&mut self, part: WirePartRequest<'_>) -> R<()> {
+        host_wire("laying out", || {
+            self.0.part(PartRequest {
+                stem: part.stem.as_str(),
+                format: part.format.as_str(),
+                tensors: (part.all_tensors == 0).then_some(part.tensors.as_slice()),
+                options: pairs::to_options(part.options.as_slice())?,
+            })
+        })
+    }
+
+    fn digest(&mut self, digest: DigestNumber) -> R<()> {
+        host_wire("laying out", || match digest {
+            DigestNumber::CRC32 => self.0.digest(Digest::Crc32),
+            other => unknown("a digest", other.0),
+        })
+    }
+
+    fn position(&self) -> ROption<u64> {
+        guard(|| self.0.position()).unwrap_or(None).into()
+    }
+
+    fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes> {
+        host_wire("reading for the layout", || {
+            let (held, extent) = match self.0.fetch(&bytes_from_wire(&bytes))? {
+                Bytes::Inline(held) => (Some(held), Extent::default()),
+                Bytes::Extent(extent) => (None, extent),
+            };
+            Ok(WireOwnedBytes {
+                is_held: u32::from(held.is_some()),
+                held: held.as_deref().unwrap_or_default().into(),
+                offset: extent.offset,
+                len: extent.len,
+                file: extent.file,
+                reserved: [0; 2],
+            })
+        })
+    }
+
+    fn note(&mut self, note: RStr<'_>) {
+        // A note that cannot be taken is lost; there is no one to tell.
+        let _ = guard(|| self.0.note(note.as_str()));
+    }
+}
+
+/// The wire's layout sink as a plugin sees it.
+pub struct FromWireLayoutSink<'a, 'b>(pub &'b mut LayoutSinkMut<'a>);
+
+impl LayoutSink for FromWireLayoutSink<'_, '_> {
+    fn file(&mut self, name: &str) -> Result<()> {
+        result(self.0.file(name.into()))
+    }
+
+    fn entry(&mut self) -> Result<()> {
+        result(self.0.entry())
+    }
+
+    fn inline(&mut self, bytes: &[u8]) -> Result<()> {
+        result(self.0.inline(bytes.into()))
+    }
+
+    fn copy(&mut self, bytes: &Bytes) -> Result<()> {
+        result(self.0.copy(bytes_to_wire(bytes)))
+    }
+
+    fn payload(&mut self, tensor: u64, align: u64, encoding: Encoding) -> Result<()> {
+        let (encoding, codec, block_size) = match encoding {
+            Encoding::Raw => (EncodingNumber::RAW, 0, 0),
+            Encoding::Encoded { codec, block_size } => (EncodingNumber::ENCODED, codec, block_size),
+            _ => return Err(Error::unsupported("this encoding cannot cross to the host")),
+        };
+        result(self.0.payload(tensor, align, encoding, codec, block_size))
+    }
+
+    fn pad_to(&mut self, n: u64) -> Result<()> {
+        result(self.0.pad_to(n))
+    }
+
+    fn hole(&mut self, id: u32, len: u64) -> Result<()> {
+        result(self.0.hole(id, len))
+    }
+
+    fn part(&mut self, part: PartRequest<'_>) -> Result<()> {
+        let options = pairs::from_options(&part.options);
+        result(self.0.part(WirePartRequest {
+            stem: part.stem.into(),
+            format: part.format.into(),
+            tensors: part.tensors.unwrap_or_default().into(),
+            options: options.as_slice().into(),
+            all_tensors: u32::from(part.tensors.is_none()),
+            padding: 0,
+            reserved: [0; 2],
+        }))
+    }
+
+    fn digest(&mut self, digest: Digest) -> Result<()> {
+        let number = match digest {
+            Digest::Crc32 => DigestNumber::CRC32,
+            _ => return Err(Error::unsupported("this digest cannot cross to the host")),
+        };
+        result(self.0.digest(number))
+    }
+
+    fn position(&self) -> Option<u64> {
+        self.0.position().into()
+    }
+
+    fn fetch(&mut self, bytes: &Bytes) -> Result<Bytes> {
+        let fetched = result(self.0.fetch(bytes_to_wire(bytes)))?;
+        Ok(match fetched.is_held {
+            0 => Bytes::Extent(Extent::new(fetched.file, fetched.offset, fetched.len)),
+            _ => Bytes::from(fetched.held.as_slice()),
+        })
+    }
+
+    fn note(&mut self, note: &str) {
+        self.0.note(note.into());
+    }
+}
+
+/// The host's patch sink for the wire.
+pub struct ToWirePatchSink<'a>(pub &'a mut dyn PatchSink);
+
+impl WirePatchSink for ToWirePatchSink<'_> {
+    fn fill(&mut self, id: u32, bytes: RSlice<'_, u8>) -> R<()> {
+        host_wire("patching", || self.0.fill(id, bytes.as_slice()))
+    }
+
+    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcFormNumber) -> R<()> {
+        host_wire("patching", || self.0.fill_crc32(id, file, start, end, form_from_wire(form)?))
+    }
+
+    fn append(&mut self, file: u32, bytes: RSlice<'_, u8>) -> R<()> {
+        host_wire("patching", || self.0.append(file, bytes.as_slice()))
+    }
+}
+
+/// The wire's patch sink as a plugin sees it.
+pub struct FromWirePatchSink<'a, 'b>(pub &'b mut PatchSinkMut<'a>);
+
+impl PatchSink for FromWirePatchSink<'_, '_> {
+    fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
+        result(self.0.fill(id, bytes.into()))
+    }
+
+    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()> {
+        result(self.0.fill_crc32(id, file, start, end, form_to_wire(form)?))
+    }
+
+    fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
+        result(self.0.append(file, bytes.into()))
+    }
+}
+
+/// Lends what was written to `use_it`, as the wire has it.
+pub(crate) fn with_written<T>(written: &Written, use_it: impl FnOnce(&WireWritten<'_>) -> T) -> T {
+    let reserved = [0; 2];
+    let files = written.files.iter();
+    let files: Vec<_> = files
+        .map(|file| WireWrittenFile { name: file.name.as_str().into(), len: file.len, reserved })
+        .collect();
+    let tensors: Vec<_> = written
+        .tensors
+        .iter()
+        .map(|tensor| WireWrittenTensor {
+            offset: tensor.offset,
+            stored_len: tensor.stored_len,
+            raw_len: tensor.raw_len,
+            file: tensor.file,
+            crc32: tensor.crc32.unwrap_or_default(),
+            has_crc32: u32::from(tensor.crc32.is_some()),
+            padding: 0,
+            reserved,
+        })
+        .collect();
+    let holes: Vec<_> = written
+        .holes
+        .iter()
+        .map(|hole| WireWrittenHole {
+            offset: hole.offset,
+            len: hole.len,
+            id: hole.id,
+            file: hole.file,
+            reserved,
+        })
+        .collect();
+    use_it(&WireWritten {
+        files: files.as_slice().into(),
+        tensors: tensors.as_slice().into(),
+        inputs_crc32: written.inputs_crc32.as_slice().into(),
+        holes: holes.as_slice().into(),
+        reserved: [0; 4],
+    })
+}
+
+/// What was written, from the wire.
+pub(crate) fn written_from_wire(wire: &WireWritten<'_>) -> Written {
+    let files = wire.files.iter().map(|file| WrittenFile { name: file.name.into(), len: file.len });
+    let tensors = wire.tensors.iter().map(|tensor| WrittenTensor {
+        file: tensor.file,
+        offset: tensor.offset,
+        stored_len: tensor.stored_len,
+        raw_len: tensor.raw_len,
+        crc32: (tensor.has_crc32 != 0).then_some(tensor.crc32),
+    });
+    let holes = wire.holes.iter();
+    let holes =
+        holes.map(|hole| WrittenHole { id: hole.id, file: hole.file, offset: hole.offset, len: hole.len });
+    Written {
+        files: files.collect(),
+        tensors: tensors.collect(),
+        inputs_crc32: wire.inputs_crc32.to_vec(),
+        holes: holes.collect(),
+    }
+}

@@ -1,0 +1,293 @@
+//! The host's sinks for a reader: models and blocks; and the small things that are pushed.
+
+use super::error::result;
+use crate::guard::host_wire;
+use crate::wire::{
+    BlockSinkMut, ByteOrder, CrcFormNumber, DTypeNumber, FactNumber, ModelSinkMut, PayloadNumber, R,
+    WireBlockSink, WireBytes, WireExtent, WireModelSink, WirePart, WireTensor, pairs,
+};
+use abi_stable::std_types::{RSlice, RStr};
+use apr_sdk::{
+    BlockSink, Bytes, Checksum, CrcForm, DType, Endian, Error, Extent, Fact, ModelSink, PartDecl, Payload,
+    Result, TensorDecl, Value, ValueType, View,
+};
+
+/// Bytes for the wire; borrowed.
+pub(crate) fn bytes_to_wire(bytes: &Bytes) -> WireBytes<'_> {
+    let (held, extent) = match bytes {
+        Bytes::Inline(held) => (Some(&**held), Extent::default()),
+        Bytes::Extent(extent) => (None, *extent),
+    };
+    WireBytes {
+        held: held.unwrap_or_default().into(),
+        offset: extent.offset,
+        len: extent.len,
+        file: extent.file,
+        is_held: u32::from(held.is_some()),
+        reserved: [0; 2],
+    }
+}
+
+/// Bytes from the wire; copied if they are held.
+pub(crate) fn bytes_from_wire(wire: &WireBytes<'_>) -> Bytes {
+    match wire.is_held {
+        0 => Bytes::Extent(Extent::new(wire.file, wire.offset, wire.len)),
+        _ => Bytes::from(wire.held.as_slice()),
+    }
+}
+
+/// A tensor for the wire; borrowed.
+///
+/// # Errors
+/// Unsupported for a kind of payload that this version of the wire lacks.
+pub(crate) fn tensor_to_wire<'a>(
+    name: &'a str,
+    dtype: DType,
+    shape: &'a [u64],
+    payload: &'a Payload,
+) -> Result<WireTensor<'a>> {
+    let mut wire = WireTensor {
+        name: name.into(),
+        shape: shape.into(),
+        strides: RSlice::EMPTY,
+        start: 0,
+        offset: 0,
+        len: 0,
+        file: 0,
+        dtype: DTypeNumber(dtype.0),
+        payload: PayloadNumber::EXTENT,
+        order: ByteOrder::PLAIN,
+        codec: 0,
+        padding: 0,
+        reserved: [0; 2],
+    };
+    match payload {
+        Payload::Extent { extent, view } => {
+            (wire.file, wire.offset, wire.len) = (extent.file, extent.offset, extent.len);
+            if let Some(view) = view {
+                wire.strides = view.strides.as_slice().into();
+                wire.start = view.start;
+                wire.order = match view.endian {
+                    Endian::Little => ByteOrder::LITTLE,
+                    Endian::Big => ByteOrder::BIG,
+                };
+            }
+        }
+        Payload::Blocks { codec } => (wire.payload, wire.codec) = (PayloadNumber::BLOCKS, *codec),
+        Payload::Sequential => wire.payload = PayloadNumber::SEQUENTIAL,
+        _ => return Err(Error::unsupported("this kind of payload cannot cross to a plugin").tensor(name)),
+    }
+    Ok(wire)
+}
+
+/// A tensor from the wire.
+///
+/// # Errors
+/// Plugin for a payload or byte order that this side does not know.
+pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'a>> {
+    let name = wire.name.as_str();
+    let unknown = |what: &str| Err(Error::plugin(format!("gave a tensor an unknown {what}")).tensor(name));
+    let view = |endian| View { strides: wire.strides.to_vec(), start: wire.start, endian };
+    let payload = match wire.payload {
+        PayloadNumber::EXTENT => Payload::Extent {
+            extent: Extent::new(wire.file, wire.offset, wire.len),
+            view: match wire.order {
+                ByteOrder::PLAIN => None,
+                ByteOrder::LITTLE => Some(view(Endian::Little)),
+                ByteOrder::BIG => Some(view(Endian::Big)),
+                _ => return unknown("byte order"),
+            },
+        },
+        PayloadNumber::BLOCKS => Payload::Blocks { codec: wire.codec },
+        PayloadNumber::SEQUENTIAL => Payload::Sequential,
+        _ => return unknown("kind of payload"),
+    };
+    Ok(TensorDecl { name, dtype: DType(wire.dtype.0), shape: wire.shape.as_slice(), payload })
+}
+
+/// Pushes a checksum.
+///
+/// # Errors
+/// What the sink raised; Unsupported for a form that this version of the wire lacks.
+pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) -> Result<()> {
+    let Extent { file, offset, len } = checksum.covers;
+    let covers = WireExtent { offset, len, file, padding: 0 };
+    result(sink.checksum(covers, bytes_to_wire(&checksum.stored), form_to_wire(checksum.form)?))
+}
+
+/// A checksum from the wire.
+///
+/// # Errors
+/// Plugin for an unknown form.
+pub(crate) fn checksum_from_wire(
+    covers: &WireExtent,
+    stored: &WireBytes<'_>,
+    form: CrcFormNumber,
+) -> Result<Checksum> {
+    let covers = Extent::new(covers.file, covers.offset, covers.len);
+    Ok(Checksum { covers, stored: bytes_from_wire(stored), form: form_from_wire(form)? })
+}
+
+/// A form of a CRC-32 for the wire.
+///
+/// # Errors
+/// Unsupported for one that this version of the wire lacks.
+pub(crate) fn form_to_wire(form: CrcForm) -> Result<CrcFormNumber> {
+    match form {
+        CrcForm::LittleEndian => Ok(CrcFormNumber::LITTLE_ENDIAN),
+        CrcForm::Hex => Ok(CrcFormNumber::HEX),
+        _ => Err(Error::unsupported("this form of a CRC cannot cross the interface")),
+    }
+}
+
+/// A form of a CRC-32 from the wire.
+///
+/// # Errors
+/// Plugin for an unknown one.
+pub(crate) fn form_from_wire(form: CrcFormNumber) -> Result<CrcForm> {
+    match form {
+        CrcFormNumber::LITTLE_ENDIAN => Ok(CrcForm::LittleEndian),
+        CrcFormNumber::HEX => Ok(CrcForm::Hex),
+        other => Err(Error::plugin(format!("names a form of a CRC of unknown number {}", other.0))),
+    }
+}
+
+/// The host's model sink for the wire.
+pub struct ToWireModelSink<'a>(pub &'a mut dyn ModelSink);
+
+impl WireModelSink for ToWireModelSink<'_> {
+    fn tensor(&mut self, tensor: WireTensor<'_>) -> R<()> {
+        host_wire("taking a tensor", || self.0.tensor(tensor_from_wire(&tensor)?))
+    }
+
+    fn foreign_file(&mut self, format: RStr<'_>, name: RStr<'_>, n_tensors: u64) -> R<()> {
+        host_wire("taking metadata", || self.0.foreign_file(format.as_str(), name.as_str(), n_tensors))
+    }
+
+    fn foreign(&mut self, key: RStr<'_>, kind: u32, bytes: WireBytes<'_>) -> R<()> {
+        host_wire("taking metadata", || {
+            self.0.foreign(key.as_str(), Value { kind: ValueType(kind), bytes: bytes_from_wire(&bytes) })
+        })
+    }
+
+    fn verbatim(&mut self, bytes: WireBytes<'_>) -> R<()> {
+        host_wire("taking metadata", || self.0.verbatim(bytes_from_wire(&bytes)))
+    }
+
+    fn asset(&mut self, name: RStr<'_>, bytes: WireBytes<'_>) -> R<()> {
+        host_wire("taking an asset", || self.0.asset(name.as_str(), bytes_from_wire(&bytes)))
+    }
+
+    fn part(&mut self, part: WirePart<'_>) -> R<()> {
+        host_wire("taking a part", || {
+            self.0.part(PartDecl {
+                file: part.file,
+                range: (part.has_range != 0).then_some((part.offset, part.len)),
+                format: part.format.as_str(),
+                options: pairs::to_options(part.options.as_slice())?,
+            })
+        })
+    }
+
+    fn mapped(&mut self, part: u32, name: RStr<'_>) -> R<()> {
+        host_wire("taking a part", || self.0.mapped(part, name.as_str()))
+    }
+
+    fn checksum(&mut self, covers: WireExtent, stored: WireBytes<'_>, form: CrcFormNumber) -> R<()> {
+        host_wire("taking a checksum", || {
+            self.0.fact(Fact::Checksum(checksum_from_wire(&covers, &stored, form)?))
+        })
+    }
+
+    fn fact(&mut self, fact: FactNumber, text: RStr<'_>, bytes: WireBytes<'_>) -> R<()> {
+        host_wire("taking a fact", || {
+            let (text, bytes) = (text.as_str(), bytes_from_wire(&bytes));
+            self.0.fact(match fact {
+                FactNumber::DIALECT => Fact::Dialect(text),
+                FactNumber::ARCHITECTURE => Fact::Architecture(text, bytes),
+                FactNumber::TOKENIZER => Fact::Tokenizer(bytes),
+                FactNumber::RECIPE => Fact::Recipe(text),
+                FactNumber::PROVENANCE => Fact::Provenance(bytes),
+                FactNumber::NOTE => Fact::Note(text),
+                other => return Err(Error::plugin(format!("said a fact of unknown number {}", other.0))),
+            })
+        })
+    }
+}
+
+/// The wire's model sink as a plugin sees it.
+pub struct FromWireModelSink<'a, 'b>(pub &'b mut ModelSinkMut<'a>);
+
+impl ModelSink for FromWireModelSink<'_, '_> {
+    fn tensor(&mut self, tensor: TensorDecl<'_>) -> Result<()> {
+        let payload = &tensor.payload;
+        result(self.0.tensor(tensor_to_wire(tensor.name, tensor.dtype, tensor.shape, payload)?))
+    }
+
+    fn foreign_file(&mut self, format: &str, name: &str, n_tensors: u64) -> Result<()> {
+        result(self.0.foreign_file(format.into(), name.into(), n_tensors))
+    }
+
+    fn foreign(&mut self, key: &str, value: Value) -> Result<()> {
+        result(self.0.foreign(key.into(), value.kind.0, bytes_to_wire(&value.bytes)))
+    }
+
+    fn verbatim(&mut self, bytes: Bytes) -> Result<()> {
+        result(self.0.verbatim(bytes_to_wire(&bytes)))
+    }
+
+    fn asset(&mut self, name: &str, bytes: Bytes) -> Result<()> {
+        result(self.0.asset(name.into(), bytes_to_wire(&bytes)))
+    }
+
+    fn part(&mut self, part: PartDecl<'_>) -> Result<()> {
+        let options = pairs::from_options(&part.options);
+        let (offset, len) = part.range.unwrap_or_default();
+        result(self.0.part(WirePart {
+            format: part.format.into(),
+            options: options.as_slice().into(),
+            offset,
+            len,
+            file: part.file,
+            has_range: u32::from(part.range.is_some()),
+            reserved: [0; 2],
+        }))
+    }
+
+    fn mapped(&mut self, part: u32, name: &str) -> Result<()> {
+        result(self.0.mapped(part, name.into()))
+    }
+
+    fn fact(&mut self, fact: Fact<'_>) -> Result<()> {
+        let none = Bytes::default();
+        let (number, text, bytes) = match &fact {
+            Fact::Dialect(text) => (FactNumber::DIALECT, *text, &none),
+            Fact::Architecture(id, config) => (FactNumber::ARCHITECTURE, *id, config),
+            Fact::Tokenizer(json) => (FactNumber::TOKENIZER, "", json),
+            Fact::Recipe(name) => (FactNumber::RECIPE, *name, &none),
+            Fact::Provenance(json) => (FactNumber::PROVENANCE, "", json),
+            Fact::Note(note) => (FactNumber::NOTE, *note, &none),
+            Fact::Checksum(checksum) => return push_checksum(self.0, checksum),
+            _ => return Err(Error::unsupported("this fact cannot cross to the host")),
+        };
+        result(self.0.fact(number, text.into(), bytes_to_wire(bytes)))
+    }
+}
+
+/// The host's block sink for the wire.
+pub struct ToWireBlockSink<'a>(pub &'a mut dyn BlockSink);
+
+impl WireBlockSink for ToWireBlockSink<'_> {
+    fn block(&mut self, file: u32, offset: u64, len: u64, raw_len: u64) -> R<()> {
+        host_wire("taking a block", || self.0.block(Extent::new(file, offset, len), raw_len))
+    }
+}
+
+/// The wire's block sink as a plugin sees it.
+pub struct FromWireBlockSink<'a, 'b>(pub &'b mut BlockSinkMut<'a>);
+
+impl BlockSink for FromWireBlockSink<'_, '_> {
+    fn block(&mut self, stored: Extent, raw_len: u64) -> Result<()> {
+        result(self.0.block(stored.file, stored.offset, stored.len, raw_len))
+    }
+}

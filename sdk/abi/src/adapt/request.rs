@@ -1,0 +1,160 @@
+//! What the host asks of a writer, as pairs: layout requests and the facts about tensors.
+
+use crate::wire::DTypeNumber;
+use crate::wire::pairs::{from_options, number, push, read, text, to_options};
+use apr_sdk::{DType, ForeignPolicy, LayoutRequest, Result, TensorFacts};
+
+/// The policies by their wire numbers.
+const POLICIES: [ForeignPolicy; 4] =
+    [ForeignPolicy::Default, ForeignPolicy::Typed, ForeignPolicy::Keep, ForeignPolicy::Drop];
+
+/// A layout request as pairs.
+pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
+    let mut out = Vec::new();
+    push(&mut out, "stem", request.stem.as_bytes());
+    push(&mut out, "file_name", request.file_name.as_bytes());
+    push(&mut out, "folder", &[u8::from(request.folder)]);
+    if let Some(size) = request.max_shard_size {
+        push(&mut out, "max_shard_size", &size.to_le_bytes());
+    }
+    let policy = POLICIES.iter().position(|policy| *policy == request.foreign).unwrap_or_default();
+    push(&mut out, "foreign", &(policy as u64).to_le_bytes());
+    push(&mut out, "options", &from_options(&request.options));
+    for size in &request.inputs {
+        push(&mut out, "input", &size.to_le_bytes());
+    }
+    for (name, version) in &request.versions {
+        let mut pair = Vec::new();
+        push(&mut pair, name, version.as_bytes());
+        push(&mut out, "version", &pair);
+    }
+    out
+}
+
+/// A layout request from pairs.
+///
+/// # Errors
+/// Plugin for bytes that are no request.
+pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
+    let mut request = LayoutRequest::default();
+    for (name, value) in read(bytes)? {
+        match name {
+            "stem" => request.stem = text(value)?.to_owned(),
+            "file_name" => request.file_name = text(value)?.to_owned(),
+            "folder" => request.folder = value == [1],
+            "max_shard_size" => request.max_shard_size = Some(number(value)?),
+            "foreign" => {
+                let policy = usize::try_from(number(value)?).ok().and_then(|n| POLICIES.get(n).copied());
+                request.foreign = policy.unwrap_or_default();
+            }
+            "options" => request.options = to_options(value)?,
+            "input" => request.inputs.push(number(value)?),
+            "version" => {
+                for (name, version) in read(value)? {
+                    request.versions.push((name.to_owned(), text(version)?.to_owned()));
+                }
+            }
+            // A newer host asks more than this plugin was built to hear.
+            _ => {}
+        }
+    }
+    Ok(request)
+}
+
+/// Facts about tensors as pairs, one entry a tensor.
+pub fn from_facts(facts: &[TensorFacts]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for fact in facts {
+        let mut one = Vec::new();
+        push(&mut one, "name", fact.name.as_bytes());
+        if let Some(role) = &fact.role {
+            push(&mut one, "role", role.as_bytes());
+        }
+        for (dialect, name) in &fact.names {
+            let mut pair = Vec::new();
+            push(&mut pair, dialect, name.as_bytes());
+            push(&mut one, "called", &pair);
+        }
+        for dimension in &fact.shape {
+            push(&mut one, "dim", &dimension.to_le_bytes());
+        }
+        if let Some(dtype) = fact.dtype {
+            push(&mut one, "dtype", &u64::from(dtype.0).to_le_bytes());
+        }
+        push(&mut one, "has_importance", &[u8::from(fact.has_importance)]);
+        push(&mut out, "tensor", &one);
+    }
+    out
+}
+
+/// Facts about tensors from pairs.
+///
+/// # Errors
+/// Plugin for bytes that are no facts.
+pub fn to_facts(bytes: &[u8]) -> Result<Vec<TensorFacts>> {
+    read(bytes)?.into_iter().map(|(_, one)| to_fact(one)).collect()
+}
+
+fn to_fact(bytes: &[u8]) -> Result<TensorFacts> {
+    let mut fact = TensorFacts::default();
+    for (name, value) in read(bytes)? {
+        match name {
+            "name" => fact.name = text(value)?.to_owned(),
+            "role" => fact.role = Some(text(value)?.to_owned()),
+            "called" => {
+                for (dialect, name) in read(value)? {
+                    fact.names.push((dialect.to_owned(), text(name)?.to_owned()));
+                }
+            }
+            "dim" => fact.shape.push(number(value)?),
+            "dtype" => fact.dtype = u32::try_from(number(value)?).ok().map(DType),
+            "has_importance" => fact.has_importance = value == [1],
+            _ => {}
+        }
+    }
+    Ok(fact)
+}
+
+/// A dtype that may be absent, for the wire.
+pub(crate) fn from_dtype(dtype: Option<DType>) -> DTypeNumber {
+    dtype.map_or(DTypeNumber::KEEP, |dtype| DTypeNumber(dtype.0))
+}
+
+/// A dtype that may be absent, from the wire.
+pub(crate) fn to_dtype(number: DTypeNumber) -> Option<DType> {
+    (number != DTypeNumber::KEEP).then_some(DType(number.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::Options;
+
+    #[test]
+    fn every_field_of_a_request_survives() {
+        let mut request = LayoutRequest::file("a.b.c");
+        assert_eq!(format!("{:?}", to_request(&from_request(&request)).unwrap()), format!("{request:?}"));
+        request.folder = true;
+        request.max_shard_size = Some(u64::MAX);
+        request.options = Options::new().with("x", "y");
+        request.inputs = vec![0, 7];
+        request.versions = vec![("apr".into(), "1".into()), ("p\0".into(), String::new())];
+        for policy in POLICIES {
+            request.foreign = policy;
+            assert_eq!(format!("{:?}", to_request(&from_request(&request)).unwrap()), format!("{request:?}"));
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_facts_survives() {
+        let mut full = TensorFacts::default();
+        full.name = "t".into();
+        full.role = Some("r".into());
+        full.names = vec![("hf".into(), "n".into())];
+        full.shape = vec![1, u64::MAX];
+        full.dtype = Some(DType::BF16);
+        full.has_importance = true;
+        let facts = [TensorFacts::default(), full];
+        assert_eq!(format!("{:?}", to_facts(&from_facts(&facts)).unwrap()), format!("{facts:?}"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Writers: a plugin's put on the wire, and the wire's as the host sees it.
+
+use super::error::result;
+use super::layout::{
+    FromWireLayoutSink, FromWirePatchSink, ToWireLayoutSink, ToWirePatchSink, with_written, written_from_wire,
+};
+use super::model::{self, ToWireModel};
+use super::reader::within;
+use super::request::{from_dtype, from_facts, from_request, to_dtype, to_facts, to_request};
+use crate::guard::{Faults, Guarded, plugin_wire};
+use crate::wire::{
+    DTypeNumber, LayoutSinkMut, ModelRef, PatchSinkMut, R, WireBlockAt, WireLayoutSink_TO, WirePatchSink_TO,
+    WireWriter, WireWritten, WriterObject,
+};
+use abi_stable::erased_types::TD_Opaque;
+use abi_stable::sabi_types::RMut;
+use abi_stable::std_types::{RSlice, RSliceMut, RVec};
+use apr_sdk::{
+    BlockAt, DType, Error, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts, Writer, Written,
+};
+use std::sync::Arc;
+
+/// A plugin's writer for the wire.
+pub struct ToWireWriter(Guarded<dyn Writer>);
+
+impl ToWireWriter {
+    /// Puts a writer on the wire.
+    pub fn new(writer: Box<dyn Writer>) -> ToWireWriter {
+        ToWireWriter(Guarded::new(writer, "dropping its writer", None))
+    }
+}
+
+impl WireWriter for ToWireWriter {
+    fn layout(&self, model: &ModelRef<'_>, request: RSlice<'_, u8>, sink: &mut LayoutSinkMut<'_>) -> R<()> {
+        plugin_wire("laying out the output", || {
+            let (model, request) = (model::from_wire(model)?, to_request(request.as_slice())?);
+            self.0.layout(&model, &request, &mut FromWireLayoutSink(sink))
+        })
+    }
+
+    fn finish(&self, written: &WireWritten<'_>, sink: &mut PatchSinkMut<'_>) -> R<()> {
+        plugin_wire("finishing the output", || {
+            self.0.finish(&written_from_wire(written), &mut FromWirePatchSink(sink))
+        })
+    }
+
+    fn dtypes(&self, facts: RSlice<'_, u8>, wanted: DTypeNumber) -> R<RVec<DTypeNumber>> {
+        plugin_wire("choosing dtypes", || {
+            let chosen = self.0.dtypes(&to_facts(facts.as_slice())?, to_dtype(wanted));
+            Ok(chosen.into_iter().map(from_dtype).collect())
+        })
+    }
+
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> R<u64> {
+        plugin_wire("bounding a block", || Ok(self.0.encoded_bound(codec, raw_len)))
+    }
+
+    fn encode(
+        &self,
+        codec: u32,
+        at: WireBlockAt,
+        _options: RSlice<'_, u8>,
+        raw: RSlice<'_, u8>,
+        mut out: RSliceMut<'_, u8>,
+    ) -> R<u64> {
+        plugin_wire("encoding a block", || {
+            let at = BlockAt { tensor: at.tensor, block: at.block };
+            Ok(self.0.encode(codec, at, raw.as_slice(), out.as_mut_slice())? as u64)
+        })
+    }
+}
+
+/// The wire's writer as the host sees it.
+pub struct FromWireWriter {
+    pub(crate) object: WriterObject,
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl Writer for FromWireWriter {
+    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        let (model, request, mut sink) = (ToWireModel(model), from_request(request), ToWireLayoutSink(sink));
+        let mut sink = WireLayoutSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
+        result(self.object.layout(&model.object(), request.as_slice().into(), &mut sink))
+    }
+
+    fn finish(&self, written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
+        let mut sink = ToWirePatchSink(sink);
+        let mut sink = WirePatchSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
+        with_written(written, |written| result(self.object.finish(written, &mut sink)))
+    }
+
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<Option<DType>> {
+        let facts = from_facts(tensors);
+        let chosen = result(self.object.dtypes(facts.as_slice().into(), from_dtype(wanted)));
+        let fault = match chosen {
+            Ok(chosen) if chosen.len() == tensors.len() => {
+                return chosen.iter().map(|dtype| to_dtype(*dtype)).collect();
+            }
+            Ok(chosen) => format!("gave {} dtypes for {} tensors", chosen.len(), tensors.len()),
+            Err(error) => error.message().to_owned(),
+        };
+        self.faults.note(&fault);
+        vec![None; tensors.len()]
+    }
+
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
+        result(self.object.encoded_bound(codec, raw_len)).unwrap_or_else(|error: Error| {
+            self.faults.note(error.message());
+            raw_len
+        })
+    }
+
+    fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+        let room = out.len();
+        let filled = result(self.object.encode(codec, at.into(), RSlice::EMPTY, raw.into(), out.into()))?;
+        within(filled, room)
+    }
+}

@@ -1,0 +1,98 @@
+//! What `apr_sdk::export_plugin!` expands to on native targets: the manifest section, and the header symbol through
+//! which the host takes the plugin's functions.
+
+use crate::adapt::reader::ToWireReader;
+use crate::adapt::writer::ToWireWriter;
+use crate::guard;
+use crate::wire::{PluginMod, PluginMod_Ref, R, ReaderObject, WriterObject};
+use abi_stable::erased_types::TD_Opaque;
+use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleError};
+use abi_stable::marker_type::ErasedPrefix;
+use abi_stable::prefix_type::{PrefixRef, PrefixRefTrait, PrefixTypeTrait};
+use abi_stable::std_types::{RBoxError, RErr, ROk, RResult, RSlice, RStr, RString, RVec};
+use apr_sdk::{Error, PluginDecl};
+
+/// A plugin crate, as a type; the macro implements it.
+pub trait Export: 'static {
+    /// The plugin.
+    fn decl() -> &'static PluginDecl;
+    /// The bytes of its manifest section.
+    fn manifest() -> &'static [u8];
+}
+
+/// The header of a plugin crate.
+pub const fn header<P: Export>() -> LibHeader {
+    // SAFETY: `construct` gives a `PrefixRef<PluginMod>`'s erased form, as `PluginMod_Ref` demands.
+    unsafe { LibHeader::from_constructor::<PluginMod_Ref>(construct::<P>, CheckTypeLayout::Yes) }
+}
+
+extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootModuleError> {
+    guard::install_hook();
+    let made = guard::guard(|| {
+        PluginMod {
+            manifest: RSlice::from_slice(P::manifest()),
+            new_reader: new_reader::<P>,
+            new_writer: new_writer::<P>,
+            take_faults,
+        }
+        .leak_into_prefix()
+    });
+    match made {
+        // SAFETY: only the type's name is forgotten; `header` promises that it is PluginMod's.
+        Ok(module) => ROk(unsafe { module.to_prefix_ref().cast::<ErasedPrefix>() }),
+        Err(panic) => RErr(RootModuleError::Returned(RBoxError::from_fmt(&panic))),
+    }
+}
+
+extern "C" fn new_reader<P: Export>(format: RStr<'_>) -> R<ReaderObject> {
+    guard::plugin_wire("making its reader", || {
+        let reader = (P::decl().reader)(format.as_str()).ok_or_else(|| lacks("reader", format.as_str()))?;
+        Ok(ReaderObject::from_value(ToWireReader::new(reader), TD_Opaque))
+    })
+}
+
+extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
+    guard::plugin_wire("making its writer", || {
+        let writer = (P::decl().writer)(format.as_str()).ok_or_else(|| lacks("writer", format.as_str()))?;
+        Ok(WriterObject::from_value(ToWireWriter::new(writer), TD_Opaque))
+    })
+}
+
+extern "C" fn take_faults() -> RVec<RString> {
+    // The list is this crate's own and cannot panic; were it to, an empty list is the answer.
+    guard::guard(|| guard::FAULTS.take()).unwrap_or_default().into_iter().map(RString::from).collect()
+}
+
+/// The error for a role that the manifest may promise, but the plugin lacks.
+pub fn lacks(role: &str, format: &str) -> Error {
+    Error::plugin(format!("has no {role} of `{format}`, though its manifest says so"))
+}
+
+/// Exports the binary interface of a plugin; named by `apr_sdk::export_plugin!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_plugin {
+    (id: $id:ident, plugin: $plugin:path, text: $text:expr $(,)?) => {
+        const _: () = {
+            struct Exported;
+
+            #[used]
+            #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__aprplug"))]
+            #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".aprplug"))]
+            static MANIFEST: $crate::manifest::Section<{ $text.len() }> =
+                $crate::manifest::Section::new($text, cfg!(panic = "unwind"));
+
+            impl $crate::export::Export for Exported {
+                fn decl() -> &'static ::apr_sdk::PluginDecl {
+                    &$plugin
+                }
+                fn manifest() -> &'static [u8] {
+                    MANIFEST.bytes()
+                }
+            }
+
+            #[unsafe(export_name = concat!("apr_plugin_v1_", stringify!($id)))]
+            static HEADER: $crate::__LibHeader = $crate::export::header::<Exported>();
+        };
+    };
+}

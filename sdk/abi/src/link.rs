@@ -1,0 +1,127 @@
+//! The host's way in: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
+
+use crate::adapt::error::from_wire;
+use crate::adapt::reader::FromWireReader;
+use crate::adapt::writer::FromWireWriter;
+use crate::guard::{Faults, guard};
+use crate::wire::PluginMod_Ref;
+use abi_stable::StableAbi;
+use abi_stable::abi_stability::abi_checking::{
+    AbiInstabilityErrors, CheckingGlobals, check_layout_compatibility_with_globals,
+};
+use abi_stable::library::{AbiHeaderRef, LibHeader, LibraryError, RootModuleError};
+use apr_sdk::{Error, Reader, Result, Writer};
+use std::sync::Arc;
+
+/// The functions of a loaded plugin, whose layout was checked.
+#[derive(Clone)]
+pub struct Module {
+    functions: PluginMod_Ref,
+    faults: Arc<Faults>,
+}
+
+/// The name of the symbol that carries a plugin's header.
+pub fn symbol(id: &str) -> String {
+    format!("apr_plugin_v1_{id}")
+}
+
+impl Module {
+    /// Checks the header at `address`, then the layout, and only then runs the plugin's constructor.
+    ///
+    /// # Errors
+    /// Plugin with `E_NOT_A_PLUGIN`, `E_ABI_MAJOR`, `E_LAYOUT` or `E_INIT`.
+    ///
+    /// # Safety
+    /// `address` is that of the symbol [`symbol`] names, in a library that is never unloaded and whose manifest
+    /// section says that `__export_plugin!` made it.
+    pub unsafe fn from_header(address: *const u8) -> Result<Module> {
+        crate::guard::install_hook();
+        let refused = |code: &str, message: String| Error::plugin(message).code(code);
+        if address.is_null() || !address.cast::<LibHeader>().is_aligned() {
+            return Err(refused("E_NOT_A_PLUGIN", "its header symbol has no sound address".to_owned()));
+        }
+        // SAFETY: `AbiHeaderRef` is a transparent reference; the caller says that a header lies at the address for
+        // ever. `upgrade` looks at the part that never changes between versions before it looks at the rest.
+        let header = unsafe { std::mem::transmute::<*const u8, AbiHeaderRef>(address) };
+        let header: &'static LibHeader = header.upgrade().map_err(|error| {
+            let (code, message) = match error {
+                LibraryError::InvalidCAbi { .. } => ("E_TARGET", "it calls functions in another way"),
+                _ => ("E_ABI_MAJOR", "its header is of another version of abi_stable"),
+            };
+            refused(code, message.to_owned()).cause(error.to_string())
+        })?;
+        let plugin = header
+            .layout()
+            .ok_or_else(|| refused("E_LAYOUT", "its header carries no layout to check".to_owned()))?;
+        let host = <PluginMod_Ref as StableAbi>::LAYOUT;
+        // The plugin is the interface, so that an older plugin may lack what was appended since; and the globals are
+        // fresh, since shared ones remember the types of every plugin seen.
+        let checked =
+            guard(|| check_layout_compatibility_with_globals(plugin, host, &CheckingGlobals::new()));
+        checked
+            .map_err(|panic| refused("E_LAYOUT", "its layout cannot be checked".to_owned()).cause(panic))?
+            .map_err(|errors| {
+                let message = format!("its interface does not fit this apr: {}", in_one_line(&errors));
+                refused("E_LAYOUT", message).cause(errors.to_string())
+            })?;
+        // SAFETY: the layout was checked just now.
+        let module = unsafe { header.unchecked_layout::<PluginMod_Ref>() };
+        module.map(|functions| Module { functions, faults: Arc::default() }).map_err(|error| {
+            let why = match error {
+                RootModuleError::Returned(error) => error.to_string(),
+                RootModuleError::Unwound => "it panicked".to_owned(),
+            };
+            refused("E_INIT", format!("its constructor failed: {}", apr_sdk::escape(&why, 600)))
+        })
+    }
+
+    /// The manifest section's bytes as the loaded library has them.
+    pub fn manifest(&self) -> &'static [u8] {
+        self.functions.manifest().as_slice()
+    }
+
+    /// Makes a reader.
+    ///
+    /// # Errors
+    /// What the plugin raised.
+    pub fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
+        let made = (self.functions.new_reader())(format.into());
+        let object = made.into_result().map_err(from_wire)?;
+        Ok(Box::new(FromWireReader { object, faults: Arc::clone(&self.faults) }))
+    }
+
+    /// Makes a writer.
+    ///
+    /// # Errors
+    /// What the plugin raised.
+    pub fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
+        let made = (self.functions.new_writer())(format.into());
+        let object = made.into_result().map_err(from_wire)?;
+        Ok(Box::new(FromWireWriter { object, faults: Arc::clone(&self.faults) }))
+    }
+
+    /// The panics of the plugin that no call could report, handed out once.
+    pub fn take_faults(&self) -> Vec<String> {
+        let theirs = (self.functions.take_faults())();
+        theirs.into_iter().map(String::from).chain(self.faults.take()).collect()
+    }
+}
+
+/// The essence of a layout error, whose full text has tens of thousands of bytes: what differs, and where last.
+fn in_one_line(errors: &AbiInstabilityErrors) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut place = None;
+    for error in &errors.errors {
+        for found in &error.errs {
+            let text = format!("{found:?}");
+            let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        place = error.stack_trace.last().or(place);
+    }
+    let place = place.map(|at| format!(" in {}", at.expected)).unwrap_or_default();
+    let place = place.lines().next().unwrap_or_default().to_owned();
+    format!("{}{}", words.join(", "), apr_sdk::escape(&place, 200))
+}

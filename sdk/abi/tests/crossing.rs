@@ -1,0 +1,121 @@
+//! Reading across the wire is reading without it: the toy hears and answers the same, panics become errors.
+
+use crate::toy::{Toy, full_error, heard, module};
+use apr_sdk::*;
+use std::fmt::Write;
+
+fn source() -> MemorySource {
+    MemorySource::new("a", (0..32).collect::<Vec<u8>>()).with("b", vec![1, 2])
+}
+
+/// Everything a host does with a reader, as one text: answers, what the toy heard, what the source logged.
+fn read_with(reader: &dyn Reader) -> String {
+    let mut text = String::new();
+    let source = source();
+    let entries = ["x".to_owned(), "y/".to_owned()];
+    let look = Look { name: "n", len: 9, head: b"head", tail: b"", is_folder: true, entries: &entries };
+    writeln!(text, "{:?}", reader.probe(&look)).unwrap();
+    let mut limits = Limits { dims: 3, tensors: 20, name_bytes: 30, ..Limits::default() };
+    (limits.metadata_keys, limits.nesting, limits.files) = (40, 5, 60);
+    let options = Options::new().with("charge", "1000").with("earn", "7").with("é", "\0");
+    let model = reader.open(&source, &limits, &options).unwrap();
+    writeln!(text, "{}", limits.budget.left()).unwrap();
+    let file_len = |file| source.len(file);
+    let mut builder = ModelBuilder::new("toy", &limits, &file_len);
+    model.describe(&source, &mut builder).unwrap();
+    writeln!(text, "{:#?}", builder.finish()).unwrap();
+    let mut blocks = Blocks::default();
+    model.blocks(&source, 3, &mut blocks).unwrap();
+    writeln!(text, "{:?}", blocks.0).unwrap();
+    let mut out = [0; 4];
+    for codec in [0, 1] {
+        let decoded = model.decode(codec, BlockAt { tensor: 1 << 33, block: 2 }, b"st", &mut out);
+        writeln!(text, "{decoded:?} {out:?}").unwrap();
+    }
+    writeln!(text, "{:?}", model.stream(0).err()).unwrap();
+    let mut stream = model.stream(1).unwrap();
+    writeln!(text, "{:?} {out:?}", stream.read(&source, &mut out)).unwrap();
+    for options in [Options::new().with("fail", "true"), Options::new().with("charge", "99999999999")] {
+        writeln!(text, "{:?}", reader.open(&source, &limits, &options).err()).unwrap();
+    }
+    writeln!(text, "{:?} {:#?}", source.logged(), heard()).unwrap();
+    text
+}
+
+#[derive(Default)]
+struct Blocks(Vec<(Extent, u64)>);
+
+impl BlockSink for Blocks {
+    fn block(&mut self, stored: Extent, raw_len: u64) -> Result<()> {
+        self.0.push((stored, raw_len));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_hears_and_says_the_same_across_the_wire() {
+    let plain = read_with(&Toy);
+    let loaded = read_with(&*module().reader("toy").unwrap());
+    assert_eq!(plain, loaded);
+    assert!(plain.contains("form: Hex") && plain.contains("LimitExceeded"), "{plain}");
+}
+
+#[test]
+fn every_field_of_an_error_crosses() {
+    let reader = module().reader("toy").unwrap();
+    let options = Options::new().with("fail", "true");
+    let error = reader.open(&source(), &Limits::default(), &options).err().unwrap();
+    assert_eq!(error, full_error());
+}
+
+#[test]
+fn a_view_is_the_hosts_own_memory() {
+    struct Seen;
+    impl Source for Seen {
+        fn name(&self, _: FileId) -> String {
+            String::new()
+        }
+        fn len(&self, _: FileId) -> Result<u64> {
+            Ok(1)
+        }
+        fn read_at(&self, _: FileId, _: u64, _: &mut [u8]) -> Result<()> {
+            panic!("in the host")
+        }
+        fn view(&self, _: Extent) -> Result<&[u8]> {
+            Ok(b"the very bytes")
+        }
+        fn sibling(&self, _: &str) -> Result<FileId> {
+            Err(full_error())
+        }
+        fn entries(&self) -> Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+        fn log(&self, _: LogLevel, _: &str) {}
+    }
+    let wire = apr_abi::adapt::source::ToWireSource(&Seen);
+    let object = wire.object();
+    let back = apr_abi::adapt::source::FromWireSource(&object);
+    let view = back.view(Extent::default()).unwrap();
+    assert_eq!(view.as_ptr(), Seen.view(Extent::default()).unwrap().as_ptr());
+    assert_eq!(back.sibling("x").unwrap_err(), full_error());
+    apr_abi::guard::install_hook();
+    let error = back.read_at(0, 0, &mut []).unwrap_err();
+    assert_eq!((error.explicit_code(), error.kind()), (Some("E_HOST"), ErrorKind::Io));
+    assert!(error.message().contains("in the host at "), "{error}");
+}
+
+#[test]
+fn a_panic_in_probe_is_noted_and_a_missing_role_is_an_error() {
+    let module = module();
+    let reader = module.reader("toy").unwrap();
+    let look = Look { name: "panics", len: 0, head: b"", tail: b"", is_folder: false, entries: &[] };
+    assert_eq!(reader.probe(&look), Score::NO);
+    let faults = module.take_faults();
+    assert!(
+        faults.len() == 1 && faults[0].starts_with("panicked while probing: \"in probe at "),
+        "{faults:?}"
+    );
+    assert!(module.take_faults().is_empty());
+    assert_eq!(module.reader("none").err().unwrap().kind(), ErrorKind::Plugin);
+    assert_eq!(module.writer("none").err().unwrap().kind(), ErrorKind::Plugin);
+}

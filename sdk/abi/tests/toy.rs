@@ -1,0 +1,207 @@
+//! A plugin that says everything that can be said, and writes down everything it hears.
+
+use apr_abi::export::Export;
+use apr_abi::link::Module;
+use apr_abi::manifest::Section;
+use apr_sdk::*;
+use std::cell::RefCell;
+
+thread_local! {
+    static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+pub fn hear(what: impl Into<String>) {
+    HEARD.with_borrow_mut(|heard| heard.push(what.into()));
+}
+
+pub fn heard() -> Vec<String> {
+    HEARD.take()
+}
+
+const TEXT: &str = "id=toy\nversion=1.0.0\nformats=toy\n";
+static MANIFEST: Section<{ TEXT.len() }> = Section::new(TEXT, true);
+static PLUGIN: PluginDecl = PluginDecl {
+    manifest: TEXT,
+    reader: |format| (format == "toy").then(|| Box::new(Toy) as Box<dyn Reader>),
+    writer: |format| (format == "toy").then(|| Box::new(Toy) as Box<dyn Writer>),
+    ..PluginDecl::EMPTY
+};
+
+pub struct Exported;
+
+impl Export for Exported {
+    fn decl() -> &'static PluginDecl {
+        &PLUGIN
+    }
+    fn manifest() -> &'static [u8] {
+        MANIFEST.bytes()
+    }
+}
+
+pub static HEADER: apr_abi::__LibHeader = apr_abi::export::header::<Exported>();
+
+/// The toy as the host has it after loading.
+pub fn module() -> Module {
+    // SAFETY: a static header that the library itself made.
+    unsafe { Module::from_header((&raw const HEADER).cast()) }.unwrap()
+}
+
+/// An error with every field.
+pub fn full_error() -> Error {
+    let error = Error::failed("said").code("E1").in_file("f\u{1}").at(u64::MAX).tensor("t\0");
+    error.hint("do").cause("first").cause("second")
+}
+
+#[derive(Clone, Copy)]
+pub struct Toy;
+
+impl Reader for Toy {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        hear(format!("{look:?}"));
+        match look.name {
+            "panics" => panic!("in probe"),
+            _ => Score(77),
+        }
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
+        hear(format!("{limits:?} {options:?}"));
+        if let Some(bytes) = options.integer("charge") {
+            limits.budget.charge(bytes)?;
+        }
+        limits.budget.earn(options.integer("earn").unwrap_or_default());
+        if options.flag("fail") {
+            return Err(full_error());
+        }
+        hear(format!("{:?} {:?} {:?}", source.name(0), source.len(0), source.len(9)));
+        let mut bytes = [0; 3];
+        hear(format!("{:?} {bytes:?}", source.read_at(0, 1, &mut bytes)));
+        hear(format!("{:?} {:?}", source.read_at(0, 1 << 40, &mut bytes), source.view(Extent::new(0, 2, 4))));
+        hear(format!("{:?}", source.view(Extent::new(0, 2, 0)).map(<[u8]>::len)));
+        hear(format!("{:?} {:?} {:?}", source.sibling("b"), source.sibling("c"), source.entries()));
+        hear(format!("{} {}", source.is_folder(), source.cancelled()));
+        for level in [LogLevel::Debug, LogLevel::Note, LogLevel::Warning] {
+            source.log(level, "logged");
+        }
+        Ok(Box::new(Toy))
+    }
+}
+
+impl OpenModel for Toy {
+    fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        hear(source.name(0));
+        let view = |strides: &[u64], endian| Some(View { strides: strides.to_vec(), start: 0, endian });
+        let extent = Extent::new(0, 0, 8);
+        let payloads = [
+            Payload::Extent { extent, view: None },
+            Payload::Extent { extent, view: view(&[1], Endian::Little) },
+            Payload::Extent { extent, view: view(&[], Endian::Big) },
+            Payload::Blocks { codec: 7 },
+            Payload::Sequential,
+        ];
+        for (n, payload) in payloads.into_iter().enumerate() {
+            let name = format!("t{n}\u{7f}é");
+            sink.tensor(TensorDecl { name: &name, dtype: DType::F32, shape: &[2], payload })?;
+        }
+        sink.tensor(TensorDecl { name: "s", dtype: DType::I64, shape: &[], payload: Payload::Sequential })?;
+        for (format, name) in [("toy", ""), ("other", "x"), ("other", "y")] {
+            sink.foreign_file(format, name, 3)?;
+            sink.foreign("k", Value::from_strings(&["a", ""]))?;
+            sink.foreign("big", Value { kind: ValueType::STRING, bytes: Extent::new(0, 1, 4).into() })?;
+        }
+        sink.verbatim("as it was".into())?;
+        sink.asset("a/b.txt", Bytes::default())?;
+        sink.asset("far", Extent::new(1, 0, 2).into())?;
+        let options = Options::new().with("o", "v");
+        sink.part(PartDecl { file: 1, range: None, format: "p", options: options.clone() })?;
+        sink.part(PartDecl { file: 0, range: Some((3, 4)), format: "q", options })?;
+        sink.mapped(1, "inside")?;
+        sink.fact(Fact::Dialect("hf"))?;
+        sink.fact(Fact::Architecture("llama", "{}".into()))?;
+        sink.fact(Fact::Tokenizer(Extent::new(0, 0, 1).into()))?;
+        sink.fact(Fact::Recipe("r"))?;
+        sink.fact(Fact::Provenance("[]".into()))?;
+        sink.fact(Fact::Note("one"))?;
+        sink.fact(Fact::Note("two"))?;
+        let covers = Extent::new(0, 0, 5);
+        let stored = Bytes::from(Extent::new(0, 4, 4));
+        sink.fact(Fact::Checksum(Checksum { covers, stored, form: CrcForm::LittleEndian }))?;
+        sink.fact(Fact::Checksum(Checksum { covers, stored: "0badcafe".into(), form: CrcForm::Hex }))?;
+        hear(format!("{:?}", sink.mapped(99, "nowhere")));
+        hear(format!("{:?}", sink.tensor(TensorDecl::plain("s", DType::U8, &[1], Extent::new(0, 0, 1)))));
+        Ok(())
+    }
+
+    fn blocks(&self, source: &dyn Source, tensor: u64, sink: &mut dyn BlockSink) -> Result<()> {
+        hear(format!("{} {tensor}", source.name(0)));
+        sink.block(Extent::new(3, 1 << 40, 5), u64::MAX)
+    }
+
+    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        hear(format!("{codec} {at:?} {stored:?}"));
+        out.fill(9);
+        if codec == 1 { Err(full_error()) } else { Ok(()) }
+    }
+
+    fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
+        if tensor == 0 { Err(full_error()) } else { Ok(Box::new(Toy)) }
+    }
+}
+
+impl Stream for Toy {
+    fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
+        hear(source.name(0));
+        out[..2].fill(5);
+        Ok(2)
+    }
+}
+
+impl Writer for Toy {
+    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        hear(format!("{model:#?} {request:#?}"));
+        sink.file("f")?;
+        sink.entry()?;
+        sink.inline(b"in")?;
+        sink.copy(&"held".into())?;
+        sink.copy(&Extent::new(1, 2, 3).into())?;
+        sink.payload(1, 64, Encoding::Raw)?;
+        hear(format!("{:?}", sink.position()));
+        sink.payload(2, 1, Encoding::Encoded { codec: 3, block_size: 1 << 20 })?;
+        hear(format!("{:?}", sink.position()));
+        sink.pad_to(32)?;
+        sink.hole(7, 8)?;
+        let options = Options::new().with("o", "v");
+        let (all, some): (Option<&[u64]>, Option<&[u64]>) = (None, Some(&[3, 1]));
+        for tensors in [all, some, Some(&[])] {
+            sink.part(PartRequest { stem: "s", format: "f", tensors, options: options.clone() })?;
+        }
+        sink.digest(Digest::Crc32)?;
+        hear(format!("{:?}", sink.fetch(&Extent::new(0, 1, 2).into())));
+        hear(format!("{:?}", sink.fetch(&"held".into())));
+        sink.note("noted");
+        sink.hole(7, 8)
+    }
+
+    fn finish(&self, written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
+        hear(format!("{written:#?}"));
+        sink.fill(1, b"bytes")?;
+        sink.fill_crc32(2, 3, 4, 5, CrcForm::LittleEndian)?;
+        sink.fill_crc32(2, 3, 4, 5, CrcForm::Hex)?;
+        sink.append(6, b"end")
+    }
+
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<Option<DType>> {
+        hear(format!("{tensors:?} {wanted:?}"));
+        tensors.iter().map(|fact| fact.dtype.filter(|dtype| *dtype == DType::F16)).collect()
+    }
+
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
+        u64::from(codec) + raw_len
+    }
+
+    fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+        hear(format!("{codec} {at:?} {raw:?}"));
+        out[0] = 4;
+        if codec == 9 { Ok(out.len() + 1) } else { Ok(1) }
+    }
+}

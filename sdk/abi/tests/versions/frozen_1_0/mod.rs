@@ -1,0 +1,36 @@
+//! What crosses between host and plugin. From the first tagged release on this only grows: fields are appended to
+//! [`PluginMod`], and methods with a default body to the traits. Plain structs never change; their reserved words are
+//! zero and not looked at. Every enumeration is a number with named constants, since an enum of Rust could not grow.
+
+#![allow(missing_docs, reason = "the trait objects' types and constructors are generated without docs")]
+
+mod error;
+mod layout;
+mod model;
+mod module;
+mod numbers;
+pub mod pairs;
+mod reader;
+mod source;
+mod writer;
+
+pub use error::{R, WireError};
+pub use layout::{
+    LayoutSinkMut, PatchSinkMut, WireLayoutSink, WireLayoutSink_TO, WireOwnedBytes, WirePartRequest,
+    WirePatchSink, WirePatchSink_TO, WireWritten, WireWrittenFile, WireWrittenHole, WireWrittenTensor,
+};
+pub use model::{
+    BlockSinkMut, ModelRef, ModelSinkMut, WireBlockSink, WireBlockSink_TO, WireBytes, WireExtent, WireModel,
+    WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor,
+};
+pub use module::{PluginMod, PluginMod_Ref};
+pub use numbers::{
+    ByteOrder, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, LogNumber,
+    PayloadNumber, ScoreNumber,
+};
+pub use reader::{
+    OpenModelObject, ReaderObject, StreamObject, WireBlockAt, WireLimits, WireLook, WireOpenModel,
+    WireOpenModel_TO, WireOpened, WireReader, WireReader_TO, WireStream, WireStream_TO,
+};
+pub use source::{SourceRef, WireSource, WireSource_TO};
+pub use writer::{WireWriter, WireWriter_TO, WriterObject};

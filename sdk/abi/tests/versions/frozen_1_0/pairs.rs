@@ -1,0 +1,91 @@
+//! Names and values as bytes, for what may grow: options, requests, facts. Each is a u64 length and its bytes, little
+//! endian, name and value in turn. A reader ignores names it does not know.
+
+use apr_sdk::{Error, Options, Result};
+
+/// Adds a name and its value.
+pub fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for bytes in [name.as_bytes(), value] {
+        out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// The names and values, in order.
+///
+/// # Errors
+/// Plugin for bytes that are not pairs.
+pub fn read(bytes: &[u8]) -> Result<Vec<(&str, &[u8])>> {
+    let mut rest = bytes;
+    let mut pairs = Vec::new();
+    while !rest.is_empty() {
+        let name = field(&mut rest)?;
+        let name = std::str::from_utf8(name).map_err(|_| Error::plugin("a name on the wire is not UTF-8"))?;
+        pairs.push((name, field(&mut rest)?));
+    }
+    Ok(pairs)
+}
+
+fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let cut = || Error::plugin("names and values on the wire end too early");
+    let (len, after) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
+    let len = usize::try_from(u64::from_le_bytes(*len)).map_err(|_| cut())?;
+    let (field, after) = after.split_at_checked(len).ok_or_else(cut)?;
+    *rest = after;
+    Ok(field)
+}
+
+/// A value as text.
+///
+/// # Errors
+/// Plugin if it is not UTF-8.
+pub fn text(value: &[u8]) -> Result<&str> {
+    std::str::from_utf8(value).map_err(|_| Error::plugin("a text on the wire is not UTF-8"))
+}
+
+/// A value as a number.
+///
+/// # Errors
+/// Plugin if it has not 8 bytes.
+pub fn number(value: &[u8]) -> Result<u64> {
+    let bytes = value.try_into().map_err(|_| Error::plugin("a number on the wire has not 8 bytes"))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Options as pairs.
+pub fn from_options(options: &Options) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in options.iter() {
+        push(&mut out, name, value.as_bytes());
+    }
+    out
+}
+
+/// Pairs as options.
+///
+/// # Errors
+/// Plugin for bytes that are not pairs of texts.
+pub fn to_options(bytes: &[u8]) -> Result<Options> {
+    let mut options = Options::new();
+    for (name, value) in read(bytes)? {
+        options.set(name, text(value)?);
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_survive_and_damage_is_an_error() {
+        let options = Options::new().with("a", "1").with("b", "").with("", "é\0");
+        let bytes = from_options(&options);
+        assert_eq!(to_options(&bytes).unwrap(), options);
+        for cut in 1..bytes.len() {
+            let _ = read(&bytes[..cut]);
+        }
+        assert!(read(&bytes[..bytes.len() - 1]).is_err());
+        assert!(read(&[0xff; 8]).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! The reading roles: reader, open model, stream.
+
+use super::{BlockSinkMut, ModelSinkMut, R, ScoreNumber, SourceRef};
+use abi_stable::std_types::{RBox, RSlice, RSliceMut, RStr};
+use abi_stable::{StableAbi, sabi_trait};
+
+/// `apr_sdk::Look`.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireLook<'a> {
+    /// The file's name.
+    pub name: RStr<'a>,
+    /// The first bytes.
+    pub head: RSlice<'a, u8>,
+    /// The last bytes.
+    pub tail: RSlice<'a, u8>,
+    /// The names in the folder or beside the file.
+    pub entries: RSlice<'a, RStr<'a>>,
+    /// The file's length.
+    pub len: u64,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
+/// `apr_sdk::Limits` as numbers. The plugin makes a budget of what is left and says afterwards what it left over.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireLimits {
+    /// Tensors of a model.
+    pub tensors: u64,
+    /// Dimensions of a tensor.
+    pub dims: u64,
+    /// Bytes of a name.
+    pub name_bytes: u64,
+    /// Metadata keys of a file.
+    pub metadata_keys: u64,
+    /// Nesting of arrays.
+    pub nesting: u32,
+    /// Files of a model.
+    pub files: u32,
+    /// What the memory budget has left.
+    pub budget_left: u64,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+/// What `open` gives.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct WireOpened {
+    /// The model.
+    pub model: OpenModelObject,
+    /// What the plugin left of its memory budget.
+    pub budget_left: u64,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
+/// `apr_sdk::BlockAt`.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireBlockAt {
+    /// The tensor's number.
+    pub tensor: u64,
+    /// The block's number.
+    pub block: u64,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
+/// `apr_sdk::Reader`.
+#[sabi_trait]
+pub trait WireReader: Send + Sync {
+    /// How sure it is.
+    fn probe(&self, look: &WireLook<'_>) -> R<ScoreNumber>;
+    /// Reads the header; `options` are pairs.
+    #[sabi(last_prefix_field)]
+    fn open(&self, source: &SourceRef<'_>, limits: &WireLimits, options: RSlice<'_, u8>) -> R<WireOpened>;
+    /// Since 1.1.
+    fn rank(&self) -> u32 {
+        7
+    }
+}
+
+/// A plugin's reader.
+pub type ReaderObject = WireReader_TO<'static, RBox<()>>;
+
+/// `apr_sdk::OpenModel`.
+#[sabi_trait]
+pub trait WireOpenModel: Send + Sync {
+    /// Pushes what the header said.
+    fn describe(&self, source: &SourceRef<'_>, sink: &mut ModelSinkMut<'_>) -> R<()>;
+    /// Lists a tensor's blocks.
+    fn blocks(&self, source: &SourceRef<'_>, tensor: u64, sink: &mut BlockSinkMut<'_>) -> R<()>;
+    /// Decodes a block.
+    fn decode(
+        &self,
+        codec: u32,
+        at: WireBlockAt,
+        options: RSlice<'_, u8>,
+        stored: RSlice<'_, u8>,
+        out: RSliceMut<'_, u8>,
+    ) -> R<()>;
+    /// A fresh stream.
+    #[sabi(last_prefix_field)]
+    fn stream(&self, tensor: u64) -> R<StreamObject>;
+}
+
+/// A plugin's opened model.
+pub type OpenModelObject = WireOpenModel_TO<'static, RBox<()>>;
+
+/// `apr_sdk::Stream`.
+#[sabi_trait]
+pub trait WireStream: Send {
+    /// Fills the beginning of `out`.
+    #[sabi(last_prefix_field)]
+    fn read(&mut self, source: &SourceRef<'_>, out: RSliceMut<'_, u8>) -> R<u64>;
+}
+
+/// A plugin's stream.
+pub type StreamObject = WireStream_TO<'static, RBox<()>>;

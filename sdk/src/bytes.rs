@@ -1,0 +1,88 @@
+//! Where bytes are: in memory, or in one of the model's files.
+
+use std::sync::Arc;
+
+/// A file of a model, as a number: 0 is the one that was opened, [`crate::Source::sibling`] gives further ones.
+pub type FileId = u32;
+
+/// A run of bytes in one of the model's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Extent {
+    /// The file's number.
+    pub file: FileId,
+    /// Absolute offset in that file, in bytes.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+impl Extent {
+    /// The run of `len` bytes at `offset` of `file`.
+    pub fn new(file: FileId, offset: u64, len: u64) -> Extent {
+        Extent { file, offset, len }
+    }
+
+    /// One past the last byte, or `None` if that passes 2^64.
+    pub fn end(&self) -> Option<u64> {
+        self.offset.checked_add(self.len)
+    }
+}
+
+/// A byte string that is either held or lies raw in a file, so that opening a model need not read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    /// Held in memory; shared, so that clones are cheap.
+    Inline(Arc<[u8]>),
+    /// Lies raw in a file of the model.
+    Extent(Extent),
+}
+
+impl Bytes {
+    /// A value or asset longer than this is given as an [`Extent`] wherever it lies raw in a file (design section 4).
+    pub const INLINE_LIMIT: u64 = 64 * 1024;
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Bytes::Inline(bytes) => bytes.len() as u64,
+            Bytes::Extent(extent) => extent.len,
+        }
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, if they are held.
+    pub fn inline(&self) -> Option<&[u8]> {
+        match self {
+            Bytes::Inline(bytes) => Some(bytes),
+            Bytes::Extent(_) => None,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes::Inline(bytes.into())
+    }
+}
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Bytes {
+        Bytes::Inline(bytes.into())
+    }
+}
+
+impl From<&str> for Bytes {
+    fn from(text: &str) -> Bytes {
+        Bytes::Inline(text.as_bytes().into())
+    }
+}
+
+impl From<Extent> for Bytes {
+    fn from(extent: Extent) -> Bytes {
+        Bytes::Extent(extent)
+    }
+}

@@ -1,0 +1,137 @@
+//! The open enum of element types. One table, [`DType::ALL`], holds every fact; adding a row touches no `match`.
+
+use crate::{Error, Result, dtype_table::TABLE};
+
+/// An element type, by number. The *name* is the identity across programs; the number only inside one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DType(pub u32);
+
+/// How elements lie in a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Rows (the last dimension) are whole blocks; anything else is refused.
+    Row,
+    /// Bits run on over the flattened tensor: bytes = ceil(n · bits / 8).
+    Flat,
+}
+
+/// What an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DTypeKind {
+    /// A scalar floating-point number.
+    Float,
+    /// A signed integer.
+    Int,
+    /// An unsigned integer.
+    Uint,
+    /// One byte, 0 or 1.
+    Bool,
+    /// Two floats: real, imaginary.
+    Complex,
+    /// A quantized block of several elements with shared scales.
+    Block,
+}
+
+/// A multi-byte field inside a block, to be reversed between byte orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapField {
+    /// Offset of the first such field in the block, in bytes.
+    pub offset: u16,
+    /// Width of each field, in bytes (2, 4 or 8).
+    pub width: u16,
+    /// How many such fields follow one another.
+    pub count: u16,
+}
+
+/// One row of the dtype table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DTypeInfo {
+    /// The type.
+    pub dtype: DType,
+    /// Its name, the identity across programs (`F32`, `Q4_K`).
+    pub name: &'static str,
+    /// Elements in one block; 1 for ordinary scalars.
+    pub block_elements: u32,
+    /// Bytes of one block.
+    pub block_bytes: u32,
+    /// What an element is.
+    pub kind: DTypeKind,
+    /// How elements lie in a payload.
+    pub packing: Packing,
+    /// The multi-byte fields of a block.
+    pub swap: &'static [SwapField],
+}
+
+impl DType {
+    /// Every known type, in the order of their numbers.
+    pub const ALL: &'static [DTypeInfo] = TABLE;
+
+    /// The table's row, or `None` for an unknown number.
+    pub fn info(self) -> Option<&'static DTypeInfo> {
+        TABLE.get(self.0 as usize)
+    }
+
+    /// The table's row.
+    ///
+    /// # Errors
+    /// Unsupported for a number that the table lacks.
+    pub fn require(self) -> Result<&'static DTypeInfo> {
+        self.info().ok_or_else(|| {
+            Error::unsupported(format!("dtype number {} is not in this version's table", self.0))
+        })
+    }
+
+    /// The type of this exact name.
+    pub fn from_name(name: &str) -> Option<DType> {
+        TABLE.iter().find(|row| row.name == name).map(|row| row.dtype)
+    }
+
+    /// Its name, or `?` for an unknown number.
+    pub fn name(self) -> &'static str {
+        self.info().map_or("?", |row| row.name)
+    }
+
+    /// Whether it is a quantized block type.
+    pub fn is_block(self) -> bool {
+        self.info().is_some_and(|row| row.kind == DTypeKind::Block)
+    }
+}
+
+impl std::fmt::Debug for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.info() {
+            Some(row) => f.write_str(row.name),
+            None => write!(f, "DType({})", self.0),
+        }
+    }
+}
+
+impl std::fmt::Display for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_positions_and_names_are_unique() {
+        for (n, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.dtype.0 as usize, n, "{}", row.name);
+            assert_eq!(DType::from_name(row.name), Some(row.dtype), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn swap_fields_lie_inside_their_block() {
+        for row in TABLE {
+            for field in row.swap {
+                let end = u32::from(field.offset) + u32::from(field.width) * u32::from(field.count);
+                assert!(end <= row.block_bytes, "{}", row.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The author's side of `apr`: everything a plugin needs, in plain Rust.
+//!
+//! A format plugin is a pure function over bytes. Its [`Reader`] turns a header into an index (tensor names, dtypes,
+//! shapes and where the payload lies); its [`Writer`] turns a [`Model`] into a layout (which bytes go where). The host
+//! does all I/O, threading, memory, verification and reporting. Nothing here names a format, an architecture or a
+//! device, and no type of the binary interface is visible.
+//!
+//! Start with the template that `apr plugins new NAME` writes; then [`export_plugin!`], [`Reader`], [`Writer`].
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod cursor;
+mod dtype;
+mod dtype_table;
+mod error;
+mod foreign;
+pub mod json;
+mod kernel;
+mod layout;
+mod limits;
+pub mod manifest;
+mod manifest_format;
+mod memory;
+mod model;
+mod model_builder;
+mod name_mapper;
+mod name_set;
+mod options;
+mod plugin;
+mod probe;
+mod quantizer;
+mod reader;
+mod shape;
+mod source;
+mod value;
+mod writer;
+
+pub use bytes::{Bytes, Extent, FileId};
+pub use cursor::{Cursor, Endian};
+pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
+pub use error::{Error, ErrorKind, Result, escape};
+pub use foreign::{Foreign, ForeignFile};
+pub use kernel::Kernel;
+pub use layout::{
+    CrcForm, Digest, Encoding, LayoutSink, PartRequest, PatchSink, Written, WrittenFile, WrittenHole,
+    WrittenTensor,
+};
+pub use limits::{Budget, Limits};
+pub use manifest::{Carries, FormatManifest, Manifest};
+pub use memory::MemorySource;
+pub use model::{Architecture, Asset, Checksum, Model, Part, Payload, Tensor, View};
+pub use model_builder::ModelBuilder;
+pub use name_mapper::NameMapper;
+pub use options::{OptionKind, OptionSpec, Options};
+pub use plugin::PluginDecl;
+pub use probe::{Look, Score};
+pub use quantizer::{ModelFacts, Quantizer, TensorFacts};
+pub use reader::{BlockAt, BlockSink, Fact, ModelSink, OpenModel, PartDecl, Reader, Stream, TensorDecl};
+pub use shape::{checked_elements, checked_payload_len};
+pub use source::{LogLevel, Source};
+pub use value::{Value, ValueType};
+pub use writer::{ForeignPolicy, LayoutRequest, Writer};
+
+#[doc(hidden)]
+#[cfg(not(target_family = "wasm"))]
+pub use inventory as __inventory;

@@ -1,0 +1,138 @@
+//! Every cap in one place, and the memory budget they draw on.
+
+use crate::{Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The caps a reader works under. Each is also checked against the bytes left in the file before anything is
+/// allocated, so a cap is a last line of defence, not the only one.
+#[derive(Debug)]
+pub struct Limits {
+    /// Tensors of one model. 2^22: ten times the largest mixture-of-experts checkpoint with unstacked experts.
+    pub tensors: u64,
+    /// Dimensions of a tensor. 8: the APR index and every array library in use stop there or earlier.
+    pub dims: usize,
+    /// Bytes of a tensor's name or a metadata key. 65535: what a u16 length can say.
+    pub name_bytes: u64,
+    /// Metadata keys of one file. 2^20: real files have below 100.
+    pub metadata_keys: u64,
+    /// Nesting of arrays in metadata. 8: real files have 1; recursion must not reach the stack's end.
+    pub nesting: u32,
+    /// Files of one model. 2^16: the largest sharded checkpoints have below 1000.
+    pub files: u32,
+    /// The memory that opening may use.
+    pub budget: Budget,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            tensors: 1 << 22,
+            dims: 8,
+            name_bytes: 65_535,
+            metadata_keys: 1 << 20,
+            nesting: 8,
+            files: 1 << 16,
+            budget: Budget::default(),
+        }
+    }
+}
+
+impl Limits {
+    /// Checks a count read from a file against its cap and against the bytes left.
+    ///
+    /// # Errors
+    /// LimitExceeded above `cap`; Malformed if `count` items of at least `min_item` bytes cannot lie in `left` bytes.
+    pub fn count(&self, what: &str, count: u64, cap: u64, min_item: u64, left: u64) -> Result<usize> {
+        if count > cap {
+            return Err(Error::limit(format!("{what} {count} is above the limit of {cap}")));
+        }
+        match count.checked_mul(min_item) {
+            Some(need) if need <= left => {}
+            _ => {
+                return Err(Error::malformed(format!(
+                    "{what} {count} needs at least {} bytes, {left} are left",
+                    u128::from(count) * u128::from(min_item)
+                )));
+            }
+        }
+        usize::try_from(count)
+            .map_err(|_| Error::limit(format!("{what} {count} does not fit this machine's memory")))
+    }
+}
+
+/// Memory that opening a model may use: 64 MiB and 16 bytes for each byte read (design section 9). Reading earns,
+/// allocating charges; so memory stays in proportion to the header that is really there.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicU64,
+}
+
+impl Budget {
+    /// What may be used before anything was read.
+    pub const BASE: u64 = 64 << 20;
+    /// What each byte read adds.
+    pub const PER_BYTE: u64 = 16;
+
+    /// A budget of `base` bytes; more is earned by reading.
+    pub fn new(base: u64) -> Budget {
+        Budget { left: AtomicU64::new(base) }
+    }
+
+    /// Notes that `bytes` were read from the file.
+    pub fn earn(&self, bytes: u64) {
+        let add = bytes.saturating_mul(Budget::PER_BYTE);
+        // Saturating: a budget cannot wrap around to nothing.
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_add(add)));
+    }
+
+    /// Takes `bytes` from the budget.
+    ///
+    /// # Errors
+    /// LimitExceeded if less is left.
+    pub fn charge(&self, bytes: u64) -> Result<()> {
+        self.left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(bytes))
+            .map(|_| ())
+            .map_err(|left| {
+                Error::limit(format!(
+                    "opening needs {bytes} bytes of memory more, the budget has {left} left"
+                ))
+            })
+    }
+
+    /// What is left, in bytes.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new(Budget::BASE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_checked_against_cap_and_file() {
+        let limits = Limits::default();
+        assert_eq!(limits.count("n", 3, 10, 4, 12).unwrap(), 3);
+        assert!(limits.count("n", 11, 10, 4, 1 << 40).is_err());
+        assert!(limits.count("n", u64::MAX, u64::MAX, 4, 12).is_err());
+    }
+
+    #[test]
+    fn budget_is_earned_by_reading() {
+        let budget = Budget::new(10);
+        assert!(budget.charge(11).is_err());
+        budget.earn(1);
+        budget.charge(26).unwrap();
+        assert_eq!(budget.left(), 0);
+        budget.earn(u64::MAX);
+        budget.earn(u64::MAX);
+        assert_eq!(budget.left(), u64::MAX);
+    }
+}

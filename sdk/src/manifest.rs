@@ -1,0 +1,217 @@
+//! The manifest: what a plugin says of itself, readable from the library file before it is loaded.
+//!
+//! It is UTF-8 text of `key=value` lines; blank lines and spaces around a line are ignored, a key may occur once.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `id`, `version`, `license` | written by [`crate::export_plugin!`] |
+//! | `formats` | ids of the formats it provides, separated by spaces |
+//! | `quantizers`, `architectures`, `kernels` | ids of what it provides of the other kinds |
+//! | `F.name` | the format's name for people |
+//! | `F.roles` | `read`, `write` or both |
+//! | `F.magic` | `OFFSET:HEX`, several separated by spaces; `-` instead of two digits matches any byte |
+//! | `F.extensions` | without the dot, separated by spaces; the first is the default for writing |
+//! | `F.claims` | a file name that makes a folder this format's (`config.json`) |
+//! | `F.dialect` | `always D`, `requires D`, `prefers D` or `any` (the default) |
+//! | `F.dtypes` | names the writer can hold, or `*` |
+//! | `F.max_dims`, `F.max_name_bytes` | caps of the writer; 8 and 65535 if absent |
+//! | `F.names` | `any`, `no-nul` or `no-control` |
+//! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.tokenizer`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
+//! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
+//! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
+//! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text` or `choice:a,b`; `-` for none |
+//! | `F.report.NAME` | one line of help |
+
+use crate::OptionSpec;
+
+/// A parsed manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// The plugin's id: letters, digits and `_`.
+    pub id: String,
+    /// Its version.
+    pub version: String,
+    /// Its licence.
+    pub license: String,
+    /// The formats it provides.
+    pub formats: Vec<FormatManifest>,
+    /// The ids of the quantizers it provides.
+    pub quantizers: Vec<String>,
+    /// The ids of the architectures it has tables for.
+    pub architectures: Vec<String>,
+    /// The ids of the compute backends it provides.
+    pub kernels: Vec<String>,
+}
+
+impl Manifest {
+    /// The kinds of things it provides, in words.
+    pub fn kinds(&self) -> Vec<&'static str> {
+        let kinds = [
+            ("reader", self.formats.iter().any(|f| f.reads)),
+            ("writer", self.formats.iter().any(|f| f.writes)),
+            ("quantizer", !self.quantizers.is_empty()),
+            ("name_mapper", !self.architectures.is_empty()),
+            ("kernel", !self.kernels.is_empty()),
+        ];
+        kinds.iter().filter(|(_, has)| *has).map(|(kind, _)| *kind).collect()
+    }
+}
+
+/// What the manifest says of one format.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct FormatManifest {
+    /// The format's id.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// Whether the plugin reads it.
+    pub reads: bool,
+    /// Whether the plugin writes it.
+    pub writes: bool,
+    /// Byte patterns that mark it; one that matches is enough.
+    pub magic: Vec<Magic>,
+    /// Extensions without the dot, lower case; the first is the default.
+    pub extensions: Vec<String>,
+    /// A file name that makes a folder this format's.
+    pub claims: Option<String>,
+    /// What naming world it wants.
+    pub dialect: DialectRule,
+    /// What its writer can hold.
+    pub carries: Carries,
+    /// Its options.
+    pub options: Vec<OptionSpec>,
+    /// Its reports: id and help.
+    pub reports: Vec<(String, String)>,
+}
+
+/// A byte pattern at an offset.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Magic {
+    /// Where it begins.
+    pub offset: usize,
+    /// Its bytes; `None` matches any.
+    pub bytes: Vec<Option<u8>>,
+}
+
+impl Magic {
+    /// Whether a file that begins with `head` has it.
+    pub fn matches(&self, head: &[u8]) -> bool {
+        let Some(there) =
+            self.offset.checked_add(self.bytes.len()).and_then(|end| head.get(self.offset..end))
+        else {
+            return false;
+        };
+        self.bytes.iter().zip(there).all(|(want, have)| want.is_none_or(|want| want == *have))
+    }
+}
+
+/// What naming world a format wants (design section 6).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum DialectRule {
+    /// Takes any.
+    #[default]
+    Any,
+    /// Its files always are of this one, read and written.
+    Always(String),
+    /// Refuses to write any other.
+    Requires(String),
+    /// Would rather have this one.
+    Prefers(String),
+}
+
+/// Whether a format's files carry other formats' metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ForeignCarrier {
+    /// Never.
+    #[default]
+    None,
+    /// Only with `--foreign keep`.
+    Keep,
+    /// Only what would else be lost.
+    Lost,
+    /// Everything.
+    All,
+}
+
+/// What names a format can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum NameRule {
+    /// Any UTF-8.
+    #[default]
+    Any,
+    /// Any but NUL.
+    NoNul,
+    /// No control characters.
+    NoControl,
+}
+
+/// What a format's writer can hold; the host refuses the rest before work starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Carries {
+    /// Names of the dtypes; `None` for all.
+    pub dtypes: Option<Vec<String>>,
+    /// The most dimensions of a tensor.
+    pub max_dims: usize,
+    /// The most bytes of a tensor's name.
+    pub max_name_bytes: usize,
+    /// What names it can hold.
+    pub names: NameRule,
+    /// Whether a dimension may be 0.
+    pub zero_size: bool,
+    /// Whether a tensor may have no dimensions.
+    pub scalars: bool,
+    /// Whether two tensors may share bytes.
+    pub shared_storage: bool,
+    /// Value types of its own metadata, by name; `None` for all. Empty: it has none.
+    pub metadata: Option<Vec<String>>,
+    /// Whether it holds a tokenizer.
+    pub tokenizer: bool,
+    /// Whether it holds companion files.
+    pub assets: bool,
+    /// Whether it holds a graph.
+    pub graph: bool,
+    /// Whether it carries other formats' metadata.
+    pub foreign: ForeignCarrier,
+}
+
+impl Default for Carries {
+    fn default() -> Carries {
+        Carries {
+            dtypes: None,
+            max_dims: 8,
+            max_name_bytes: 65_535,
+            names: NameRule::Any,
+            zero_size: true,
+            scalars: true,
+            shared_storage: false,
+            metadata: Some(Vec::new()),
+            tokenizer: false,
+            assets: false,
+            graph: false,
+            foreign: ForeignCarrier::None,
+        }
+    }
+}
+
+impl Carries {
+    /// Whether the writer can hold a dtype of this name.
+    pub fn dtype(&self, name: &str) -> bool {
+        self.dtypes.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
+    }
+
+    /// Whether its own metadata can hold a value of the type of this name.
+    pub fn metadata_type(&self, name: &str) -> bool {
+        self.metadata.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
+    }
+
+    /// Whether it has metadata of its own.
+    pub fn has_metadata(&self) -> bool {
+        self.metadata.as_ref().is_none_or(|names| !names.is_empty())
+    }
+}

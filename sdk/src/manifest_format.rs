@@ -1,0 +1,299 @@
+//! Parsing the manifest's text. Every line is distrusted: it comes from a file that was not loaded yet.
+
+use crate::manifest::{Carries, DialectRule, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule};
+use crate::{DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
+
+/// The most bytes of a manifest's text. 1 MiB: a plugin with a hundred formats needs a twentieth.
+const LONGEST: usize = 1 << 20;
+
+impl Manifest {
+    /// Parses a manifest's text (see [`crate::manifest`] for the keys). Unknown keys are ignored, so that a newer
+    /// plugin may say more.
+    ///
+    /// # Errors
+    /// Plugin for a line without `=`, a key that occurs twice, a bad id, or a value its key does not allow.
+    pub fn parse(text: &str) -> Result<Manifest> {
+        if text.len() > LONGEST {
+            return Err(Error::plugin(format!(
+                "the manifest has {} bytes, the limit is {LONGEST}",
+                text.len()
+            )));
+        }
+        let lines = Lines::new(text)?;
+        let mut manifest = Manifest {
+            id: lines.required("id")?.to_owned(),
+            version: lines.required("version")?.to_owned(),
+            license: lines.get("license").unwrap_or_default().to_owned(),
+            quantizers: lines.words("quantizers"),
+            architectures: lines.words("architectures"),
+            kernels: lines.words("kernels"),
+            formats: Vec::new(),
+        };
+        check_id("plugin id", &manifest.id)?;
+        for id in lines.words("formats") {
+            check_id("format id", &id)?;
+            if manifest.formats.iter().any(|f| f.id == id) {
+                return Err(Error::plugin(format!("the manifest names format `{id}` twice")));
+            }
+            manifest.formats.push(lines.format(id)?);
+        }
+        Ok(manifest)
+    }
+}
+
+fn check_id(what: &str, id: &str) -> Result<()> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    if !id.is_empty() && id.len() <= 64 && id.bytes().all(fits) {
+        return Ok(());
+    }
+    let shown = escape(id, 64);
+    Err(Error::plugin(format!("the manifest's {what} `{shown}` is not 1 to 64 of a-z, 0-9 and _")))
+}
+
+/// The `key=value` lines, in order.
+struct Lines<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Result<Lines<'a>> {
+        let mut lines = Vec::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Some((key, value)) = line.split_once('=') else {
+                return Err(Error::plugin(format!("the manifest's line `{}` has no `=`", escape(line, 80))));
+            };
+            lines.push((key.trim(), value.trim()));
+        }
+        let mut keys: Vec<_> = lines.iter().map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        match keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => {
+                Err(Error::plugin(format!("the manifest has the key `{}` twice", escape(pair[0], 80))))
+            }
+            None => Ok(Lines(lines)),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| *value)
+    }
+
+    fn required(&self, key: &str) -> Result<&'a str> {
+        self.get(key)
+            .filter(|v| !v.is_empty())
+            .ok_or_else(|| Error::plugin(format!("the manifest has no `{key}`")))
+    }
+
+    fn words(&self, key: &str) -> Vec<String> {
+        self.get(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn format(&self, id: String) -> Result<FormatManifest> {
+        let key = |name: &str| format!("{id}.{name}");
+        let roles = self.words(&key("roles"));
+        if let Some(odd) = roles.iter().find(|role| *role != "read" && *role != "write") {
+            return Err(bad(&key("roles"), odd));
+        }
+        let magic = self
+            .words(&key("magic"))
+            .iter()
+            .map(|word| parse_magic(&key("magic"), word))
+            .collect::<Result<_>>()?;
+        Ok(FormatManifest {
+            name: self.get(&key("name")).unwrap_or(&id).to_owned(),
+            reads: roles.iter().any(|role| role == "read"),
+            writes: roles.iter().any(|role| role == "write"),
+            magic,
+            extensions: self.words(&key("extensions")),
+            claims: self.get(&key("claims")).map(str::to_owned),
+            dialect: self.dialect(&key("dialect"))?,
+            carries: self.carries(&id)?,
+            options: self.options(&id)?,
+            reports: self
+                .under(&key("report."))
+                .map(|(name, help)| (name.to_owned(), help.to_owned()))
+                .collect(),
+            id,
+        })
+    }
+
+    fn dialect(&self, key: &str) -> Result<DialectRule> {
+        let words = self.words(key);
+        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] | ["any"] => Ok(DialectRule::Any),
+            ["always", id] => Ok(DialectRule::Always(id.to_owned())),
+            ["requires", id] => Ok(DialectRule::Requires(id.to_owned())),
+            ["prefers", id] => Ok(DialectRule::Prefers(id.to_owned())),
+            _ => Err(bad(key, &words.join(" "))),
+        }
+    }
+
+    fn carries(&self, id: &str) -> Result<Carries> {
+        let key = |name: &str| format!("{id}.{name}");
+        let standard = Carries::default();
+        Ok(Carries {
+            dtypes: self.list(&key("dtypes"), |name| DType::from_name(name).is_some())?.unwrap_or(None),
+            max_dims: self.number(&key("max_dims"), standard.max_dims)?,
+            max_name_bytes: self.number(&key("max_name_bytes"), standard.max_name_bytes)?,
+            names: self.one_of(
+                &key("names"),
+                &[("any", NameRule::Any), ("no-nul", NameRule::NoNul), ("no-control", NameRule::NoControl)],
+                standard.names,
+            )?,
+            zero_size: self.yes(&key("zero_size"), true)?,
+            scalars: self.yes(&key("scalars"), true)?,
+            shared_storage: self.yes(&key("shared_storage"), false)?,
+            metadata: match self.get(&key("metadata")) {
+                None | Some("none") => standard.metadata,
+                Some(_) => {
+                    self.list(&key("metadata"), |name| ValueType::from_name(name).is_some())?.unwrap_or(None)
+                }
+            },
+            tokenizer: self.yes(&key("tokenizer"), false)?,
+            assets: self.yes(&key("assets"), false)?,
+            graph: self.yes(&key("graph"), false)?,
+            foreign: self.one_of(
+                &key("foreign"),
+                &[
+                    ("none", ForeignCarrier::None),
+                    ("keep", ForeignCarrier::Keep),
+                    ("lost", ForeignCarrier::Lost),
+                    ("all", ForeignCarrier::All),
+                ],
+                standard.foreign,
+            )?,
+        })
+    }
+
+    /// The words of a list, `Some(None)` for `*`, `None` where the key is absent.
+    fn list(&self, key: &str, known: impl Fn(&str) -> bool) -> Result<Option<Option<Vec<String>>>> {
+        if self.get(key).is_none() {
+            return Ok(None);
+        }
+        let words = self.words(key);
+        if words == ["*"] {
+            return Ok(Some(None));
+        }
+        match words.iter().find(|word| !known(word)) {
+            Some(odd) => Err(bad(key, odd)),
+            None => Ok(Some(Some(words))),
+        }
+    }
+
+    fn number(&self, key: &str, standard: usize) -> Result<usize> {
+        self.get(key).map_or(Ok(standard), |value| value.parse().map_err(|_| bad(key, value)))
+    }
+
+    fn yes(&self, key: &str, standard: bool) -> Result<bool> {
+        self.one_of(key, &[("yes", true), ("no", false)], standard)
+    }
+
+    fn one_of<T: Copy>(&self, key: &str, words: &[(&str, T)], standard: T) -> Result<T> {
+        let Some(value) = self.get(key) else { return Ok(standard) };
+        words.iter().find(|(word, _)| *word == value).map(|(_, v)| *v).ok_or_else(|| bad(key, value))
+    }
+
+    fn under(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.iter().filter_map(move |(key, value)| key.strip_prefix(prefix).map(|name| (name, *value)))
+    }
+
+    fn options(&self, id: &str) -> Result<Vec<OptionSpec>> {
+        self.under(&format!("{id}.option.")).map(|(name, value)| parse_option(id, name, value)).collect()
+    }
+}
+
+fn bad(key: &str, value: &str) -> Error {
+    Error::plugin(format!("the manifest's `{}` cannot be `{}`", escape(key, 80), escape(value, 80)))
+}
+
+fn parse_magic(key: &str, word: &str) -> Result<Magic> {
+    let odd = || bad(key, word);
+    let (offset, digits) = word.split_once(':').ok_or_else(odd)?;
+    if digits.is_empty() || !digits.is_ascii() {
+        return Err(odd());
+    }
+    let mut bytes = Vec::new();
+    let mut rest = digits;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('-') {
+            bytes.push(None);
+            rest = after;
+        } else {
+            let pair = rest.get(..2).ok_or_else(odd)?;
+            bytes.push(Some(u8::from_str_radix(pair, 16).map_err(|_| odd())?));
+            rest = &rest[2..];
+        }
+    }
+    Ok(Magic { offset: offset.parse().map_err(|_| odd())?, bytes })
+}
+
+fn parse_option(id: &str, name: &str, value: &str) -> Result<OptionSpec> {
+    let odd = || bad(&format!("{id}.option.{name}"), value);
+    let mut words = value.splitn(4, ' ');
+    let (when, kind, default) = (words.next(), words.next(), words.next());
+    let (when, kind, default) = (when.ok_or_else(odd)?, kind.ok_or_else(odd)?, default.ok_or_else(odd)?);
+    let kind = match kind.split_once(':') {
+        None if kind == "flag" => OptionKind::Flag,
+        None if kind == "integer" => OptionKind::Integer,
+        None if kind == "text" => OptionKind::Text,
+        Some(("choice", words)) => OptionKind::Choice(words.split(',').map(str::to_owned).collect()),
+        _ => return Err(odd()),
+    };
+    let spec = OptionSpec {
+        name: name.to_owned(),
+        read: matches!(when, "read" | "both"),
+        write: matches!(when, "write" | "both"),
+        kind,
+        default: if default == "-" { String::new() } else { default.to_owned() },
+        help: words.next().unwrap_or_default().to_owned(),
+    };
+    let default_fits = spec.default.is_empty() || spec.accepts(&spec.default);
+    if (spec.read || spec.write) && default_fits && !name.is_empty() { Ok(spec) } else { Err(odd()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "id=toy\nversion=1\nlicense=MIT\nformats=toy\n";
+
+    #[test]
+    fn reads_every_key() {
+        let manifest = Manifest::parse(&format!(
+            "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
+             toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\n\
+             toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n"
+        ))
+        .unwrap();
+        let format = &manifest.formats[0];
+        assert_eq!(manifest.kinds(), ["reader", "writer"]);
+        assert!(format.magic[0].matches(b"TO?1") && !format.magic[0].matches(b"TO?2"));
+        assert!(format.carries.dtype("Q4_K") && !format.carries.dtype("F16"));
+        assert_eq!((format.carries.max_dims, format.carries.names), (4, NameRule::NoNul));
+        assert_eq!(format.options[0].kind, OptionKind::Choice(vec!["big".into(), "little".into()]));
+        assert_eq!(format.dialect, DialectRule::Prefers("hf".into()));
+        assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
+    }
+
+    #[test]
+    fn refuses_what_a_key_does_not_allow() {
+        for line in [
+            "toy.roles=reed",
+            "toy.magic=x:00",
+            "toy.magic=0:0",
+            "toy.dtypes=F33",
+            "toy.max_dims=x",
+            "toy.names=odd",
+            "toy.dialect=wants x",
+            "toy.option.a=read",
+            "toy.option.a=read choice:x y help",
+            "toy.metadata=u99",
+            "no equals sign",
+            "id=again",
+            "toy.zero_size=maybe",
+        ] {
+            assert!(Manifest::parse(&format!("{HEAD}{line}\n")).is_err(), "{line}");
+        }
+        for text in ["", "id=\nversion=1", "id=UP\nversion=1", "id=a\n", "id=a\nversion=1\nformats=a a"] {
+            assert!(Manifest::parse(text).is_err(), "{text}");
+        }
+    }
+}

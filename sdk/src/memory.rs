@@ -1,0 +1,78 @@
+//! A [`Source`] over byte strings: for a plugin's own tests, and for a writer that asks its own reader.
+
+use crate::{Error, Extent, FileId, LogLevel, Result, Source};
+use std::sync::Mutex;
+
+/// Named byte strings as the files of one model; the first is file 0.
+#[derive(Debug, Default)]
+pub struct MemorySource {
+    files: Vec<(String, Vec<u8>)>,
+    log: Mutex<Vec<String>>,
+}
+
+impl MemorySource {
+    /// A model of one file.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> MemorySource {
+        MemorySource { files: vec![(name.into(), bytes.into())], log: Mutex::default() }
+    }
+
+    /// Adds a file that [`Source::sibling`] finds.
+    pub fn with(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> MemorySource {
+        self.files.push((name.into(), bytes.into()));
+        self
+    }
+
+    /// What the plugin logged so far.
+    pub fn logged(&self) -> Vec<String> {
+        self.log.lock().map(|log| log.clone()).unwrap_or_default()
+    }
+
+    fn file(&self, file: FileId) -> Result<&(String, Vec<u8>)> {
+        self.files
+            .get(file as usize)
+            .ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+    }
+}
+
+impl Source for MemorySource {
+    fn name(&self, file: FileId) -> String {
+        self.file(file).map(|f| f.0.clone()).unwrap_or_default()
+    }
+
+    fn len(&self, file: FileId) -> Result<u64> {
+        Ok(self.file(file)?.1.len() as u64)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(self.view(Extent::new(file, offset, out.len() as u64))?);
+        Ok(())
+    }
+
+    fn view(&self, extent: Extent) -> Result<&[u8]> {
+        let (name, bytes) = self.file(extent.file)?;
+        let range =
+            usize::try_from(extent.offset).ok().zip(extent.end().and_then(|end| usize::try_from(end).ok()));
+        range.and_then(|(start, end)| bytes.get(start..end)).ok_or_else(|| {
+            Error::malformed(format!("{} bytes are wanted, the file has {}", extent.len, bytes.len()))
+                .at(extent.offset)
+                .in_file(name.clone())
+        })
+    }
+
+    fn sibling(&self, path: &str) -> Result<FileId> {
+        let found = self.files.iter().position(|f| f.0 == path).and_then(|n| FileId::try_from(n).ok());
+        found.ok_or_else(|| Error::not_found(format!("no file `{path}`")))
+    }
+
+    fn entries(&self) -> Result<Vec<String>> {
+        let mut names: Vec<_> = self.files.iter().map(|f| f.0.clone()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn log(&self, _level: LogLevel, message: &str) {
+        if let Ok(mut log) = self.log.lock() {
+            log.push(message.to_owned());
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Builds a [`Model`] from what a reader pushes, and checks it: the only way to get one.
+
+use crate::name_set::NameSet;
+use crate::{
+    Architecture, Asset, Bytes, Checksum, CrcForm, Error, Extent, Fact, FileId, ForeignFile, Limits, Model,
+    ModelSink, Part, PartDecl, Payload, Result, Tensor, TensorDecl, Value, checked_payload_len,
+};
+use std::collections::HashSet;
+
+/// Collects a model, tensor by tensor, under [`Limits`]. The host drives readers with one; a plugin's tests may too.
+pub struct ModelBuilder<'a> {
+    model: Model,
+    names: NameSet,
+    keys: HashSet<String>,
+    mapped: HashSet<String>,
+    open_file: Option<(usize, usize)>,
+    limits: &'a Limits,
+    file_len: &'a dyn Fn(FileId) -> Result<u64>,
+}
+
+impl<'a> ModelBuilder<'a> {
+    /// A builder for a model of `format`; `file_len` says how long each file is, to bounds-check extents.
+    pub fn new(
+        format: &str,
+        limits: &'a Limits,
+        file_len: &'a dyn Fn(FileId) -> Result<u64>,
+    ) -> ModelBuilder<'a> {
+        let model = Model { format: format.to_owned(), dialect: "none".to_owned(), ..Model::default() };
+        ModelBuilder {
+            model,
+            names: NameSet::default(),
+            keys: HashSet::new(),
+            mapped: HashSet::new(),
+            open_file: None,
+            limits,
+            file_len,
+        }
+    }
+
+    /// The checked model.
+    pub fn finish(self) -> Model {
+        self.model
+    }
+
+    fn inside(&self, extent: Extent) -> Result<()> {
+        let len = (self.file_len)(extent.file)?;
+        match extent.end() {
+            Some(end) if end <= len => Ok(()),
+            Some(end) => Err(Error::malformed(format!(
+                "its data ends at byte {end}, {} bytes past the end of the file ({len} bytes)",
+                end - len
+            ))
+            .at(extent.offset)
+            .hint("get the file again: it is cut off or damaged")),
+            None => Err(Error::malformed("its data ends past 2^64").at(extent.offset)),
+        }
+    }
+
+    fn bytes(&self, bytes: &Bytes) -> Result<()> {
+        match bytes {
+            Bytes::Inline(held) => self.limits.budget.charge(held.len() as u64),
+            Bytes::Extent(extent) => self.inside(*extent),
+        }
+    }
+
+    fn name_len(&self, what: &str, name: &str) -> Result<()> {
+        if name.len() as u64 <= self.limits.name_bytes {
+            return Ok(());
+        }
+        Err(Error::limit(format!(
+            "a {what} has {} bytes, the limit is {}",
+            name.len(),
+            self.limits.name_bytes
+        )))
+    }
+
+    fn payload(&self, tensor: &TensorDecl<'_>, need: u64) -> Result<()> {
+        let Payload::Extent { extent, view } = &tensor.payload else { return Ok(()) };
+        self.inside(*extent)?;
+        match view {
+            Some(view) if !view.strides.is_empty() => view_fits(tensor, view, extent.len),
+            Some(view) if view.start != 0 => {
+                Err(Error::malformed("a view that starts inside its extent needs strides").at(extent.offset))
+            }
+            _ if extent.len == need => Ok(()),
+            _ => Err(Error::malformed(format!(
+                "{} {:?} needs {need} bytes, the file gives it {}",
+                tensor.dtype, tensor.shape, extent.len
+            ))
+            .at(extent.offset)),
+        }
+    }
+
+    fn open_file(&mut self) -> Result<&mut ForeignFile> {
+        let (foreign, file) =
+            self.open_file.ok_or_else(|| Error::plugin("foreign metadata before `foreign_file`"))?;
+        Ok(&mut self.model.foreign[foreign].files[file])
+    }
+}
+
+/// Checks that every element a strided view reaches lies in the extent of `len` bytes.
+fn view_fits(tensor: &TensorDecl<'_>, view: &crate::View, len: u64) -> Result<()> {
+    let wrong = |text: String| Err(Error::malformed(text));
+    let info = tensor.dtype.require()?;
+    if view.strides.len() != tensor.shape.len() || info.block_elements != 1 {
+        return wrong(format!(
+            "a view of {} strides for {} {:?}",
+            view.strides.len(),
+            tensor.dtype,
+            tensor.shape
+        ));
+    }
+    if tensor.shape.contains(&0) {
+        return Ok(());
+    }
+    let last = tensor.shape.iter().zip(&view.strides).try_fold(view.start, |at, (&size, &stride)| {
+        (size - 1).checked_mul(stride).and_then(|far| at.checked_add(far))
+    });
+    let end = last.and_then(|at| at.checked_add(1)).and_then(|n| n.checked_mul(u64::from(info.block_bytes)));
+    match end {
+        Some(end) if end <= len => Ok(()),
+        _ => wrong(format!("a view of {} {:?} reaches past its {len} bytes", tensor.dtype, tensor.shape)),
+    }
+}
+
+impl ModelSink for ModelBuilder<'_> {
+    fn tensor(&mut self, tensor: TensorDecl<'_>) -> Result<()> {
+        let named = |e: Error| e.tensor(tensor.name);
+        if self.model.tensors.len() as u64 >= self.limits.tensors {
+            return Err(Error::limit(format!("the model has more than {} tensors", self.limits.tensors)));
+        }
+        self.name_len("tensor name", tensor.name).map_err(named)?;
+        if tensor.shape.len() > self.limits.dims {
+            let message =
+                format!("it has {} dimensions, the limit is {}", tensor.shape.len(), self.limits.dims);
+            return Err(named(Error::unsupported(message)));
+        }
+        let need = checked_payload_len(tensor.dtype, tensor.shape).map_err(named)?;
+        self.payload(&tensor, need).map_err(named)?;
+        // The name, the shape, and the records themselves.
+        let cost = tensor.name.len() as u64 + 8 * tensor.shape.len() as u64 + 200;
+        self.limits.budget.charge(cost).map_err(named)?;
+        let earlier = &self.model.tensors;
+        if !self.names.insert(tensor.name, |n| earlier[n].name.as_str()) {
+            // Its data is not what is wrong: the reader adds where the name stands.
+            return Err(Error::malformed("a second tensor has this name").tensor(tensor.name));
+        }
+        self.model.tensors.push(Tensor {
+            name: tensor.name.to_owned(),
+            dtype: tensor.dtype,
+            shape: tensor.shape.to_vec(),
+            payload: tensor.payload,
+        });
+        Ok(())
+    }
+
+    fn foreign_file(&mut self, format: &str, name: &str, n_tensors: u64) -> Result<()> {
+        self.name_len("file name", name)?;
+        self.limits.budget.charge(name.len() as u64 + 100)?;
+        self.keys.clear();
+        let foreign = self.model.foreign_mut(format);
+        if foreign.files.len() as u64 >= u64::from(self.limits.files) {
+            return Err(Error::limit(format!("the model has more than {} files", self.limits.files)));
+        }
+        foreign.files.push(ForeignFile { name: name.to_owned(), n_tensors, ..ForeignFile::default() });
+        let file = foreign.files.len() - 1;
+        let at = self.model.foreign.iter().position(|f| f.format == format).unwrap_or_default();
+        self.open_file = Some((at, file));
+        Ok(())
+    }
+
+    fn foreign(&mut self, key: &str, value: Value) -> Result<()> {
+        let keyed = |e: Error| {
+            Error::new(e.kind(), format!("metadata key `{}`: {}", crate::escape(key, 120), e.message()))
+        };
+        self.name_len("metadata key", key)?;
+        self.bytes(&value.bytes).map_err(keyed)?;
+        value.check().map_err(keyed)?;
+        self.limits.budget.charge(2 * key.len() as u64 + 120)?;
+        let limit = self.limits.metadata_keys;
+        if !self.keys.insert(key.to_owned()) {
+            return Err(keyed(Error::malformed("it is there twice")));
+        }
+        let file = self.open_file()?;
+        if file.typed.len() as u64 >= limit {
+            return Err(Error::limit(format!("a file has more than {limit} metadata keys")));
+        }
+        file.typed.push((key.to_owned(), value));
+        Ok(())
+    }
+
+    fn verbatim(&mut self, bytes: Bytes) -> Result<()> {
+        self.bytes(&bytes)?;
+        self.open_file()?.verbatim = Some(bytes);
+        Ok(())
+    }
+
+    fn asset(&mut self, name: &str, bytes: Bytes) -> Result<()> {
+        self.name_len("asset name", name)?;
+        self.bytes(&bytes)?;
+        self.limits.budget.charge(name.len() as u64 + 100)?;
+        let leaves = name.is_empty() || name.starts_with('/') || name.contains('\\') || name.contains('\0');
+        if leaves || name.split('/').any(|piece| piece == ".." || piece == "." || piece.is_empty()) {
+            return Err(Error::malformed(format!(
+                "asset name `{}` leaves the model's folder",
+                crate::escape(name, 120)
+            )));
+        }
+        if self.model.assets.iter().any(|asset| asset.name == name) {
+            return Err(Error::malformed(format!("asset `{}` is there twice", crate::escape(name, 120))));
+        }
+        if self.model.assets.len() as u64 >= u64::from(self.limits.files) {
+            return Err(Error::limit(format!("the model has more than {} assets", self.limits.files)));
+        }
+        self.model.assets.push(Asset { name: name.to_owned(), bytes });
+        Ok(())
+    }
+
+    fn part(&mut self, part: PartDecl<'_>) -> Result<()> {
+        if self.model.parts.len() as u64 >= u64::from(self.limits.files) {
+            return Err(Error::limit(format!("the model has more than {} parts", self.limits.files)));
+        }
+        if let Some((offset, len)) = part.range {
+            self.inside(Extent::new(part.file, offset, len))?;
+        }
+        self.model.parts.push(Part {
+            file: part.file,
+            range: part.range,
+            format: part.format.to_owned(),
+            options: part.options,
+            expected: None,
+        });
+        Ok(())
+    }
+
+    fn mapped(&mut self, part: u32, name: &str) -> Result<()> {
+        self.name_len("tensor name", name)?;
+        self.limits.budget.charge(2 * name.len() as u64 + 100)?;
+        if !self.mapped.insert(name.to_owned()) {
+            return Err(Error::malformed("the index maps it twice").tensor(name));
+        }
+        let part = self
+            .model
+            .parts
+            .get_mut(part as usize)
+            .ok_or_else(|| Error::plugin("a tensor of an unknown part"))?;
+        part.expected.get_or_insert_default().push(name.to_owned());
+        Ok(())
+    }
+
+    fn fact(&mut self, fact: Fact<'_>) -> Result<()> {
+        match fact {
+            Fact::Dialect(dialect) => self.model.dialect = dialect.to_owned(),
+            Fact::Architecture(id, config) => {
+                self.bytes(&config)?;
+                self.model.architecture = Some(Architecture { id: id.to_owned(), config });
+            }
+            Fact::Tokenizer(json) => {
+                self.bytes(&json)?;
+                self.model.tokenizer = Some(json);
+            }
+            Fact::Recipe(name) => self.model.recipe = Some(name.to_owned()),
+            Fact::Provenance(json) => {
+                self.bytes(&json)?;
+                self.model.provenance = Some(json);
+            }
+            Fact::Checksum(checksum) => {
+                self.inside(checksum.covers)?;
+                self.bytes(&checksum.stored)?;
+                let want = match checksum.form {
+                    CrcForm::LittleEndian => 4,
+                    CrcForm::Hex => 8,
+                };
+                let len = checksum.stored.len();
+                if len != want {
+                    return Err(Error::malformed(format!("a CRC-32 of {len} bytes, {want} are expected")));
+                }
+                self.limits.budget.charge(size_of::<Checksum>() as u64)?;
+                self.model.checksums.push(checksum);
+            }
+            Fact::Note(note) => {
+                self.limits.budget.charge(note.len() as u64 + 24)?;
+                self.model.notes.push(note.to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Endian, View};
+
+    fn with_builder(check: impl FnOnce(&mut ModelBuilder<'_>)) -> Model {
+        let limits = Limits::default();
+        let mut builder = ModelBuilder::new("toy", &limits, &|_| Ok(100));
+        check(&mut builder);
+        builder.finish()
+    }
+
+    #[test]
+    fn rejects_tensor_outside_file_second_name_and_wrong_size() {
+        let model = with_builder(|b| {
+            b.tensor(TensorDecl::plain("a", DType::F32, &[2], Extent::new(0, 92, 8))).unwrap();
+            for (name, shape, extent) in [
+                ("b", [2], Extent::new(0, 93, 8)),
+                ("b", [2], Extent::new(0, u64::MAX, 8)),
+                ("b", [3], Extent::new(0, 0, 8)),
+                ("a", [2], Extent::new(0, 0, 8)),
+            ] {
+                let error = b.tensor(TensorDecl::plain(name, DType::F32, &shape, extent)).unwrap_err();
+                assert_eq!(error.tensor_name(), Some(name));
+            }
+            assert!(b.tensor(TensorDecl::plain("c", DType::U8, &[0; 9], Extent::default())).is_err());
+        });
+        assert_eq!(model.tensors.len(), 1);
+    }
+
+    #[test]
+    fn views_may_not_reach_past_their_extent() {
+        with_builder(|b| {
+            let mut push = |strides: &[u64], start| {
+                let view = Some(View { strides: strides.to_vec(), start, endian: Endian::Little });
+                let payload = Payload::Extent { extent: Extent::new(0, 0, 24), view };
+                b.tensor(TensorDecl {
+                    name: &format!("{strides:?}{start}"),
+                    dtype: DType::F32,
+                    shape: &[2, 3],
+                    payload,
+                })
+            };
+            push(&[1, 2], 0).unwrap();
+            assert!(push(&[1, 2], 1).is_err());
+            assert!(push(&[1, u64::MAX], 0).is_err());
+            assert!(push(&[1], 0).is_err());
+            push(&[], 0).unwrap();
+            assert!(push(&[], 1).is_err());
+        });
+    }
+
+    #[test]
+    fn keeps_foreign_order_and_rejects_second_key() {
+        let model = with_builder(|b| {
+            assert!(b.foreign("early", Value::from_u8(1)).is_err());
+            b.foreign_file("toy", "", 0).unwrap();
+            b.foreign("z", Value::from_u8(1)).unwrap();
+            b.foreign("a", Value::from_u8(2)).unwrap();
+            assert!(b.foreign("z", Value::from_u8(3)).is_err());
+        });
+        let keys: Vec<_> = model.foreign[0].files[0].typed.iter().map(|(k, _)| k.as_str()).collect();
+        assert_eq!(keys, ["z", "a"]);
+    }
+
+    #[test]
+    fn rejects_checksums_outside_the_file_or_of_another_width() {
+        with_builder(|b| {
+            let mut push = |covered, stored: Bytes, form| {
+                let covers = Extent::new(0, 0, covered);
+                b.fact(Fact::Checksum(Checksum { covers, stored, form }))
+            };
+            push(96, Extent::new(0, 96, 4).into(), CrcForm::LittleEndian).unwrap();
+            push(100, "0badcafe".into(), CrcForm::Hex).unwrap();
+            assert!(push(101, "0badcafe".into(), CrcForm::Hex).is_err());
+            assert!(push(96, Extent::new(0, 97, 4).into(), CrcForm::LittleEndian).is_err());
+            assert!(push(100, "badcafe".into(), CrcForm::Hex).is_err());
+        });
+        assert_eq!(Checksum::value(CrcForm::Hex, b"0badcafe"), Some(0x0bad_cafe));
+        assert_eq!(Checksum::value(CrcForm::Hex, b"+badcafe"), None);
+        assert_eq!(Checksum::value(CrcForm::LittleEndian, &[1, 2, 0, 0]), Some(0x201));
+    }
+
+    #[test]
+    fn rejects_asset_names_that_leave_the_folder() {
+        with_builder(|b| {
+            for name in ["", "/a", "../a", "a/../b", "a//b", "a\\b", "./a"] {
+                assert!(b.asset(name, Bytes::default()).is_err(), "{name}");
+            }
+            b.asset("a/b.txt", Bytes::default()).unwrap();
+        });
+    }
+}

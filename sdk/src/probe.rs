@@ -1,0 +1,59 @@
+//! Recognising a format: data first (the manifest's magic and extensions), then code that sees a bounded look.
+
+/// How sure a format is that a file is its own. Scores are compared by the host; a tie is an error naming both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Score(pub u32);
+
+impl Score {
+    /// Not mine. Not an error.
+    pub const NO: Score = Score(0);
+    /// Only the extension speaks for it.
+    pub const EXTENSION: Score = Score(20);
+    /// The structure fits, though the format has no magic.
+    pub const STRUCTURE: Score = Score(50);
+    /// The magic fits.
+    pub const MAGIC: Score = Score(80);
+    /// The magic and the version fit.
+    pub const MAGIC_AND_VERSION: Score = Score(100);
+}
+
+/// What a probe may see: name, length, the first and last bytes, or a folder's entries. It cannot read further.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// The file's or folder's name without its path.
+    pub name: &'a str,
+    /// The file's length in bytes; 0 for a folder.
+    pub len: u64,
+    /// The first bytes, at most [`Look::HEAD`].
+    pub head: &'a [u8],
+    /// The last bytes, at most [`Look::TAIL`].
+    pub tail: &'a [u8],
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// The names in the folder, or beside the file; sorted.
+    pub entries: &'a [String],
+}
+
+impl Look<'_> {
+    /// How many first bytes a probe sees.
+    pub const HEAD: usize = 16 * 1024;
+    /// How many last bytes a probe sees.
+    pub const TAIL: usize = 1024;
+
+    /// Whether the file begins with `magic`.
+    pub fn head_is(&self, magic: &[u8]) -> bool {
+        self.head.starts_with(magic)
+    }
+
+    /// The little-endian u32 at `at` of the head.
+    pub fn u32_le(&self, at: usize) -> Option<u32> {
+        let bytes = self.head.get(at..at.checked_add(4)?)?;
+        bytes.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    /// The little-endian u64 at `at` of the head.
+    pub fn u64_le(&self, at: usize) -> Option<u64> {
+        let bytes = self.head.get(at..at.checked_add(8)?)?;
+        bytes.try_into().ok().map(u64::from_le_bytes)
+    }
+}

@@ -1,0 +1,68 @@
+//! Checked sizes: the one place where element and byte counts are computed.
+
+use crate::{DType, Error, Packing, Result};
+
+/// The number of elements of `shape` (outermost dimension first); 1 for a scalar.
+///
+/// # Errors
+/// Malformed if the product passes 2^63 − 1: no file holds that, and signed offsets stay safe everywhere.
+pub fn checked_elements(shape: &[u64]) -> Result<u64> {
+    // A zero anywhere makes the product zero, however large the other dimensions claim to be.
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let overflow = || Error::malformed(format!("shape {shape:?} has more than 2^63 elements"));
+    let product = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d)).ok_or_else(overflow)?;
+    if product > i64::MAX as u64 { Err(overflow()) } else { Ok(product) }
+}
+
+/// The number of payload bytes of a tensor of `dtype` and `shape` (outermost dimension first).
+///
+/// # Errors
+/// Malformed if the count overflows, or if rows of a row-packed dtype are not whole blocks; Unsupported for a dtype
+/// that the table lacks.
+pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
+    let info = dtype.require()?;
+    let elements = checked_elements(shape)?;
+    let (per_block, block_bytes) = (u64::from(info.block_elements), u64::from(info.block_bytes));
+    if info.packing == Packing::Row && per_block > 1 {
+        let row = shape.last().copied().unwrap_or(1);
+        if row % per_block != 0 {
+            return Err(Error::malformed(format!(
+                "rows of {row} elements are not whole {} blocks of {per_block}",
+                info.name
+            )));
+        }
+    }
+    let blocks = elements.div_ceil(per_block);
+    let overflow =
+        || Error::malformed(format!("{} tensor of shape {shape:?} has more than 2^63 bytes", info.name));
+    let bytes = match info.packing {
+        Packing::Row => blocks.checked_mul(block_bytes),
+        // Bits run on: bytes = ceil(n · bits / 8), and bits / 8 = block_bytes / block_elements.
+        Packing::Flat => elements.checked_mul(block_bytes).map(|n| n.div_ceil(per_block)),
+    };
+    bytes.filter(|&n| n <= i64::MAX as u64).ok_or_else(overflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_elements_and_refuses_overflow() {
+        assert_eq!(checked_elements(&[]).unwrap(), 1);
+        assert_eq!(checked_elements(&[u64::MAX, 0]).unwrap(), 0);
+        assert!(checked_elements(&[1 << 62, 2]).is_err());
+        assert!(checked_elements(&[u64::MAX, u64::MAX]).is_err());
+    }
+
+    #[test]
+    fn rows_are_whole_blocks_and_flat_bits_run_on() {
+        assert_eq!(checked_payload_len(DType::Q4_K, &[2, 256]).unwrap(), 288);
+        assert!(checked_payload_len(DType::Q4_K, &[256, 2]).is_err());
+        assert_eq!(checked_payload_len(DType::I4, &[3]).unwrap(), 2);
+        assert_eq!(checked_payload_len(DType::F6_E2M3, &[5]).unwrap(), 4);
+        assert!(checked_payload_len(DType::F64, &[1 << 61]).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! What the host lends a plugin to read from.
+
+use crate::{Extent, FileId, Result};
+
+/// How grave a message of a plugin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Shown with `-v`.
+    Debug,
+    /// Shown in the summary: what was assumed, what was left out.
+    Note,
+    /// Shown at once.
+    Warning,
+}
+
+/// The host's side of reading: a file, a folder, a byte slice, a range of a container or a remote object. A reader
+/// cannot tell which, keeps none, and is lent one for each call.
+pub trait Source: Send + Sync {
+    /// The file's path relative to the model's folder, with `/`; only for names in errors and metadata.
+    fn name(&self, file: FileId) -> String;
+
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// InvalidArgument for a number that [`Source::sibling`] never gave; Io if the file is a folder.
+    fn len(&self, file: FileId) -> Result<u64>;
+
+    /// Fills `out` from `offset`.
+    ///
+    /// # Errors
+    /// Malformed if that passes the end of the file; Io if the machine failed; Cancelled.
+    fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// A run of bytes, charged to the budget, alive until the call that asked for it returns. For headers.
+    ///
+    /// # Errors
+    /// As [`Source::read_at`]; LimitExceeded if the budget does not allow it.
+    fn view(&self, extent: Extent) -> Result<&[u8]>;
+
+    /// Opens a further file of the model, by its path relative to the model's folder.
+    ///
+    /// # Errors
+    /// NotFound; InvalidArgument for an absolute path, one with `..`, or a link that leaves the model's folder.
+    fn sibling(&self, path: &str) -> Result<FileId>;
+
+    /// The names of the files beside file 0, or inside it if it is a folder; sorted, folders end in `/`.
+    ///
+    /// # Errors
+    /// Io if the folder cannot be listed.
+    fn entries(&self) -> Result<Vec<String>>;
+
+    /// Whether file 0 is a folder.
+    fn is_folder(&self) -> bool {
+        false
+    }
+
+    /// Whether the user wants the work to stop. Long loops of a plugin ask now and then.
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    /// Hands a message to the host. Plugins never print.
+    fn log(&self, level: LogLevel, message: &str);
+}

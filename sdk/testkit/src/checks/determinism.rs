@@ -1,0 +1,38 @@
+//! The same bytes give the same model, and the same model the same bytes.
+
+use crate::same::same_index;
+use crate::subject::{about, guarded};
+use crate::{Subject, Verdict, carried, write};
+use apr_sdk::{Error, Result};
+
+pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
+    let (reader, models) = match subject.reading()? {
+        Ok(found) => found,
+        Err(skipped) => return Ok(skipped),
+    };
+    let (mut read, mut written) = (0, 0);
+    for fixture in &models {
+        let source = fixture.source();
+        let first = about(fixture, || "opening".into(), subject.open(reader, &source))?;
+        let second = about(fixture, || "opening again".into(), subject.open(reader, &fixture.source()))?;
+        about(fixture, || "determinism".into(), same_index(&first.model, &second.model))?;
+        read += 1;
+        let Some(writer) = subject.writer.filter(|_| carried(subject.manifest, &first.model).is_ok()) else {
+            continue;
+        };
+        let payload = |index| first.payload(index, &source);
+        let make =
+            || guarded(|| write(writer, &first.model, &source, &payload, &subject.request())).and_then(|r| r);
+        let (a, b) =
+            (about(fixture, || "writing".into(), make())?, about(fixture, || "writing".into(), make())?);
+        if a != b {
+            let odd = a.iter().zip(&b).find(|(a, b)| a != b).map_or("?", |(a, _)| a.0.as_str());
+            let message = format!(
+                "written twice, `{odd}` differs: nothing may come from the clock, chance or a hash order"
+            );
+            return about(fixture, || "determinism".into(), Err(Error::failed(message)));
+        }
+        written += 1;
+    }
+    Verdict::passed(format!("{read} models read twice, {written} written twice"))
+}

@@ -1,0 +1,37 @@
+//! The conformance checks for apr plugins, and what a plugin's own tests need: reading a model and writing it in
+//! memory, as the host would, without the host.
+//!
+//! A plugin's tests begin with one line, [`conformance!`]. `apr plugins check` runs the same [`CHECKS`] on a built library.
+
+#![forbid(unsafe_code)]
+
+mod assembly;
+mod carried;
+mod checks;
+mod conformance;
+mod fixture;
+mod generate;
+mod model_fixture;
+mod parts;
+mod patch;
+mod payload;
+mod read;
+mod same;
+mod sources;
+mod subject;
+mod write;
+
+pub use carried::carried;
+pub(crate) use carried::metadata_carried;
+pub use checks::{CHECKS, Check, check_plugin};
+pub use conformance::Finding;
+pub use fixture::Fixture;
+pub use generate::{Random, shape_of, tensor_bytes, values};
+pub use model_fixture::ModelFixture;
+pub use parts::{Opened, read_with_parts};
+pub use payload::payload;
+pub use read::{read, read_limited, read_open};
+pub use same::same_index;
+pub use sources::{FailingSource, Fault, MeteringSource};
+pub use subject::{Subject, Verdict};
+pub use write::{Rendered, render, write, write_model};

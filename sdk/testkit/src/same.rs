@@ -1,0 +1,144 @@
+//! Whether two models are the same, and what differs if not.
+
+use crate::Opened;
+use crate::payload::read_extent;
+use apr_sdk::{Bytes, Error, Model, Result, Source, Tensor, Value, ValueType, escape};
+
+/// Compares everything that two openings of the same bytes describe.
+///
+/// # Errors
+/// Failed, with what differs.
+pub fn same_index(a: &Model, b: &Model) -> Result<()> {
+    let differs = [
+        ("tensors", a.tensors == b.tensors),
+        ("foreign metadata", a.foreign == b.foreign),
+        ("assets", a.assets == b.assets),
+        ("parts", a.parts == b.parts),
+        ("architecture", a.architecture == b.architecture),
+        ("tokenizer", a.tokenizer == b.tokenizer),
+        (
+            "dialect, recipe or provenance",
+            (&a.dialect, &a.recipe, &a.provenance) == (&b.dialect, &b.recipe, &b.provenance),
+        ),
+        ("notes", a.notes == b.notes),
+    ];
+    match differs.iter().find(|(_, same)| !same) {
+        Some((what, _)) => Err(Error::failed(format!("the same bytes give other {what} the second time"))),
+        None => Ok(()),
+    }
+}
+
+/// A model with where its bytes are: what two models in different files are compared by.
+pub(crate) struct Content<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) source: &'a dyn Source,
+    pub(crate) payload: &'a dyn Fn(usize) -> Result<Vec<u8>>,
+}
+
+/// Compares tensors by name: dtype, shape and payload. Their order is the format's business.
+pub(crate) fn same_tensors(wanted: &Content<'_>, found: &Content<'_>) -> Result<()> {
+    let (n, m) = (wanted.model.tensors.len(), found.model.tensors.len());
+    if n != m {
+        return Err(Error::failed(format!("{n} tensors became {m}")));
+    }
+    for (index, tensor) in wanted.model.tensors.iter().enumerate() {
+        let differs = |what: String| Error::failed(what).tensor(&tensor.name);
+        let there = found.model.tensors.iter().position(|t| t.name == tensor.name);
+        let there = there.ok_or_else(|| differs("it is not in the result".into()))?;
+        let facts = |t: &Tensor| format!("{} {:?}", t.dtype, t.shape);
+        let (a, b) = (facts(tensor), facts(&found.model.tensors[there]));
+        if a != b {
+            return Err(differs(format!("{a} became {b}")));
+        }
+        let (a, b) = ((wanted.payload)(index)?, (found.payload)(there)?);
+        if a != b {
+            let at = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+            return Err(differs(format!("its payload differs at byte {at} of {}", a.len())));
+        }
+    }
+    Ok(())
+}
+
+/// The typed metadata of `format`: keys, types and wire bytes, over all its files in order.
+pub(crate) fn typed(
+    model: &Model,
+    source: &dyn Source,
+    format: &str,
+) -> Result<Vec<(String, ValueType, Vec<u8>)>> {
+    let files = model.foreign_of(format).map(|foreign| foreign.files.as_slice()).unwrap_or_default();
+    let mut found = Vec::new();
+    for (key, Value { kind, bytes }) in files.iter().flat_map(|file| &file.typed) {
+        found.push((key.clone(), *kind, fetch(bytes, source)?));
+    }
+    Ok(found)
+}
+
+/// Refuses metadata of `format` that is in one model only, differs, or has another place.
+pub(crate) fn same_metadata(wanted: &Content<'_>, found: &Content<'_>, format: &str) -> Result<()> {
+    let (a, b) = (typed(wanted.model, wanted.source, format)?, typed(found.model, found.source, format)?);
+    let pairs = a
+        .iter()
+        .map(Some)
+        .chain(std::iter::repeat(None))
+        .zip(b.iter().map(Some).chain(std::iter::repeat(None)));
+    for (a, b) in pairs.take(a.len().max(b.len())) {
+        if a != b {
+            let say = |entry: Option<&(String, ValueType, Vec<u8>)>| match entry {
+                Some((key, kind, _)) => format!("`{}` ({})", escape(key, 80), kind.name().unwrap_or("?")),
+                None => "nothing".to_owned(),
+            };
+            return Err(Error::failed(format!(
+                "metadata {} became {}, or its value differs",
+                say(a),
+                say(b)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a metadata entry of the wanted model that the other lacks or has otherwise.
+pub(crate) fn has_metadata(wanted: &Content<'_>, found: &Content<'_>, format: &str) -> Result<()> {
+    let there = typed(found.model, found.source, format)?;
+    for entry in typed(wanted.model, wanted.source, format)? {
+        if !there.contains(&entry) {
+            let kind = entry.1.name().unwrap_or("?");
+            let at = there.iter().find(|(key, ..)| *key == entry.0);
+            let what = at.map_or("is lost".to_owned(), |at| format!("became {}", at.1.name().unwrap_or("?")));
+            return Err(Error::failed(format!(
+                "metadata `{}` ({kind}) of `{format}` {what}, or its value differs",
+                entry.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an asset of the wanted model that the other lacks or has otherwise.
+pub(crate) fn has_assets(wanted: &Content<'_>, found: &Content<'_>) -> Result<()> {
+    for asset in &wanted.model.assets {
+        let there = found.model.assets.iter().find(|there| there.name == asset.name);
+        let lost = || Error::failed(format!("asset `{}` is lost", escape(&asset.name, 80)));
+        if fetch(&asset.bytes, wanted.source)? != fetch(&there.ok_or_else(lost)?.bytes, found.source)? {
+            return Err(Error::failed(format!("asset `{}` differs", escape(&asset.name, 80))));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes, read if they lie in a file.
+pub(crate) fn fetch(bytes: &Bytes, source: &dyn Source) -> Result<Vec<u8>> {
+    match bytes {
+        Bytes::Inline(held) => Ok(held.to_vec()),
+        Bytes::Extent(extent) => read_extent(*extent, source),
+    }
+}
+
+/// Calls `check` with an opened model's content.
+pub(crate) fn with_content<T>(
+    opened: &Opened,
+    source: &dyn Source,
+    check: impl FnOnce(&Content<'_>) -> T,
+) -> T {
+    check(&Content { model: &opened.model, source, payload: &|index| opened.payload(index, source) })
+}

@@ -1,0 +1,20 @@
+//! The plugin boundary as it is on disk: real libraries, built here, changed byte by byte, put in bad places, and asked to
+//! misbehave. What the wire itself promises is tested beside it, in `sdk/abi/tests`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    missing_docs,
+    reason = "tests may fail loudly"
+)]
+
+mod build;
+mod bundle;
+mod library;
+mod misbehaviour;
+mod objects;
+mod refusals;
+mod tidy;
+mod trust;

@@ -1,0 +1,175 @@
+//! A plugin that does everything a plugin must not: it panics in every place, prints, and gives hostile numbers, each on
+//! request. The tests build it as a crate of its own, outside the workspace.
+
+use apr_sdk::*;
+
+mod allocator;
+
+apr_sdk::export_plugin! {
+    id: rogue,
+    manifest: "
+        formats=rogue rogue_new
+        rogue.name=Rogue
+        rogue.roles=read write
+        rogue.magic=0:524f475545
+        rogue.extensions=rogue
+        rogue.option.mode=both text - What to do wrong
+        rogue_new.roles=read write
+    ",
+    reader: |format| {
+        assert!(format == "rogue", "no reader for you");
+        Some(Box::new(Rogue::default()))
+    },
+    writer: |format| {
+        assert!(format == "rogue", "no writer for you");
+        Some(Box::new(Rogue::default()))
+    },
+}
+
+/// Runs when the library is loaded, before any check of its layout: leaves a file that is named by the token, which the
+/// tests change in each copy. So a refusal that comes too late is seen.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INIT: extern "C" fn() = {
+    extern "C" fn init() {
+        let token = std::hint::black_box(&TOKEN);
+        let token = token.iter().map(|byte| char::from(*byte)).collect::<String>();
+        let _ = std::fs::write(std::path::Path::new(env!("APR_ROGUE_MARKERS")).join(token), "");
+    }
+    init
+};
+
+#[used]
+static TOKEN: [u8; 20] = *b"rogue-token-00000000";
+
+/// Panics in its drop, and its payload's drop panics too.
+struct Bomb;
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the bomb went off");
+    }
+}
+
+#[derive(Default)]
+struct Rogue {
+    mode: String,
+}
+
+impl Drop for Rogue {
+    fn drop(&mut self) {
+        self.fails("drop");
+    }
+}
+
+impl Rogue {
+    fn with(options: &Options) -> Rogue {
+        Rogue { mode: options.get("mode").unwrap_or_default().to_owned() }
+    }
+
+    fn fails(&self, place: &str) {
+        match self.mode.strip_prefix(place) {
+            Some("") => panic!("rogue panics in {place}"),
+            Some("-payload") => std::panic::panic_any(Bomb),
+            _ => {}
+        }
+    }
+}
+
+impl Reader for Rogue {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        assert!(look.name != "panics.rogue", "rogue panics in probe");
+        if look.head_is(b"ROGUE") { Score::MAGIC } else { Score::NO }
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
+        let rogue = Rogue::with(options);
+        rogue.fails("open");
+        match rogue.mode.as_str() {
+            "print" => {
+                println!("printed by the rogue");
+                print!("printed without an end");
+            }
+            "log" => source.log(LogLevel::Warning, "logged by the rogue"),
+            "charge" => limits.budget.charge(u64::MAX)?,
+            "source" => source.read_at(0, 0, &mut [0; 4])?,
+            _ => {}
+        }
+        Ok(Box::new(rogue))
+    }
+}
+
+impl OpenModel for Rogue {
+    fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        self.fails("describe");
+        let len = source.len(0)?;
+        let at = |offset, len| Extent::new(0, offset, len);
+        match self.mode.as_str() {
+            "past-end" => sink.tensor(TensorDecl::plain("t", DType::U8, &[9], at(len, 9))),
+            "overflow" => sink.tensor(TensorDecl::plain("t", DType::U8, &[9], at(u64::MAX, 9))),
+            "dtype" => sink.tensor(TensorDecl::plain("t", DType(u32::MAX), &[9], at(0, 9))),
+            "file" => sink.tensor(TensorDecl::plain("t", DType::U8, &[9], Extent::new(77, 0, 9))),
+            "mapped" => sink.mapped(u32::MAX, "t"),
+            "foreign" => sink.foreign("k", Value::from_u8(1)),
+            "many" => (0..u64::MAX)
+                .try_for_each(|n| sink.tensor(TensorDecl::plain(&n.to_string(), DType::U8, &[1], at(0, 1)))),
+            _ => sink.tensor(TensorDecl::plain("t", DType::U8, &[len], at(0, len))),
+        }
+    }
+
+    fn blocks(&self, _: &dyn Source, _: u64, _: &mut dyn BlockSink) -> Result<()> {
+        self.fails("blocks");
+        Ok(())
+    }
+
+    fn decode(&self, _: u32, at: BlockAt, _: &[u8], out: &mut [u8]) -> Result<()> {
+        self.fails("decode");
+        out.fill(at.block.to_le_bytes()[0]);
+        Ok(())
+    }
+
+    fn stream(&self, _: u64) -> Result<Box<dyn Stream>> {
+        self.fails("stream");
+        Ok(Box::new(Rogue { mode: self.mode.clone() }))
+    }
+}
+
+impl Stream for Rogue {
+    fn read(&mut self, _: &dyn Source, out: &mut [u8]) -> Result<usize> {
+        self.fails("read");
+        if self.mode == "count" { Ok(usize::MAX) } else { Ok(out.len()) }
+    }
+}
+
+impl Writer for Rogue {
+    fn layout(&self, _: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        let rogue = Rogue::with(&request.options);
+        rogue.fails("layout");
+        match rogue.mode.as_str() {
+            "no-file" => sink.inline(b"x"),
+            "tensor" => sink.file("f").and_then(|()| sink.payload(u64::MAX, 3, Encoding::Raw)),
+            "outside" => sink.file("../../f"),
+            _ => sink.file("f").and_then(|()| sink.inline(b"ROGUE")),
+        }
+    }
+
+    fn finish(&self, written: &Written, _: &mut dyn PatchSink) -> Result<()> {
+        assert!(written.files.is_empty(), "rogue panics in finish");
+        Ok(())
+    }
+
+    fn dtypes(&self, tensors: &[TensorFacts], _: Option<DType>) -> Vec<Option<DType>> {
+        assert!(tensors.len() < 3, "rogue panics in dtypes");
+        vec![None; 1000]
+    }
+
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
+        assert!(codec != 1, "rogue panics in encoded_bound");
+        raw_len
+    }
+
+    fn encode(&self, codec: u32, _: BlockAt, _: &[u8], _: &mut [u8]) -> Result<usize> {
+        assert!(codec != 1, "rogue panics in encode");
+        Ok(usize::MAX)
+    }
+}

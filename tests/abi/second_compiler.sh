@@ -1,0 +1,55 @@
+#!/bin/sh
+# Builds the plugins with another compiler than the host's and has the host use them: the interface must not depend on
+# who compiled it. Then builds one as releases are built (LTO, stripped) and has the host load that.
+#
+# The other compiler is the one APR_SECOND_RUSTC names, or Debian's `rustc-web`
+# (apt-get install --no-install-recommends rustc-web) as /usr/bin/rustc. Without one this is skipped, aloud.
+set -eu
+cd "$(dirname "$0")/../.."
+
+target=${CARGO_TARGET_DIR:-target}
+second=${APR_SECOND_RUSTC:-/usr/bin/rustc}
+fixture=plugins/gguf/tests/data/align-64.gguf
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "second compiler: FAILED: $*" >&2
+    exit 1
+}
+
+# Converts the fixture there and back with nothing but the plugins of one folder, which must give the same bytes.
+use() {
+    mkdir "$work/$1"
+    cp "$2"/libapr_plugin_gguf.* "$2"/libapr_plugin_apr.* "$work/$1/" 2>/dev/null || true
+    rm -f "$work/$1"/*.rlib "$work/$1"/*.d
+    export APR_PLUGIN_PATH="$work/$1"
+    "$work/bin/apr" plugins list > "$work/list" || fail "$1: apr plugins list"
+    ! grep -q 'E_' "$work/list" || { cat "$work/list"; fail "$1: a plugin is refused"; }
+    "$work/bin/apr" convert --arch none "$fixture" "$work/$1/there.apr" || fail "$1: convert"
+    "$work/bin/apr" convert --arch none "$work/$1/there.apr" "$work/$1/back.gguf" || fail "$1: convert back"
+    cmp "$fixture" "$work/$1/back.gguf" || fail "$1: the bytes differ"
+    echo "second compiler: $1: ok"
+}
+
+cargo build --quiet -p apr-host
+# Away from the target folder, beside which apr would find the plugins that the host's compiler built.
+mkdir "$work/bin"
+cp "$target/debug/apr" "$work/bin/apr"
+
+cargo rustc --quiet --release --target-dir "$target/second/release" -p apr-plugin-gguf --lib --crate-type cdylib \
+    --config 'profile.release.lto="fat"' --config 'profile.release.strip="symbols"'
+cargo rustc --quiet --release --target-dir "$target/second/release" -p apr-plugin-apr --lib --crate-type cdylib \
+    --config 'profile.release.lto="fat"' --config 'profile.release.strip="symbols"'
+use "LTO, stripped" "$target/second/release/release"
+
+if ! "$second" --version > "$work/version" 2>&1; then
+    echo "second compiler: SKIPPED: there is no $second (apt-get install --no-install-recommends rustc-web)"
+    exit 0
+fi
+if [ "$(cat "$work/version")" = "$(rustc --version)" ]; then
+    echo "second compiler: SKIPPED: $second is the host's own compiler"
+    exit 0
+fi
+RUSTC=$second cargo build --quiet --target-dir "$target/second/other" -p apr-plugin-gguf -p apr-plugin-apr
+use "$(cat "$work/version")" "$target/second/other/debug"

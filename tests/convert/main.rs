@@ -1,0 +1,16 @@
+//! Conversions between real files, through the library, with our plugins linked in.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's failure is a panic, and its names are its documentation"
+)]
+
+mod carrier;
+mod edits;
+mod identity;
+mod lying;
+mod output;
+mod resume;

@@ -1,0 +1,189 @@
+//! `--resume` takes up exactly the same work, gives the same bytes, and refuses anything else.
+
+use apr_host::convert::{ConvertOptions, convert};
+use apr_host::host::Host;
+use apr_host::progress::Progress;
+use apr_sdk::{ErrorKind, LogLevel};
+use apr_tests::{Scratch, assert_same_file, host, must, options};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Stops the work after some bytes, and remembers how far it came.
+struct StopAfter {
+    bytes: u64,
+    seen: AtomicU64,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Progress for StopAfter {
+    fn bytes(&self, done: u64, _total: u64, _what: &str) {
+        self.seen.fetch_max(done, Ordering::Relaxed);
+        if done >= self.bytes {
+            self.cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
+}
+
+/// A host that keeps a journal for the smallest job and stops after `bytes`.
+fn stopping(bytes: u64) -> (Host, Arc<StopAfter>) {
+    let mut host = host();
+    host.journal_bytes = 0;
+    let progress = Arc::new(StopAfter { bytes, seen: AtomicU64::new(0), cancel: host.cancel.clone() });
+    host.progress = progress.clone();
+    (host, progress)
+}
+
+/// A SafeTensors file of `n_mib` MiB in two tensors, written here by its specification.
+fn input(path: &Path, n_mib: usize) {
+    let half = n_mib * (1 << 20) / 2;
+    let header = format!(
+        r#"{{"a":{{"dtype":"U8","shape":[{half}],"data_offsets":[0,{half}]}},"b":{{"dtype":"U8","shape":[{half}],"data_offsets":[{half},{}]}}}}"#,
+        2 * half
+    );
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    let mut state = 1u32;
+    bytes.extend((0..2 * half).map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    }));
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Stops a conversion of 16 MiB half way.
+fn interrupted(scratch: &Scratch) -> ConvertOptions {
+    input(&scratch.at("in.safetensors"), 16);
+    let o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
+    let (host, _) = stopping(8 << 20);
+    let error = convert(&host, &o).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(error.hint_text().unwrap().contains("--resume"));
+    assert_eq!(scratch.names(), [".out.apr.apr-journal", ".out.apr.apr-part", "in.safetensors"]);
+    o
+}
+
+#[test]
+fn resuming_does_only_the_rest_and_gives_the_same_bytes() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    o.resume = true;
+    let (host, progress) = stopping(u64::MAX);
+    must(&host, &o);
+    let rest = progress.seen.load(Ordering::Relaxed);
+    assert!(rest <= 9 << 20, "{rest} bytes were done again");
+    must(&apr_tests::host(), &options(&scratch.at("in.safetensors"), &scratch.at("whole.apr")));
+    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
+    assert_eq!(scratch.names(), ["in.safetensors", "out.apr", "whole.apr"]);
+}
+
+#[test]
+fn damaged_staging_is_done_again() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    let staged = scratch.at(".out.apr.apr-part");
+    let mut bytes = std::fs::read(&staged).unwrap();
+    bytes.iter_mut().for_each(|b| *b ^= 0x55);
+    std::fs::write(&staged, bytes).unwrap();
+    o.resume = true;
+    must(&host(), &o);
+    must(&host(), &options(&scratch.at("in.safetensors"), &scratch.at("whole.apr")));
+    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
+}
+
+#[test]
+fn a_changed_input_or_plan_is_refused_and_keeps_what_is_there() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    o.resume = true;
+    let mut other = o.clone();
+    other.set.push(("author".to_owned(), "me".to_owned()));
+    let error = convert(&host(), &other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("plan"), "{error}");
+    input(&scratch.at("in.safetensors"), 16);
+    let error = convert(&host(), &o).unwrap_err();
+    assert!(error.message().contains("inputs"), "{error}");
+    assert_eq!(scratch.names(), [".out.apr.apr-journal", ".out.apr.apr-part", "in.safetensors"]);
+    o.resume = false;
+    must(&host(), &o);
+    assert_eq!(scratch.names(), ["in.safetensors", "out.apr"]);
+}
+
+#[test]
+fn nothing_to_resume_is_an_error() {
+    let scratch = Scratch::new();
+    input(&scratch.at("in.safetensors"), 2);
+    let mut o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
+    o.resume = true;
+    let error = convert(&host(), &o).unwrap_err();
+    assert!(error.message().contains("nothing to resume"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(scratch.names(), ["in.safetensors"]);
+    assert_eq!(scratch.names(), ["in.safetensors"]);
+}
+
+#[test]
+fn a_wrong_resume_leaves_the_staged_bytes_alone() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    let staged = std::fs::read(scratch.at(".out.apr.apr-part")).unwrap();
+    input(&scratch.at("in.safetensors"), 2);
+    o.resume = true;
+    assert_eq!(convert(&host(), &o).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(std::fs::read(scratch.at(".out.apr.apr-part")).unwrap() == staged);
+}
+
+#[test]
+fn other_threads_and_another_spelling_of_the_path_are_the_same_work() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    o.resume = true;
+    o.input = scratch.at("./in.safetensors");
+    let (mut host, progress) = stopping(u64::MAX);
+    host.threads = 7;
+    must(&host, &o);
+    assert!(progress.seen.load(Ordering::Relaxed) <= 9 << 20);
+}
+
+#[test]
+fn a_torn_record_costs_its_tile_alone() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    let journal = scratch.at(".out.apr.apr-journal");
+    let whole = std::fs::read(&journal).unwrap();
+    std::fs::write(&journal, &whole[..whole.len() - 5]).unwrap();
+    o.resume = true;
+    let (host, _) = stopping(3 << 20);
+    assert_eq!(convert(&host, &o).unwrap_err().kind(), ErrorKind::Cancelled);
+    let again = std::fs::read(&journal).unwrap();
+    let begin = again.iter().position(|&b| b == b'\n').unwrap() + 1;
+    assert_eq!((again.len() - begin) % 16, 0);
+    let number = |record: &[u8]| u64::from_le_bytes(record[..8].try_into().unwrap());
+    let mut tiles: Vec<_> = again[begin..].chunks(16).map(number).collect();
+    tiles.sort_unstable();
+    let n_records = tiles.len();
+    tiles.dedup();
+    assert!(tiles.len() == n_records && tiles.iter().all(|&tile| tile < 16), "{tiles:?}");
+    o.resume = true;
+    must(&apr_tests::host(), &o);
+    must(&apr_tests::host(), &options(&scratch.at("in.safetensors"), &scratch.at("whole.apr")));
+    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
+}
+
+#[test]
+fn a_stop_after_the_payload_keeps_what_is_finished() {
+    let scratch = Scratch::new();
+    input(&scratch.at("in.safetensors"), 4);
+    let mut o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
+    // The stop comes with the last byte of payload.
+    let (host, _) = stopping(4 << 20);
+    assert_eq!(convert(&host, &o).unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(scratch.names(), [".out.apr.apr-journal", ".out.apr.apr-part", "in.safetensors"]);
+    o.resume = true;
+    let (host, progress) = stopping(u64::MAX);
+    must(&host, &o);
+    assert_eq!(progress.seen.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,16 @@
+//! Writes the seeds of every target into folders: `seeds FOLDER`.
+
+use apr_fuzz::seeds::{libraries, manifests, models};
+use std::path::PathBuf;
+
+fn main() {
+    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: seeds FOLDER"));
+    let formats = ["gguf", "safetensors", "apr"].map(|id| (id, models(id)));
+    for (target, seeds) in formats.into_iter().chain([("manifest", manifests()), ("library", libraries())]) {
+        let folder = folder.join(target);
+        std::fs::create_dir_all(&folder).expect("the folder can be made");
+        for (name, bytes) in seeds {
+            std::fs::write(folder.join(name), bytes).expect("the seed can be written");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Trust no file, no disk and no user (design section 9): whatever is done to inputs, outputs and the process, the end is a
+//! clear error or a right file, in bounded time and memory, and nothing half-written.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test's failure is a panic, and its names are its documentation"
+)]
+
+mod build;
+mod claims;
+mod command;
+mod cut;
+mod disk;
+mod flips;
+mod judge;
+mod kill;
+mod lookalikes;
+mod memory;
+mod metadata;
+mod names;
+mod outputs;
+mod replace;
+mod stop;
+mod truncation;

@@ -1,0 +1,64 @@
+//! Names with NUL, control and direction characters: read, escaped wherever they are shown, and refused by what cannot hold
+//! them, with the tensor.
+
+use crate::build::{entry, safetensors};
+use crate::command::{fails, run};
+use apr_host::open::{OpenOptions, open};
+use apr_tests::{Scratch, assert_same_file, host};
+use std::fs;
+
+/// As JSON, as it is, and as it is shown.
+const NAMES: [(&str, &str, &str); 5] = [
+    ("nul\\u0000name", "nul\0name", "nul\\u{0}name"),
+    ("escape\\u001b[31mred", "escape\x1b[31mred", "escape\\u{1b}[31mred"),
+    ("line\\nbreak", "line\nbreak", "line\\nbreak"),
+    ("c1\\u009bname", "c1\u{9b}name", "c1\\u{9b}name"),
+    ("right\\u202eleft", "right\u{202e}left", "right\\u{202e}left"),
+];
+
+#[test]
+fn odd_names_are_read_escaped_and_refused_by_what_cannot_hold_them() {
+    let scratch = Scratch::new();
+    for (json, name, shown) in NAMES {
+        let header = format!(r#"{{"__metadata__":{{"{json}":"{json}"}},{}}}"#, entry(json, "[4]", 0, 4));
+        fs::write(scratch.at("in.safetensors"), safetensors(header.as_bytes(), b"abcd")).unwrap();
+        let opened = open(&host(), &scratch.at("in.safetensors"), &OpenOptions::default()).unwrap();
+        assert_eq!(opened.model.tensors[0].name, name);
+
+        for args in [
+            &["tensors", "in.safetensors"][..],
+            &["inspect", "in.safetensors"],
+            &["tensors", "in.safetensors", "--stats"],
+        ] {
+            let ended = run(&scratch.at(""), args);
+            assert_eq!(ended.code, 0, "{args:?}: {}", ended.stderr);
+            assert!(ended.stdout.contains(shown), "{args:?}: {:?}", ended.stdout);
+            plain(&ended.stdout);
+        }
+        let ended = run(&scratch.at(""), &["tensors", "in.safetensors", "--json"]);
+        let rows: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(rows[0]["name"], name);
+        plain(&ended.stdout);
+
+        let ended = run(&scratch.at(""), &["convert", "in.safetensors", "m.apr", "--arch", "none"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        plain(&ended.stdout);
+        let ended = run(&scratch.at(""), &["convert", "m.apr", "back.safetensors", "--arch", "none"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert_same_file(&scratch.at("in.safetensors"), &scratch.at("back.safetensors"));
+        if name.contains('\0') {
+            let args = ["convert", "in.safetensors", "out.gguf", "--arch", "none"];
+            let tensor = format!("tensor {shown}");
+            fails(&scratch, &args, 4, &["GGUF", "cannot hold", "at in.safetensors", &tensor]);
+        }
+        for name in ["m.apr", "back.safetensors"] {
+            fs::remove_file(scratch.at(name)).unwrap();
+        }
+    }
+}
+
+/// Nothing that a terminal would obey.
+fn plain(text: &str) {
+    let odd = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
+    assert!(!text.chars().any(odd), "{text:?}");
+}

@@ -1,0 +1,41 @@
+"""Runs every case in a scratch folder: `interop.py FOLDER`. Called by run.sh, which sets up the judges."""
+
+import sys
+from pathlib import Path
+
+import crossing_cases
+import fixture_cases
+import flip_cases
+import gguf_cases
+import program
+import safetensors_cases
+from report import Failure, Report
+from writers import SEED
+
+
+def plugins_are_loaded():
+    """The formats come from plugin files beside `apr`, loaded when it runs."""
+    import json
+    listed = json.loads(program.must("plugins", "list", "--json"))
+    rows = listed["plugins"] if isinstance(listed, dict) else listed
+    beside = Path(program.APR).resolve().parent
+    loaded = {row["id"]: row for row in rows}
+    for name in ("apr", "gguf", "safetensors"):
+        if name not in loaded:
+            raise Failure(f"there is no plugin {name}")
+        path = loaded[name].get("path")
+        if not path or beside not in Path(path).resolve().parents:
+            raise Failure(f"plugin {name} is not beside apr: {path}")
+
+
+def main():
+    scratch = Path(sys.argv[1])
+    print(f"interop: {program.must('--version').splitlines()[0]}, seed {SEED}", flush=True)
+    report = Report()
+    report.step("the plugins are loaded from beside apr", plugins_are_loaded)
+    for cases in (gguf_cases, safetensors_cases, crossing_cases, fixture_cases, flip_cases):
+        cases.run(report, scratch / cases.__name__)
+    return report.end()
+
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+# Sets up the judges in "$cache", once for each set of versions. Sourced by run.sh and renew.sh, which set `cache` and
+# `here`. Every function prints the path of what it made, or fails; what the tools said is in "$cache"/*.log.
+
+gguf_version=0.19.0
+safetensors_version=0.8.0
+numpy_version=2.4.6
+llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
+
+# A Python that has the packages.
+python_with_packages() {
+    local number venv
+    number=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return 1
+    venv=$cache/python-$number-gguf-$gguf_version-safetensors-$safetensors_version-numpy-$numpy_version
+    if [ ! -e "$venv/complete" ]; then
+        echo "interop: installing gguf $gguf_version, safetensors $safetensors_version, numpy $numpy_version in $venv" >&2
+        rm -rf "$venv"
+        python3 -m venv "$venv" > "$cache/python.log" 2>&1 || return 1
+        "$venv/bin/python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 \
+            "gguf==$gguf_version" "safetensors==$safetensors_version" "numpy==$numpy_version" >> "$cache/python.log" 2>&1 || return 1
+        touch "$venv/complete"
+    fi
+    echo "$venv/bin/python"
+}
+
+# ggml's own sources, without the rest of llama.cpp.
+ggml_sources() {
+    local sources=$cache/ggml-$llama_version download=$cache/download-$$
+    if [ ! -e "$sources/complete" ]; then
+        echo "interop: fetching the sources of llama.cpp (77 MB) for its loader" >&2
+        rm -rf "$sources"
+        mkdir -p "$sources" "$download"
+        "$python" -m pip download --disable-pip-version-check --retries 1 --timeout 20 --no-deps --no-binary llama-cpp-python \
+            --dest "$download" "llama-cpp-python==$llama_version" > "$cache/llama.log" 2>&1 &&
+            tar -xzf "$download"/llama_cpp_python-*.tar.gz -C "$sources" --strip-components=4 --wildcards \
+                '*/vendor/llama.cpp/ggml/include/*' '*/vendor/llama.cpp/ggml/src/ggml*.*' \
+                '*/vendor/llama.cpp/ggml/src/gguf*.*' >> "$cache/llama.log" 2>&1 &&
+            touch "$sources/complete"
+        rm -rf "$download"
+    fi
+    [ -e "$sources/complete" ] && echo "$sources"
+}
+
+# llama.cpp's loader and load_gguf.cpp around it. Only ggml-base is built: a loader needs no backend.
+llama_loader() {
+    local sources objects loader flags file
+    command -v "${CXX:-c++}" > /dev/null && command -v "${CC:-cc}" > /dev/null || return 1
+    sources=$(ggml_sources) || return 1
+    objects=$sources/objects
+    loader=$sources/load_gguf-$(cksum < "$here/load_gguf.cpp" | tr ' ' -)
+    flags="-O1 -w -D_GNU_SOURCE -I$objects -I$sources/include -I$sources/src"
+    if [ ! -e "$objects/complete" ]; then
+        echo "interop: building ggml-base" >&2
+        mkdir -p "$objects"
+        printf '#pragma once\n#define GGML_VERSION "interop"\n#define GGML_COMMIT "unknown"\n' > "$objects/ggml-version.h"
+        for file in ggml.c ggml-alloc.c ggml-quants.c; do
+            nice -n 10 "${CC:-cc}" -std=c11 $flags -c "$sources/src/$file" -o "$objects/$file.o" >> "$cache/llama.log" 2>&1 || return 1
+        done
+        for file in ggml.cpp ggml-backend.cpp ggml-backend-meta.cpp ggml-threading.cpp gguf.cpp; do
+            nice -n 10 "${CXX:-c++}" -std=c++17 $flags -c "$sources/src/$file" -o "$objects/$file.o" >> "$cache/llama.log" 2>&1 || return 1
+        done
+        touch "$objects/complete"
+    fi
+    if [ ! -e "$loader" ]; then
+        nice -n 10 "${CXX:-c++}" -std=c++17 $flags "$here/load_gguf.cpp" "$objects"/*.o -lm -lpthread -o "$loader.new" \
+            >> "$cache/llama.log" 2>&1 || return 1
+        mv "$loader.new" "$loader"
+    fi
+    echo "$loader"
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Has independent programs judge what apr reads and writes: the Python packages gguf and safetensors, a reader of APR2
+# written from the specification, and llama.cpp's own GGUF loader. They are set up once, in the folder that
+# APR_INTEROP_CACHE names, keyed by their versions; what is missing is skipped aloud.
+#
+#     cargo build --release && tests/interop/run.sh
+#
+# APR                the program to judge (target/release/apr); its plugins are loaded from beside it
+# APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
+# APR_INTEROP_SEED   another number makes other models (1)
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cache=${APR_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-interop}
+apr=${APR:-${CARGO_TARGET_DIR:-$root/target}/release/apr}
+
+skip() {
+    echo "SKIPPED interop: $1"
+    echo "interop: 0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+
+[ -x "$apr" ] || { echo "interop: $apr is not there: run \`cargo build --release\` first" >&2; exit 1; }
+command -v python3 > /dev/null || skip "there is no python3"
+mkdir -p "$cache" || skip "the folder $cache cannot be made"
+
+. "$here/judges.sh"
+# Two runs at once would build the same judges.
+exec 9> "$cache/lock"
+command -v flock > /dev/null && flock 9
+python=$(python_with_packages) || skip "the Python packages could not be installed (no network, no venv module, or Python below 3.11); see $cache/python.log"
+loader=$(llama_loader) || loader=
+[ -n "$loader" ] || echo "SKIPPED llama.cpp's loader: it could not be built (no network, or no C++ compiler); see $cache/llama.log"
+exec 9>&-
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+APR=$apr APR_INTEROP_LOADER=$loader "$python" -B "$here/interop.py" "$scratch"

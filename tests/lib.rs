@@ -1,0 +1,158 @@
+//! What the test rooms share: a host with our plugins linked in, scratch folders, fixtures.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's failure is a panic, and its names are its documentation"
+)]
+
+use apr_host::convert::{ConvertOptions, Converted, convert};
+use apr_host::host::Host;
+use apr_host::registry::Registry;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A host with every plugin of this repository, linked in.
+pub fn host() -> Host {
+    let mut registry = Registry::new();
+    registry.add_bundled(&apr_plugin_apr::PLUGIN);
+    registry.add_bundled(&apr_plugin_gguf::PLUGIN);
+    registry.add_bundled(&apr_plugin_safetensors::PLUGIN);
+    Host::new(registry)
+}
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The fixtures of a plugin.
+pub fn fixtures(plugin: &str) -> PathBuf {
+    root().join("plugins").join(plugin).join("tests/data")
+}
+
+/// The fixtures of a plugin with this extension, sorted.
+pub fn fixtures_with(plugin: &str, extension: &str) -> Vec<PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir(fixtures(plugin))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no .{extension} fixtures of {plugin}");
+    found
+}
+
+/// A scratch folder of its own, removed when it is dropped.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A fresh, empty folder below cargo's own scratch space.
+    pub fn new() -> Scratch {
+        Scratch::below(option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from))
+    }
+
+    /// A fresh, empty folder in memory where the system offers that and has room, so that syncing costs nothing.
+    pub fn in_memory() -> Scratch {
+        const ROOM: u64 = 512 << 20;
+        let memory = Path::new("/dev/shm");
+        let free =
+            rustix::fs::statvfs(memory).map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize));
+        if free >= ROOM { Scratch::below(memory.to_owned()) } else { Scratch::new() }
+    }
+
+    fn below(base: PathBuf) -> Scratch {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("apr-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = base.join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    /// A path in it.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Every name in it, sorted, hidden ones too.
+    pub fn names(&self) -> Vec<String> {
+        names_in(&self.0)
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch::new()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every name in a folder, sorted, hidden ones too.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Options for a conversion that keeps every name (`--arch none`).
+pub fn options(input: &Path, output: &Path) -> ConvertOptions {
+    ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        arch: Some("none".to_owned()),
+        ..ConvertOptions::default()
+    }
+}
+
+/// Converts, and panics with the whole error if that fails.
+pub fn must(host: &Host, options: &ConvertOptions) -> Converted {
+    convert(host, options)
+        .unwrap_or_else(|e| panic!("{} -> {:?}: {e}", options.input.display(), options.output))
+}
+
+/// Panics unless two files have the same bytes.
+pub fn assert_same_file(a: &Path, b: &Path) {
+    let (one, two) = (std::fs::read(a).unwrap(), std::fs::read(b).unwrap());
+    if one == two {
+        return;
+    }
+    let at = one.iter().zip(&two).position(|(x, y)| x != y).unwrap_or(one.len().min(two.len()));
+    panic!(
+        "{} ({} bytes) and {} ({} bytes) differ from byte {at}",
+        a.display(),
+        one.len(),
+        b.display(),
+        two.len()
+    );
+}
+
+/// Builds the program as it is now, and gives its path; cargo does not do so for a test of another package.
+pub fn program() -> PathBuf {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(build_program);
+    PROGRAM.clone()
+}
+
+fn build_program() -> PathBuf {
+    let me = std::env::current_exe().unwrap();
+    let profile = me.parent().and_then(Path::parent).unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "-p", "apr-host", "--bin", "apr"]);
+    if profile.file_name().is_some_and(|name| name == "release") {
+        build.arg("--release");
+    }
+    build.arg("--target-dir").arg(profile.parent().unwrap());
+    assert!(build.status().unwrap().success(), "apr does not build");
+    profile.join(format!("apr{}", std::env::consts::EXE_SUFFIX))
+}

@@ -1,0 +1,87 @@
+//! Every input of a corpus, and every seed as it is and damaged.
+
+use crate::property::{Subject, check_library, check_model, check_section};
+use crate::seeds;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// An input of a corpus.
+type Input = (String, Vec<u8>);
+
+/// Replays inputs; those that break a rule are named together. Gives how many are accepted.
+fn replay(inputs: &[Input], check: impl Fn(&[u8]) -> bool) -> usize {
+    let (mut accepted, mut broken) = (0, Vec::new());
+    for (name, bytes) in inputs {
+        match catch_unwind(AssertUnwindSafe(|| check(bytes))) {
+            Ok(opens) => accepted += usize::from(opens),
+            Err(_) => broken.push(name.as_str()),
+        }
+    }
+    assert!(broken.is_empty(), "{} of {} inputs: {}", broken.len(), inputs.len(), broken.join(", "));
+    accepted
+}
+
+/// The inputs in `tests/corpus/TARGET`.
+fn corpus(target: &str) -> Vec<Input> {
+    let inputs = seeds::files(&apr_tests::root().join("tests/corpus").join(target));
+    assert!(!inputs.is_empty(), "tests/corpus/{target} is empty");
+    inputs
+}
+
+/// The corpus never breaks a rule; every seed is accepted; no seed cut off or with one byte changed breaks a rule.
+fn check(target: &str, seeds: &[Input], check: impl Fn(&[u8]) -> bool) {
+    replay(&corpus(target), &check);
+    assert!(!seeds.is_empty(), "{target} has no seeds");
+    for seed in seeds {
+        assert_eq!(replay(std::slice::from_ref(seed), &check), 1, "the seed {} is refused", seed.0);
+        replay(&damaged(seed), &check);
+    }
+}
+
+/// Some twenty variants of a seed: cut off, and with a byte changed, at places that are spread over it.
+fn damaged((name, bytes): &Input) -> Vec<Input> {
+    let places = (0..16).map(|n| bytes.len() * n / 16);
+    let cuts = places.clone().map(|at| (format!("{name} cut to {at} bytes"), bytes[..at].to_vec()));
+    let flips = places.filter(|&at| at < bytes.len()).map(|at| {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x80 >> (at % 8);
+        (format!("{name} with byte {at} changed"), changed)
+    });
+    cuts.chain(flips).collect()
+}
+
+fn check_format(subject: &Subject) {
+    let id = subject.id();
+    check(id, &seeds::models(id), |bytes| check_model(subject, bytes));
+}
+
+#[test]
+fn any_bytes_as_gguf_are_a_model_or_a_clear_error() {
+    check_format(&Subject::gguf());
+}
+
+#[test]
+fn any_bytes_as_safetensors_are_a_model_or_a_clear_error() {
+    check_format(&Subject::safetensors());
+}
+
+#[test]
+fn any_bytes_as_apr_are_a_model_or_a_clear_error() {
+    check_format(&Subject::apr());
+}
+
+#[test]
+fn any_bytes_as_a_manifest_are_one_or_a_clear_error() {
+    check("manifest", &seeds::manifests(), check_section);
+}
+
+#[test]
+fn any_bytes_as_a_library_have_a_manifest_or_give_a_clear_error() {
+    check("library", &seeds::libraries(), check_library);
+}
+
+#[test]
+fn the_corpora_stay_small() {
+    let all = ["gguf", "safetensors", "apr", "manifest", "library"].map(corpus);
+    let bytes: usize = all.iter().flatten().map(|(_, bytes)| bytes.len()).sum();
+    assert!(bytes < 1 << 20, "{bytes} bytes of corpora: minimise them");
+}

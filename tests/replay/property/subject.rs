@@ -1,0 +1,63 @@
+//! The formats under test.
+
+use apr_sdk::{FormatManifest, LayoutRequest, Manifest, Options, PluginDecl, Reader, Writer};
+
+/// One format: its two sides and what its manifest says.
+pub struct Subject {
+    /// What its manifest says.
+    pub manifest: FormatManifest,
+    /// Its reader.
+    pub reader: Box<dyn Reader>,
+    /// Its writer.
+    pub writer: Box<dyn Writer>,
+    /// The format that carries everything, to go through on the way back to this one; `None` for itself.
+    pub carrier: Option<Box<Subject>>,
+}
+
+impl Subject {
+    /// The first format of a plugin of this repository.
+    pub fn new(plugin: &PluginDecl) -> Subject {
+        let manifest = Manifest::parse(plugin.manifest).unwrap().formats.remove(0);
+        let (reader, writer) =
+            ((plugin.reader)(&manifest.id).unwrap(), (plugin.writer)(&manifest.id).unwrap());
+        Subject { manifest, reader, writer, carrier: None }
+    }
+
+    /// GGUF.
+    pub fn gguf() -> Subject {
+        Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_gguf::PLUGIN) }
+    }
+
+    /// SafeTensors.
+    pub fn safetensors() -> Subject {
+        Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_safetensors::PLUGIN) }
+    }
+
+    /// APR.
+    pub fn apr() -> Subject {
+        Subject::new(&apr_plugin_apr::PLUGIN)
+    }
+
+    /// The format's id.
+    pub fn id(&self) -> &str {
+        &self.manifest.id
+    }
+
+    /// The default values of the options, as the host fills them in.
+    pub fn options(&self, write: bool) -> Options {
+        let concerned = self.manifest.options.iter().filter(|o| if write { o.write } else { o.read });
+        concerned
+            .filter(|option| !option.default.is_empty())
+            .fold(Options::new(), |options, option| options.with(&option.name, &option.default))
+    }
+
+    /// A request for a file, or for a folder so that the model's own structure is used.
+    pub fn request(&self, folder: bool) -> LayoutRequest {
+        let mut request = match folder {
+            true => LayoutRequest::folder("model"),
+            false => LayoutRequest::file(&format!("model.{}", self.id())),
+        };
+        request.options = self.options(true);
+        request
+    }
+}

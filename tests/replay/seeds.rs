@@ -1,0 +1,116 @@
+//! What fuzzing starts from: the plugins' fixtures, files of several joined into one input; the same models as APR; our
+//! own manifests.
+
+use crate::property::{NEXT_FILE, Subject};
+use apr_sdk::{LayoutRequest, MemorySource};
+use apr_testkit::{carried, read_with_parts, write};
+use std::path::Path;
+
+/// The files in a folder and its folders, in the order of names.
+pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(files(&path).into_iter().map(|(inner, bytes)| (format!("{name}-{inner}"), bytes)));
+        } else {
+            found.push((name, std::fs::read(&path).unwrap()));
+        }
+    }
+    found
+}
+
+/// Models of a format.
+pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
+    if id == "apr" { written_as_apr() } else { fixtures(id) }
+}
+
+/// The fixtures of a plugin: single files, and each folder of several as one input.
+fn fixtures(id: &str) -> Vec<(String, Vec<u8>)> {
+    let data = apr_tests::root().join("plugins").join(id).join("tests/data");
+    let is_model = |name: &str| name.ends_with(&format!(".{id}"));
+    let mut seeds = Vec::new();
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_file() && is_model(&name) {
+            seeds.push((name, std::fs::read(&path).unwrap()));
+        } else if path.is_dir() && name != "rejects" {
+            let mut set = files(&path);
+            set.retain(|(name, _)| is_model(name) || name.ends_with(".index.json"));
+            // The index is opened first.
+            set.sort_by_key(|(name, _)| is_model(name));
+            seeds.push((format!("{name}-joined"), join(&set)));
+        }
+    }
+    seeds.sort();
+    seeds
+}
+
+fn join(set: &[(String, Vec<u8>)]) -> Vec<u8> {
+    set.iter().map(|(_, bytes)| bytes.as_slice()).collect::<Vec<_>>().join(NEXT_FILE)
+}
+
+/// The other formats' small fixtures, and some of them in several shards.
+fn written_as_apr() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for from in [Subject::gguf(), Subject::safetensors()] {
+        let all = fixtures(from.id());
+        for (name, bytes) in all.iter().filter(|(name, b)| b.len() < 16 << 10 && !name.ends_with("-joined")) {
+            let one = LayoutRequest::file("model.apr");
+            seeds.extend(as_apr(&from, bytes, &one).map(|bytes| (format!("{name}.apr"), bytes)));
+        }
+        let mut several = LayoutRequest::folder("model");
+        several.max_shard_size = Some(64);
+        let small = all.iter().filter(|(_, bytes)| bytes.len() < 2 << 10).take(4);
+        for (name, bytes) in small {
+            seeds.extend(as_apr(&from, bytes, &several).map(|bytes| (format!("{name}-shards.apr"), bytes)));
+        }
+    }
+    seeds
+}
+
+/// A model written as APR, joined; `None` if APR cannot hold it or it becomes more files than an input can be.
+fn as_apr(from: &Subject, bytes: &[u8], request: &LayoutRequest) -> Option<Vec<u8>> {
+    let to = Subject::apr();
+    let source = MemorySource::new(format!("model.{}", from.id()), bytes);
+    let opened = read_with_parts(&*from.reader, from.id(), &source, &from.options(false)).ok()?;
+    carried(&to.manifest, &opened.model).ok()?;
+    let payload = |index| opened.payload(index, &source);
+    let files = write(&*to.writer, &opened.model, &source, &payload, request).unwrap();
+    (files.len() <= 5).then(|| join(&files))
+}
+
+/// Our plugins' manifests: as text, and in sections of both byte orders.
+pub fn manifests() -> Vec<(String, Vec<u8>)> {
+    let plugins = [&apr_plugin_apr::PLUGIN, &apr_plugin_gguf::PLUGIN, &apr_plugin_safetensors::PLUGIN];
+    let mut seeds = Vec::new();
+    for (n, plugin) in plugins.into_iter().enumerate() {
+        seeds.push((format!("{n}.text"), plugin.manifest.as_bytes().to_vec()));
+        seeds.push((format!("{n}.little"), section(plugin.manifest, u32::to_le_bytes)));
+        seeds.push((format!("{n}.big"), section(plugin.manifest, u32::to_be_bytes)));
+    }
+    seeds
+}
+
+/// A section as `apr_abi::manifest` describes it.
+fn section(text: &str, number: fn(u32) -> [u8; 4]) -> Vec<u8> {
+    use apr_abi::manifest::{HEAD_LEN, MAGIC, UNWINDS};
+    let numbers = [HEAD_LEN as u32, text.len() as u32, apr_abi::ABI.0, apr_abi::ABI.1, UNWINDS, 0];
+    let mut bytes = MAGIC.to_vec();
+    numbers.into_iter().for_each(|n| bytes.extend(number(n)));
+    for (word, len) in [("0.11.3", 16), ("x86_64-unknown-linux-gnu", 48), ("rustc 1.89.0", 64)] {
+        bytes.extend(word.bytes().chain(std::iter::repeat(0)).take(len));
+    }
+    bytes.extend(text.bytes());
+    bytes
+}
+
+/// Object files of several systems with a manifest section, made by `tests/corpus/library/build`.
+pub fn libraries() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = files(&apr_tests::root().join("tests/corpus/library"));
+    seeds.retain(|(name, _)| name.starts_with("seed-"));
+    seeds
+}

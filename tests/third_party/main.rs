@@ -1,0 +1,135 @@
+//! A stranger's way: a plugin is written by `apr plugins new`, built outside the workspace against the SDK alone, tested,
+//! checked, used, installed and removed.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's failure is a panic, and its names are its documentation"
+)]
+
+use apr_tests::{Scratch, assert_same_file, fixtures, program, root};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What a working toy format may take (issue 3): lines that are neither empty nor comments.
+const MOST_LINES: usize = 80;
+
+struct User {
+    program: PathBuf,
+    folder: PathBuf,
+    data: PathBuf,
+}
+
+impl User {
+    fn apr(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(&self.program);
+        command.args(args).current_dir(&self.folder).env_clear();
+        // Nothing of the machine may be seen; what is installed goes into the scratch folder.
+        command.env("HOME", self.folder.join("home")).env("XDG_DATA_HOME", &self.data).output().unwrap()
+    }
+
+    fn must(&self, args: &[&str]) -> String {
+        let output = self.apr(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "apr {args:?}: {stderr}{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.must(&["plugins", "list", "-q"]).lines().map(str::to_owned).collect()
+    }
+
+    /// Name, type, shape and SHA-256 of every tensor, by name.
+    fn payloads(&self, args: &[&str]) -> Vec<String> {
+        let text = self.must(&[args, &["--json", "--sha256"]].concat());
+        let rows: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut rows: Vec<_> = rows.as_array().unwrap().iter().map(ToString::to_string).collect();
+        rows.sort();
+        assert!(rows.len() > 2 && rows[0].contains("sha256"), "{text}");
+        rows
+    }
+}
+
+#[test]
+fn a_third_party_writes_builds_checks_installs_and_uses_a_plugin_slow() {
+    let scratch = Scratch::new();
+    let user = User { program: program(), folder: scratch.at(""), data: scratch.at("data") };
+
+    user.must(&["plugins", "new", "my-format", "--sdk", root().join("sdk").to_str().unwrap()]);
+    let plugin = scratch.at("my-format");
+    let n_lines = code_lines(&plugin.join("src"));
+    assert!((20..=MOST_LINES).contains(&n_lines), "{n_lines} lines of code");
+    let target = user.program.parent().and_then(Path::parent).unwrap().join("third_party");
+    fs::copy(root().join("Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
+    cargo(&plugin, &target, &["build", "--release"]);
+    cargo(&plugin, &target, &["test", "--release"]);
+
+    let name = format!("{}my_format{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let library = target.join("release").join(name);
+    let library = library.to_str().unwrap();
+    checks(&user, library);
+    converts(&user, library);
+    installs(&user, library);
+    let names = scratch.names();
+    assert!(!names.iter().any(|name| name.starts_with('.')), "{names:?}");
+}
+
+fn checks(user: &User, library: &str) {
+    let checked = user.must(&["plugins", "check", library]);
+    assert!(checked.ends_with(" 0 failed\n"), "{checked}");
+    let checked = user.must(&["plugins", "check", library, "--fixtures", "my-format/tests/data"]);
+    assert!(checked.ends_with("0 skipped, 0 failed\n"), "{checked}");
+}
+
+/// GGUF -> toy -> GGUF keeps every payload; toy -> APR -> toy gives the same bytes.
+fn converts(user: &User, library: &str) {
+    let gguf = fixtures("gguf").join("small.gguf");
+    let gguf = gguf.to_str().unwrap();
+    let with = ["--plugin", library];
+    let convert = |from: &str, to: &str| {
+        user.must(&[&with[..], &["convert", from, to, "--arch", "none"]].concat());
+    };
+    convert(gguf, "m.toy");
+    convert("m.toy", "back.gguf");
+    assert_eq!(user.payloads(&["tensors", gguf]), user.payloads(&["tensors", "back.gguf"]));
+    assert_eq!(user.payloads(&["tensors", gguf]), user.payloads(&["--plugin", library, "tensors", "m.toy"]));
+    let fixture = "my-format/tests/data/small.toy";
+    convert(fixture, "m.apr");
+    convert("m.apr", "back.toy");
+    assert_same_file(&user.folder.join(fixture), &user.folder.join("back.toy"));
+    let unknown = user.apr(&["convert", fixture, "unknown.apr"]);
+    assert_eq!(unknown.status.code(), Some(4), "no plugin reads it");
+}
+
+fn installs(user: &User, library: &str) {
+    assert!(!user.ids().contains(&"my_format".to_owned()));
+    user.must(&["plugins", "install", library]);
+    assert!(user.data.join("apr/plugins").is_dir());
+    assert!(user.ids().contains(&"my_format".to_owned()));
+    user.must(&["convert", "my-format/tests/data/small.toy", "installed.apr"]);
+    assert_same_file(&user.folder.join("m.apr"), &user.folder.join("installed.apr"));
+    assert_eq!(user.apr(&["plugins", "install", library]).status.code(), Some(1), "it is installed already");
+    user.must(&["plugins", "remove", "my_format"]);
+    assert!(!user.ids().contains(&"my_format".to_owned()));
+}
+
+/// Lines of Rust that say something: not empty, no comment, not within a file's documentation.
+fn code_lines(source: &Path) -> usize {
+    let files = fs::read_dir(source).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    let code = |text: String| {
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+    };
+    files.map(code).sum()
+}
+
+/// Runs cargo as the plugin's author would. Our lock file stands in for a registry that may be out of reach.
+fn cargo(plugin: &Path, target: &Path, args: &[&str]) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(args).arg("--quiet").arg("--target-dir").arg(target).current_dir(plugin);
+    cargo.env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "cargo {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

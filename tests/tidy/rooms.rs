@@ -1,0 +1,148 @@
+//! Who may live where, and who may use what.
+
+use crate::tree::{files, report, report_except};
+
+#[test]
+fn the_top_level_is_what_the_design_lists() {
+    let listed = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "host",
+        "sdk",
+        "plugins",
+        "tests",
+    ];
+    let there = apr_tests::names_in(&apr_tests::root());
+    // `target` is build output; `shared` is lent to some checkouts.
+    let visible = there.iter().filter(|n| !n.starts_with('.') && *n != "target" && *n != "shared");
+    let odd: Vec<_> =
+        visible.filter(|n| !listed.contains(&n.as_str())).map(|n| format!("{n}: put it in a room")).collect();
+    report("top level", &odd);
+    let missing: Vec<_> = listed
+        .iter()
+        .filter(|n| !there.contains(&(**n).to_owned()))
+        .map(|n| format!("{n} is missing"))
+        .collect();
+    report("top level", &missing);
+}
+
+#[test]
+fn the_host_names_no_format() {
+    let names: Vec<String> = apr_tests::names_in(&apr_tests::root().join("plugins"))
+        .into_iter()
+        .filter(|n| n != "apr")
+        .chain(["pytorch", "onnx", "numpy", "huggingface", "ggml", "keras", "tflite"].map(str::to_owned))
+        .collect();
+    let mut complaints = Vec::new();
+    for file in files(&["rs"]).iter().filter(|f| f.under("host/src/")) {
+        for (n, code) in file.code() {
+            let lower = code.to_lowercase();
+            if let Some(name) = names.iter().find(|name| lower.contains(name.as_str())) {
+                let text =
+                    format!("{}:{n} names `{name}`: what a format knows belongs into its plugin", file.path);
+                complaints.push((file.path.clone(), text));
+            }
+        }
+    }
+    report_except(
+        "the host knows no format",
+        &complaints,
+        &[("host/src/bundled.rs", "links the plugins of the `bundled` feature")],
+    );
+}
+
+#[test]
+fn abi_stable_lives_in_sdk_abi_alone() {
+    let mut complaints = Vec::new();
+    for file in files(&["rs", "toml"]).iter().filter(|f| !f.under("sdk/abi/") && !f.under("tests/")) {
+        for (n, line) in file.text.lines().enumerate() {
+            let is_pin = file.path == "Cargo.toml";
+            let code = line.split("//").next().unwrap_or("");
+            if code.contains("abi_stable") && !is_pin {
+                complaints.push(format!("{}:{}: go through apr-abi", file.path, n + 1));
+            }
+        }
+    }
+    report("abi_stable", &complaints);
+}
+
+#[test]
+fn plugins_do_no_io_start_no_threads_and_have_no_unsafe() {
+    let forbidden =
+        ["std::fs", "std::thread", "std::net", "std::process", "unsafe ", "std::env::", "apr_host"];
+    let mut complaints = Vec::new();
+    for file in files(&["rs"]).iter().filter(|f| f.under("plugins/") && !f.is_test()) {
+        for (n, code) in file.code() {
+            if let Some(word) = forbidden.iter().find(|word| code.contains(*word)) {
+                complaints.push(format!("{}:{n} uses `{}`: the host does that", file.path, word.trim()));
+            }
+        }
+    }
+    report("a plugin is a pure function over bytes", &complaints);
+}
+
+#[test]
+fn rooms_use_only_the_rooms_below_them() {
+    let may = |room: &str| -> &[&str] {
+        match room {
+            "sdk" => &[],
+            "sdk/abi" | "sdk/testkit" => &["apr-sdk"],
+            "host" => &["apr-sdk", "apr-abi", "apr-testkit", "apr-plugin-"],
+            _ => &["apr-sdk", "apr-abi", "apr-testkit", "apr-zip"],
+        }
+    };
+    let mut complaints = Vec::new();
+    for file in files(&["toml"]).iter().filter(|f| f.path.ends_with("/Cargo.toml") && !f.under("tests/")) {
+        let room = file.path.trim_end_matches("/Cargo.toml");
+        if room == "sdk/template" {
+            continue;
+        }
+        for (n, line) in file.text.lines().enumerate() {
+            let Some(name) = line.split(['.', ' ', '=']).next().filter(|name| name.starts_with("apr-"))
+            else {
+                continue;
+            };
+            if !may(room).iter().any(|ok| name.starts_with(ok)) {
+                complaints.push(format!("{}:{}: `{room}` may not use `{name}`", file.path, n + 1));
+            }
+        }
+    }
+    report("dependencies between rooms", &complaints);
+}
+
+#[test]
+fn every_plugin_has_the_files_a_reader_looks_for() {
+    let root = apr_tests::root().join("plugins");
+    let mut complaints = Vec::new();
+    for plugin in apr_tests::names_in(&root) {
+        for file in [
+            "README.md",
+            "src/lib.rs",
+            "src/layout.rs",
+            "tests/read.rs",
+            "tests/round_trip.rs",
+            "tests/rejects.rs",
+        ] {
+            if !root.join(&plugin).join(file).is_file() {
+                complaints.push(format!("plugins/{plugin}/{file} is missing"));
+            }
+        }
+        let lib = std::fs::read_to_string(root.join(&plugin).join("src/lib.rs")).unwrap();
+        let id = plugin.replace('-', "_");
+        if !lib.contains(&format!("id: {id},")) || !lib.contains("#![forbid(unsafe_code)]") {
+            complaints
+                .push(format!("plugins/{plugin}/src/lib.rs must export id `{id}` and forbid unsafe code"));
+        }
+        if lib.lines().count() > 80 {
+            complaints.push(format!(
+                "plugins/{plugin}/src/lib.rs is longer than 80 lines: diagram, manifest, export line"
+            ));
+        }
+    }
+    report("plugins are alike", &complaints);
+}

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// What the errors say: a read that found the end too early, or the file's length or time at the end of the work.
+const CUT: [&str; 2] = ["was cut while it was read", "changed while it was read"];
+
 /// Cuts a file once the work has come this far.
 struct Cut {
     path: PathBuf,
@@ -53,8 +56,7 @@ fn a_file_cut_while_it_is_converted_is_an_error() {
                 Arc::new(Cut { path: input.clone(), after, to, back: None, done: AtomicBool::new(false) });
             let error = convert(&host, &options(&input, &scratch.at(output))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-            let words = ["was cut while it was read", "changed while it was read"];
-            assert!(words.iter().any(|word| error.message().contains(word)), "{error}");
+            assert!(CUT.iter().any(|words| error.message().contains(words)), "{error}");
             assert_eq!(error.file(), input.to_str(), "{error}");
             assert!(error.hint_text().is_some(), "{error}");
             assert_eq!(scratch.names(), ["in.safetensors"]);
@@ -73,7 +75,8 @@ fn a_file_cut_and_filled_with_zeros_meanwhile_is_an_error() {
         let mut host = host();
         host.progress = Arc::new(Cut { path: input.clone(), after, to, back, done: AtomicBool::new(false) });
         let error = convert(&host, &options(&input, &scratch.at("out.apr"))).unwrap_err();
-        assert!(error.message().contains("changed while it was read"), "{error}");
+        // Another thread may read in the moment between the cut and the filling.
+        assert!(CUT.iter().any(|words| error.message().contains(words)), "{error}");
         assert_eq!((error.kind(), error.file()), (ErrorKind::Io, input.to_str()), "{error}");
         assert_eq!(scratch.names(), ["in.safetensors"]);
     }

@@ -22,6 +22,7 @@ mod prepare;
 mod probe;
 pub mod progress;
 pub mod registry;
+pub mod reports;
 mod request;
 mod sink;
 mod source;

@@ -3,7 +3,7 @@
 use crate::files::Files;
 use crate::host::Host;
 use crate::probe;
-use crate::registry::Format;
+use crate::registry::{Format, Registry};
 use crate::source::{CallSource, Root};
 use apr_sdk::{
     Bytes, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, OptionKind, OptionSpec, Options,
@@ -13,13 +13,16 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+/// An option of a format, as `-O` gives it: format or none, name, value.
+pub type GivenOption = (Option<String>, String, String);
+
 /// How a model is to be opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The format's id, if the user forces one.
     pub from: Option<String>,
     /// `-O [format.]name=value`.
-    pub options: Vec<(Option<String>, String, String)>,
+    pub options: Vec<GivenOption>,
     /// Whether the file is to stand alone, without the folder around it.
     pub bare: bool,
     /// The name that stands for file 0 in metadata and messages; for staged outputs.
@@ -125,6 +128,7 @@ fn open_files(host: &Host, files: &Files, options: &OpenOptions) -> Result<(Merg
     let limits = Limits::default();
     let format = choice.format;
     let values = option_values(format, &options.options, |spec| spec.read)?;
+    let given = &options.options;
     let (mut model, whole) = open_one(host, files, format, Root::WHOLE, &values, &limits)?;
     let mut origins = vec![Origin { open: whole, root: Root::WHOLE, first: 0, count: model.tensors.len() }];
     let parts = std::mem::take(&mut model.parts);
@@ -134,7 +138,7 @@ fn open_files(host: &Host, files: &Files, options: &OpenOptions) -> Result<(Merg
     }
     let mapped = parts.iter().any(|part| part.expected.is_some());
     for part in parts {
-        let (mut piece, open, root) = open_part(host, files, &part, &values, format.id(), &limits)?;
+        let (mut piece, open, root) = open_part(host, files, &part, &values, format.id(), given, &limits)?;
         check_expected(&part, &piece, mapped, files)?;
         for tensor in &piece.tensors {
             if !names.insert(tensor.name.clone()) {
@@ -157,6 +161,7 @@ fn open_part(
     part: &Part,
     whole_values: &Options,
     whole_format: &str,
+    given: &[GivenOption],
     limits: &Limits,
 ) -> Result<(Model, Box<dyn OpenModel>, Root)> {
     let format = host.registry.format(&part.format).map_err(|e| {
@@ -172,6 +177,8 @@ fn open_part(
     let mut values = if part.format == whole_format {
         whole_values.clone()
     } else {
+        // Of what was given, restrictions alone reach a part of another format.
+        option_values(format, given, |s| s.kind == OptionKind::Refuse)?;
         option_values(format, &[], |s| s.read)?
     };
     for (name, value) in part.options.iter() {
@@ -297,10 +304,10 @@ fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
 /// The values of a format's declared options: defaults, then what the user gave for this format.
 ///
 /// # Errors
-/// InvalidArgument for a value that the option does not take.
+/// InvalidArgument for a value that the option does not take; Unsupported for a restriction that is on.
 pub fn option_values(
     format: &Format,
-    given: &[(Option<String>, String, String)],
+    given: &[GivenOption],
     wanted: impl Fn(&OptionSpec) -> bool,
 ) -> Result<Options> {
     let mut values = Options::new();
@@ -320,6 +327,11 @@ pub fn option_values(
                     spec.help
                 )));
             }
+            if spec.kind == OptionKind::Refuse && value == "true" {
+                let name = &format.manifest.name;
+                let error = Error::unsupported(format!("this is {name}, which --{} refuses", spec.name));
+                return Err(error.hint(format!("--{}: {}", spec.name, spec.help)));
+            }
             values.set(name, value);
         }
     }
@@ -329,21 +341,26 @@ pub fn option_values(
 /// What an option takes, in words.
 fn takes(kind: &OptionKind) -> String {
     match kind {
-        OptionKind::Flag => "true or false".to_owned(),
+        OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
         OptionKind::Integer => "a whole number".to_owned(),
         OptionKind::Choice(words) => words.join(" or "),
         _ => "text".to_owned(),
     }
 }
 
-/// Fails for an option that none of the formats declares.
+/// Fails for an option that none of the formats declares. A restriction that any present format declares is accepted
+/// for every input: whoever says `--safe` need not know what the file is.
 ///
 /// # Errors
 /// InvalidArgument, with those that are declared.
-pub fn check_options(formats: &[&Format], given: &[(Option<String>, String, String)]) -> Result<()> {
+pub fn check_options(registry: &Registry, formats: &[&Format], given: &[GivenOption]) -> Result<()> {
     for (of, name, _) in given {
-        let fits = |f: &&&Format| of.as_ref().is_none_or(|of| of == f.id());
-        if formats.iter().filter(fits).any(|f| f.manifest.options.iter().any(|spec| spec.name == *name)) {
+        let fits = |f: &Format| of.as_ref().is_none_or(|of| of == f.id());
+        let declares = |f: &Format| f.manifest.options.iter().any(|spec| spec.name == *name);
+        let restricts = |spec: &OptionSpec| spec.name == *name && spec.kind == OptionKind::Refuse;
+        if formats.iter().any(|f| fits(f) && declares(f))
+            || registry.formats().iter().any(|f| fits(f) && f.manifest.options.iter().any(restricts))
+        {
             continue;
         }
         let mut known: Vec<_> = formats

@@ -44,7 +44,7 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<
     let source = open(host, &options.input, &open_options)?;
     let mut output = output::resolve(host, options)?;
     let target = output.format;
-    check_options(&[host.registry.format(&source.format)?, target], &options.options)?;
+    check_options(&host.registry, &[host.registry.format(&source.format)?, target], &options.options)?;
     output.request.options = option_values(target, &options.options, |spec| spec.write)?;
     let inputs = numbers_of_files(&source);
     let all = source.files.all();
@@ -64,11 +64,8 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
     let layout = collector.finish()?;
     if !output.target.folder && layout.files.len() > 1 {
-        let error = Error::invalid_argument(format!(
-            "the output is {} files, and its name is that of one",
-            layout.files.len()
-        ));
-        return Err(error.hint("give a folder: apr convert IN OUT/ --to FORMAT"));
+        check_companions(&layout, &output.request.file_name)?;
+        output.target = output.target.with_companions();
     }
     let mut plan = Plan {
         schema: "apr.plan/1",
@@ -85,6 +82,19 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<
     };
     plan.describe(&layout, &source.model, &model, host.threads)?;
     Ok(Prepared { source, model, output, writer, layout, plan, inputs })
+}
+
+/// A model of one file may have others beside it, if their names say whose they are: `model.x` and `model.x.data`.
+fn check_companions(layout: &Layout, file_name: &str) -> Result<()> {
+    let own = |name: &str| {
+        name == file_name
+            || name.strip_prefix(file_name).is_some_and(|rest| rest.starts_with('.') && !rest.contains('/'))
+    };
+    if layout.files[layout.entry].name == file_name && layout.files.iter().all(|file| own(&file.name)) {
+        return Ok(());
+    }
+    let message = format!("the output is {} files, and its name is that of one", layout.files.len());
+    Err(Error::invalid_argument(message).hint("give a folder: apr convert IN OUT/ --to FORMAT"))
 }
 
 fn numbers_of_files(source: &OpenedModel) -> Vec<u32> {

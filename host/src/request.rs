@@ -1,5 +1,6 @@
 //! What the user asked of a conversion.
 
+use crate::open::GivenOption;
 use crate::verify::VerifyMode;
 use apr_sdk::ForeignPolicy;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ pub struct ConvertOptions {
     /// The output's format, if the name does not say it.
     pub to: Option<String>,
     /// `-O [format.]name=value`.
-    pub options: Vec<(Option<String>, String, String)>,
+    pub options: Vec<GivenOption>,
     /// The architecture; `none` keeps every name as it is.
     pub arch: Option<String>,
     /// What becomes of foreign metadata.

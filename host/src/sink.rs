@@ -8,6 +8,7 @@ use crate::layout::Layout;
 use apr_sdk::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ pub struct Target {
     /// Where the hidden names are: beside a file or a new folder, inside a folder that exists. That may be a mount, to
     /// which nothing can be renamed from beside it, and what is beside it may belong to others.
     home: PathBuf,
+    /// The name that the hidden ones are made of, where it is not that of `path`.
+    name: Option<OsString>,
 }
 
 impl Target {
@@ -37,7 +40,7 @@ impl Target {
         if let Ok(path) = path.canonicalize() {
             let home =
                 if folder && path.is_dir() { &path } else { path.parent().unwrap_or(&path) }.to_owned();
-            return Ok(Target { path, folder, typed, home });
+            return Ok(Target { path, folder, typed, home, name: None });
         }
         let path = &followed(path);
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -51,20 +54,34 @@ impl Target {
         let name = path.file_name().ok_or_else(|| {
             Error::invalid_argument("the output has no file name").in_file(path.display().to_string())
         })?;
-        Ok(Target { path: parent.join(name), folder, typed, home: parent })
+        Ok(Target { path: parent.join(name), folder, typed, home: parent, name: None })
     }
 
     /// A path of this output the way the user typed it.
     pub fn show(&self, path: &Path) -> String {
-        let typed_parent =
-            self.typed.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let shown = match path.strip_prefix(&self.path) {
             Ok(inside) if inside.as_os_str().is_empty() => self.typed.clone(),
             Ok(inside) => self.typed.join(inside),
-            Err(_) if path == self.parent() => typed_parent.to_owned(),
+            Err(_) if path == self.parent() => self.typed_parent(),
             Err(_) => path.to_owned(),
         };
+        let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { &shown };
         shown.display().to_string()
+    }
+
+    fn typed_parent(&self) -> PathBuf {
+        self.typed.parent().unwrap_or(Path::new("")).to_owned()
+    }
+
+    /// This file with others beside it: the same place, as the folder that they all go into.
+    pub fn with_companions(&self) -> Target {
+        Target {
+            path: self.parent().to_owned(),
+            folder: true,
+            typed: self.typed_parent(),
+            home: self.parent().to_owned(),
+            name: self.path.file_name().map(ToOwned::to_owned),
+        }
     }
 
     /// The folder that holds the target.
@@ -74,7 +91,7 @@ impl Target {
 
     /// The hidden name of this target that ends in `suffix`.
     pub fn beside(&self, suffix: &str) -> PathBuf {
-        let name = self.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self.name.as_deref().or(self.path.file_name()).unwrap_or_default().to_string_lossy();
         // File systems take 255 bytes; a long name is cut, the lock file tells two such outputs apart.
         let cut = (0..=name.len().min(200)).rev().find(|&n| name.is_char_boundary(n)).unwrap_or(0);
         self.home.join(format!(".{}{suffix}", &name[..cut]))
@@ -248,13 +265,14 @@ impl Staging {
         let finals: Vec<_> = self.files.iter().map(|f| f.published.clone()).collect();
         if !self.target.folder {
             self.rename(&self.stage, &self.target.path, force)?;
+            sync_folder(self.target.parent())?;
         } else if self.target.path.is_dir() {
             self.publish_into_folder(force)?;
         } else {
             sync_folders(&self.stage, self.files.iter().map(|f| f.path.as_path()))?;
             self.rename(&self.stage, &self.target.path, false)?;
+            sync_folder(self.target.parent())?;
         }
-        sync_folder(self.target.parent())?;
         self.done = true;
         remove(&self.target.beside(".apr-journal"));
         Ok(finals)

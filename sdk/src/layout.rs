@@ -40,7 +40,8 @@ pub struct PartRequest<'a> {
 
 /// Where a writer pushes its layout, file by file, segment by segment, in the order of bytes.
 pub trait LayoutSink {
-    /// Begins a file, named relative to the output folder. The first file of a single-file layout is the output itself.
+    /// Begins a file, named relative to the output folder. Where one file was asked for, its name is
+    /// [`crate::LayoutRequest::file_name`]; further files of that name and a suffix (`model.x.data`) are put beside it.
     ///
     /// # Errors
     /// Plugin for a name that leaves the folder or was used before.

@@ -19,8 +19,8 @@
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.tokenizer`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
-//! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text` or `choice:a,b`; `-` for none |
-//! | `F.report.NAME` | one line of help |
+//! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host does not read the format); `-` for none |
+//! | `F.report.NAME` | one line of help; `apr inspect --NAME` shows it, and `apr scan` the one named `scan` |
 
 use crate::OptionSpec;
 

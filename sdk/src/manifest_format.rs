@@ -234,6 +234,7 @@ fn parse_option(id: &str, name: &str, value: &str) -> Result<OptionSpec> {
         None if kind == "flag" => OptionKind::Flag,
         None if kind == "integer" => OptionKind::Integer,
         None if kind == "text" => OptionKind::Text,
+        None if kind == "refuse" && when == "read" => OptionKind::Refuse,
         Some(("choice", words)) => OptionKind::Choice(words.split(',').map(str::to_owned).collect()),
         _ => return Err(odd()),
     };
@@ -285,6 +286,7 @@ mod tests {
             "toy.dialect=wants x",
             "toy.option.a=read",
             "toy.option.a=read choice:x y help",
+            "toy.option.a=write refuse - help",
             "toy.metadata=u99",
             "no equals sign",
             "id=again",

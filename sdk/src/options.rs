@@ -12,6 +12,9 @@ pub enum OptionKind {
     Text,
     /// One of the listed words.
     Choice(Vec<String>),
+    /// A restriction, on or off: while it is on, the host refuses to read the format at all, also as a part. It is
+    /// accepted for every input, whatever its format.
+    Refuse,
 }
 
 /// One declared option: `FORMAT.option.NAME=WHEN KIND DEFAULT HELP` in the manifest.
@@ -35,7 +38,7 @@ impl OptionSpec {
     /// Whether `value` is one this option takes.
     pub fn accepts(&self, value: &str) -> bool {
         match &self.kind {
-            OptionKind::Flag => matches!(value, "true" | "false"),
+            OptionKind::Flag | OptionKind::Refuse => matches!(value, "true" | "false"),
             OptionKind::Integer => value.parse::<u64>().is_ok(),
             OptionKind::Text => true,
             OptionKind::Choice(words) => words.iter().any(|w| w == value),

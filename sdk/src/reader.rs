@@ -1,8 +1,8 @@
 //! The reading side of a format: a header becomes an index.
 
 use crate::{
-    Bytes, Checksum, DType, Endian, Error, Extent, FileId, Limits, Look, Options, Payload, Result, Score,
-    Source, Value,
+    Bytes, Checksum, DType, Endian, Error, Extent, FileId, Limits, Look, Options, Payload, Report, Result,
+    Score, Source, Value,
 };
 
 /// Turns a file's header into a model. One object serves all threads and every file of its format.
@@ -15,6 +15,14 @@ pub trait Reader: Send + Sync {
     /// # Errors
     /// Malformed, Unsupported or LimitExceeded with file and offset; whatever the source raised.
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>>;
+
+    /// Makes the report `id`, which the manifest declares (`F.report.ID`). The file need not be one that opens.
+    ///
+    /// # Errors
+    /// Unsupported for a report that the format does not have; whatever the source raised.
+    fn report(&self, id: &str, _source: &dyn Source, _limits: &Limits, _options: &Options) -> Result<Report> {
+        Err(Error::unsupported(format!("this format has no report `{}`", crate::escape(id, 80))))
+    }
 }
 
 /// An opened model. The host keeps it until it is done and lends the source to each call.

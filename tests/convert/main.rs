@@ -9,6 +9,8 @@
 )]
 
 mod carrier;
+mod companions;
+mod declared;
 mod edits;
 mod identity;
 mod lying;

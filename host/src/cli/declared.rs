@@ -1,4 +1,5 @@
-//! Flags that formats declare: an option of a plugin's manifest is `-O [format.]name=value`, and also `--name value`.
+//! Flags that formats declare: an option of a plugin's manifest is `-O [format.]name=value`, and also `--name value`; a
+//! report is `inspect --report ID`, and also `inspect --ID`.
 
 use crate::cli::context::Context;
 use crate::cli::globals::Globals;
@@ -7,35 +8,57 @@ use apr_sdk::{OptionKind, OptionSpec};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 /// The verbs that open a model and so take the flags of its format.
-const VERBS: [&str; 4] = ["convert", "inspect", "tensors", "validate"];
+const VERBS: [&str; 5] = ["convert", "inspect", "scan", "tensors", "validate"];
 
-/// An option and the formats that declare it.
+/// The verb that shows reports.
+const REPORTING: &str = "inspect";
+
+/// A flag and the formats that declare it.
 pub struct Declared {
-    spec: OptionSpec,
+    flag: Flag,
     formats: Vec<String>,
+}
+
+/// What a flag stands for.
+#[derive(Clone)]
+enum Flag {
+    /// An option.
+    Option(OptionSpec),
+    /// A report: its id and its help.
+    Report(String, String),
 }
 
 impl Declared {
     /// The flag's name.
     pub fn name(&self) -> &str {
-        &self.spec.name
+        match &self.flag {
+            Flag::Option(spec) => &spec.name,
+            Flag::Report(id, _) => id,
+        }
+    }
+
+    fn is_of(&self, verb: &str) -> bool {
+        matches!(self.flag, Flag::Option(_)) || verb == REPORTING
     }
 }
 
-/// Every option that a plugin which is there declares, in the order of names. Only manifests are read.
+/// Every option and report that a plugin which is there declares, in the order of names. Only manifests are read.
 pub fn find(globals: Globals) -> Vec<Declared> {
     // A configuration that cannot be read is an error later, where it can be told.
     let Ok(context) = Context::new(globals) else { return Vec::new() };
     let mut all: Vec<Declared> = Vec::new();
     for format in context.registry().formats() {
-        for spec in &format.manifest.options {
-            match all.iter_mut().find(|declared| declared.spec.name == spec.name) {
-                Some(declared) => declared.formats.push(format.id().to_owned()),
-                None => all.push(Declared { spec: spec.clone(), formats: vec![format.id().to_owned()] }),
+        let options = format.manifest.options.iter().cloned().map(Flag::Option);
+        let reports = format.manifest.reports.iter().cloned().map(|(id, help)| Flag::Report(id, help));
+        for flag in options.chain(reports) {
+            let mut new = Declared { flag, formats: vec![format.id().to_owned()] };
+            match all.iter_mut().find(|declared| declared.name() == new.name()) {
+                Some(declared) => declared.formats.append(&mut new.formats),
+                None => all.push(new),
             }
         }
     }
-    all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+    all.sort_by(|a, b| a.name().cmp(b.name()));
     all
 }
 
@@ -53,7 +76,7 @@ pub fn add(mut command: Command, all: &[Declared]) -> Command {
         declared.name() != "help" && !global.iter().any(|name| name == declared.name())
     };
     for verb in VERBS {
-        for declared in all.iter().filter(free) {
+        for declared in all.iter().filter(free).filter(|declared| declared.is_of(verb)) {
             command = command.mut_subcommand(verb, |verb| {
                 let taken = verb.get_arguments().any(|arg| arg.get_long() == Some(declared.name()));
                 if taken { verb } else { verb.arg(flag(declared)) }
@@ -64,12 +87,19 @@ pub fn add(mut command: Command, all: &[Declared]) -> Command {
 }
 
 fn flag(declared: &Declared) -> Arg {
-    let spec = &declared.spec;
-    let help = format!("{} ({})", spec.help, declared.formats.join(", "));
-    let arg = Arg::new(id(spec)).long(spec.name.clone()).help(help).help_heading("Options of formats");
+    let name = declared.name();
+    let arg = Arg::new(id(name)).long(name.to_owned()).help_heading("Options of formats");
+    let of = declared.formats.join(", ");
+    let spec = match &declared.flag {
+        Flag::Report(_, help) => {
+            return arg.help(format!("Show a report: {help} ({of})")).action(ArgAction::SetTrue);
+        }
+        Flag::Option(spec) => spec,
+    };
+    let arg = arg.help(format!("{} ({of})", spec.help));
     match &spec.kind {
         // `--flag` is on; a value must be joined with `=`, or it would be taken for a path.
-        OptionKind::Flag => {
+        OptionKind::Flag | OptionKind::Refuse => {
             arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("true|false")
         }
         OptionKind::Choice(words) => arg.action(ArgAction::Append).value_name(words.join("|")),
@@ -82,17 +112,25 @@ fn flag(declared: &Declared) -> Arg {
 pub fn given(all: &[Declared], matches: &ArgMatches) -> Vec<GivenOption> {
     let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
     let mut given = Vec::new();
-    for declared in all {
-        if let Ok(Some(values)) = matches.try_get_many::<String>(&id(&declared.spec)) {
-            given.extend(values.map(|value| (None, declared.spec.name.clone(), value.clone())));
+    for declared in all.iter().filter(|declared| matches!(declared.flag, Flag::Option(_))) {
+        if let Ok(Some(values)) = matches.try_get_many::<String>(&id(declared.name())) {
+            given.extend(values.map(|value| (None, declared.name().to_owned(), value.clone())));
         }
     }
     given
 }
 
+/// The report that was asked for by its flag, as if by `--report`.
+pub fn given_report(all: &[Declared], matches: &ArgMatches) -> Option<String> {
+    let (_, matches) = matches.subcommand()?;
+    let asked = |name: &str| matches.try_get_one::<bool>(&id(name)).is_ok_and(|flag| flag == Some(&true));
+    let reports = all.iter().filter(|declared| matches!(declared.flag, Flag::Report(..)));
+    reports.map(Declared::name).find(|name| asked(name)).map(str::to_owned)
+}
+
 /// The argument's id in the parser; prefixed, so that it cannot meet a verb's own.
-fn id(spec: &OptionSpec) -> String {
-    format!("declared-{}", spec.name)
+fn id(name: &str) -> String {
+    format!("declared-{name}")
 }
 
 #[cfg(test)]
@@ -104,9 +142,24 @@ mod tests {
     fn declared() -> Vec<Declared> {
         let manifest = "id=toy\nversion=1\nlicense=MIT\nformats=toy\ntoy.roles=read write\n\
                         toy.option.order=both choice:big,little big Byte order\ntoy.option.safe-ish=read flag false Take care\n\
-                        toy.option.json=read flag false Never seen\ntoy.option.prefix=write text - Names begin with it";
-        let specs = Manifest::parse(manifest).unwrap().formats.remove(0).options;
-        specs.into_iter().map(|spec| Declared { spec, formats: vec!["toy".into()] }).collect()
+                        toy.option.json=read flag false Never seen\ntoy.option.prefix=write text - Names begin with it\n\
+                        toy.report.keys=What there is\ntoy.report.json=Never seen";
+        let toy = Manifest::parse(manifest).unwrap().formats.remove(0);
+        let reports = toy.reports.into_iter().map(|(id, help)| Flag::Report(id, help));
+        let flags = toy.options.into_iter().map(Flag::Option).chain(reports);
+        flags.map(|flag| Declared { flag, formats: vec!["toy".into()] }).collect()
+    }
+
+    #[test]
+    fn a_declared_report_is_a_flag_of_inspect_alone() {
+        let all = declared();
+        let parse =
+            |args: &str| parser::command_with(&all).try_get_matches_from(args.split(' ').collect::<Vec<_>>());
+        let asked = |args: &str| given_report(&all, &parse(args).unwrap());
+        assert_eq!(asked("apr inspect a --keys"), Some("keys".to_owned()));
+        assert_eq!(asked("apr inspect a --json"), None);
+        assert_eq!(asked("apr convert a b"), None);
+        assert!(parse("apr tensors a --keys").is_err());
     }
 
     fn parse(args: &str) -> Vec<GivenOption> {

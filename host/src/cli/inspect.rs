@@ -1,13 +1,13 @@
 //! `apr inspect`: what is this file, and what does it say of itself?
 
 use crate::cli::context::Context;
+use crate::cli::declared_report;
 use crate::cli::metadata::{self, Entry};
 use crate::cli::open_args::{OpenArgs, host_and_model};
-use crate::cli::report::{Report, with_schema};
+use crate::cli::report::{Report, boxed, with_schema};
 use crate::cli::sizes::{show_count, show_number_of, show_size};
 use apr_host::open::OpenedModel;
-use apr_host::registry::Registry;
-use apr_sdk::{Bytes, Error, Result, Tensor, checked_elements, escape};
+use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct Args {
     full: bool,
     /// Show a report that the format's plugin declares
     #[arg(long, value_name = "ID")]
-    report: Option<String>,
+    pub report: Option<String>,
     /// Leave the tensors out, which is the default; as in gguf-dump
     #[arg(long, hide = true)]
     no_tensors: bool,
@@ -110,15 +110,19 @@ struct Row {
     bytes: u64,
 }
 
-/// Opens the model and gathers what its header says.
+/// Opens the model and gathers what its header says, or makes the report that is asked for.
 ///
 /// # Errors
-/// What opening raised; InvalidArgument for a report that the format does not declare.
-pub fn run(args: &Args, context: &Context) -> Result<Inspected> {
-    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
-    if let Some(report) = &args.report {
-        return Err(no_report(&host.registry, &opened.format, report));
+/// What opening raised; Unsupported for a report that the format does not declare.
+pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    match &args.report {
+        Some(id) => declared_report::run(id, &args.file, &args.open, context).map(boxed),
+        None => inspect(args, context).map(boxed),
     }
+}
+
+fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
+    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
     let model = &opened.model;
     let n_items = context.settings.number("inspect.max_tokens_display");
     let metadata = metadata::entries(&opened, args.full, n_items)?;
@@ -181,24 +185,6 @@ fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
     }
     counts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.dtype.cmp(&b.dtype)));
     Ok(counts)
-}
-
-fn no_report(registry: &Registry, format: &str, report: &str) -> Error {
-    let declared = registry.format(format).map(|format| format.manifest.reports.clone()).unwrap_or_default();
-    if declared.iter().any(|(id, _)| id == report) {
-        return Error::unsupported(format!(
-            "the report `{}` is planned and not built yet",
-            escape(report, 80)
-        ));
-    }
-    let known: Vec<_> = declared.iter().map(|(id, _)| id.as_str()).collect();
-    let hint = if known.is_empty() {
-        "leave --report out: it declares none".to_owned()
-    } else {
-        format!("give one of {}", known.join(", "))
-    };
-    Error::invalid_argument(format!("the format `{format}` declares no report `{}`", escape(report, 80)))
-        .hint(hint)
 }
 
 impl Report for Inspected {

@@ -6,6 +6,7 @@ mod config;
 mod context;
 mod convert;
 mod declared;
+mod declared_report;
 mod error_codes;
 mod explain;
 mod folders;
@@ -19,6 +20,7 @@ mod planned;
 mod plugins;
 mod progress;
 mod report;
+mod scan;
 mod settings;
 mod sizes;
 mod tensors;
@@ -62,6 +64,7 @@ pub struct Cli {
 enum Verb {
     Convert(convert::Args),
     Inspect(inspect::Args),
+    Scan(scan::Args),
     Tensors(tensors::Args),
     Validate(validate::Args),
     Plugins(plugins::Args),
@@ -77,6 +80,7 @@ impl Verb {
         match self {
             Verb::Convert(args) => Some(&mut args.open),
             Verb::Inspect(args) => Some(&mut args.open),
+            Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
             _ => None,
@@ -105,7 +109,8 @@ pub fn run() -> ExitCode {
 fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
     match verb {
         Verb::Convert(args) => convert::run(&args, context).map(report::boxed),
-        Verb::Inspect(args) => inspect::run(&args, context).map(report::boxed),
+        Verb::Inspect(args) => inspect::run(&args, context),
+        Verb::Scan(args) => scan::run(&args, context).map(report::boxed),
         Verb::Tensors(args) => tensors::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Plugins(args) => plugins::run(&args, context),

@@ -2,12 +2,10 @@
 
 use crate::cli::context::Context;
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, OpenedModel, open};
+pub use apr_host::open::GivenOption;
+use apr_host::open::{OpenOptions, OpenedModel, check_options, open};
 use apr_sdk::{Error, Result};
 use std::path::Path;
-
-/// An option of a format, as `-O` gives it: format or none, name, value.
-pub type GivenOption = (Option<String>, String, String);
 
 /// How a model is opened.
 #[derive(Clone, Debug, clap::Args)]
@@ -101,6 +99,7 @@ pub fn host_and_model(args: &OpenArgs, path: &Path, context: &Context) -> Result
     only_a_path(path)?;
     let host = context.host();
     let opened = args.open(&host, path)?;
+    check_options(&host.registry, &[host.registry.format(&opened.format)?], &args.options)?;
     Ok((host, opened))
 }
 

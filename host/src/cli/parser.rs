@@ -1,7 +1,7 @@
 //! The parser: the verbs' own definitions, and around them what is planned and what every help page ends with.
 
 use crate::cli::declared::{self, Declared};
-use crate::cli::{Cli, planned, usage, version};
+use crate::cli::{Cli, Verb, planned, usage, version};
 use apr_sdk::{Error, Result};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -85,6 +85,11 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
         .map_err(|error| usage::from_clap(&error, matches.subcommand_name()))?;
     if let Some(open) = cli.verb.open_args() {
         open.options.extend(declared::given(&all, &matches));
+    }
+    if let Verb::Inspect(inspect) = &mut cli.verb
+        && inspect.report.is_none()
+    {
+        inspect.report = declared::given_report(&all, &matches);
     }
     Ok(Parsed::Verb(Box::new(cli)))
 }

@@ -9,7 +9,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("export", "Write a model for another program"),
     ("diff", "Say whether two models are the same, across formats"),
     ("rosetta", "Convert there and back again, and judge what came back"),
-    ("scan", "Say whether a checkpoint asks to run code"),
     ("quantize", "Shrink a model's weights"),
     ("merge", "Merge models into one"),
     ("lint", "Check a model against good practice"),

@@ -5,7 +5,8 @@ use crate::registry::Provider;
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
     BlockAt, BlockSink, DType, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Look, Model, ModelSink,
-    OpenModel, Options, PatchSink, Reader, Result, Score, Source, Stream, TensorFacts, Writer, Written,
+    OpenModel, Options, PatchSink, Reader, Report, Result, Score, Source, Stream, TensorFacts, Writer,
+    Written,
 };
 use std::sync::Arc;
 
@@ -122,6 +123,10 @@ impl Reader for Owned<dyn Reader> {
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
         let model = self.owner.call("opening", || self.object.open(source, limits, options))?;
         Ok(Box::new(Owned::new(model, "dropping an open model", &self.owner)))
+    }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
+        self.owner.call("making a report", || self.object.report(id, source, limits, options))
     }
 }
 

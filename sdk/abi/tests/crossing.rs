@@ -38,6 +38,9 @@ fn read_with(reader: &dyn Reader) -> String {
     for options in [Options::new().with("fail", "true"), Options::new().with("charge", "99999999999")] {
         writeln!(text, "{:?}", reader.open(&source, &limits, &options).err()).unwrap();
     }
+    for id in ["good", "bad", "fails"] {
+        writeln!(text, "{:?}", reader.report(id, &source, &limits, &options)).unwrap();
+    }
     writeln!(text, "{:?} {:#?}", source.logged(), heard()).unwrap();
     text
 }
@@ -58,6 +61,7 @@ fn a_reader_hears_and_says_the_same_across_the_wire() {
     let loaded = read_with(&*module().reader("toy").unwrap());
     assert_eq!(plain, loaded);
     assert!(plain.contains("form: Hex") && plain.contains("LimitExceeded"), "{plain}");
+    assert!(plain.contains("passed: true") && plain.contains("passed: false"), "{plain}");
 }
 
 #[test]

@@ -85,6 +85,15 @@ impl Reader for Toy {
         }
         Ok(Box::new(Toy))
     }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
+        hear(format!("{id} {limits:?} {options:?} {:?}", source.name(0)));
+        match id {
+            "fails" => Err(full_error()),
+            "panics" => panic!("in report"),
+            _ => Ok(Report { text: format!("é {id}"), json: "{}".to_owned(), passed: id == "good" }),
+        }
+    }
 }
 
 impl OpenModel for Toy {

@@ -7,14 +7,14 @@ use crate::guard::{Faults, Guarded, plugin_wire};
 use crate::wire::{
     BlockSinkMut, ModelSinkMut, OpenModelObject, R, ReaderObject, ScoreNumber, SourceRef, StreamObject,
     WireBlockAt, WireBlockSink_TO, WireLimits, WireLook, WireModelSink_TO, WireOpenModel, WireOpened,
-    WireReader, WireStream, pairs,
+    WireReader, WireReport, WireStream, pairs,
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RSlice, RSliceMut, RStr};
 use apr_sdk::{
-    BlockAt, BlockSink, Budget, Error, Limits, Look, ModelSink, OpenModel, Options, Reader, Result, Score,
-    Source, Stream,
+    BlockAt, BlockSink, Budget, Error, Limits, Look, ModelSink, OpenModel, Options, Reader, Report, Result,
+    Score, Source, Stream,
 };
 use std::sync::Arc;
 
@@ -53,6 +53,27 @@ impl WireReader for ToWireReader {
             Ok(WireOpened {
                 model: OpenModelObject::from_value(model, TD_Opaque),
                 budget_left: limits.budget.left(),
+                reserved: [0; 2],
+            })
+        })
+    }
+
+    fn report(
+        &self,
+        id: RStr<'_>,
+        source: &SourceRef<'_>,
+        limits: &WireLimits,
+        options: RSlice<'_, u8>,
+    ) -> R<WireReport> {
+        plugin_wire("making a report", || {
+            let options = pairs::to_options(options.as_slice())?;
+            let source = FromWireSource(source);
+            let report = self.0.report(id.as_str(), &source, &limits_from_wire(limits), &options)?;
+            Ok(WireReport {
+                text: report.text.into(),
+                json: report.json.into(),
+                passed: u32::from(report.passed),
+                padding: 0,
                 reserved: [0; 2],
             })
         })
@@ -118,6 +139,19 @@ fn limits_from_wire(wire: &WireLimits) -> Limits {
     }
 }
 
+fn limits_to_wire(limits: &Limits) -> WireLimits {
+    WireLimits {
+        tensors: limits.tensors,
+        dims: limits.dims as u64,
+        name_bytes: limits.name_bytes,
+        metadata_keys: limits.metadata_keys,
+        nesting: limits.nesting,
+        files: limits.files,
+        budget_left: limits.budget.left(),
+        reserved: [0; 4],
+    }
+}
+
 /// The wire's reader as the host sees it.
 pub struct FromWireReader {
     pub(crate) object: ReaderObject,
@@ -147,16 +181,7 @@ impl Reader for FromWireReader {
 
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
         let before = limits.budget.left();
-        let wire = WireLimits {
-            tensors: limits.tensors,
-            dims: limits.dims as u64,
-            name_bytes: limits.name_bytes,
-            metadata_keys: limits.metadata_keys,
-            nesting: limits.nesting,
-            files: limits.files,
-            budget_left: before,
-            reserved: [0; 4],
-        };
+        let wire = limits_to_wire(limits);
         let options = pairs::from_options(options);
         let source = ToWireSource(source);
         let opened = result(self.object.open(&source.object(), &wire, options.as_slice().into()))?;
@@ -166,6 +191,14 @@ impl Reader for FromWireReader {
             None => limits.budget.charge((before - opened.budget_left).min(limits.budget.left()))?,
         }
         Ok(Box::new(FromWireOpenModel(opened.model)))
+    }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
+        let options = pairs::from_options(options);
+        let (source, wire) = (ToWireSource(source), limits_to_wire(limits));
+        let report =
+            result(self.object.report(id.into(), &source.object(), &wire, options.as_slice().into()))?;
+        Ok(Report { text: report.text.into(), json: report.json.into(), passed: report.passed == 1 })
     }
 }
 

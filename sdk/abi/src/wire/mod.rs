@@ -30,7 +30,7 @@ pub use numbers::{
 };
 pub use reader::{
     OpenModelObject, ReaderObject, StreamObject, WireBlockAt, WireLimits, WireLook, WireOpenModel,
-    WireOpenModel_TO, WireOpened, WireReader, WireReader_TO, WireStream, WireStream_TO,
+    WireOpenModel_TO, WireOpened, WireReader, WireReader_TO, WireReport, WireStream, WireStream_TO,
 };
 pub use source::{SourceRef, WireSource, WireSource_TO};
 pub use writer::{WireWriter, WireWriter_TO, WriterObject};

@@ -1,7 +1,7 @@
 //! The reading roles: reader, open model, stream.
 
 use super::{BlockSinkMut, ModelSinkMut, R, ScoreNumber, SourceRef};
-use abi_stable::std_types::{RBox, RSlice, RSliceMut, RStr};
+use abi_stable::std_types::{RBox, RSlice, RSliceMut, RStr, RString};
 use abi_stable::{StableAbi, sabi_trait};
 
 /// `apr_sdk::Look`.
@@ -58,6 +58,22 @@ pub struct WireOpened {
     pub reserved: [u64; 2],
 }
 
+/// `apr_sdk::Report`.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct WireReport {
+    /// The text for people.
+    pub text: RString,
+    /// The JSON document.
+    pub json: RString,
+    /// 1 if all is well, 0 if not.
+    pub passed: u32,
+    /// Zero.
+    pub padding: u32,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
 /// `apr_sdk::BlockAt`.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
@@ -76,8 +92,16 @@ pub trait WireReader: Send + Sync {
     /// How sure it is.
     fn probe(&self, look: &WireLook<'_>) -> R<ScoreNumber>;
     /// Reads the header; `options` are pairs.
-    #[sabi(last_prefix_field)]
     fn open(&self, source: &SourceRef<'_>, limits: &WireLimits, options: RSlice<'_, u8>) -> R<WireOpened>;
+    /// Makes a declared report.
+    #[sabi(last_prefix_field)]
+    fn report(
+        &self,
+        id: RStr<'_>,
+        source: &SourceRef<'_>,
+        limits: &WireLimits,
+        options: RSlice<'_, u8>,
+    ) -> R<WireReport>;
 }
 
 /// A plugin's reader.

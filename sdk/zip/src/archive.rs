@@ -1,0 +1,268 @@
+//! An archive's index: which entry lies where. Nothing of the data is read until [`Archive::read`].
+
+use crate::end::End;
+use crate::inflate::{Inflate, MOST_EXPANSION};
+use crate::local::{Central, data_start};
+use crate::window::Window;
+use apr_sdk::{Error, ErrorKind, Extent, FileId, Limits, Look, Result, Source, Stream, escape};
+use std::collections::HashSet;
+use zip::read::{ArchiveOffset, Config};
+use zip::{CompressionMethod, ZipArchive};
+
+/// The fewest bytes an entry takes in the central directory.
+const CENTRAL_LEN: u64 = 46;
+
+/// Bytes of stored data that are read at once.
+const PIECE: u64 = 16 << 20;
+
+/// How an entry's data is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// As it is (method 0).
+    Stored,
+    /// Deflated (method 8).
+    Deflated,
+}
+
+/// One entry, as the central directory and its local header agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, any text: a caller that takes it for a path must check it.
+    pub name: String,
+    /// How the data is stored.
+    pub method: Method,
+    /// Offset of the local header in the file, in bytes.
+    pub header: u64,
+    /// The data as it is stored.
+    pub data: Extent,
+    /// Bytes of the data when it is inflated; those of `data` for a stored entry.
+    pub raw_len: u64,
+    /// CRC-32 of the raw data.
+    pub crc32: u32,
+}
+
+/// The index of an archive. It holds neither the source nor any data.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    entries: Vec<Entry>,
+    directory: Extent,
+}
+
+/// Whether a file looks like a ZIP archive: it begins with a local header, or is an archive without entries.
+pub fn is_zip(look: &Look<'_>) -> bool {
+    look.head_is(&crate::local::LOCAL) || look.head_is(&crate::end::END)
+}
+
+impl Archive {
+    /// Reads the end records, the central directory, and of each entry the local header.
+    ///
+    /// # Errors
+    /// Malformed for a directory that is cut off, entries of one name, entries that overlap or leave the file, headers
+    /// that disagree; Unsupported for encrypted data, methods other than stored and deflated, several disks;
+    /// LimitExceeded; whatever the source raised. All with the file's name.
+    pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Archive> {
+        Archive::read_index(source, file, limits).map_err(|e| e.in_file(source.name(file)))
+    }
+
+    fn read_index(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Archive> {
+        let end = End::find(source, file, limits)?;
+        let count = limits
+            .count("the entry count", end.count, limits.tensors, CENTRAL_LEN, end.size)
+            .map_err(|e| e.at(end.start))?;
+        let mut window = Window::new(source, file, &end, limits);
+        let listed = list(&mut window, count, limits);
+        let listed = match window.failure.take() {
+            Some(failure) => Err(failure),
+            None => listed.map_err(|e| e.at(end.start)),
+        }?;
+        let mut names = HashSet::with_capacity(listed.len());
+        let mut entries = Vec::with_capacity(listed.len());
+        for (listed, central_at) in &listed {
+            let placed = |e: Error| named(&listed.name, e.at(*central_at));
+            if !names.insert(listed.name.as_str()) {
+                return Err(placed(Error::malformed("a second entry has this name")));
+            }
+            if source.cancelled() {
+                return Err(Error::cancelled("stopped"));
+            }
+            entries.push(listed.check(source, file, end.start, limits).map_err(placed)?);
+        }
+        check_overlap(&entries)?;
+        Ok(Archive { entries, directory: Extent::new(file, end.start, end.size) })
+    }
+
+    /// The entries, in the order of the central directory.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of this exact name.
+    pub fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// Where the central directory lies. The end records follow.
+    pub fn directory(&self) -> Extent {
+        self.directory
+    }
+
+    /// The whole raw data of a small entry, charged to the budget and checked against its CRC-32.
+    ///
+    /// # Errors
+    /// LimitExceeded; Malformed for data that does not inflate to its length and CRC-32; whatever the source raised.
+    pub fn read(&self, source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec<u8>> {
+        let placed = |e: Error| e.at(entry.data.offset).in_file(source.name(entry.data.file));
+        read_entry(source, entry, limits).map_err(placed)
+    }
+}
+
+/// Puts an entry's name before what is wrong with it; what the machine or the user did has nothing to do with it.
+fn named(name: &str, error: Error) -> Error {
+    if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) {
+        return error;
+    }
+    let message = format!("entry `{}`: {}", escape(name, 120), error.message());
+    let mut named = Error::new(error.kind(), message);
+    if let Some(at) = error.offset() {
+        named = named.at(at);
+    }
+    match error.hint_text() {
+        Some(hint) => named.hint(hint),
+        None => named,
+    }
+}
+
+fn read_entry(source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec<u8>> {
+    let too_long = || Error::limit(format!("entry `{}` is too long for memory", escape(&entry.name, 120)));
+    let mut out = Vec::new();
+    let mut inflate = Inflate::new(entry);
+    let mut crc = crc32fast::Hasher::new();
+    while (out.len() as u64) < entry.raw_len {
+        let done = out.len() as u64;
+        let piece = (entry.raw_len - done).min(PIECE);
+        limits.budget.charge(piece)?;
+        out.resize(usize::try_from(done + piece).map_err(|_| too_long())?, 0);
+        let piece_at = usize::try_from(done).map_err(|_| too_long())?;
+        match entry.method {
+            Method::Stored => {
+                source.read_at(entry.data.file, entry.data.offset + done, &mut out[piece_at..])?;
+                crc.update(&out[piece_at..]);
+                limits.budget.earn(piece);
+            }
+            Method::Deflated => {
+                let read = inflate.taken();
+                inflate.fill(source, &mut out[piece_at..])?;
+                limits.budget.earn(inflate.taken() - read);
+            }
+        }
+    }
+    match entry.method {
+        Method::Stored => crate::inflate::check_crc(entry, crc.finalize())?,
+        Method::Deflated => {
+            inflate.read(source, &mut [])?;
+        }
+    }
+    Ok(out)
+}
+
+/// An entry as the central directory lists it.
+struct Listed {
+    name: String,
+    raw_name: Vec<u8>,
+    method: CompressionMethod,
+    encrypted: bool,
+    header: u64,
+    stored_len: u64,
+    raw_len: u64,
+    crc32: u32,
+}
+
+impl Listed {
+    fn check(&self, source: &dyn Source, file: FileId, limit: u64, limits: &Limits) -> Result<Entry> {
+        let (method, number) = match self.method {
+            CompressionMethod::Stored => (Method::Stored, 0),
+            CompressionMethod::DEFLATE => (Method::Deflated, 8),
+            other => {
+                let message = format!("its data is stored by a method that is not read here ({other})");
+                return Err(Error::unsupported(message).hint("store it anew, without compression"));
+            }
+        };
+        if self.encrypted {
+            return Err(Error::unsupported("its data is encrypted").hint("decrypt the archive first"));
+        }
+        let possible = match method {
+            Method::Stored => self.raw_len == self.stored_len,
+            Method::Deflated => self.raw_len / MOST_EXPANSION <= self.stored_len,
+        };
+        if !possible {
+            return Err(Error::malformed(format!(
+                "{} stored bytes cannot be {} raw ones",
+                self.stored_len, self.raw_len
+            )));
+        }
+        let central = Central {
+            name: &self.raw_name,
+            method: number,
+            header: self.header,
+            stored_len: self.stored_len,
+            raw_len: self.raw_len,
+            crc32: self.crc32,
+        };
+        let start = data_start(source, file, &central, limit, limits)?;
+        Ok(Entry {
+            name: self.name.clone(),
+            method,
+            header: self.header,
+            data: Extent::new(file, start, self.stored_len),
+            raw_len: self.raw_len,
+            crc32: self.crc32,
+        })
+    }
+}
+
+/// What an entry takes in memory besides its name: here, and in the index of the `zip` crate (measured: below 600).
+const RECORD_COST: usize = 1024;
+
+/// The entries of the central directory, each with the offset of its record.
+fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(Listed, u64)>> {
+    let refused = |e: zip::result::ZipError| Error::malformed(format!("the central directory: {e}"));
+    let config = Config { archive_offset: ArchiveOffset::Known(0) };
+    let archive = ZipArchive::with_config(config, window).map_err(refused)?;
+    if archive.has_duplicate_names() {
+        let message = format!("the central directory has {count} entries, but {} names", archive.len());
+        return Err(
+            Error::malformed(message).hint("which of two entries of one name is meant, nobody can say")
+        );
+    }
+    let mut listed = Vec::new();
+    for n in 0..archive.len() {
+        let entry = archive.by_index_data(n).map_err(refused)?;
+        let raw_name = entry.name_raw();
+        limits.budget.charge((3 * raw_name.len() + RECORD_COST) as u64)?;
+        let item = Listed {
+            name: entry.name().map_err(refused)?.into_owned(),
+            raw_name: raw_name.to_vec(),
+            method: entry.compression(),
+            encrypted: entry.encrypted(),
+            header: entry.header_start(),
+            stored_len: entry.compressed_size(),
+            raw_len: entry.size(),
+            crc32: entry.crc32(),
+        };
+        listed.push((item, entry.central_header_start()));
+    }
+    Ok(listed)
+}
+
+/// Refuses entries whose headers and data share bytes: a small file could hold any number of them.
+fn check_overlap(entries: &[Entry]) -> Result<()> {
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort_unstable_by_key(|entry| entry.header);
+    for pair in sorted.windows(2) {
+        if pair[0].data.end().is_none_or(|end| end > pair[1].header) {
+            let [a, b] = [pair[0], pair[1]].map(|entry| escape(&entry.name, 120));
+            return Err(Error::malformed(format!("entries `{a}` and `{b}` overlap")).at(pair[1].header));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The end records: where the central directory lies and how many entries it has (APPNOTE 4.3.14 to 4.3.16).
+
+use apr_sdk::{Error, FileId, Limits, Result, Source};
+
+pub(crate) const END: [u8; 4] = *b"PK\x05\x06";
+pub(crate) const END_LEN: u64 = 22;
+pub(crate) const LOCATOR: [u8; 4] = *b"PK\x06\x07";
+pub(crate) const LOCATOR_LEN: u64 = 20;
+pub(crate) const END64: [u8; 4] = *b"PK\x06\x06";
+pub(crate) const END64_LEN: u64 = 56;
+
+/// The longest comment that can follow the end record.
+const COMMENT: u64 = u16::MAX as u64;
+
+/// What the end records say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) count: u64,
+    pub(crate) start: u64,
+    pub(crate) size: u64,
+}
+
+impl End {
+    /// Finds the records at the end of a file. The directory that they name lies before them.
+    ///
+    /// # Errors
+    /// Malformed or Unsupported, with the offset.
+    pub(crate) fn find(source: &dyn Source, file: FileId, limits: &Limits) -> Result<End> {
+        let len = source.len(file)?;
+        let (at, record) = find_record(source, file, len, limits)?;
+        let wrong = |at: u64, message: String| Err(Error::malformed(message).at(at));
+        let word = |n: usize| u64::from(u16_at(&record, n));
+        let (disk, directory_disk, here, count) = (word(4), word(6), word(8), word(10));
+        let mut end = End { count, start: u32_at(&record, 16), size: u32_at(&record, 12) };
+        let mut disks = [disk, directory_disk, here.abs_diff(count)];
+        let mut limit = at;
+        let is_64 = count == 0xffff || end.start == 0xffff_ffff || end.size == 0xffff_ffff;
+        if let Some(locator_at) = at.checked_sub(LOCATOR_LEN).filter(|_| is_64) {
+            let locator = read(source, file, locator_at, LOCATOR_LEN, limits)?;
+            if locator.starts_with(&LOCATOR) {
+                limit = u64_at(&locator, 8);
+                if limit.checked_add(END64_LEN).is_none_or(|end| end > locator_at) {
+                    return wrong(
+                        locator_at,
+                        format!("the ZIP64 end record is said to begin at {limit}, past its locator"),
+                    );
+                }
+                let record = read(source, file, limit, END64_LEN, limits)?;
+                if !record.starts_with(&END64) {
+                    return wrong(
+                        limit,
+                        "the locator points here, but there is no ZIP64 end record".to_owned(),
+                    );
+                }
+                let (here, count) = (u64_at(&record, 24), u64_at(&record, 32));
+                end = End { count, start: u64_at(&record, 48), size: u64_at(&record, 40) };
+                disks = [u32_at(&record, 16), u32_at(&record, 20), here.abs_diff(count)];
+            }
+        }
+        if disks != [0; 3] {
+            return Err(Error::unsupported("the archive is split over several disks").at(at));
+        }
+        match end.start.checked_add(end.size) {
+            Some(directory_end) if directory_end <= limit => Ok(end),
+            _ => wrong(
+                limit,
+                format!(
+                    "a central directory of {} bytes at {} does not end before its end record",
+                    end.size, end.start
+                ),
+            ),
+        }
+    }
+
+    /// One past the central directory's last byte; [`End::find`] checked that it is inside the file.
+    pub(crate) fn directory_end(&self) -> u64 {
+        self.start.saturating_add(self.size)
+    }
+
+    /// End records that say the same, for a file that ends with its central directory: always in the ZIP64 form.
+    pub(crate) fn records(&self) -> Vec<u8> {
+        let mut out = end64_records(self.count, self.start, self.size);
+        out.extend_from_slice(&end_record(u64::MAX, u64::MAX, u64::MAX));
+        out
+    }
+}
+
+/// The ZIP64 end record of a directory and its locator; they stand right behind it.
+pub(crate) fn end64_records(count: u64, start: u64, size: u64) -> Vec<u8> {
+    let mut out = END64.to_vec();
+    out.extend_from_slice(&(END64_LEN - 12).to_le_bytes());
+    for version in [45u16, 45] {
+        out.extend_from_slice(&version.to_le_bytes());
+    }
+    out.extend_from_slice(&[0; 8]); // disks
+    for number in [count, count, size, start] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(&LOCATOR);
+    out.extend_from_slice(&[0; 4]); // disk
+    out.extend_from_slice(&start.saturating_add(size).to_le_bytes());
+    out.extend_from_slice(&1u32.to_le_bytes()); // disks
+    out
+}
+
+/// The end record; what does not fit is in the ZIP64 form.
+pub(crate) fn end_record(count: u64, start: u64, size: u64) -> Vec<u8> {
+    let mut out = END.to_vec();
+    out.extend_from_slice(&[0; 4]); // disks
+    let count = u16::try_from(count).unwrap_or(u16::MAX);
+    for count in [count, count] {
+        out.extend_from_slice(&count.to_le_bytes());
+    }
+    for number in [size, start] {
+        out.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    out.extend_from_slice(&[0; 2]); // comment
+    out
+}
+
+/// The last end record whose comment ends with the file, and its offset.
+fn find_record(source: &dyn Source, file: FileId, len: u64, limits: &Limits) -> Result<(u64, Vec<u8>)> {
+    for window in [END_LEN, END_LEN + COMMENT] {
+        let window = window.min(len);
+        let tail = read(source, file, len - window, window, limits)?;
+        for (at, _) in tail.windows(END.len()).enumerate().rev() {
+            let record = &tail[at..];
+            if record.starts_with(&END) && u64::from(u16_at(record, 20)) + END_LEN == record.len() as u64 {
+                return Ok((len - record.len() as u64, record.to_vec()));
+            }
+        }
+    }
+    let error = Error::malformed("the file ends without the end record of a ZIP archive").at(len);
+    Err(error.hint("get the file again: it is cut off, or more was written behind it"))
+}
+
+pub(crate) fn read(source: &dyn Source, file: FileId, at: u64, len: u64, limits: &Limits) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| Error::limit("too long").at(at))?];
+    source.read_at(file, at, &mut bytes)?;
+    limits.budget.earn(len);
+    Ok(bytes)
+}
+
+/// The number at `at`, 0 past the end: callers hold records of the whole length.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    number(bytes, at).map_or(0, u16::from_le_bytes)
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u64 {
+    number(bytes, at).map_or(0, |raw| u32::from_le_bytes(raw).into())
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    number(bytes, at).map_or(0, u64::from_le_bytes)
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}

@@ -1,0 +1,117 @@
+//! Local headers: only they say where the data begins, and what else they say must agree with the central directory.
+
+use crate::end::{read, u16_at, u32_at, u64_at};
+use apr_sdk::{Error, FileId, Limits, Result, Source};
+
+pub(crate) const LOCAL: [u8; 4] = *b"PK\x03\x04";
+pub(crate) const LOCAL_LEN: usize = 30;
+
+/// General purpose bits: encrypted, sizes and CRC-32 in a descriptor behind the data, patch data, masked header.
+const ENCRYPTED: u16 = 1;
+const DESCRIPTOR: u16 = 1 << 3;
+const PATCH: u16 = 1 << 5;
+const MASKED: u16 = 1 << 13;
+
+/// The id of the extra field with 64-bit sizes.
+pub(crate) const ZIP64: u16 = 1;
+
+/// What the central directory says of an entry.
+pub(crate) struct Central<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) method: u16,
+    pub(crate) header: u64,
+    pub(crate) stored_len: u64,
+    pub(crate) raw_len: u64,
+    pub(crate) crc32: u32,
+}
+
+/// The offset of an entry's data, which ends before `limit`, where the central directory begins.
+///
+/// # Errors
+/// Malformed or Unsupported, with the offset in the file.
+pub(crate) fn data_start(
+    source: &dyn Source,
+    file: FileId,
+    central: &Central<'_>,
+    limit: u64,
+    limits: &Limits,
+) -> Result<u64> {
+    let at = central.header;
+    let malformed = |message: String| Error::malformed(message).at(at);
+    let room = limit.checked_sub(at).filter(|&room| room >= LOCAL_LEN as u64);
+    let room = room.ok_or_else(|| malformed("no local header fits before the central directory".into()))?;
+    // A local name of another length is another name, so this much is the header but for its extra fields.
+    let fixed = LOCAL_LEN as u64 + central.name.len() as u64;
+    let header = read(source, file, at, fixed.min(room), limits)?;
+    if !header.starts_with(&LOCAL) {
+        return Err(malformed("the central directory points here, but there is no local header".into()));
+    }
+    let flags = u16_at(&header, 6);
+    if flags & (ENCRYPTED | PATCH | MASKED) != 0 {
+        return Err(Error::unsupported(format!("the data is encrypted or patched (flags {flags:#06x})"))
+            .at(at)
+            .hint("decrypt the archive first"));
+    }
+    if usize::from(u16_at(&header, 26)) != central.name.len() || header.get(LOCAL_LEN..) != Some(central.name)
+    {
+        return Err(malformed("the local header has another name than the central directory".into()));
+    }
+    let method = u16_at(&header, 8);
+    if method != central.method {
+        return Err(malformed(format!(
+            "the local header says method {method}, the central directory {}",
+            central.method
+        )));
+    }
+    let extra_len = u64::from(u16_at(&header, 28));
+    let start = fixed + extra_len;
+    match start.checked_add(central.stored_len) {
+        Some(end) if end <= room => {}
+        _ => {
+            return Err(malformed(format!(
+                "the entry takes {start} and {} bytes, {room} are left before the central directory",
+                central.stored_len
+            )));
+        }
+    }
+    let said = (u32_at(&header, 14), u32_at(&header, 18), u32_at(&header, 22));
+    if flags & DESCRIPTOR != 0 && said == (0, 0, 0) {
+        return Ok(at + start);
+    }
+    let (mut stored_len, mut raw_len) = (said.1, said.2);
+    if stored_len == 0xffff_ffff || raw_len == 0xffff_ffff {
+        let extra = read(source, file, at + fixed, extra_len, limits)?;
+        let mut numbers = field(&extra, ZIP64).unwrap_or_default();
+        for size in [&mut raw_len, &mut stored_len] {
+            if *size == 0xffff_ffff && numbers.len() >= 8 {
+                *size = u64_at(numbers, 0);
+                numbers = &numbers[8..];
+            }
+        }
+    }
+    // Of an entry whose descriptor follows, some writers fill in some of these.
+    let agrees = |said: u64, truth: u64| said == truth || flags & DESCRIPTOR != 0 && said == 0;
+    if agrees(said.0, central.crc32.into())
+        && agrees(stored_len, central.stored_len)
+        && agrees(raw_len, central.raw_len)
+    {
+        return Ok(at + start);
+    }
+    Err(malformed(format!(
+        "the local header says CRC-32 {:08x}, {stored_len} bytes stored, {raw_len} raw; the central directory {:08x}, {}, {}",
+        said.0, central.crc32, central.stored_len, central.raw_len
+    )))
+}
+
+/// The data of the extra field `id`.
+fn field(mut extra: &[u8], id: u16) -> Option<&[u8]> {
+    while extra.len() >= 4 {
+        let (this, len) = (u16_at(extra, 0), usize::from(u16_at(extra, 2)));
+        let data = extra.get(4..4 + len)?;
+        if this == id {
+            return Some(data);
+        }
+        extra = &extra[4 + len..];
+    }
+    None
+}

@@ -1,0 +1,13 @@
+//! The crate's tests, in one binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    missing_docs,
+    clippy::cast_possible_truncation,
+    reason = "tests fail by panicking"
+)]
+
+mod forge;
+mod read;
+mod rejects;

@@ -13,8 +13,10 @@
 mod archive;
 mod end;
 mod inflate;
+mod layout;
 mod local;
 mod window;
 
 pub use archive::{Archive, Entry, Method, is_zip};
 pub use inflate::Inflate;
+pub use layout::{FIRST_HOLE, ZipLayout, patch};

@@ -9,5 +9,7 @@
 )]
 
 mod forge;
+mod judges;
 mod read;
 mod rejects;
+mod write;

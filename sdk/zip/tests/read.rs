@@ -5,7 +5,7 @@ use apr_sdk::{Limits, MemorySource, Source, Stream};
 use apr_zip::{Archive, Inflate, Method};
 use serde_json::Value as Json;
 
-fn data(name: &str) -> Vec<u8> {
+pub fn data(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 

@@ -41,7 +41,14 @@ def streamed():
         z.writestr(zipfile.ZipInfo("b"), TEXT, zipfile.ZIP_DEFLATED)
 
 
-def many():
+def stored():
+    """What the layout must repeat to the byte."""
+    with zipfile.ZipFile(HERE / "stored.zip", "w") as z:
+        for name, data in [("a", b"\0\1\2\3\4\5\6\7"), ("größe/名前", b"prefix" + bytes(range(40, 52))), ("empty", b"")]:
+            z.writestr(zipfile.ZipInfo(name), data)
+
+
+def empty():
     with zipfile.ZipFile(HERE / "empty.zip", "w"):
         pass
 
@@ -78,6 +85,6 @@ def golden():
 
 
 if __name__ == "__main__":
-    for make in [globals()[name] for name in sys.argv[1:]] or [plain, streamed, many]:
+    for make in [globals()[name] for name in sys.argv[1:]] or [plain, streamed, stored, empty]:
         make()
     golden()

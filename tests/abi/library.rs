@@ -43,6 +43,11 @@ impl Library {
         library
     }
 
+    /// The bytes that are this copy's own.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     fn marker(&self) -> PathBuf {
         WORK.join("markers").join(&self.token)
     }

@@ -16,5 +16,6 @@ mod library;
 mod misbehaviour;
 mod objects;
 mod refusals;
+mod rehearsal;
 mod tidy;
 mod trust;

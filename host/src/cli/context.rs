@@ -1,12 +1,13 @@
 //! What every verb is handed: the terminal, the settings and, when it asks, the host with its plugins.
 
-use crate::cli::folders::process_env;
+use crate::cli::folders::{cache_home, process_env};
 use crate::cli::globals::{ColorWhen, Globals};
+use crate::cli::plugins::load_child;
 use crate::cli::settings::Settings;
 use crate::cli::terminal::{Terminal, color_wanted};
 use crate::cli::{cancel, progress};
 use apr_host::host::Host;
-use apr_host::plugins::DiscoverOptions;
+use apr_host::plugins::{DiscoverOptions, Rehearsal};
 use apr_host::registry::Registry;
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -89,9 +90,17 @@ impl Context {
         DiscoverOptions {
             named: self.globals.plugins.clone(),
             trusted_folders: words.iter().map(PathBuf::from).collect(),
+            rehearsal: rehearsal(),
             ..DiscoverOptions::from_environment()
         }
     }
+}
+
+/// This program, as the child in which named libraries are tried.
+fn rehearsal() -> Option<Rehearsal> {
+    let command = vec![std::env::current_exe().ok()?, "plugins".into(), load_child::NAME.into()];
+    let remembered = cache_home(&process_env).map(|cache| cache.join("apr").join("plugins-tried"));
+    Some(Rehearsal { command, remembered })
 }
 
 /// The number in an environment variable, if it is there and one.

@@ -1,4 +1,4 @@
-//! The environment, and the user's folder for configuration as the XDG base directories say.
+//! The environment, and the user's folders as the XDG base directories say.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,19 @@ pub fn process_env(name: &str) -> Option<String> {
 
 /// `~/.config`, or where `XDG_CONFIG_HOME` points. Only absolute paths count, as the XDG text says.
 pub fn config_home(env: Env<'_>) -> Option<PathBuf> {
+    xdg(env, "XDG_CONFIG_HOME", ".config")
+}
+
+/// `~/.cache`, or where `XDG_CACHE_HOME` points.
+pub fn cache_home(env: Env<'_>) -> Option<PathBuf> {
+    xdg(env, "XDG_CACHE_HOME", ".cache")
+}
+
+fn xdg(env: Env<'_>, name: &str, otherwise: &str) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    env("XDG_CONFIG_HOME").and_then(absolute).or_else(|| {
+    env(name).and_then(absolute).or_else(|| {
         let home = env("HOME").or_else(|| env("USERPROFILE")).and_then(absolute)?;
-        Some(home.join(".config"))
+        Some(home.join(otherwise))
     })
 }
 

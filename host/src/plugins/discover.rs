@@ -4,6 +4,7 @@
 use super::lazy::Library;
 use super::lock::Lock;
 use super::named::Named;
+use super::rehearsal::Rehearsal;
 use super::trust::{self, TrustRules};
 use super::{lock, section};
 use crate::registry::{Plugin, Provider, Registry, Tier};
@@ -32,6 +33,8 @@ pub struct DiscoverOptions {
     pub lock: Option<PathBuf>,
     /// Whether a plugin that the lock does not list is refused.
     pub listed_only: bool,
+    /// How libraries of the tier [`Tier::Named`] are tried before they are loaded; `None` to load them at once.
+    pub rehearsal: Option<Rehearsal>,
     /// Whether plugins that are linked into the program take part, last in order.
     pub bundled: bool,
 }
@@ -192,7 +195,8 @@ fn judge(
         lock::check(&path, &section.manifest.id, lock, options.listed_only)?;
         section.judge()?;
         let (id, version) = (&section.manifest.id, &section.manifest.version);
-        Ok(Arc::new(Named::new(Library::new(path, &section), id, version)))
+        let rehearsal = options.rehearsal.clone().filter(|_| candidate.tier == Tier::Named);
+        Ok(Arc::new(Named::new(Library::new(path, &section, rehearsal), id, version)))
     };
     let state = steps();
     plugin.state = state.map_err(|error| error.in_file(candidate.path.to_string_lossy()));

@@ -1,6 +1,7 @@
 //! A plugin whose library is loaded when it is first asked for something: most commands need one or two of many.
 
 use super::load::load;
+use super::rehearsal::Rehearsal;
 use super::section::Section;
 use crate::registry::Provider;
 use apr_abi::link::Module;
@@ -13,19 +14,22 @@ pub(super) struct Library {
     path: PathBuf,
     id: String,
     manifest: Vec<u8>,
+    rehearsal: Option<Rehearsal>,
     module: OnceLock<Result<Module>>,
 }
 
 impl Library {
     /// The library at the canonical `path`, whose manifest is `section`.
-    pub(super) fn new(path: PathBuf, section: &Section) -> Library {
+    pub(super) fn new(path: PathBuf, section: &Section, rehearsal: Option<Rehearsal>) -> Library {
         let (id, manifest) = (section.manifest.id.clone(), section.bytes.clone());
-        Library { path, id, manifest, module: OnceLock::new() }
+        Library { path, id, manifest, rehearsal, module: OnceLock::new() }
     }
 
     fn module(&self) -> Result<&Module> {
         let module = self.module.get_or_init(|| {
-            load(&self.path, &self.id, &self.manifest)
+            let tried = self.rehearsal.as_ref().map_or(Ok(()), |rehearsal| rehearsal.pass(&self.path));
+            tried
+                .and_then(|()| load(&self.path, &self.id, &self.manifest))
                 .map_err(|error| error.in_file(self.path.to_string_lossy()))
         });
         module.as_ref().map_err(Error::clone)

@@ -41,6 +41,37 @@ impl Lock {
         };
         serde_json::from_slice(&text).map_err(|error| unreadable(path, &error.to_string()))
     }
+
+    /// Pins plugin `id` to one build; what was pinned under the id before is forgotten.
+    pub fn pin(&mut self, id: &str, sha256: String, tier: &str) {
+        self.forget(id);
+        self.plugins.push(LockEntry { id: id.to_owned(), sha256, tier: tier.to_owned() });
+    }
+
+    /// Forgets what is pinned under `id`; whether there was something.
+    pub fn forget(&mut self, id: &str) -> bool {
+        let before = self.plugins.len();
+        self.plugins.retain(|entry| entry.id != id);
+        self.plugins.len() < before
+    }
+
+    /// Writes the lock file, by a temporary file and a rename: half a lock would lock out everything.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let failed = |error: std::io::Error| {
+            let message = format!("the lock file cannot be written: {error}");
+            Error::io(message).in_file(path.display().to_string())
+        };
+        let text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
+        let temporary = path.with_extension(format!("lock-{}", std::process::id()));
+        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(|error| {
+            let _ = std::fs::remove_file(&temporary);
+            failed(error)
+        })
+    }
 }
 
 fn unreadable(path: &Path, why: &str) -> Error {

@@ -5,9 +5,11 @@ mod lazy;
 mod load;
 mod lock;
 mod named;
+mod rehearsal;
 pub mod section;
 pub mod trust;
 
 pub use discover::{Candidate, DiscoverOptions, candidates, file_name};
 pub use lock::{Lock, LockEntry, sha256};
 pub(crate) use named::Named;
+pub use rehearsal::{Rehearsal, SURVIVED};

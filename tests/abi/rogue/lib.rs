@@ -35,6 +35,11 @@ static INIT: extern "C" fn() = {
     extern "C" fn init() {
         let token = std::hint::black_box(&TOKEN);
         let token = token.iter().map(|byte| char::from(*byte)).collect::<String>();
+        match token.as_str() {
+            "rogue-token-aborting" => std::process::abort(),
+            "rogue-token-leaving0" => std::process::exit(0),
+            _ => {}
+        }
         let _ = std::fs::write(std::path::Path::new(env!("APR_ROGUE_MARKERS")).join(token), "");
     }
     init

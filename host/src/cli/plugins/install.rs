@@ -4,7 +4,8 @@ use crate::cli::context::Context;
 use crate::cli::plugins::info::only;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
-use apr_host::plugins::file_name;
+use apr_host::plugins::{Lock, file_name, sha256};
+use apr_host::registry::Tier;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 /// Examples:
 ///   apr plugins install target/release/libmy_format.so
 ///   apr plugins install libapr_plugin_toy.so --force
+///   apr plugins install libapr_plugin_toy.so --pin
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -31,15 +33,20 @@ pub struct Args {
     /// Replace an installed plugin of the same id
     #[arg(short, long)]
     force: bool,
+    /// Refuse any other build under this id from now on, wherever it lies: put the SHA-256 into the lock file
+    #[arg(long)]
+    pin: bool,
 }
 
-/// What was installed. JSON: `id`, `version`, `path`, `replaced` (a version or `null`), `warnings`.
+/// What was installed. JSON: `id`, `version`, `path`, `replaced` (a version or `null`), `pinned` (a SHA-256 or `null`),
+/// `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Installed {
     id: String,
     version: String,
     path: String,
     replaced: Option<String>,
+    pinned: Option<String>,
     #[serde(skip)]
     warnings: Vec<String>,
 }
@@ -65,6 +72,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
             .hint("--force replaces it"));
     }
     put(&args.file, &folder, &target)?;
+    let pinned = pin(args, &manifest.id, &target, context)?;
     let everything = context.registry();
     let others = everything.plugins().iter().filter(|other| other.path.as_deref() != Some(&target));
     let warnings = others
@@ -84,8 +92,24 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
         version: manifest.version.clone(),
         path: target.display().to_string(),
         replaced,
+        pinned,
         warnings,
     })
+}
+
+/// Pins the installed library if that is asked for; or if an older build of it is pinned, which would lock this one out.
+fn pin(args: &Args, id: &str, target: &Path, context: &Context) -> Result<Option<String>> {
+    let Some(path) = context.discover_options().lock else {
+        return if args.pin { Err(no_data_folder()) } else { Ok(None) };
+    };
+    let mut lock = Lock::read(&path)?;
+    if !args.pin && lock.plugins.iter().all(|entry| entry.id != id) {
+        return Ok(None);
+    }
+    let digest = sha256(target)?;
+    lock.pin(id, digest.clone(), tier_word(Tier::User));
+    lock.write(&path)?;
+    Ok(Some(digest))
 }
 
 /// The error of a user without a home.
@@ -147,6 +171,9 @@ impl fmt::Display for Installed {
         let replaced =
             self.replaced.as_ref().map(|version| format!(", which replaces {version}")).unwrap_or_default();
         writeln!(f, "installed {} {}{replaced}: {}", self.id, self.version, self.path)?;
+        if let Some(digest) = &self.pinned {
+            writeln!(f, "pinned to SHA-256 {digest}")?;
+        }
         writeln!(
             f,
             "it is native code: it may do whatever you may do. `apr plugins remove {}` undoes this",

@@ -4,6 +4,7 @@ mod check;
 mod info;
 mod install;
 mod list;
+pub mod load_child;
 mod new;
 mod path;
 mod remove;
@@ -43,6 +44,8 @@ enum Action {
     Remove(remove::Args),
     #[command(name = check::CHILD, hide = true)]
     CheckChild(check::ChildArgs),
+    #[command(name = load_child::NAME, hide = true)]
+    LoadChild(load_child::Args),
 }
 
 /// Runs the action.
@@ -59,6 +62,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         Action::Install(args) => install::run(args, context).map(boxed),
         Action::Remove(args) => remove::run(args, context).map(boxed),
         Action::CheckChild(args) => check::run_child(args, context).map(boxed),
+        Action::LoadChild(args) => load_child::run(args, context).map(boxed),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::plugins::install::no_data_folder;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
-use apr_host::plugins::file_name;
+use apr_host::plugins::{Lock, file_name};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -25,11 +25,12 @@ pub struct Args {
     id: String,
 }
 
-/// What was removed. JSON: `id`, `path`.
+/// What was removed. JSON: `id`, `path`, `pinned` (whether the lock file had it).
 #[derive(Debug, Serialize)]
 pub struct Removed {
     id: String,
     path: String,
+    pinned: bool,
 }
 
 /// Removes the library.
@@ -45,12 +46,26 @@ pub fn run(args: &Args, context: &Context) -> Result<Removed> {
     let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
     let path = folder.join(file_name(id));
     match std::fs::remove_file(&path) {
-        Ok(()) => Ok(Removed { id: id.clone(), path: path.display().to_string() }),
+        Ok(()) => {
+            let pinned = forget(context, id)?;
+            Ok(Removed { id: id.clone(), path: path.display().to_string(), pinned })
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Err(not_installed(id, context)),
         Err(error) => {
             Err(Error::io(format!("cannot remove the plugin: {error}")).in_file(path.display().to_string()))
         }
     }
+}
+
+/// Takes the plugin out of the lock file: what is gone need not keep another build out.
+fn forget(context: &Context, id: &str) -> Result<bool> {
+    let Some(path) = context.discover_options().lock else { return Ok(false) };
+    let mut lock = Lock::read(&path)?;
+    let pinned = lock.forget(id);
+    if pinned {
+        lock.write(&path)?;
+    }
+    Ok(pinned)
 }
 
 fn not_installed(id: &str, context: &Context) -> Error {
@@ -82,6 +97,7 @@ impl Report for Removed {
 
 impl fmt::Display for Removed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "removed {}: {}", self.id, self.path)
+        writeln!(f, "removed {}: {}", self.id, self.path)?;
+        if self.pinned { writeln!(f, "it is no longer pinned") } else { Ok(()) }
     }
 }

@@ -1,0 +1,89 @@
+//! A library that the user named is loaded in a child process first: what kills a process while it is loaded (a fault, an
+//! abort, an exit) cannot be caught, and would take the user's work with it. What passed is remembered by its digest.
+
+use super::lock::sha256;
+use apr_sdk::{Error, Result};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How named libraries are tried.
+#[derive(Clone, Debug)]
+pub struct Rehearsal {
+    /// The program and its arguments; the library's path comes last. It loads the library and says [`SURVIVED`].
+    pub command: Vec<PathBuf>,
+    /// Where it is remembered what passed; `None` to remember nothing.
+    pub remembered: Option<PathBuf>,
+}
+
+/// What the child says on stdout once the library is loaded, or refused by an error of its own.
+pub const SURVIVED: &str = "survived";
+
+/// Loading takes milliseconds; a library that takes this long waits for something.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Rehearsal {
+    /// Tries the library at `path`, unless one of its digest passed before.
+    ///
+    /// # Errors
+    /// Plugin with `E_PLUGIN` if loading ends or stops the process; Io if no child can be started.
+    pub(super) fn pass(&self, path: &Path) -> Result<()> {
+        let known = match &self.remembered {
+            Some(folder) => Some(folder.join(sha256(path)?)),
+            None => None,
+        };
+        if known.as_ref().is_some_and(|known| known.exists()) {
+            return Ok(());
+        }
+        self.try_in_child(path)?;
+        // A verdict that cannot be kept costs a child the next time, nothing else.
+        if let Some(known) = known {
+            let made = known.parent().map_or(Ok(()), std::fs::create_dir_all);
+            drop(made.and_then(|()| std::fs::write(known, "")));
+        }
+        Ok(())
+    }
+
+    fn try_in_child(&self, path: &Path) -> Result<()> {
+        let failed =
+            |error: std::io::Error| Error::io(format!("no process can be started to try it in: {error}"));
+        let Some((program, args)) = self.command.split_first() else { return Ok(()) };
+        let mut command = Command::new(program);
+        command.args(args).arg(path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(failed)?;
+        let ended = wait(&mut child).map_err(failed)?;
+        let mut said = String::new();
+        if let (Some(_), Some(out)) = (ended, child.stdout.take()) {
+            // More than the word is the plugin's own chatter.
+            let _ = out.take(64 * 1024).read_to_string(&mut said);
+        }
+        if said.lines().any(|line| line == SURVIVED) {
+            return Ok(());
+        }
+        let what = match ended {
+            Some(status) => format!("loading it ends the process: {status}"),
+            None => format!("loading it was not done after {} s", PATIENCE.as_secs()),
+        };
+        Err(Error::plugin(what)
+            .code("E_PLUGIN")
+            .hint("it was tried in a process of its own; nothing was lost"))
+    }
+}
+
+/// Waits for the end; `None` if that took too long, and then the child is gone.
+fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+    let (began, mut pause) = (Instant::now(), Duration::from_micros(200));
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if began.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}

@@ -33,6 +33,8 @@ pub struct Entry {
     pub method: Method,
     /// Offset of the local header in the file, in bytes.
     pub header: u64,
+    /// Offset of its record in the central directory, in bytes.
+    pub central: u64,
     /// The data as it is stored.
     pub data: Extent,
     /// Bytes of the data when it is inflated; those of `data` for a stored entry.
@@ -85,7 +87,7 @@ impl Archive {
             if source.cancelled() {
                 return Err(Error::cancelled("stopped"));
             }
-            entries.push(listed.check(source, file, end.start, limits).map_err(placed)?);
+            entries.push(listed.check(source, file, end.start, *central_at, limits).map_err(placed)?);
         }
         check_overlap(&entries)?;
         Ok(Archive { entries, directory: Extent::new(file, end.start, end.size) })
@@ -178,7 +180,14 @@ struct Listed {
 }
 
 impl Listed {
-    fn check(&self, source: &dyn Source, file: FileId, limit: u64, limits: &Limits) -> Result<Entry> {
+    fn check(
+        &self,
+        source: &dyn Source,
+        file: FileId,
+        limit: u64,
+        central: u64,
+        limits: &Limits,
+    ) -> Result<Entry> {
         let (method, number) = match self.method {
             CompressionMethod::Stored => (Method::Stored, 0),
             CompressionMethod::DEFLATE => (Method::Deflated, 8),
@@ -200,7 +209,7 @@ impl Listed {
                 self.stored_len, self.raw_len
             )));
         }
-        let central = Central {
+        let said = Central {
             name: &self.raw_name,
             method: number,
             header: self.header,
@@ -208,11 +217,12 @@ impl Listed {
             raw_len: self.raw_len,
             crc32: self.crc32,
         };
-        let start = data_start(source, file, &central, limit, limits)?;
+        let start = data_start(source, file, &said, limit, limits)?;
         Ok(Entry {
             name: self.name.clone(),
             method,
             header: self.header,
+            central,
             data: Extent::new(file, start, self.stored_len),
             raw_len: self.raw_len,
             crc32: self.crc32,

@@ -27,12 +27,14 @@ const OWNER_READS_AND_WRITES: u32 = 0o600 << 16;
 /// The first number of the holes that [`ZipLayout`] makes; a writer's own are below.
 pub const FIRST_HOLE: u32 = 1 << 31;
 
-/// The holes of one entry, by what its number leaves when divided by 4. Those of no length mark where the data begins
-/// and ends, so that [`patch`] can be done from [`Written`] alone.
-const LOCAL_CRC: u32 = 0;
-const DATA_START: u32 = 1;
-const DATA_END: u32 = 2;
-const CENTRAL_CRC: u32 = 3;
+/// The holes of one entry, by what its number leaves when divided by 8. Those of no length mark where the data begins
+/// and ends, so that [`patch`] can be done from [`Written`] alone; the others are its CRC-32.
+pub(crate) const PER_ENTRY: u32 = 8;
+pub(crate) const DATA_START: u32 = 0;
+pub(crate) const DATA_END: u32 = 1;
+pub(crate) const LOCAL_CRC: u32 = 2;
+pub(crate) const CENTRAL_CRC: u32 = 3;
+pub(crate) const DESCRIPTOR_CRC: u32 = 4;
 
 /// Lays out an archive, entry by entry, into the current file of a sink.
 #[derive(Debug, Default)]
@@ -98,7 +100,8 @@ impl ZipLayout {
         align: u64,
     ) -> Result<()> {
         let hole = FIRST_HOLE + self.next;
-        self.next = self.next.checked_add(4).filter(|&next| next < FIRST_HOLE).ok_or_else(too_many)?;
+        self.next =
+            self.next.checked_add(PER_ENTRY).filter(|&next| next < FIRST_HOLE).ok_or_else(too_many)?;
         let prefix_len = prefix.len() as u64;
         let whole = len.checked_add(prefix_len).ok_or_else(|| about(name, "it is longer than 2^64 bytes"))?;
         self.local_header(sink, name, whole, Crc::Hole(hole), prefix_len, align)?;
@@ -218,16 +221,16 @@ pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
     let mut places: HashMap<u32, [Option<(u32, u64)>; 2]> = HashMap::new();
     let ours = || written.holes.iter().filter_map(|hole| Some((hole, hole.id.checked_sub(FIRST_HOLE)?)));
     for (hole, number) in ours() {
-        let place = places.entry(number / 4).or_default();
-        match number % 4 {
+        let place = places.entry(number / PER_ENTRY).or_default();
+        match number % PER_ENTRY {
             DATA_START => place[0] = Some((hole.file, hole.offset)),
             DATA_END => place[1] = Some((hole.file, hole.offset)),
             _ => continue,
         }
         sink.fill(hole.id, &[])?;
     }
-    for (hole, number) in ours().filter(|(_, number)| matches!(number % 4, LOCAL_CRC | CENTRAL_CRC)) {
-        let Some([Some((file, start)), Some((_, end))]) = places.get(&(number / 4)) else {
+    for (hole, number) in ours().filter(|(_, number)| number % PER_ENTRY > DATA_END) {
+        let Some([Some((file, start)), Some((_, end))]) = places.get(&(number / PER_ENTRY)) else {
             return Err(Error::plugin(format!("hole {} has no data that it is the CRC-32 of", hole.id)));
         };
         sink.fill_crc32(hole.id, *file, *start, *end, CrcForm::LittleEndian)?;
@@ -270,5 +273,5 @@ fn about(name: &str, what: &str) -> Error {
 }
 
 fn too_many() -> Error {
-    Error::unsupported(format!("an archive with more than {} tensors", FIRST_HOLE / 4))
+    Error::unsupported(format!("an archive with more than {} tensors", FIRST_HOLE / PER_ENTRY))
 }

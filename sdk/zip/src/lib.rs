@@ -15,8 +15,10 @@ mod end;
 mod inflate;
 mod layout;
 mod local;
+mod skeleton;
 mod window;
 
 pub use archive::{Archive, Entry, Method, is_zip};
 pub use inflate::Inflate;
 pub use layout::{FIRST_HOLE, ZipLayout, patch};
+pub use skeleton::{Laid, Skeleton};

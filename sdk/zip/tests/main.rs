@@ -12,4 +12,5 @@ mod forge;
 mod judges;
 mod read;
 mod rejects;
+mod repeat;
 mod write;

@@ -8,7 +8,7 @@ use apr_sdk::{OptionKind, OptionSpec};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 /// The verbs that open a model and so take the flags of its format.
-const VERBS: [&str; 5] = ["convert", "inspect", "scan", "tensors", "validate"];
+const VERBS: [&str; 6] = ["convert", "inspect", "scan", "tensors", "diff", "validate"];
 
 /// The verb that shows reports.
 const REPORTING: &str = "inspect";

@@ -57,6 +57,35 @@ fn entry(
     full: bool,
     n_items: usize,
 ) -> Result<Entry> {
+    let Shown { kind, items, json, text } = shown(opened, value, full, n_items)?;
+    Ok(Entry {
+        format: foreign.format.clone(),
+        file: file.name.clone(),
+        key: key.to_owned(),
+        kind,
+        items,
+        value: json,
+        shown: text,
+    })
+}
+
+/// One value.
+pub struct Shown {
+    /// Its type: `u32`, `str`, `[f32]` for an array.
+    pub kind: String,
+    /// How many items an array has.
+    pub items: Option<u64>,
+    /// The value for programs; `null` for one that was not read because it is long.
+    pub json: Json,
+    /// The value for people.
+    pub text: String,
+}
+
+/// A value of `opened`, for programs and for people; `full` and `n_items` as for [`entries`].
+///
+/// # Errors
+/// Whatever reading it raised.
+pub fn shown(opened: &OpenedModel, value: &Value, full: bool, n_items: usize) -> Result<Shown> {
     let held =
         if full { Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? } } else { value.clone() };
     let head = head(opened, &held)?;
@@ -65,21 +94,13 @@ fn entry(
         None => (held.kind.name().unwrap_or("?").to_owned(), None),
     };
     let read = held.bytes.inline().is_some();
-    let shown = if read {
+    let text = if read {
         show(&held, if full { usize::MAX } else { n_items }, full)
     } else {
         not_read(&held, items)
     };
     let json = if read { to_json(&held) } else { Json::Null };
-    Ok(Entry {
-        format: foreign.format.clone(),
-        file: file.name.clone(),
-        key: key.to_owned(),
-        kind,
-        items,
-        value: json,
-        shown,
-    })
+    Ok(Shown { kind, items, json, text })
 }
 
 /// Element type and count of an array, wherever it lies.

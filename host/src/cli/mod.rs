@@ -7,6 +7,7 @@ mod context;
 mod convert;
 mod declared;
 mod declared_report;
+mod diff;
 mod error_codes;
 mod explain;
 mod folders;
@@ -47,6 +48,7 @@ use terminal::Terminal;
 ///   apr convert model.gguf model.apr -n    what it would do, to the byte
 ///   apr inspect model.safetensors          what a file says of itself
 ///   apr tensors model.gguf --json          every tensor, for a program
+///   apr diff model.gguf model.apr          are they the same?
 ///   apr validate model.apr --checksum      is the file what it claims to be?
 ///   apr plugins list                       what this installation can do
 ///
@@ -66,6 +68,7 @@ enum Verb {
     Inspect(inspect::Args),
     Scan(scan::Args),
     Tensors(tensors::Args),
+    Diff(diff::Args),
     Validate(validate::Args),
     Plugins(plugins::Args),
     Explain(explain::Args),
@@ -82,6 +85,7 @@ impl Verb {
             Verb::Inspect(args) => Some(&mut args.open),
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
+            Verb::Diff(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
             _ => None,
         }
@@ -112,6 +116,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context).map(report::boxed),
         Verb::Tensors(args) => tensors::run(&args, context).map(report::boxed),
+        Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Explain(args) => explain::run(&args).map(report::boxed),

@@ -1,0 +1,400 @@
+//! `apr diff`: are these two models the same?
+
+use crate::cli::context::Context;
+use crate::cli::metadata;
+use crate::cli::open_args::{OpenArgs, only_a_path};
+use crate::cli::report::{Report, with_schema};
+use crate::cli::sizes::{show_count, show_number_of};
+use apr_host::diff::{
+    Counts, Diff, DiffOptions, Fact, FactKind, FactValue, Status, TensorDiff, TensorSide, Values, diff,
+};
+use apr_host::open::{OpenedModel, check_options};
+use apr_sdk::{Error, Result, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Say whether two models are the same, across formats
+///
+/// Tensors are paired by name and compared value by value, whatever the two
+/// formats are; a tensor of another name but the same content is a rename.
+/// Two models are the same if names, types, shapes and bytes of all tensors
+/// are, and what both say of themselves. Metadata that only the format of one
+/// of them can hold is listed and does not count. With --tolerance values
+/// decide, and another type is no difference.
+///
+/// Distances: max and mean of |a - b|; l2, the root of the sum of squares;
+/// relative, that over the greater norm of both; cosine; ulp, the most
+/// representable values between two floats of one type. Not-a-number and
+/// infinity are counted apart, and are equal to themselves.
+///
+/// Examples:
+///   apr diff model.gguf model.apr
+///   apr diff f32.safetensors f16.safetensors --tolerance 0.001
+///   apr diff old.gguf new.gguf --json | jq '.tensors[0]'
+///   apr diff a/ b.safetensors --tensor-mapping names.toml
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// One model: a file, any part of it, its index, or its folder
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// The other
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Let values decide, and take differences up to this for none
+    #[arg(long, value_name = "ABS", value_parser = parse_tolerance, allow_negative_numbers = true)]
+    tolerance: Option<f64>,
+    /// Pair tensors as this TOML file says: "name in A" = "name in B"
+    #[arg(long, value_name = "FILE")]
+    tensor_mapping: Option<PathBuf>,
+    /// Show at most this many of each kind of difference, the greatest first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// How the models are opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("a tolerance is a number that is not negative".to_owned()),
+    }
+}
+
+/// What was found. JSON: `same`; `a` and `b` (`path`, `format`, `tensors`); `tolerance`; `counts` of tensors by status;
+/// `tensors`, all that are not identical, the most different first (`status`, `matters`, `a` and `b` with `name`, `dtype`
+/// and `shape`, and `values` or `values_missing`); `facts`, every other difference (`kind`, `format`, `file`, `key`, `a`,
+/// `b`, `matters`). `matters` says whether it makes the models different; `--top` cuts the text only.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    same: bool,
+    a: ModelSide,
+    b: ModelSide,
+    tolerance: Option<f64>,
+    counts: Counts,
+    tensors: Vec<TensorDiff>,
+    facts: Vec<FactRow>,
+    warnings: Vec<String>,
+    #[serde(skip)]
+    top: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct ModelSide {
+    path: String,
+    format: String,
+    tensors: usize,
+}
+
+/// One difference besides the tensors, ready to be shown.
+#[derive(Debug, Serialize)]
+struct FactRow {
+    kind: FactKind,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    format: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    file: String,
+    key: String,
+    a: Json,
+    b: Json,
+    matters: bool,
+    #[serde(skip)]
+    shown: [Option<String>; 2],
+}
+
+/// Opens both models and compares them.
+///
+/// # Errors
+/// What opening and reading raised; InvalidArgument for a mapping that does not fit. That the models differ is the
+/// report's verdict.
+pub fn run(args: &Args, context: &Context) -> Result<Compared> {
+    only_a_path(&args.a)?;
+    only_a_path(&args.b)?;
+    let mapping = args.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?;
+    let host = context.host();
+    let (a, b) = (args.open.open(&host, &args.a)?, args.open.open(&host, &args.b)?);
+    let formats = [host.registry.format(&a.format)?, host.registry.format(&b.format)?];
+    check_options(&host.registry, &formats, &args.open.options)?;
+    let options = DiffOptions { mapping, tolerance: args.tolerance };
+    let Diff { same, counts, tensors, facts } = diff(&host, &a, &b, &options)?;
+    let n_items = context.settings.number("inspect.max_tokens_display");
+    let facts = facts.iter().map(|fact| row(&a, &b, fact, n_items)).collect::<Result<_>>()?;
+    let side = |opened: &OpenedModel| ModelSide {
+        path: opened.path.display().to_string(),
+        format: opened.format.clone(),
+        tensors: opened.model.tensors.len(),
+    };
+    let warnings = a.warnings.iter().chain(&b.warnings).cloned().collect();
+    let (tolerance, top) = (args.tolerance, args.top);
+    Ok(Compared { same, a: side(&a), b: side(&b), tolerance, counts, tensors, facts, warnings, top })
+}
+
+/// The pairs of a mapping file. Names need quotes only where TOML wants them: tables within tables are joined by dots.
+fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| apr_host::files::io_error(&error, "read").in_file(shown.clone()))?;
+    let wrong = |message: String| {
+        Error::invalid_argument(message)
+            .in_file(shown.clone())
+            .hint("a line of it is \"name in A\" = \"name in B\"")
+    };
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    let mut pairs = Vec::new();
+    flatten("", &table, &mut pairs).map_err(wrong)?;
+    Ok(pairs)
+}
+
+fn flatten(
+    above: &str,
+    table: &toml::Table,
+    pairs: &mut Vec<(String, String)>,
+) -> std::result::Result<(), String> {
+    for (key, value) in table {
+        let name = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        match value {
+            toml::Value::String(other) => pairs.push((name, other.clone())),
+            toml::Value::Table(inner) => flatten(&name, inner, pairs)?,
+            other => {
+                return Err(format!(
+                    "`{}` is mapped to a {}, not a name",
+                    escape(&name, 200),
+                    other.type_str()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(a: &OpenedModel, b: &OpenedModel, fact: &Fact, n_items: usize) -> Result<FactRow> {
+    let value = |opened: &OpenedModel, value: &Option<FactValue>| -> Result<(Json, Option<String>)> {
+        Ok(match value {
+            None => (Json::Null, None),
+            Some(FactValue::Text(text)) => (Json::from(text.as_str()), Some(escape(text, 200))),
+            Some(FactValue::Json(json)) => (json.clone(), Some(escape(&json.to_string(), 100))),
+            Some(FactValue::Bytes(len)) => {
+                (serde_json::json!({ "bytes": len }), Some(format!("{} bytes", show_count(u128::from(*len)))))
+            }
+            Some(FactValue::Typed(value)) => {
+                let shown = metadata::shown(opened, value, false, n_items)?;
+                (shown.json, Some(format!("{} {}", shown.kind, shown.text)))
+            }
+        })
+    };
+    let ((one, text_a), (two, text_b)) = (value(a, &fact.a)?, value(b, &fact.b)?);
+    Ok(FactRow {
+        kind: fact.kind,
+        format: fact.format.clone(),
+        file: fact.file.clone(),
+        key: fact.key.clone(),
+        a: one,
+        b: two,
+        matters: fact.matters,
+        shown: [text_a, text_b],
+    })
+}
+
+impl Report for Compared {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.diff/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn quiet(&self) -> String {
+        String::new()
+    }
+
+    fn verdict(&self) -> Result<()> {
+        if self.same {
+            return Ok(());
+        }
+        let c = &self.counts;
+        let equal = if self.tolerance.is_none() { c.equal } else { 0 };
+        let tensors = c.different + c.shape + c.dtype + c.renamed + c.only_in_a + c.only_in_b + equal;
+        let facts = self.facts.iter().filter(|fact| fact.matters).count();
+        let mut what = Vec::new();
+        if tensors > 0 {
+            what.push(show_number_of(usize::try_from(tensors).unwrap_or(usize::MAX), "tensor"));
+        }
+        if facts > 0 {
+            what.push(show_number_of(facts, "other thing"));
+        }
+        Err(Error::failed(format!("the models differ: {}", what.join(", "))))
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (word, side) in [("a", &self.a), ("b", &self.b)] {
+            let tensors = show_number_of(side.tensors, "tensor");
+            writeln!(f, "{word}: {} ({}), {tensors}", escape(&side.path, 400), side.format)?;
+        }
+        let c = &self.counts;
+        let counts = [
+            (c.identical, "identical"),
+            (c.equal, "equal in value"),
+            (c.within_tolerance, "within the tolerance"),
+            (c.different, "different"),
+            (c.shape, "of other shape"),
+            (c.dtype, "of other type"),
+            (c.renamed, "renamed"),
+            (c.only_in_a, "only in a"),
+            (c.only_in_b, "only in b"),
+        ];
+        let shown: Vec<_> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", show_count(u128::from(*count))))
+            .collect();
+        writeln!(f, "tensors: {}", if shown.is_empty() { "none".to_owned() } else { shown.join(", ") })?;
+        for status in STATUSES {
+            let all: Vec<&TensorDiff> = self.tensors.iter().filter(|t| t.status == *status).collect();
+            self.list(f, &all, |f, tensor| show_tensor(f, tensor))?;
+        }
+        for matters in [true, false] {
+            let all: Vec<&FactRow> = self.facts.iter().filter(|fact| fact.matters == matters).collect();
+            if !all.is_empty() {
+                writeln!(f, "{}", if matters { "also different" } else { "not counted" })?;
+            }
+            self.list(f, &all, |f, fact| show_fact(f, fact))?;
+        }
+        writeln!(f, "{}", if self.same { "the same" } else { "different" })
+    }
+}
+
+/// The order in which they are told.
+const STATUSES: &[Status] = &[
+    Status::OnlyInA,
+    Status::OnlyInB,
+    Status::Renamed,
+    Status::Shape,
+    Status::Dtype,
+    Status::Different,
+    Status::WithinTolerance,
+    Status::Equal,
+];
+
+impl Compared {
+    fn list<T>(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        all: &[T],
+        show: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+    ) -> fmt::Result {
+        all.iter().take(self.top).try_for_each(|one| show(f, one))?;
+        if all.len() > self.top {
+            writeln!(f, "  … {} more (--top shows more)", show_count((all.len() - self.top) as u128))?;
+        }
+        Ok(())
+    }
+}
+
+fn show_tensor(f: &mut fmt::Formatter<'_>, tensor: &TensorDiff) -> fmt::Result {
+    let (a, b) = (tensor.a.as_ref(), tensor.b.as_ref());
+    let name = |side: Option<&TensorSide>| side.map(|side| escape(&side.name, 400)).unwrap_or_default();
+    let kind = |side: Option<&TensorSide>| {
+        side.map(|side| format!("{} {:?}", side.dtype, side.shape)).unwrap_or_default()
+    };
+    let names = if name(a) == name(b) { name(a) } else { format!("{} -> {}", name(a), name(b)) };
+    let kinds = if kind(a) == kind(b) { kind(a) } else { format!("{} and {}", kind(a), kind(b)) };
+    match tensor.status {
+        Status::OnlyInA => write!(f, "  only in a  {}  {}", name(a), kind(a))?,
+        Status::OnlyInB => write!(f, "  only in b  {}  {}", name(b), kind(b))?,
+        Status::Renamed => write!(f, "  renamed    {names}  {kinds}")?,
+        Status::Shape => write!(f, "  shape      {names}  {kinds}")?,
+        Status::Dtype => write!(f, "  type       {names}  {kinds}")?,
+        Status::Different => write!(f, "  different  {names}  {kinds}")?,
+        Status::WithinTolerance => write!(f, "  tolerated  {names}  {kinds}")?,
+        Status::Equal => write!(f, "  equal      {names}  {kinds}")?,
+    }
+    if let Some(values) = &tensor.values {
+        show_values(f, values)?;
+    }
+    if let Some(reason) = &tensor.values_missing {
+        write!(f, "  {reason}")?;
+    }
+    writeln!(f)
+}
+
+fn show_values(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
+    write!(f, "\n             max {:.4e} at {:?}", values.max_abs, values.max_at)?;
+    write!(f, "  mean {:.4e}  l2 {:.4e}", values.mean_abs, values.l2)?;
+    write!(f, "  relative {:.4e}", values.relative)?;
+    if let Some(cosine) = values.cosine {
+        write!(f, "  cosine {cosine:.6}")?;
+    }
+    if let Some(ulp) = values.max_ulp {
+        write!(f, "  ulp {}", show_count(u128::from(ulp)))?;
+    }
+    let (differing, count) = (u128::from(values.differing), u128::from(values.count));
+    write!(f, "  differing {} of {}", show_count(differing), show_count(count))?;
+    for (counts, what) in [(values.nans, "nans"), (values.infs, "infs")] {
+        if counts != [0, 0] {
+            write!(f, "  {what} {} and {}", counts[0], counts[1])?;
+        }
+    }
+    Ok(())
+}
+
+fn show_fact(f: &mut fmt::Formatter<'_>, fact: &FactRow) -> fmt::Result {
+    let kind = match fact.kind {
+        FactKind::Dialect => "dialect",
+        FactKind::Recipe => "recipe",
+        FactKind::Architecture => "architecture",
+        FactKind::Config => "config",
+        FactKind::Tokenizer => "tokenizer",
+        FactKind::Asset => "asset",
+        FactKind::Metadata => "metadata",
+        FactKind::Order => return writeln!(f, "  the order of the tensors"),
+    };
+    write!(f, "  {kind}")?;
+    let place: Vec<_> = [&fact.format, &fact.file]
+        .into_iter()
+        .filter(|word| !word.is_empty())
+        .map(|w| escape(w, 200))
+        .collect();
+    if !place.is_empty() {
+        write!(f, " ({})", place.join(", "))?;
+    }
+    if !fact.key.is_empty() {
+        write!(f, " {}", escape(&fact.key, 200))?;
+    }
+    match &fact.shown {
+        [Some(a), Some(b)] => writeln!(f, ": {a} and {b}"),
+        [Some(a), None] => writeln!(f, ": {a}, only in a"),
+        [None, Some(b)] => writeln!(f, ": {b}, only in b"),
+        [None, None] => writeln!(f),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_need_quotes_only_where_toml_does() {
+        let table = "a.b = 'x'\n\"c.d\" = 'y.z'\n[e]\nf = 'g'".parse().unwrap();
+        let mut pairs = Vec::new();
+        flatten("", &table, &mut pairs).unwrap();
+        pairs.sort();
+        let wanted = [("a.b", "x"), ("c.d", "y.z"), ("e.f", "g")];
+        assert_eq!(pairs, wanted.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        assert!(flatten("", &"a = 1".parse().unwrap(), &mut pairs).unwrap_err().contains("integer"));
+    }
+
+    #[test]
+    fn tolerances_are_numbers_that_are_not_negative() {
+        assert_eq!(parse_tolerance("1e-3"), Ok(0.001));
+        for bad in ["-1", "nan", "inf", "x", ""] {
+            assert!(parse_tolerance(bad).is_err(), "{bad}");
+        }
+    }
+}

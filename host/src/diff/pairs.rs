@@ -1,0 +1,139 @@
+//! Which tensor of one model is which of the other: by name, by the user's word, or by content.
+
+use crate::diff::compare::Pair;
+use crate::host::Host;
+use crate::open::OpenedModel;
+use crate::payload;
+use apr_sdk::{DType, Error, Result};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How the tensors of two models belong together.
+pub struct Matched {
+    /// By name or by the user's word, in a's order.
+    pub pairs: Vec<Pair>,
+    /// Other names, the same type, shape and content.
+    pub renamed: Vec<Pair>,
+    /// What is left of a.
+    pub only_a: Vec<usize>,
+    /// What is left of b.
+    pub only_b: Vec<usize>,
+}
+
+/// A digest of content.
+type Sum = [u8; 32];
+
+/// Matches the tensors of two models; `mapping` has names in a and in b.
+///
+/// # Errors
+/// InvalidArgument for a mapping that names what is not there, or one tensor twice; what reading raises.
+pub fn matched(
+    host: &Host,
+    (a, b): (&OpenedModel, &OpenedModel),
+    mapping: &[(String, String)],
+) -> Result<Matched> {
+    let (of_a, of_b) = (numbers(a), numbers(b));
+    let mut wanted: HashMap<usize, usize> = HashMap::new();
+    let mut taken: HashSet<usize> = HashSet::new();
+    for (from, to) in mapping {
+        let (one, other) = (find(a, &of_a, from)?, find(b, &of_b, to)?);
+        if wanted.insert(one, other).is_some() {
+            return Err(Error::invalid_argument("the tensor mapping has this tensor twice").tensor(from));
+        }
+        if !taken.insert(other) {
+            return Err(Error::invalid_argument("the tensor mapping maps two tensors to this one").tensor(to));
+        }
+    }
+    let mut matched =
+        Matched { pairs: Vec::new(), renamed: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
+    for (number, tensor) in a.model.tensors.iter().enumerate() {
+        let by_name = || of_b.get(tensor.name.as_str()).copied().filter(|other| !taken.contains(other));
+        match wanted.get(&number).copied().or_else(by_name) {
+            Some(other) => matched.pairs.push(Pair { a: number, b: other }),
+            None => matched.only_a.push(number),
+        }
+    }
+    let paired: HashSet<usize> = matched.pairs.iter().map(|pair| pair.b).collect();
+    matched.only_b = (0..b.model.tensors.len()).filter(|number| !paired.contains(number)).collect();
+    by_content(host, (a, b), &mut matched)?;
+    Ok(matched)
+}
+
+fn numbers(opened: &OpenedModel) -> HashMap<&str, usize> {
+    opened.model.tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect()
+}
+
+fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Result<usize> {
+    numbers.get(name).copied().ok_or_else(|| {
+        Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
+            .in_file(opened.path.display().to_string())
+            .tensor(name)
+            .hint(format!("`apr tensors {} -q` lists the names", opened.path.display()))
+    })
+}
+
+/// Moves the tensors that are only in a and only in b, but have the same content, to `renamed`. Reads those alone for
+/// which the other side has one of the same type and shape.
+fn by_content(host: &Host, (a, b): (&OpenedModel, &OpenedModel), matched: &mut Matched) -> Result<()> {
+    let key = |opened: &OpenedModel, number: usize| -> (DType, Vec<u64>) {
+        (opened.model.tensors[number].dtype, opened.model.tensors[number].shape.clone())
+    };
+    let kinds = |opened: &OpenedModel, numbers: &[usize]| -> HashSet<(DType, Vec<u64>)> {
+        numbers.iter().map(|&number| key(opened, number)).collect()
+    };
+    let (kinds_a, kinds_b) = (kinds(a, &matched.only_a), kinds(b, &matched.only_b));
+    let from_a = matched.only_a.iter().filter(|&&n| kinds_b.contains(&key(a, n))).map(|&n| (a, n));
+    let from_b = matched.only_b.iter().filter(|&&n| kinds_a.contains(&key(b, n))).map(|&n| (b, n));
+    let wanted: Vec<(&OpenedModel, usize)> = from_a.clone().chain(from_b).collect();
+    let n_of_a = from_a.count();
+    let sums = digests(host, &wanted)?;
+    // Those of b by what they are, in b's order; several of the same content go in order.
+    let mut places: HashMap<(DType, Vec<u64>, Sum), Vec<usize>> = HashMap::new();
+    for (&(_, number), sum) in wanted.iter().zip(&sums).skip(n_of_a).rev() {
+        let (dtype, shape) = key(b, number);
+        places.entry((dtype, shape, *sum)).or_default().push(number);
+    }
+    for (&(_, number), sum) in wanted.iter().zip(&sums).take(n_of_a) {
+        let (dtype, shape) = key(a, number);
+        if let Some(other) = places.get_mut(&(dtype, shape, *sum)).and_then(Vec::pop) {
+            matched.renamed.push(Pair { a: number, b: other });
+        }
+    }
+    let (gone_a, gone_b): (HashSet<_>, HashSet<_>) = matched.renamed.iter().map(|p| (p.a, p.b)).unzip();
+    matched.only_a.retain(|number| !gone_a.contains(number));
+    matched.only_b.retain(|number| !gone_b.contains(number));
+    Ok(())
+}
+
+/// The SHA-256 of each payload, read side by side on all threads.
+fn digests(host: &Host, wanted: &[(&OpenedModel, usize)]) -> Result<Vec<Sum>> {
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<Result<Sum>>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..host.threads.clamp(1, 64).min(wanted.len()) {
+            scope.spawn(|| {
+                while let Some((opened, number, slot)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    wanted.get(at).map(|(opened, number)| (*opened, *number, &done[at]))
+                } {
+                    let mut hasher = Sha256::new();
+                    let read = payload::stream(host, opened, number, &mut |bytes| {
+                        hasher.update(bytes);
+                        Ok(())
+                    });
+                    let failed = read.is_err();
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(read.map(|()| hasher.finalize().into()));
+                    if failed {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let taken = done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let sums = taken.collect::<Result<Vec<Sum>>>()?;
+    if sums.len() == wanted.len() { Ok(sums) } else { Err(Error::io("a thread failed")) }
+}

@@ -1,0 +1,314 @@
+//! Payload bytes as numbers: every scalar element type, read exactly. Block types need a quantizer.
+//!
+//! The loops are plain and run over whole slices, so that the compiler turns them into vector code.
+
+use apr_sdk::{DType, DTypeKind};
+use std::sync::LazyLock;
+
+/// Reads packed little-endian elements; `bytes` holds exactly the elements of `out`.
+pub type ReadNarrow = fn(bytes: &[u8], out: &mut [f32]);
+/// The same where 24 bits of mantissa are too few: each number is `high + low`, and `low` is 0 but for whole numbers
+/// above 2^53.
+pub type ReadWide = fn(bytes: &[u8], high: &mut [f64], low: &mut [f64]);
+
+/// How a type's elements become numbers.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Every value is an `f32`.
+    Narrow(ReadNarrow),
+    /// Every value is the sum of two `f64`.
+    Wide(ReadWide),
+}
+
+/// A scalar type, ready to be read.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    form: Form,
+    /// Bits of one number.
+    bits: u64,
+    /// Numbers of one element: 2 for complex types, which are read as real and imaginary parts.
+    pub per_element: u64,
+}
+
+/// How many numbers are read at once where a buffer is on the stack. A multiple of 8, so that packed types begin on
+/// whole bytes.
+pub const CHUNK: usize = 512;
+
+impl Numbers {
+    /// `None` for block types, whose values a quantizer must give.
+    pub fn new(dtype: DType) -> Option<Numbers> {
+        let info = dtype.info()?;
+        if info.kind == DTypeKind::Block {
+            return None;
+        }
+        let (form, per_element) = FORMS.iter().find(|row| row.0 == dtype).map(|row| (row.1, row.2))?;
+        let bits = u64::from(info.block_bytes) * 8 / u64::from(info.block_elements) / per_element;
+        Some(Numbers { form, bits, per_element })
+    }
+
+    /// Bytes of `count` numbers.
+    pub fn bytes_of(&self, count: usize) -> usize {
+        usize::try_from((count as u64 * self.bits).div_ceil(8)).unwrap_or(usize::MAX)
+    }
+
+    /// The fast reading, if every value is an `f32`.
+    pub fn narrow(&self) -> Option<ReadNarrow> {
+        match self.form {
+            Form::Narrow(read) => Some(read),
+            Form::Wide(_) => None,
+        }
+    }
+
+    /// Reads as many numbers as the slices hold, at most [`CHUNK`].
+    pub fn read_wide(&self, bytes: &[u8], high: &mut [f64], low: &mut [f64]) {
+        match self.form {
+            Form::Wide(read) => read(bytes, high, low),
+            Form::Narrow(read) => {
+                let mut narrow = [0.0; CHUNK];
+                let narrow = &mut narrow[..high.len()];
+                read(bytes, narrow);
+                high.iter_mut().zip(narrow).for_each(|(wide, n)| *wide = f64::from(*n));
+                low.fill(0.0);
+            }
+        }
+    }
+}
+
+/// Reads whole elements of a fixed width.
+macro_rules! narrow {
+    ($type:ty, $n:ident => $value:expr) => {
+        Form::Narrow(|bytes, out| {
+            for (out, element) in out.iter_mut().zip(bytes.as_chunks().0) {
+                let $n = <$type>::from_le_bytes(*element);
+                *out = $value;
+            }
+        })
+    };
+}
+
+macro_rules! wide {
+    ($type:ty, $n:ident => $value:expr) => {
+        Form::Wide(|bytes, high, low| {
+            for ((high, low), element) in high.iter_mut().zip(low).zip(bytes.as_chunks().0) {
+                let $n = <$type>::from_le_bytes(*element);
+                (*high, *low) = $value;
+            }
+        })
+    };
+}
+
+/// Reads codes of a byte or less through a table; packed ones begin at the lowest bit.
+macro_rules! table {
+    ($bits:literal, $table:expr) => {
+        Form::Narrow(|bytes, out| {
+            static TABLE: LazyLock<Vec<f32>> = LazyLock::new(|| (0..1u32 << $bits).map($table).collect());
+            let table = &*TABLE;
+            for (n, out) in out.iter_mut().enumerate() {
+                let (at, shift) = (n * $bits / 8, n * $bits % 8);
+                let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
+                let code = (byte(at) | byte(at + 1) << 8) >> shift & ((1 << $bits) - 1);
+                *out = table[usize::from(code)];
+            }
+        })
+    };
+}
+
+/// Every scalar type: how it is read, and numbers of one element.
+static FORMS: &[(DType, Form, u64)] = &[
+    (DType::F64, wide!(f64, n => (n, 0.0)), 1),
+    (DType::F32, narrow!(f32, n => n), 1),
+    (DType::F16, narrow!(u16, n => half(n)), 1),
+    (DType::BF16, narrow!(u16, n => f32::from_bits(u32::from(n) << 16)), 1),
+    (DType::F8_E4M3, table!(8, |code| small_float(code, 4, 3, 7, Odd::OneNan)), 1),
+    (DType::F8_E5M2, table!(8, |code| small_float(code, 5, 2, 15, Odd::Ieee)), 1),
+    (DType::F8_E4M3FNUZ, table!(8, |code| small_float(code, 4, 3, 8, Odd::NanIsMinusZero)), 1),
+    (DType::F8_E5M2FNUZ, table!(8, |code| small_float(code, 5, 2, 16, Odd::NanIsMinusZero)), 1),
+    (DType::F8_E8M0, table!(8, power_of_two), 1),
+    (DType::F6_E2M3, table!(6, |code| small_float(code, 2, 3, 1, Odd::None)), 1),
+    (DType::F6_E3M2, table!(6, |code| small_float(code, 3, 2, 3, Odd::None)), 1),
+    (DType::F4_E2M1, table!(4, |code| small_float(code, 2, 1, 1, Odd::None)), 1),
+    (DType::I2, table!(2, |code| signed(code, 2)), 1),
+    (DType::I4, table!(4, |code| signed(code, 4)), 1),
+    (DType::I8, narrow!(i8, n => f32::from(n)), 1),
+    (DType::I16, narrow!(i16, n => f32::from(n)), 1),
+    (DType::I32, wide!(i32, n => (f64::from(n), 0.0)), 1),
+    (DType::I64, wide!(i64, n => split(i128::from(n))), 1),
+    (DType::U2, table!(2, |code| f32::from(u8::try_from(code).unwrap_or(0))), 1),
+    (DType::U4, table!(4, |code| f32::from(u8::try_from(code).unwrap_or(0))), 1),
+    (DType::U8, narrow!(u8, n => f32::from(n)), 1),
+    (DType::U16, narrow!(u16, n => f32::from(n)), 1),
+    (DType::U32, wide!(u32, n => (f64::from(n), 0.0)), 1),
+    (DType::U64, wide!(u64, n => split(i128::from(n))), 1),
+    (DType::BOOL, narrow!(u8, n => f32::from(n)), 1),
+    (DType::C64, narrow!(f32, n => n), 2),
+    (DType::C128, wide!(f64, n => (n, 0.0)), 2),
+];
+
+/// IEEE 754 binary16, without a branch: the exponent is moved to its place, and subnormal numbers are made whole by one
+/// exact subtraction.
+fn half(bits: u16) -> f32 {
+    const REBIAS: u32 = (127 - 15) << 23;
+    let magnitude = u32::from(bits & 0x7fff);
+    let moved = magnitude << 13;
+    let normal = moved + REBIAS;
+    let odd = normal + REBIAS;
+    let subnormal =
+        (f32::from_bits(moved + REBIAS + (1 << 23)) - f32::from_bits(REBIAS + (1 << 23))).to_bits();
+    let finite = if magnitude < 0x400 { subnormal } else { normal };
+    let out = if magnitude < 0x7c00 { finite } else { odd };
+    f32::from_bits(out | u32::from(bits & 0x8000) << 16)
+}
+
+/// A whole number as the nearest `f64` and what that leaves, which is exact for every 64-bit number.
+fn split(n: i128) -> (f64, f64) {
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "rounded to an f64 and back on purpose: the rest is what the rounding lost"
+    )]
+    let (high, rest) = (n as f64, n - (n as f64) as i128);
+    #[allow(clippy::cast_precision_loss, reason = "at most 2^11, which an f64 holds")]
+    (high, rest as f64)
+}
+
+/// What the codes with the greatest exponent, or minus zero, mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Odd {
+    /// Infinity and NaN as in IEEE 754.
+    Ieee,
+    /// No infinity; all ones are NaN (OFP8 E4M3).
+    OneNan,
+    /// No infinity and no minus zero: its code is NaN (the FNUZ types).
+    NanIsMinusZero,
+    /// Numbers like all others (OCP MX elements).
+    None,
+}
+
+/// A float of sign, `exponent_bits` and `mantissa_bits`.
+fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: i32, odd: Odd) -> f32 {
+    let (all_exponent, all_mantissa) = ((1 << exponent_bits) - 1, (1 << mantissa_bits) - 1);
+    let mantissa = code & all_mantissa;
+    let exponent = code >> mantissa_bits & all_exponent;
+    let minus = code >> (exponent_bits + mantissa_bits) & 1 == 1;
+    let sign = if minus { -1.0 } else { 1.0 };
+    match odd {
+        Odd::Ieee if exponent == all_exponent && mantissa == 0 => return sign * f32::INFINITY,
+        Odd::Ieee if exponent == all_exponent => return f32::NAN,
+        Odd::OneNan if exponent == all_exponent && mantissa == all_mantissa => return f32::NAN,
+        Odd::NanIsMinusZero if minus && exponent == 0 && mantissa == 0 => return f32::NAN,
+        _ => {}
+    }
+    // At most 3 bits of mantissa and 5 of exponent: all of it is exact.
+    let small = |n: u32| i32::try_from(n).unwrap_or(0);
+    let fraction = f32::from(u8::try_from(mantissa).unwrap_or(0)) / 2f32.powi(small(mantissa_bits));
+    if exponent == 0 {
+        sign * fraction * 2f32.powi(1 - bias)
+    } else {
+        sign * (1.0 + fraction) * 2f32.powi(small(exponent) - bias)
+    }
+}
+
+/// OCP MX scale: eight bits of exponent, the last code is NaN. The least, 2^-127, is a subnormal `f32`.
+fn power_of_two(code: u32) -> f32 {
+    match code {
+        255 => f32::NAN,
+        0 => f32::from_bits(1 << 22),
+        _ => f32::from_bits(code << 23),
+    }
+}
+
+/// Two's complement of `bits` bits.
+fn signed(code: u32, bits: u32) -> f32 {
+    let unsigned = f32::from(u8::try_from(code).unwrap_or(0));
+    let range = f32::from(u8::try_from(1u32 << bits).unwrap_or(0));
+    if code >> (bits - 1) == 1 { unsigned - range } else { unsigned }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn narrow(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+        let numbers = Numbers::new(dtype).unwrap();
+        let mut out = vec![0.0; bytes.len() * 8 / usize::try_from(numbers.bits).unwrap()];
+        numbers.narrow().unwrap()(bytes, &mut out);
+        out
+    }
+
+    #[test]
+    fn every_scalar_type_is_read_and_no_block_type() {
+        for info in DType::ALL {
+            let read = Numbers::new(info.dtype);
+            assert_eq!(read.is_some(), info.kind != DTypeKind::Block, "{}", info.name);
+            if let Some(read) = read {
+                let elements = 8;
+                let bytes = elements * u64::from(info.block_bytes) / u64::from(info.block_elements);
+                let count = usize::try_from(elements * read.per_element).unwrap();
+                assert_eq!(read.bytes_of(count) as u64, bytes, "{}", info.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_half_is_read_as_its_definition_says() {
+        for bits in 0..=u16::MAX {
+            let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+            let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+            let wanted: f64 = match exponent {
+                0 => sign * fraction * 2f64.powi(-24),
+                31 if fraction == 0.0 => sign * f64::INFINITY,
+                31 => f64::NAN,
+                _ => sign * (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
+            };
+            let read = f64::from(half(bits));
+            let same = read == wanted && read.is_sign_negative() == wanted.is_sign_negative();
+            assert!(same || read.is_nan() && wanted.is_nan(), "{bits:04x}: {read} {wanted}");
+        }
+    }
+
+    #[test]
+    fn small_floats_have_the_values_of_their_specifications() {
+        let first = |dtype, code: u8| narrow(dtype, &[code])[0];
+        assert_eq!([0x7e, 0x01, 0xfe].map(|c| first(DType::F8_E4M3, c)), [448.0, 2f32.powi(-9), -448.0]);
+        assert!(first(DType::F8_E4M3, 0x7f).is_nan() && first(DType::F8_E4M3, 0xff).is_nan());
+        assert_eq!(
+            [0x7b, 0x7c, 0x01].map(|c| first(DType::F8_E5M2, c)),
+            [57344.0, f32::INFINITY, 2f32.powi(-16)]
+        );
+        assert!(first(DType::F8_E5M2, 0x7d).is_nan());
+        assert_eq!([0x7f, 0xff, 0x01].map(|c| first(DType::F8_E4M3FNUZ, c)), [240.0, -240.0, 2f32.powi(-10)]);
+        assert_eq!([0x7f, 0x01].map(|c| first(DType::F8_E5M2FNUZ, c)), [57344.0, 2f32.powi(-17)]);
+        assert!(first(DType::F8_E4M3FNUZ, 0x80).is_nan() && first(DType::F8_E5M2FNUZ, 0x80).is_nan());
+        assert_eq!(
+            [0, 127, 254].map(|c| f64::from(first(DType::F8_E8M0, c))),
+            [-127, 0, 127].map(|e| 2f64.powi(e))
+        );
+        assert!(first(DType::F8_E8M0, 255).is_nan());
+    }
+
+    #[test]
+    fn packed_types_begin_at_the_lowest_bit() {
+        assert_eq!(narrow(DType::F4_E2M1, &[0x17, 0xf8]), [6.0, 0.5, -0.0, -6.0]);
+        assert_eq!(narrow(DType::I4, &[0x8f]), [-1.0, -8.0]);
+        assert_eq!(narrow(DType::U4, &[0x8f]), [15.0, 8.0]);
+        assert_eq!(narrow(DType::I2, &[0b11_10_01_00]), [0.0, 1.0, -2.0, -1.0]);
+        assert_eq!(narrow(DType::U2, &[0b11_10_01_00]), [0.0, 1.0, 2.0, 3.0]);
+        // Codes 63, 1, 32, 31 in 24 bits.
+        let bits: u32 = 63 | 1 << 6 | 32 << 12 | 31 << 18;
+        assert_eq!(narrow(DType::F6_E2M3, &bits.to_le_bytes()[..3]), [-7.5, 0.125, -0.0, 7.5]);
+        assert_eq!(narrow(DType::F6_E3M2, &bits.to_le_bytes()[..3]), [-28.0, 0.0625, -0.0, 28.0]);
+    }
+
+    #[test]
+    fn whole_numbers_are_exact_to_their_last_bit() {
+        let read = |dtype, bytes: [u8; 8]| {
+            let (mut high, mut low) = ([0.0], [0.0]);
+            Numbers::new(dtype).unwrap().read_wide(&bytes, &mut high, &mut low);
+            (high[0], low[0])
+        };
+        assert_eq!(read(DType::I64, ((1i64 << 53) + 1).to_le_bytes()), (2f64.powi(53), 1.0));
+        assert_eq!(read(DType::I64, i64::MAX.to_le_bytes()), (2f64.powi(63), -1.0));
+        assert_eq!(read(DType::U64, u64::MAX.to_le_bytes()), (2f64.powi(64), -1.0));
+        assert_eq!(read(DType::I64, i64::MIN.to_le_bytes()), (-(2f64.powi(63)), 0.0));
+    }
+}

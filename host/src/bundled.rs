@@ -6,6 +6,7 @@ use apr_sdk::PluginDecl;
 #[cfg(all(feature = "bundled", not(target_family = "wasm")))]
 mod referenced {
     extern crate apr_plugin_apr as _;
+    extern crate apr_plugin_ggml_legacy as _;
     extern crate apr_plugin_gguf as _;
     extern crate apr_plugin_safetensors as _;
 }
@@ -27,7 +28,12 @@ pub fn declared() -> Vec<&'static PluginDecl> {
 #[cfg(target_family = "wasm")]
 pub fn declared() -> Vec<&'static PluginDecl> {
     #[cfg(feature = "bundled")]
-    return vec![&apr_plugin_apr::PLUGIN, &apr_plugin_gguf::PLUGIN, &apr_plugin_safetensors::PLUGIN];
+    return vec![
+        &apr_plugin_apr::PLUGIN,
+        &apr_plugin_ggml_legacy::PLUGIN,
+        &apr_plugin_gguf::PLUGIN,
+        &apr_plugin_safetensors::PLUGIN,
+    ];
     #[cfg(not(feature = "bundled"))]
     Vec::new()
 }

@@ -1,0 +1,396 @@
+//! Walks over a checkpoint's value: names for its tensors, keys for its other values, and the nesting they came from.
+
+use crate::layout::ROOTS;
+use crate::pickle::allow_list::Global;
+use crate::pickle::value::{Arena, Dict, DictKind, Id, Node, Quantizer, Tensor};
+use crate::tree::{DEEPEST, Inline, Tree};
+use apr_sdk::{DType, Error, Limits, Result, Value, ValueType, escape};
+use std::collections::HashSet;
+
+/// How many values may be walked over for each one that the pickle made: a list of ten references to a list of ten
+/// references to … is small, and what it unfolds to is not.
+const VISITS_PER_NODE: u64 = 8;
+
+/// Visits that any pickle may have.
+const VISITS_BASE: u64 = 1 << 16;
+
+/// What a place of the tree costs besides its name.
+const PLACE_COST: u64 = 160;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Walked {
+    /// The tensors: name, and number in the arena.
+    pub tensors: Vec<(String, u32)>,
+    /// The other values.
+    pub values: Vec<(String, Value)>,
+    /// The nesting.
+    pub tree: Option<Tree>,
+    /// The key that was taken off the names.
+    pub root: Option<String>,
+    /// What was left out.
+    pub notes: Vec<String>,
+}
+
+/// Walks over `root`.
+///
+/// # Errors
+/// Malformed for a value that contains itself; LimitExceeded for one that is nested too deep, or unfolds to too much.
+pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) -> Result<Walked> {
+    let holds = Holds::find(arena, root)?;
+    let stripped = if prefix.is_some() { None } else { state_dict(arena, root, &holds) };
+    bare_storages(arena, &holds, limits)?;
+    let nodes = arena.nodes.len() as u64;
+    let mut walk = Walk {
+        arena,
+        limits,
+        stripped: stripped.clone(),
+        path: String::new(),
+        inside: 0,
+        visits: nodes.saturating_mul(VISITS_PER_NODE).saturating_add(VISITS_BASE),
+        keys: HashSet::new(),
+        inline: false,
+        found: Walked { root: stripped, ..Walked::default() },
+    };
+    let tree = walk.node(root, 0)?;
+    let mut found = walk.found;
+    match prefix {
+        Some(prefix) => below(&mut found, prefix)?,
+        None => found.tree = Some(tree),
+    }
+    Ok(found)
+}
+
+/// Keeps what lies below a path, and strips it.
+fn below(found: &mut Walked, prefix: &str) -> Result<()> {
+    let start = format!("{}.", prefix.trim_end_matches('.'));
+    let before: Vec<_> = found.tensors.iter().take(6).map(|(name, _)| escape(name, 80)).collect();
+    let strip = |name: &String| name.strip_prefix(&start).filter(|rest| !rest.is_empty()).map(str::to_owned);
+    found.tensors = found.tensors.iter().filter_map(|(name, n)| Some((strip(name)?, *n))).collect();
+    found.values = found.values.iter().filter_map(|(key, v)| Some((strip(key)?, v.clone()))).collect();
+    if !found.tensors.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("no tensor lies below `{}`; the first are `{}`", escape(prefix, 80), before.join("`, `"));
+    Err(Error::invalid_argument(message).hint("`apr inspect --report list-keys FILE` lists the paths"))
+}
+
+/// The one key under which a checkpoint keeps its tensors, if there is one that is usual, and none lie elsewhere.
+fn state_dict(arena: &Arena, root: Id, holds: &Holds) -> Option<String> {
+    let Node::Dict(dict) = arena.node(root) else { return None };
+    if dict.kind == DictKind::Record {
+        return None;
+    }
+    let mut with: Vec<_> = dict.entries.iter().filter(|(_, value)| holds.tensor(*value)).collect();
+    let (key, value) = *with.pop()?;
+    let key = arena.text_of(key)?;
+    let is_map = matches!(arena.node(value), Node::Dict(_));
+    (with.is_empty() && is_map && ROOTS.contains(&key)).then(|| key.to_owned())
+}
+
+/// Storages that were saved without a tensor around them become one: all their elements in a row.
+fn bare_storages(arena: &mut Arena, holds: &Holds, limits: &Limits) -> Result<()> {
+    for &id in &holds.storages {
+        let Node::Storage(number) = *arena.node(id) else { continue };
+        let Some(storage) = arena.storages.get(number as usize).copied() else { continue };
+        limits.budget.charge(256)?;
+        let tensor = u32::try_from(arena.tensors.len()).map_err(|_| Error::limit("too many tensors"))?;
+        arena.tensors.push(Tensor {
+            storage: number,
+            dtype: storage.dtype.unwrap_or(DType::U8),
+            offset: 0,
+            size: Box::new([storage.numel]),
+            stride: Box::new([1]),
+            requires_grad: false,
+            parameter: false,
+            quantizer: None,
+            at: storage.at,
+        });
+        arena.nodes[id as usize] = Node::Tensor(tensor);
+    }
+    Ok(())
+}
+
+/// Which values hold tensors: each value is looked at once, however often it is referred to.
+struct Holds {
+    states: Vec<State>,
+    storages: Vec<Id>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unseen,
+    Open,
+    With,
+    Without,
+}
+
+impl Holds {
+    fn find(arena: &Arena, root: Id) -> Result<Holds> {
+        let mut holds = Holds { states: vec![State::Unseen; arena.nodes.len()], storages: Vec::new() };
+        holds.look(arena, root, 0)?;
+        Ok(holds)
+    }
+
+    fn tensor(&self, id: Id) -> bool {
+        self.states.get(id as usize) == Some(&State::With)
+    }
+
+    fn look(&mut self, arena: &Arena, id: Id, depth: usize) -> Result<bool> {
+        match self.states.get(id as usize) {
+            Some(State::Unseen) => {}
+            Some(State::Open) => return Err(Error::malformed("a value of the pickle contains itself")),
+            state => return Ok(state == Some(&State::With)),
+        }
+        if depth > DEEPEST {
+            return Err(Error::limit(format!("the pickle's values are nested deeper than {DEEPEST}")));
+        }
+        self.states[id as usize] = State::Open;
+        let mut with = false;
+        match arena.node(id) {
+            Node::Tensor(_) => with = true,
+            Node::Storage(_) => {
+                with = true;
+                self.storages.push(id);
+            }
+            Node::List(items) | Node::Set(items) => {
+                for &item in items {
+                    with |= self.look(arena, item, depth + 1)?;
+                }
+            }
+            Node::Tuple(items) => {
+                for &item in items {
+                    with |= self.look(arena, item, depth + 1)?;
+                }
+            }
+            Node::Dict(dict) => {
+                for &(key, value) in &dict.entries {
+                    self.look(arena, key, depth + 1)?;
+                    with |= self.look(arena, value, depth + 1)?;
+                }
+                if let Some(attributes) = dict.attributes {
+                    with |= self.look(arena, attributes, depth + 1)?;
+                }
+            }
+            _ => {}
+        }
+        self.states[id as usize] = if with { State::With } else { State::Without };
+        Ok(with)
+    }
+}
+
+struct Walk<'a> {
+    arena: &'a Arena,
+    limits: &'a Limits,
+    stripped: Option<String>,
+    path: String,
+    /// How many bytes of the path a tensor's name leaves out here.
+    inside: usize,
+    visits: u64,
+    keys: HashSet<String>,
+    /// Whether values stand in the tree itself: those of attributes do.
+    inline: bool,
+    found: Walked,
+}
+
+impl Walk<'_> {
+    fn node(&mut self, id: Id, depth: usize) -> Result<Tree> {
+        self.visits = self.visits.checked_sub(1).ok_or_else(|| {
+            Error::limit("the pickle's values refer to one another so often that they unfold without measure")
+        })?;
+        if depth > DEEPEST {
+            return Err(Error::limit(format!("the pickle's values are nested deeper than {DEEPEST}")));
+        }
+        if self.path.len() as u64 > self.limits.name_bytes {
+            let message =
+                format!("a path of {} bytes, the limit is {}", self.path.len(), self.limits.name_bytes);
+            return Err(Error::limit(message));
+        }
+        self.limits.budget.charge(PLACE_COST)?;
+        let arena = self.arena;
+        Ok(match arena.node(id) {
+            Node::Tensor(number) => self.tensor(*number)?,
+            Node::Dict(dict) => self.map(dict, depth)?,
+            Node::List(items) => match self.alike(items, false)? {
+                Some(tree) => tree,
+                None => Tree::List(self.items(items, depth)?),
+            },
+            Node::Tuple(items) => match self.alike(items, true)? {
+                Some(tree) => tree,
+                None => Tree::Tuple(self.items(items, depth)?),
+            },
+            Node::Set(items) => {
+                let before = std::mem::replace(&mut self.inline, true);
+                let set = Tree::Set(self.items(items, depth)?);
+                self.inline = before;
+                set
+            }
+            other => match typed(arena, other).filter(|_| !self.inline && !self.path.is_empty()) {
+                Some(value) if self.keep(&value)? => Tree::Value(self.path.clone()),
+                _ => Tree::Inline(self.inline_of(other)?),
+            },
+        })
+    }
+
+    /// Keeps a value under the path, unless another one is there.
+    fn keep(&mut self, value: &Value) -> Result<bool> {
+        self.limits.budget.charge(4 * self.path.len() as u64 + value.bytes.len())?;
+        let new = self.keys.insert(self.path.clone());
+        if new {
+            self.found.values.push((self.path.clone(), value.clone()));
+        }
+        Ok(new)
+    }
+
+    fn tensor(&mut self, number: u32) -> Result<Tree> {
+        let arena = self.arena;
+        let tensor = arena.tensors.get(number as usize).ok_or_else(|| Error::malformed("no such tensor"))?;
+        let name = self.path.get(self.inside..).filter(|name| !name.is_empty() || !self.path.is_empty());
+        let name = name.unwrap_or("data").to_owned();
+        self.limits.budget.charge(4 * name.len() as u64)?;
+        self.found.tensors.push((name.clone(), number));
+        if let Some(quantizer) = &tensor.quantizer {
+            self.quantizer(&name, quantizer)?;
+        }
+        Ok(Tree::Tensor { name, parameter: tensor.parameter, requires_grad: tensor.requires_grad })
+    }
+
+    /// The scale and zero point: values beside the tensor, or tensors of their own.
+    fn quantizer(&mut self, name: &str, quantizer: &Quantizer) -> Result<()> {
+        let mut keep = |key: &str, value: Value| {
+            let key = format!("{name}.{key}");
+            self.limits.budget.charge(4 * key.len() as u64 + 100)?;
+            if self.keys.insert(key.clone()) {
+                self.found.values.push((key, value));
+            }
+            Ok::<(), Error>(())
+        };
+        match quantizer {
+            Quantizer::PerTensor { scheme, scale, zero_point } => {
+                keep("q_scheme", Value::from_string(scheme))?;
+                keep("q_scale", Value::from_f64(*scale))?;
+                keep("q_zero_point", Value::from_i64(*zero_point))?;
+            }
+            Quantizer::PerChannel { scheme, scales, zero_points, axis } => {
+                keep("q_scheme", Value::from_string(scheme))?;
+                keep("q_axis", Value::from_i64(*axis))?;
+                self.found.tensors.push((format!("{name}.q_scales"), *scales));
+                self.found.tensors.push((format!("{name}.q_zero_points"), *zero_points));
+            }
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, items: &[Id], depth: usize) -> Result<Vec<Tree>> {
+        let mut trees = Vec::new();
+        for (n, &item) in items.iter().enumerate() {
+            trees.push(self.below(&n.to_string(), item, depth)?);
+        }
+        Ok(trees)
+    }
+
+    fn below(&mut self, segment: &str, id: Id, depth: usize) -> Result<Tree> {
+        let (length, inside) = (self.path.len(), self.inside);
+        if length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(segment);
+        if depth == 0 && self.stripped.as_deref() == Some(segment) {
+            self.inside = self.path.len() + 1;
+        }
+        let tree = self.node(id, depth + 1);
+        self.path.truncate(length);
+        self.inside = inside;
+        tree
+    }
+
+    fn map(&mut self, dict: &Dict, depth: usize) -> Result<Tree> {
+        let mut entries = Vec::new();
+        for (n, &(key, value)) in dict.entries.iter().enumerate() {
+            let segment = match self.arena.node(key) {
+                Node::Text(span) => self.arena.str(*span).to_owned(),
+                Node::Int(number) => number.to_string(),
+                Node::Bytes(span) => String::from_utf8_lossy(self.arena.bytes(*span)).into_owned(),
+                _ => format!("#{n}"),
+            };
+            let before = std::mem::replace(&mut self.inline, true);
+            let key = self.node(key, depth + 1)?;
+            self.inline = before;
+            entries.push((key, self.below(&segment, value, depth)?));
+        }
+        let attributes = match dict.attributes {
+            None => None,
+            Some(attributes) => {
+                let before = std::mem::replace(&mut self.inline, true);
+                let tree = self.node(attributes, depth + 1)?;
+                self.inline = before;
+                Some(Box::new(tree))
+            }
+        };
+        Ok(Tree::Map(dict.kind == DictKind::Ordered, entries, attributes))
+    }
+
+    /// A list of plain values of one type as one value.
+    fn alike(&mut self, items: &[Id], tuple: bool) -> Result<Option<Tree>> {
+        let arena = self.arena;
+        if self.inline || self.path.is_empty() || items.is_empty() {
+            return Ok(None);
+        }
+        let sort = |id: &Id| typed(arena, arena.node(*id)).map(|value| value.kind);
+        let Some(kind) = sort(&items[0]) else { return Ok(None) };
+        if items.iter().any(|id| sort(id) != Some(kind)) {
+            return Ok(None);
+        }
+        self.visits = self.visits.saturating_sub(items.len() as u64);
+        let mut bytes = Vec::new();
+        for &id in items {
+            let value = typed(arena, arena.node(id));
+            let held = value.as_ref().and_then(|value| value.bytes.inline()).unwrap_or_default();
+            self.limits.budget.charge(2 * held.len() as u64)?;
+            bytes.extend_from_slice(held);
+        }
+        let value = Value::from_items(kind, items.len() as u64, &bytes);
+        Ok(self.keep(&value)?.then(|| Tree::Values(self.path.clone(), tuple)))
+    }
+
+    fn inline_of(&mut self, node: &Node) -> Result<Inline> {
+        let arena = self.arena;
+        let held = |span: &crate::pickle::value::Span| {
+            self.limits.budget.charge(3 * u64::from(span.len))?;
+            Ok::<_, Error>(arena.bytes(*span).to_vec())
+        };
+        Ok(match node {
+            Node::Bool(value) => Inline::Bool(*value),
+            Node::Int(number) => Inline::Int(*number),
+            Node::Big(span) => Inline::Big(held(span)?),
+            Node::Float(number) => Inline::Float(*number),
+            Node::Text(span) => Inline::Text(String::from_utf8_lossy(&held(span)?).into_owned()),
+            Node::Bytes(span) => Inline::Bytes(held(span)?),
+            Node::Complex(parts) => Inline::Complex(parts.0, parts.1),
+            Node::Global(Global::DType(name, _) | Global::QScheme(name)) => Inline::Name((*name).to_owned()),
+            Node::Global(_) | Node::Class(_) => {
+                let path = escape(&self.path, 80);
+                self.found.notes.push(format!("`{path}` is the name of a class and is left out"));
+                Inline::None
+            }
+            _ => Inline::None,
+        })
+    }
+}
+
+/// A plain value, typed.
+fn typed(arena: &Arena, node: &Node) -> Option<Value> {
+    match node {
+        Node::Bool(value) => Some(Value::from_bool(*value)),
+        Node::Int(number) => Some(Value::from_i64(*number)),
+        Node::Float(number) => Some(Value::from_f64(*number)),
+        Node::Text(span) => Some(Value::from_string(arena.bytes(*span))),
+        _ => None,
+    }
+}
+
+/// Whether a value of this type is one that a pickle's plain values become.
+pub fn is_plain(kind: ValueType) -> bool {
+    matches!(kind, ValueType::BOOL | ValueType::I64 | ValueType::F64 | ValueType::STRING)
+}

@@ -1,0 +1,272 @@
+//! The opcodes that build containers and call names.
+
+use super::allow_list::Global;
+use super::decoder::Step;
+use super::machine::{Machine, NOTHING, refused};
+use super::value::{DictKind, Id, Node};
+use apr_sdk::{Error, Result};
+
+impl Machine<'_, '_, '_> {
+    /// Carries out an opcode of a container or a call.
+    pub(super) fn operate(&mut self, step: &Step) -> Result<()> {
+        match step.opcode.code {
+            b']' => self.push_node(Node::List(Vec::new())),
+            b'}' => self.push_dict(DictKind::Plain),
+            0x8f => self.push_node(Node::Set(Vec::new())),
+            b')' => self.push_node(Node::Tuple(Box::default())),
+            0x85 => self.tuple_of(step, 1),
+            0x86 => self.tuple_of(step, 2),
+            0x87 => self.tuple_of(step, 3),
+            b't' | b'l' | 0x91 => {
+                let items = self.pop_mark(step)?;
+                self.charge(4 * items.len() as u64)?;
+                self.push_node(match step.opcode.code {
+                    b't' => Node::Tuple(items.into()),
+                    b'l' => Node::List(items),
+                    _ => Node::Set(items),
+                })
+            }
+            b'd' => {
+                let items = self.pop_mark(step)?;
+                self.push_dict(DictKind::Plain)?;
+                self.set_items(step, &items)
+            }
+            b'a' => {
+                let item = self.pop(step)?;
+                self.append(step, &[item])
+            }
+            b'e' | 0x90 => {
+                let items = self.pop_mark(step)?;
+                self.append(step, &items)
+            }
+            b's' => {
+                let (value, key) = (self.pop(step)?, self.pop(step)?);
+                self.set_items(step, &[key, value])
+            }
+            b'u' => {
+                let items = self.pop_mark(step)?;
+                self.set_items(step, &items)
+            }
+            b'Q' => {
+                let id = self.pop(step)?;
+                let node = self.persistent(step, id)?;
+                self.push_node(node)
+            }
+            b'R' => {
+                let (arguments, callee) = (self.pop(step)?, self.pop(step)?);
+                let made = self.reduce(step, callee, arguments)?;
+                self.push(made)
+            }
+            0x81 => self.new_object(step),
+            b'b' => self.build(step),
+            b'i' => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                Err(refused(step, &text(&self.decoder.bytes), &text(&self.decoder.second)))
+            }
+            b'o' => {
+                let items = self.pop_mark(step)?;
+                let class = items.first().map_or("nothing", |&class| self.arena.what(class));
+                Err(self.call_refused(step, &format!("it makes an object of {class}")))
+            }
+            b'P' => Err(self.call_refused(step, "it names a thing outside the pickle in text")),
+            0x82..=0x84 => {
+                let why =
+                    format!("it names entry {} of a registry that this program does not have", step.number);
+                Err(self.call_refused(step, &why))
+            }
+            0x97 | 0x98 => Err(self.call_refused(step, "it wants a buffer from outside the pickle")),
+            _ => Err(self.call_refused(step, "no writer of tensors uses it")),
+        }
+    }
+
+    /// What is said of an opcode that is known and refused.
+    #[cold]
+    pub(super) fn call_refused(&self, step: &Step, why: &str) -> Error {
+        Error::unsupported(format!("the pickle uses {}: {why}: {NOTHING}", step.opcode.name))
+            .hint("`apr scan FILE` lists all that it would import and call")
+    }
+
+    /// What is said of a call with arguments that it cannot have.
+    #[cold]
+    pub(super) fn wrong(&self, step: &Step, what: impl AsRef<str>) -> Error {
+        Error::malformed(format!("{}: {}: {NOTHING}", step.opcode.name, what.as_ref()))
+    }
+
+    fn tuple_of(&mut self, step: &Step, count: usize) -> Result<()> {
+        let mut items = vec![0; count];
+        for slot in items.iter_mut().rev() {
+            *slot = self.pop(step)?;
+        }
+        self.charge(4 * count as u64)?;
+        self.push_node(Node::Tuple(items.into()))
+    }
+
+    fn append(&mut self, step: &Step, items: &[Id]) -> Result<()> {
+        let to = self.top(step)?;
+        self.charge(8 * items.len() as u64)?;
+        match self.arena.nodes.get_mut(to as usize) {
+            Some(Node::List(list)) if step.opcode.code != 0x90 => list.extend_from_slice(items),
+            Some(Node::Set(set)) if step.opcode.code == 0x90 => set.extend_from_slice(items),
+            _ => return Err(self.wrong(step, format!("it adds to {}", self.arena.what(to)))),
+        }
+        Ok(())
+    }
+
+    fn set_items(&mut self, step: &Step, items: &[Id]) -> Result<()> {
+        let to = self.top(step)?;
+        if !items.len().is_multiple_of(2) {
+            return Err(self.wrong(step, "a key without a value"));
+        }
+        self.charge(8 * items.len() as u64)?;
+        match self.arena.nodes.get_mut(to as usize) {
+            Some(Node::Dict(dict)) => {
+                dict.entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])))
+            }
+            _ => return Err(self.wrong(step, format!("it sets items of {}", self.arena.what(to)))),
+        }
+        Ok(())
+    }
+
+    /// NEWOBJ: only TorchScript's classes make something, a record.
+    fn new_object(&mut self, step: &Step) -> Result<()> {
+        let (arguments, class) = (self.pop(step)?, self.pop(step)?);
+        match (self.arena.node(class), self.arena.items_of(arguments)) {
+            (Node::Class(_), Some([])) => self.push_dict(DictKind::Record),
+            (Node::Global(Global::OrderedDict), Some([])) => self.push_dict(DictKind::Ordered),
+            _ => {
+                let what = (self.arena.what(class), self.arena.what(arguments));
+                Err(self.call_refused(step, &format!("it makes an object of {} with {}", what.0, what.1)))
+            }
+        }
+    }
+
+    /// BUILD: the attributes of a map, of a record, or of a tensor, which are left out.
+    fn build(&mut self, step: &Step) -> Result<()> {
+        let (state, to) = (self.pop(step)?, self.top(step)?);
+        let Node::Dict(state_dict) = self.arena.node(state) else {
+            let what = (self.arena.what(to), self.arena.what(state));
+            return Err(self.wrong(step, format!("the state of {} is {}, not a dict", what.0, what.1)));
+        };
+        let entries = state_dict.entries.clone();
+        self.charge(8 * entries.len() as u64)?;
+        match self.arena.nodes.get_mut(to as usize) {
+            Some(Node::Dict(dict)) if dict.kind == DictKind::Record => dict.entries.extend(entries),
+            Some(Node::Dict(dict)) if dict.kind == DictKind::Ordered => dict.attributes = Some(state),
+            Some(Node::Tensor(_)) => {}
+            _ => {
+                return Err(self.call_refused(step, &format!("it sets the state of {}", self.arena.what(to))));
+            }
+        }
+        Ok(())
+    }
+
+    /// REDUCE: calls a name of the list, if the arguments are what it takes.
+    pub(super) fn reduce(&mut self, step: &Step, callee: Id, arguments: Id) -> Result<Id> {
+        let Node::Tuple(items) = self.arena.node(arguments) else {
+            return Err(self.wrong(step, format!("the arguments are {}", self.arena.what(arguments))));
+        };
+        let items = items.to_vec();
+        let Node::Global(global) = *self.arena.node(callee) else {
+            return Err(self.call_refused(step, &format!("it calls {}", self.arena.what(callee))));
+        };
+        let node = match (global, items.as_slice()) {
+            (Global::Rebuild(rebuild), _) => self.rebuild(step, rebuild, &items)?,
+            (Global::TensorClass { parameter: true }, [tensor, grad]) => {
+                self.parameter(step, *tensor, *grad)?
+            }
+            (Global::OrderedDict, []) => return self.dict(DictKind::Ordered),
+            (Global::Counter | Global::Plain("dict"), []) => return self.dict(DictKind::Plain),
+            (Global::DefaultDict, [] | [_]) => {
+                if items.iter().any(|&f| !matches!(self.arena.node(f), Node::None | Node::Global(_))) {
+                    return Err(self.wrong(step, "a default that is no plain class"));
+                }
+                return self.dict(DictKind::Plain);
+            }
+            (Global::OrderedDict | Global::Counter | Global::Plain("dict"), [pairs]) => {
+                let kind = if global == Global::OrderedDict { DictKind::Ordered } else { DictKind::Plain };
+                return self.dict_of(step, kind, *pairs);
+            }
+            (Global::Plain("list"), []) => Node::List(Vec::new()),
+            (Global::Plain("bytes") | Global::Bytearray, []) => Node::Bytes(self.store(&[])?),
+            (Global::Bytearray, [bytes]) if matches!(self.arena.node(*bytes), Node::Bytes(_)) => {
+                return Ok(*bytes);
+            }
+            (Global::Encode | Global::Bytearray, [text, encoding]) => self.encode(step, *text, *encoding)?,
+            (Global::Set, []) => Node::Set(Vec::new()),
+            (Global::Set, [list]) => match self.arena.items_of(*list) {
+                Some(items) => Node::Set(items.to_vec()),
+                None => return Err(self.wrong(step, "a set of something that is no list")),
+            },
+            (Global::Complex, [real, imaginary]) => {
+                match (self.arena.node(*real), self.arena.node(*imaginary)) {
+                    (Node::Float(real), Node::Float(imaginary)) => {
+                        Node::Complex(Box::new((*real, *imaginary)))
+                    }
+                    _ => return Err(self.wrong(step, "a complex number of something that is no number")),
+                }
+            }
+            (Global::Size, [sizes]) => match self.arena.items_of(*sizes) {
+                Some(items) if items.iter().all(|&n| self.arena.int_of(n).is_some()) => {
+                    Node::Tuple(items.into())
+                }
+                _ => return Err(self.wrong(step, "a size of something that is no list of numbers")),
+            },
+            (Global::Device, [kind, rest @ ..]) if rest.len() <= 1 && self.arena.text_of(*kind).is_some() => {
+                return Ok(*kind);
+            }
+            (Global::Layout, [name]) if self.arena.text_of(*name).is_some() => return Ok(*name),
+            (Global::ScriptList, [list]) if matches!(self.arena.node(*list), Node::List(_)) => {
+                return Ok(*list);
+            }
+            (Global::TypeTag, [value, tag]) if self.arena.text_of(*tag).is_some() => return Ok(*value),
+            _ => {
+                let what: Vec<_> = items.iter().take(8).map(|&item| self.arena.what(item)).collect();
+                let message = format!("{global:?} does not take ({})", what.join(", "));
+                return Err(self.wrong(step, message));
+            }
+        };
+        self.charge(4 * items.len() as u64)?;
+        self.make(node)
+    }
+
+    fn dict(&mut self, kind: DictKind) -> Result<Id> {
+        self.charge(64)?;
+        self.make(Node::Dict(Box::new(super::value::Dict { kind, ..Default::default() })))
+    }
+
+    /// A map of pairs, as Python 2 wrote an `OrderedDict`.
+    fn dict_of(&mut self, step: &Step, kind: DictKind, pairs: Id) -> Result<Id> {
+        let mut entries = Vec::new();
+        if let Node::Dict(dict) = self.arena.node(pairs) {
+            entries.clone_from(&dict.entries);
+        } else {
+            let items = self.arena.items_of(pairs);
+            let items =
+                items.ok_or_else(|| self.wrong(step, "a dict of something that is no list of pairs"))?;
+            for &pair in items {
+                match self.arena.items_of(pair) {
+                    Some(&[key, value]) => entries.push((key, value)),
+                    _ => return Err(self.wrong(step, "a dict of something that is no list of pairs")),
+                }
+            }
+        }
+        self.charge(8 * entries.len() as u64)?;
+        let id = self.dict(kind)?;
+        if let Some(Node::Dict(dict)) = self.arena.nodes.get_mut(id as usize) {
+            dict.entries = entries;
+        }
+        Ok(id)
+    }
+
+    /// `_codecs.encode(text, "latin1")`: how protocol 2 writes bytes.
+    fn encode(&mut self, step: &Step, text: Id, encoding: Id) -> Result<Node> {
+        let (Some(text), Some("latin1" | "latin-1")) =
+            (self.arena.text_of(text), self.arena.text_of(encoding))
+        else {
+            return Err(self.wrong(step, "`_codecs.encode` of something else than text as Latin-1"));
+        };
+        let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+        let bytes = bytes.ok_or_else(|| self.wrong(step, "text that is not Latin-1"))?;
+        Ok(Node::Bytes(self.store(&bytes)?))
+    }
+}

@@ -1,0 +1,97 @@
+//! Persistent ids: how a pickle names the storages that lie outside it.
+
+use super::allow_list::Global;
+use super::decoder::Step;
+use super::machine::Machine;
+use super::value::{Id, Node, Storage};
+use apr_sdk::{Error, Result};
+use std::collections::HashMap;
+
+/// What persistent ids are in a file.
+#[derive(Clone, Copy)]
+pub enum Persistent<'p> {
+    /// There are none.
+    None,
+    /// `("storage", type, key, location, numel)`.
+    Zip,
+    /// The same, and a view's `None` or `(key, offset, size)`.
+    Legacy,
+    /// Numbers of tensors that were read before.
+    Tar(&'p HashMap<i64, u32>),
+}
+
+impl Machine<'_, '_, '_> {
+    /// What a persistent id names.
+    pub(super) fn persistent(&mut self, step: &Step, id: Id) -> Result<Node> {
+        match self.rules.persistent {
+            Persistent::None => Err(self.call_refused(step, "nothing lies outside this pickle")),
+            Persistent::Tar(tensors) => {
+                let number = self.arena.int_of(id).or_else(|| self.arena.text_of(id)?.parse().ok());
+                match number.and_then(|number| tensors.get(&number)) {
+                    Some(&tensor) => Ok(Node::Tensor(tensor)),
+                    None => Err(self.wrong(step, "a persistent id that no tensor has")),
+                }
+            }
+            Persistent::Zip => self.storage(step, id, 5),
+            Persistent::Legacy => self.storage(step, id, 6),
+        }
+    }
+
+    fn storage(&mut self, step: &Step, id: Id, arity: usize) -> Result<Node> {
+        let items = match self.arena.node(id) {
+            Node::Tuple(items) => items.to_vec(),
+            _ => return Err(self.wrong(step, format!("a persistent id that is {}", self.arena.what(id)))),
+        };
+        if items.len() != arity {
+            let message = format!("a persistent id of {} values, {arity} are wanted", items.len());
+            return Err(self.wrong(step, message));
+        }
+        if self.arena.text_of(items[0]) != Some("storage") {
+            return Err(self.wrong(step, "a persistent id that names no storage"));
+        }
+        let Node::Global(Global::Storage(class)) = *self.arena.node(items[1]) else {
+            let what = self.arena.what(items[1]);
+            return Err(self.wrong(step, format!("a storage whose class is {what}")));
+        };
+        let (Node::Text(key), Some(_)) = (self.arena.node(items[2]).clone(), self.arena.text_of(items[3]))
+        else {
+            return Err(self.wrong(step, "a storage whose key or location is no text"));
+        };
+        let numel = self.arena.int_of(items[4]).and_then(|n| u64::try_from(n).ok());
+        let numel = numel.ok_or_else(|| self.wrong(step, "a storage whose size is no count"))?;
+        let (dtype, quantized) = (class.dtype, class.quantized);
+        let mut storage = Storage { key, dtype, quantized, numel, start: 0, at: step.at };
+        if let Some(&view) = items.get(5) {
+            self.view(step, view, &mut storage)?;
+        }
+        // 64 bytes: a storage's record with the room a vector keeps free.
+        self.charge(64)?;
+        let number = u32::try_from(self.arena.storages.len());
+        let number = number.map_err(|_| Error::limit("a pickle of more than 2^32 storages"))?;
+        self.arena.storages.push(storage);
+        Ok(Node::Storage(number))
+    }
+
+    /// The part of a storage that a legacy stream's view shows: `(key, offset, size)`.
+    fn view(&mut self, step: &Step, view: Id, storage: &mut Storage) -> Result<()> {
+        let items = match self.arena.node(view) {
+            Node::None => return Ok(()),
+            _ => self.arena.items_of(view).unwrap_or_default(),
+        };
+        let count = |id: Id| self.arena.int_of(id).and_then(|n| u64::try_from(n).ok());
+        let &[key, offset, size] = items else {
+            return Err(self.wrong(step, format!("a view of {} values, 3 are wanted", items.len())));
+        };
+        let (Some(_), Some(offset), Some(size)) = (self.arena.text_of(key), count(offset), count(size))
+        else {
+            return Err(self.wrong(step, "a view whose key is no text, or whose place is no count"));
+        };
+        if offset.checked_add(size).is_none_or(|end| end > storage.numel) {
+            let message =
+                format!("a view of {size} elements from {offset} in a storage of {}", storage.numel);
+            return Err(self.wrong(step, message));
+        }
+        storage.start = offset;
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Recognises the three layouts and the index, opens a file, and pushes what was found.
+
+use crate::checkpoint::{Checkpoint, Layout};
+use crate::index_file::{self, IndexFile};
+use crate::layout::{FORMAT, ZIP_MAGIC};
+use crate::names::{self, Walked};
+use crate::storage::{Claims, Placed};
+use crate::{legacy_stream, legacy_tar, zip_file};
+use apr_sdk::{
+    Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
+    Reader, Result, Score, Source, Stream, TensorDecl, Value, escape,
+};
+use apr_zip::{Entry, Inflate};
+use std::collections::HashMap;
+
+/// The reader.
+pub struct PyTorch;
+
+impl Reader for PyTorch {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        if look.is_folder {
+            return match choose(look.entries) {
+                Choice::None => Score::NO,
+                // Opening says which files there are to choose from.
+                Choice::File(_) | Choice::Several(_) => Score::STRUCTURE,
+            };
+        }
+        if index_file::is_name(look.name) && look.head.trim_ascii_start().starts_with(b"{") {
+            return Score::STRUCTURE;
+        }
+        if look.head_is(ZIP_MAGIC) {
+            let has = |text: &[u8], word: &[u8]| text.windows(word.len()).any(|run| run == word);
+            let named = |text: &[u8]| has(text, b"/data.pkl") || has(text, b"/.data/serialization_id");
+            return if named(look.head) || named(look.tail) { Score::MAGIC } else { Score::NO };
+        }
+        if legacy_stream::is_stream(look.head) || legacy_tar::is_tar(look.head) {
+            return Score::MAGIC_AND_VERSION;
+        }
+        Score::NO
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
+        let prefix = options.get("prefix").filter(|prefix| !prefix.is_empty());
+        let part = if options.is_part() { source.name(0) } else { String::new() };
+        if !source.is_folder() {
+            return open_file(source, 0, part, prefix, limits);
+        }
+        match choose(&source.entries()?) {
+            Choice::File(name) => open_file(source, source.sibling(&name)?, part, prefix, limits),
+            Choice::None => Err(Error::not_found("the folder holds no checkpoint and no index of some")),
+            Choice::Several(names) => {
+                let list: Vec<_> = names.iter().map(|name| format!("`{}`", escape(name, 120))).collect();
+                let message = format!("the folder holds several models: {}", list.join(", "));
+                Err(Error::invalid_argument(message).hint("name the one to open"))
+            }
+        }
+    }
+}
+
+fn open_file(
+    source: &dyn Source,
+    file: FileId,
+    part: String,
+    prefix: Option<&str>,
+    limits: &Limits,
+) -> Result<Box<dyn OpenModel>> {
+    let opened: Result<Box<dyn OpenModel>> = if part.is_empty() && index_file::is_name(&source.name(file)) {
+        IndexFile::open(source, file, prefix, limits).map(|index| Box::new(index) as _)
+    } else {
+        File::open(source, file, part, prefix, limits).map(|file| Box::new(file) as _)
+    };
+    opened.map_err(|e| e.in_file(source.name(file)))
+}
+
+/// What of a folder is to be opened.
+enum Choice {
+    None,
+    File(String),
+    Several(Vec<String>),
+}
+
+/// The one index of a folder, or without an index its one checkpoint.
+fn choose(entries: &[String]) -> Choice {
+    let mut found: Vec<_> = entries.iter().filter(|name| index_file::is_name(name)).cloned().collect();
+    if found.is_empty() {
+        // `.bin` alone says nothing: only the name that the common tools give it does.
+        let own = |name: &String| {
+            name == "pytorch_model.bin" || [".pt", ".pth", ".ckpt"].iter().any(|ext| name.ends_with(ext))
+        };
+        found = entries.iter().filter(|name| own(name)).cloned().collect();
+    }
+    match found.len() {
+        0 => Choice::None,
+        1 => Choice::File(found.remove(0)),
+        _ => Choice::Several(found),
+    }
+}
+
+/// Opens a file of any of the three layouts.
+///
+/// # Errors
+/// Malformed, Unsupported, LimitExceeded, with file and offset.
+pub fn open_checkpoint(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkpoint> {
+    let len = source.len(file)?;
+    let mut head = vec![0; usize::try_from(len.min(512)).unwrap_or(0)];
+    source.read_at(file, 0, &mut head)?;
+    limits.budget.earn(head.len() as u64);
+    if head.starts_with(ZIP_MAGIC) {
+        zip_file::open(source, file, limits)
+    } else if legacy_tar::is_tar(&head) {
+        legacy_tar::open(source, file, limits)
+    } else if head.first().is_some_and(u8::is_ascii_graphic) && head.first() == Some(&b'<') {
+        let error = Error::malformed("a page of text, not a checkpoint").at(0);
+        Err(error.hint("the download gave a web page; get the file itself"))
+    } else {
+        legacy_stream::open(source, file, limits)
+    }
+}
+
+/// An opened file.
+struct File {
+    checkpoint: Checkpoint,
+    walked: Walked,
+    placed: Vec<Placed>,
+    name: String,
+}
+
+impl File {
+    fn open(
+        source: &dyn Source,
+        file: FileId,
+        name: String,
+        prefix: Option<&str>,
+        limits: &Limits,
+    ) -> Result<File> {
+        let mut checkpoint = open_checkpoint(source, file, limits)?;
+        let walked = names::walk(&mut checkpoint.arena, checkpoint.root, prefix, limits);
+        let walked = walked.map_err(|e| match e.kind() {
+            ErrorKind::InvalidArgument => e,
+            _ => e.at(checkpoint.at),
+        })?;
+        let mut claims = Claims::new(source.len(file)?);
+        let mut placed = Vec::with_capacity(walked.tensors.len());
+        for (name, number) in &walked.tensors {
+            let tensor = &checkpoint.arena.tensors[*number as usize];
+            let located = checkpoint.located.get(tensor.storage as usize);
+            let located = located.ok_or_else(|| Error::malformed("its storage is not in the file"));
+            // 192 bytes: where it lies, and its view.
+            limits.budget.charge(192)?;
+            let place = located.and_then(|at| claims.place(&checkpoint.arena, tensor, at, checkpoint.endian));
+            placed.push(place.map_err(|e| e.tensor(name).at(tensor.at))?);
+        }
+        Ok(File { checkpoint, walked, placed, name })
+    }
+}
+
+impl OpenModel for File {
+    fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        sink.foreign_file(FORMAT, &self.name, self.walked.tensors.len() as u64)?;
+        for (key, value) in &self.walked.values {
+            sink.foreign(key, value.clone())?;
+        }
+        if let Some(tree) = self.walked.tree.as_ref().filter(|tree| !tree.is_flat()) {
+            sink.foreign("apr.tree", Value::from_string(tree.to_json().to_string()))?;
+        }
+        let ties = self.ties();
+        if !ties.is_empty() {
+            sink.foreign("apr.tied", Value::from_strings(&ties))?;
+        }
+        for ((name, number), placed) in self.walked.tensors.iter().zip(&self.placed) {
+            let tensor = &self.checkpoint.arena.tensors[*number as usize];
+            let payload = placed.payload.clone();
+            let decl = TensorDecl { name, dtype: tensor.dtype, shape: &tensor.size, payload };
+            sink.tensor(decl).map_err(|e| e.at(tensor.at).in_file(source.name(self.checkpoint.file)))?;
+        }
+        self.checksums(sink)?;
+        if let Some(root) = &self.walked.root {
+            sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
+        }
+        for note in self.checkpoint.notes.iter().chain(&self.walked.notes) {
+            sink.fact(Fact::Note(note))?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
+        let placed = usize::try_from(tensor).ok().and_then(|n| self.placed.get(n));
+        let inside = placed.and_then(|placed| placed.inside.as_ref());
+        let (entry, skip) = inside.ok_or_else(|| Error::invalid_argument("the tensor is no stream"))?;
+        let number = self.walked.tensors[usize::try_from(tensor).unwrap_or_default()].1;
+        let tensor = &self.checkpoint.arena.tensors[number as usize];
+        let left = apr_sdk::checked_payload_len(tensor.dtype, &tensor.size)?;
+        Ok(Box::new(Inside { inflate: Inflate::new(entry).skipping(*skip), left }))
+    }
+}
+
+impl File {
+    /// `NAME=NAME` for each tensor that sees the same bytes as an earlier one.
+    fn ties(&self) -> Vec<String> {
+        let mut first: HashMap<(Extent, bool), &str> = HashMap::new();
+        let mut ties = Vec::new();
+        for ((name, _), placed) in self.walked.tensors.iter().zip(&self.placed) {
+            let Some(seen) = placed.seen else { continue };
+            match first.get(&seen) {
+                Some(earlier) => ties.push(format!("{name}={earlier}")),
+                None => {
+                    first.insert(seen, name);
+                }
+            }
+        }
+        ties
+    }
+
+    /// The CRC-32 of each record that lies raw in the archive.
+    fn checksums(&self, sink: &mut dyn ModelSink) -> Result<()> {
+        let Layout::Zip(archive, _) = &self.checkpoint.layout else { return Ok(()) };
+        let stored = |entry: &&Entry| entry.method == apr_zip::Method::Stored && entry.data.len > 0;
+        for entry in archive.entries().iter().filter(stored) {
+            let stored = entry.crc32.to_le_bytes().as_slice().into();
+            sink.fact(Fact::Checksum(Checksum { covers: entry.data, stored, form: CrcForm::LittleEndian }))?;
+        }
+        Ok(())
+    }
+}
+
+/// A tensor inside a deflated record.
+struct Inside {
+    inflate: Inflate,
+    left: u64,
+}
+
+impl Stream for Inside {
+    fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let n = self.inflate.read(source, &mut out[..most])?;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}

@@ -7,7 +7,8 @@ from judges import llama_differences, read_apr, read_gguf, read_safetensors, rea
 from models import Model, differences
 from report import Failure
 from same import agree, same_file
-from writers import every_key, random_of, safetensors_tensors, tensors_of, write_gguf, write_safetensors, write_safetensors_folder
+from seed import random_of
+from writers import every_key, safetensors_tensors, tensors_of, write_gguf, write_safetensors, write_safetensors_folder
 
 # What both GGUF and SafeTensors have.
 SHARED = ["F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64"]

@@ -7,7 +7,8 @@ from judges import llama_differences, read_apr, read_gguf, read_safetensors
 from models import differences
 from report import Failure, Skipped
 from same import agree, same_file
-from writers import random_of, safetensors_tensors, tensors_of, write_gguf, write_safetensors
+from seed import random_of
+from writers import safetensors_tensors, tensors_of, write_gguf, write_safetensors
 
 KEYS = [("interop.text", "str", "a text that is changed"), ("interop.numbers", "[u32]", [0x11223344] * 4)]
 

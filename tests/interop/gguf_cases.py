@@ -16,7 +16,8 @@ from judges import (
 from models import GGML, Key, Model, Tensor, differences
 from report import Failure, Skipped
 from same import agree, judged_by_apr, same_file, same_folder
-from writers import every_key, nested_keys, payload, random_of, tensors_of, write_gguf
+from seed import random_of
+from writers import every_key, nested_keys, payload, tensors_of, write_gguf
 
 SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count")
 # What the package's enum has; Q8_1 is read with a wrong size there, and it lacks Q2_0.

@@ -1,4 +1,4 @@
-"""Runs every case in a scratch folder: `interop.py FOLDER`. Called by run.sh, which sets up the judges."""
+"""Runs every case in a scratch folder: `interop.py FOLDER [CASES ...]`. Called by run.sh, which sets up the judges."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,9 @@ import gguf_cases
 import program
 import safetensors_cases
 from report import Failure, Report
-from writers import SEED
+from seed import SEED
+
+CASES = (gguf_cases, safetensors_cases, crossing_cases, fixture_cases, flip_cases)
 
 
 def plugins_are_loaded():
@@ -33,8 +35,10 @@ def main():
     print(f"interop: {program.must('--version').splitlines()[0]}, seed {SEED}", flush=True)
     report = Report()
     report.step("the plugins are loaded from beside apr", plugins_are_loaded)
-    for cases in (gguf_cases, safetensors_cases, crossing_cases, fixture_cases, flip_cases):
-        cases.run(report, scratch / cases.__name__)
+    asked = sys.argv[2:]
+    for cases in CASES:
+        if not asked or cases.__name__.removesuffix("_cases") in asked:
+            cases.run(report, scratch / cases.__name__)
     return report.end()
 
 

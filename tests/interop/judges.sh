@@ -1,25 +1,46 @@
-# Sets up the judges in "$cache", once for each set of versions. Sourced by run.sh and renew.sh, which set `cache` and
-# `here`. Every function prints the path of what it made, or fails; what the tools said is in "$cache"/*.log.
+# Sets up the judges in "$cache", once for each set of versions. Sourced by run.sh, renew.sh and figures.sh, which set
+# `cache` and `here`. Every function prints the path of what it made, or fails; what the tools said is in "$cache"/*.log.
+#
+# APR_INTEROP_PYTHON        an interpreter that has the first group of packages already; none is made then
+# APR_INTEROP_TORCH_PYTHON  the same for torch, which fetches 3 GB and takes 6 GB on disk otherwise; `none` does without
 
 gguf_version=0.19.0
 safetensors_version=0.8.0
 numpy_version=2.4.6
+onnx_version=1.23.2
+onnxruntime_version=1.31.1
+torch_version=2.15.0
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
 
-# A Python that has the packages.
-python_with_packages() {
-    local number venv
+# A virtual environment with the packages, named after them: `made_python LOG PACKAGE==VERSION ...`.
+made_python() {
+    local log=$cache/$1.log number venv
+    shift
     number=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return 1
-    venv=$cache/python-$number-gguf-$gguf_version-safetensors-$safetensors_version-numpy-$numpy_version
+    venv=$cache/python-$number-$(echo "$*" | tr -d = | tr ' ' -)
     if [ ! -e "$venv/complete" ]; then
-        echo "interop: installing gguf $gguf_version, safetensors $safetensors_version, numpy $numpy_version in $venv" >&2
+        echo "interop: installing $* in $venv" >&2
         rm -rf "$venv"
-        python3 -m venv "$venv" > "$cache/python.log" 2>&1 || return 1
-        "$venv/bin/python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 \
-            "gguf==$gguf_version" "safetensors==$safetensors_version" "numpy==$numpy_version" >> "$cache/python.log" 2>&1 || return 1
+        python3 -m venv "$venv" > "$log" 2>&1 || return 1
+        "$venv/bin/python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 "$@" >> "$log" 2>&1 ||
+            { rm -rf "$venv"; return 1; }
         touch "$venv/complete"
     fi
     echo "$venv/bin/python"
+}
+
+# A Python that has the packages.
+python_with_packages() {
+    [ -z "${APR_INTEROP_PYTHON:-}" ] || { echo "$APR_INTEROP_PYTHON"; return; }
+    made_python python "gguf==$gguf_version" "safetensors==$safetensors_version" "numpy==$numpy_version" \
+        "onnx==$onnx_version" "onnxruntime==$onnxruntime_version"
+}
+
+# One that has torch, by itself: it is large, and all else is judged without it.
+python_with_torch() {
+    [ "${APR_INTEROP_TORCH_PYTHON:-}" != none ] || return 1
+    [ -z "${APR_INTEROP_TORCH_PYTHON:-}" ] || { echo "$APR_INTEROP_TORCH_PYTHON"; return; }
+    made_python torch "torch==$torch_version" "numpy==$numpy_version" "safetensors==$safetensors_version"
 }
 
 # ggml's own sources, without the rest of llama.cpp.

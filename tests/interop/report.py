@@ -22,8 +22,7 @@ class Report:
         try:
             run(*args)
         except Skipped as reason:
-            self.skipped.append(name)
-            print(f"SKIPPED {name}: {reason}", flush=True)
+            self.skip(name, reason)
         except Exception as error:  # A judge that breaks over a file is an answer too.
             self.failed.append(name)
             what = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}"
@@ -31,6 +30,10 @@ class Report:
         else:
             self.passed += 1
             print(f"ok      {name}", flush=True)
+
+    def skip(self, name, reason):
+        self.skipped.append(name)
+        print(f"SKIPPED {name}: {reason}", flush=True)
 
     def end(self):
         """The last line, which `.ci/run` shows, and the exit code."""

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Has independent programs judge what apr reads and writes: the Python packages gguf and safetensors, a reader of APR2
-# written from the specification, and llama.cpp's own GGUF loader. They are set up once, in the folder that
-# APR_INTEROP_CACHE names, keyed by their versions; what is missing is skipped aloud.
+# Has independent programs judge what apr reads and writes: the Python packages gguf, safetensors, numpy, onnx,
+# onnxruntime and torch, a reader of APR2 written from the specification, and llama.cpp's own GGUF loader. They are set
+# up once, in the folder that APR_INTEROP_CACHE names, keyed by their versions; what is missing is skipped aloud.
 #
-#     cargo build --release && tests/interop/run.sh
+#     cargo build --release && tests/interop/run.sh [CASES ...]
 #
+# CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)
+# APR_INTEROP_PYTHON, APR_INTEROP_TORCH_PYTHON   interpreters that have the packages already; see judges.sh
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,8 +34,10 @@ command -v flock > /dev/null && flock 9
 python=$(python_with_packages) || skip "the Python packages could not be installed (no network, no venv module, or Python below 3.11); see $cache/python.log"
 loader=$(llama_loader) || loader=
 [ -n "$loader" ] || echo "SKIPPED llama.cpp's loader: it could not be built (no network, or no C++ compiler); see $cache/llama.log"
+torch=$(python_with_torch) || torch=
+[ -n "$torch" ] || echo "SKIPPED torch: it could not be installed (no network, no space, or not wanted); see $cache/torch.log"
 exec 9>&-
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
-APR=$apr APR_INTEROP_LOADER=$loader "$python" -B "$here/interop.py" "$scratch"
+APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch "$python" -B "$here/interop.py" "$scratch" "$@"

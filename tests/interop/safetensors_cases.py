@@ -5,7 +5,8 @@ from judges import read_apr, read_safetensors, read_safetensors_folder
 from models import Key, Model, differences
 from report import Failure
 from same import agree, same_file, same_folder
-from writers import SAFETENSORS, random_of, safetensors_tensors, write_safetensors, write_safetensors_folder
+from seed import random_of
+from writers import SAFETENSORS, safetensors_tensors, write_safetensors, write_safetensors_folder
 
 METADATA = {
     "format": "pt", "": "an empty key", "empty": "", "é 日本": "😀\n\t\x01\x7f\"\\/", "json": '{"a": [1, 2.5, null]}',

@@ -58,6 +58,15 @@ def judged_by_apr(path, want, *args):
     agree([f"apr inspect: {name} is {str(b)[:200]}, expected {str(a)[:200]}" for name, a, b in shown if a != b])
 
 
+def listed_by_apr(path, want, *args):
+    """`apr tensors` of a file without an order of its own: names, dtypes, shapes, sizes and sha256 of every payload."""
+    found = sorted((row["name"], row["dtype"], tuple(row["shape"]), row["sha256"]) for row in program.tensors(path, *args))
+    wanted = sorted(tensor.facts() for tensor in want.tensors)
+    agree([f"apr tensors: {[t[0] for t in found][:12]}, expected {[t[0] for t in wanted][:12]}"]
+          if [t[0] for t in found] != [t[0] for t in wanted] else
+          [f"apr tensors: {a}, expected {b}" for a, b in zip(found, wanted) if a != b])
+
+
 def json_of(key):
     """A value as `apr inspect --json --full` shows it."""
     return json_value(key.kind, key.wire, 0)[0]

@@ -1,12 +1,11 @@
 """Writes models with the packages `gguf` and `safetensors`, and says what was written.
 
-Everything is drawn from a seed: `APR_INTEROP_SEED` names it, another one gives other shapes, values and lengths.
+Everything is drawn from the seed of `seed.py`.
 """
 
 import json
 import logging
 import math
-import os
 from pathlib import Path
 
 import gguf
@@ -18,7 +17,6 @@ from models import GGML, KIND_NUMBERS, Key, Model, Tensor
 
 # The writer says in a log that it writes; a warning of it is no step.
 logging.getLogger("gguf.gguf_writer").setLevel(logging.ERROR)
-SEED = int(os.environ.get("APR_INTEROP_SEED", "1"))
 
 # Types that numpy has too: only those the package swaps in a big-endian file.
 NUMPY = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
@@ -30,10 +28,6 @@ SAFETENSORS = {
     "uint16": ("U16", 2), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int32": ("I32", 4), "uint32": ("U32", 4),
     "float32": ("F32", 4), "complex64": ("C64", 8), "float64": ("F64", 8), "int64": ("I64", 8), "uint64": ("U64", 8),
 }
-
-
-def random_of(what):
-    return np.random.default_rng([SEED, *what.encode()])
 
 
 def payload(random, shape, dtype):

@@ -1,0 +1,78 @@
+"""torch as a writer and as a judge, in an interpreter of its own: see `torch_worker.py`."""
+
+import atexit
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from models import Model, Tensor
+from report import Failure, Skipped
+
+PYTHON = os.environ.get("APR_INTEROP_TORCH_PYTHON", "")
+_worker = None
+
+
+def worker():
+    global _worker
+    if _worker is None:
+        if not PYTHON:
+            raise Skipped("there is no interpreter with torch")
+        script = Path(__file__).parent / "torch_worker.py"
+        try:
+            _worker = subprocess.Popen([PYTHON, "-B", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL, text=True)
+        except OSError as error:
+            raise Skipped(f"{PYTHON} does not start: {error}") from error
+        atexit.register(_worker.kill)
+        _worker.ready = json.loads(_worker.stdout.readline() or "{}").get("ready")
+    if not _worker.ready:
+        raise Skipped(f"{PYTHON} has no torch that works")
+    return _worker
+
+
+def version():
+    return worker().ready
+
+
+def ask(do, **request):
+    """The worker's answer; what it raised is a Failure here."""
+    process = worker()
+    request = {key: str(value) if isinstance(value, Path) else value for key, value in request.items()}
+    print(json.dumps({"do": do} | request), file=process.stdin, flush=True)
+    line = process.stdout.readline()
+    if not line:
+        raise Failure(f"torch's interpreter ended over {request}")
+    answer = json.loads(line)
+    if "failed" in answer:
+        raise Failure(f"torch {do} {request.get('path', '')}: {answer['failed']}")
+    return answer["done"]
+
+
+class TorchModel(Model):
+    """A Model, with what torch says beyond it: `rows`, one for each tensor."""
+
+    def __init__(self, rows):
+        super().__init__([Tensor(row["name"], row["dtype"], tuple(row["shape"]), sha256=row["sha256"]) for row in rows], [])
+        self.rows = rows
+
+
+def save(do, path, **request):
+    """Has torch write a file; gives what it holds."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return TorchModel(ask(do, path=path, **request))
+
+
+def read_torch(path, mmap=True):
+    """`torch.load(weights_only=True)`: every tensor in plain containers."""
+    return TorchModel(ask("load", path=path, mmap=mmap))
+
+
+def carried():
+    """torch's names of the element types that apr carries."""
+    return ask("carried")
+
+
+def storage_name(dtype):
+    """The class of storages of an element type that has one: what a pickle names."""
+    return {"quint4x2": "QUInt4x2Storage", "quint2x4": "QUInt2x4Storage"}.get(dtype, dtype)

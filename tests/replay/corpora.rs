@@ -55,6 +55,11 @@ fn check_format(subject: &Subject) {
 }
 
 #[test]
+fn any_bytes_as_ggml_legacy_are_a_model_or_a_clear_error() {
+    check_format(&Subject::ggml_legacy());
+}
+
+#[test]
 fn any_bytes_as_gguf_are_a_model_or_a_clear_error() {
     check_format(&Subject::gguf());
 }
@@ -81,7 +86,7 @@ fn any_bytes_as_a_library_have_a_manifest_or_give_a_clear_error() {
 
 #[test]
 fn the_corpora_stay_small() {
-    let all = ["gguf", "safetensors", "apr", "manifest", "library"].map(corpus);
+    let all = ["ggml_legacy", "gguf", "safetensors", "apr", "manifest", "library"].map(corpus);
     let bytes: usize = all.iter().flatten().map(|(_, bytes)| bytes.len()).sum();
     assert!(bytes < 1 << 20, "{bytes} bytes of corpora: minimise them");
 }

@@ -24,13 +24,20 @@ pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 
 /// Models of a format.
 pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
-    if id == "apr" { written_as_apr() } else { fixtures(id) }
+    match id {
+        "apr" => written_as_apr(),
+        "ggml_legacy" => fixtures(&Subject::ggml_legacy()),
+        "gguf" => fixtures(&Subject::gguf()),
+        "safetensors" => fixtures(&Subject::safetensors()),
+        other => panic!("no seeds of {other}"),
+    }
 }
 
 /// The fixtures of a plugin: single files, and each folder of several as one input.
-fn fixtures(id: &str) -> Vec<(String, Vec<u8>)> {
-    let data = apr_tests::root().join("plugins").join(id).join("tests/data");
-    let is_model = |name: &str| name.ends_with(&format!(".{id}"));
+fn fixtures(subject: &Subject) -> Vec<(String, Vec<u8>)> {
+    let data = apr_tests::root().join("plugins").join(subject.id().replace('_', "-")).join("tests/data");
+    let extensions = &subject.manifest.extensions;
+    let is_model = |name: &str| extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")));
     let mut seeds = Vec::new();
     for entry in std::fs::read_dir(&data).unwrap() {
         let path = entry.unwrap().path();
@@ -57,7 +64,7 @@ fn join(set: &[(String, Vec<u8>)]) -> Vec<u8> {
 fn written_as_apr() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for from in [Subject::gguf(), Subject::safetensors()] {
-        let all = fixtures(from.id());
+        let all = fixtures(&from);
         for (name, bytes) in all.iter().filter(|(name, b)| b.len() < 16 << 10 && !name.ends_with("-joined")) {
             let one = LayoutRequest::file("model.apr");
             seeds.extend(as_apr(&from, bytes, &one).map(|bytes| (format!("{name}.apr"), bytes)));
@@ -79,13 +86,18 @@ fn as_apr(from: &Subject, bytes: &[u8], request: &LayoutRequest) -> Option<Vec<u
     let opened = read_with_parts(&*from.reader, from.id(), &source, &from.options(false)).ok()?;
     carried(&to.manifest, &opened.model).ok()?;
     let payload = |index| opened.payload(index, &source);
-    let files = write(&*to.writer, &opened.model, &source, &payload, request).unwrap();
+    let files = write(to.writer.as_deref().unwrap(), &opened.model, &source, &payload, request).unwrap();
     (files.len() <= 5).then(|| join(&files))
 }
 
 /// Our plugins' manifests: as text, and in sections of both byte orders.
 pub fn manifests() -> Vec<(String, Vec<u8>)> {
-    let plugins = [&apr_plugin_apr::PLUGIN, &apr_plugin_gguf::PLUGIN, &apr_plugin_safetensors::PLUGIN];
+    let plugins = [
+        &apr_plugin_apr::PLUGIN,
+        &apr_plugin_ggml_legacy::PLUGIN,
+        &apr_plugin_gguf::PLUGIN,
+        &apr_plugin_safetensors::PLUGIN,
+    ];
     let mut seeds = Vec::new();
     for (n, plugin) in plugins.into_iter().enumerate() {
         seeds.push((format!("{n}.text"), plugin.manifest.as_bytes().to_vec()));

@@ -1,11 +1,11 @@
 //! What comes before the tensors: magic, version, hyperparameters, mel filters, vocabulary; as typed values.
 
-use crate::layout::{GGJT, GGLA, GGMF, GGML, Kind, MAX_FILTERS, Program, VERSION_FACTOR, Vocabulary};
+use crate::layout::{
+    GGJT, GGLA, GGMF, GGML, Kind, MAX_FILTERS, MAX_TOKENS, MAX_VOCABULARY, Program, VERSION_FACTOR,
+    Vocabulary,
+};
 use crate::types::Generation;
 use apr_sdk::{Cursor, Error, Result, Value, ValueType};
-
-/// The most bytes of a piece that is read at once, so that reading pays for the memory. 1 MiB.
-const PIECE: u64 = 1 << 20;
 
 /// What magic and version say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Header {
         let (n_mel, n_fft) = (cursor.u32()?, cursor.u32()?);
         let count = u64::from(n_mel) * u64::from(n_fft);
         cursor.count("mel filter value count", at, count, MAX_FILTERS, 4)?;
-        let items = pieces(cursor, 4 * count)?;
+        let items = cursor.bytes(4 * count)?;
         self.keys.push(("mel.n_mel", Value::from_u32(n_mel)));
         self.keys.push(("mel.n_fft", Value::from_u32(n_fft)));
         self.keys.push(("mel.filters", Value::from_items(ValueType::F32, count, &items)));
@@ -164,15 +164,19 @@ impl Header {
         }
         let is_scored = vocabulary == Vocabulary::Scored;
         let each = if is_scored { 8 } else { 4 };
-        cursor.count("token count", at, count, u64::from(u32::MAX), each)?;
+        cursor.count("token count", at, count, MAX_TOKENS, each)?;
         let (mut tokens, mut scores) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let at = cursor.position();
             let len = u64::from(cursor.u32()?);
+            if tokens.len() as u64 + 8 + len > MAX_VOCABULARY {
+                let message = format!("a vocabulary of more than {MAX_VOCABULARY} bytes");
+                return Err(cursor.place(Error::limit(message), at));
+            }
             // The token, and the width of its length and score among the values.
             cursor.limits().budget.charge(8 + each).map_err(|e| cursor.place(e, at))?;
             tokens.extend(len.to_le_bytes());
-            tokens.extend(pieces(cursor, len)?);
+            tokens.extend(cursor.bytes(len)?);
             if is_scored {
                 scores.extend(cursor.u32()?.to_le_bytes());
             }
@@ -198,17 +202,4 @@ fn generation(container: &Container, ftype: u32) -> Result<Generation> {
             "version {version} of the block layouts (`ftype` {ftype}) is not known, 0 to 2 are"
         ))),
     }
-}
-
-/// The next `len` bytes, read in pieces: what is left of the file bounds them, and each piece pays for the next.
-fn pieces(cursor: &mut Cursor<'_>, len: u64) -> Result<Vec<u8>> {
-    if len > cursor.left() {
-        let message = format!("{len} bytes are wanted, {} are left", cursor.left());
-        return Err(cursor.error_at(cursor.position(), message));
-    }
-    let mut bytes = Vec::new();
-    while (bytes.len() as u64) < len {
-        bytes.extend(cursor.bytes(PIECE.min(len - bytes.len() as u64))?);
-    }
-    Ok(bytes)
 }

@@ -25,6 +25,10 @@ pub const RECORD_HEAD: u64 = 12;
 pub const VERSION_FACTOR: u32 = 1000;
 /// The most mel filter values: 2^20, 65 times what the largest Whisper model has.
 pub const MAX_FILTERS: u64 = 1 << 20;
+/// The most tokens: 2^22, 16 times what the largest vocabularies have.
+pub const MAX_TOKENS: u64 = 1 << 22;
+/// The most bytes of all tokens with their lengths: 64 MiB, ten times what the largest vocabularies take.
+pub const MAX_VOCABULARY: u64 = 64 << 20;
 
 /// How a hyperparameter is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 mod build;
 mod conformance;
 mod fixture;
+mod hostile;
 mod read;
 mod rejects;
 mod round_trip;

@@ -54,12 +54,14 @@ fn rejects_hyperparameters_that_count_nothing() {
 fn rejects_vocabularies_that_the_file_cannot_hold() {
     let mut file = File::ggjt(3);
     file.hparams[0] = 0x7fff_ffff;
-    rejects(file.bytes(), Malformed, "token count 2147483647 needs at least 17179869176 bytes", 36, None);
-    for len in [u32::MAX, 1 << 20] {
-        let mut bytes = File::ggjt(3).bytes();
-        bytes[36..40].copy_from_slice(&len.to_le_bytes());
-        rejects(bytes, Malformed, &format!("{len} bytes are wanted"), 40, None);
-    }
+    rejects(file.bytes(), LimitExceeded, "token count 2147483647 is above the limit of 4194304", 36, None);
+    file.hparams[0] = 4_194_304;
+    rejects(file.bytes(), Malformed, "token count 4194304 needs at least 33554432 bytes", 36, None);
+    let mut bytes = File::ggjt(3).bytes();
+    bytes[36..40].copy_from_slice(&(1u32 << 20).to_le_bytes());
+    rejects(bytes.clone(), Malformed, "1048576 bytes are wanted", 40, None);
+    bytes[36..40].copy_from_slice(&u32::MAX.to_le_bytes());
+    rejects(bytes, LimitExceeded, "a vocabulary of more than 67108864 bytes", 36, None);
 }
 
 #[test]
@@ -322,11 +324,11 @@ fn opening_stays_inside_the_limits() {
     assert!(error.to_string().contains("a tensor name has 21 bytes, the limit is 20"), "{error}");
     assert!(open(&Limits { dims: 1, ..Limits::default() }).is_some());
     assert!(open(&Limits { metadata_keys: 10, ..Limits::default() }).is_some());
-    // A token of 40 MiB: read in pieces, and refused once what was earned is spent.
+    // A vocabulary costs memory: it draws on the budget.
     let mut file = File::ggjt(3);
-    file.tokens[0] = vec![b'x'; 40 << 20];
+    file.tokens[0] = vec![b'x'; 4 << 20];
     let source = MemorySource::new("m.bin", file.bytes());
     let limits = Limits { budget: Budget::new(1 << 20), ..Limits::default() };
-    let outcome = reader.open(&source, &limits, &Options::new());
-    assert!(outcome.is_ok() || outcome.is_err_and(|e| e.kind() == LimitExceeded));
+    let error = reader.open(&source, &limits, &Options::new()).err().unwrap();
+    assert_eq!((error.kind(), error.offset()), (LimitExceeded, Some(40)), "{error}");
 }

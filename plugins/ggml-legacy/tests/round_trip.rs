@@ -1,5 +1,5 @@
-//! The format is read only: what was read is handed to the toy of every round trip, the index and payloads of a second
-//! reading, and comes out the same; nothing here writes.
+//! The format is read only, so nothing can go round. What stands in its place: reading depends on the bytes alone, and
+//! every byte of a file is in the model.
 
 use crate::fixture;
 use apr_plugin_ggml_legacy::PLUGIN;

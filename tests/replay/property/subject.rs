@@ -8,8 +8,8 @@ pub struct Subject {
     pub manifest: FormatManifest,
     /// Its reader.
     pub reader: Box<dyn Reader>,
-    /// Its writer.
-    pub writer: Box<dyn Writer>,
+    /// Its writer; `None` for a format that is only read.
+    pub writer: Option<Box<dyn Writer>>,
     /// The format that carries everything, to go through on the way back to this one; `None` for itself.
     pub carrier: Option<Box<Subject>>,
 }
@@ -18,8 +18,7 @@ impl Subject {
     /// The first format of a plugin of this repository.
     pub fn new(plugin: &PluginDecl) -> Subject {
         let manifest = Manifest::parse(plugin.manifest).unwrap().formats.remove(0);
-        let (reader, writer) =
-            ((plugin.reader)(&manifest.id).unwrap(), (plugin.writer)(&manifest.id).unwrap());
+        let (reader, writer) = ((plugin.reader)(&manifest.id).unwrap(), (plugin.writer)(&manifest.id));
         Subject { manifest, reader, writer, carrier: None }
     }
 
@@ -31,6 +30,11 @@ impl Subject {
     /// SafeTensors.
     pub fn safetensors() -> Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_safetensors::PLUGIN) }
+    }
+
+    /// GGML before GGUF.
+    pub fn ggml_legacy() -> Subject {
+        Subject::new(&apr_plugin_ggml_legacy::PLUGIN)
     }
 
     /// APR.

@@ -23,7 +23,7 @@ const LONG_GAP: &str = "a gap above";
 pub fn check(subject: &Subject, arrangement: &Arrangement, opened: &Opened) {
     let bytes = opened.model.tensors.iter().map(|tensor| tensor.payload_len().unwrap_or(u64::MAX));
     let too_much = bytes.fold(0, u64::saturating_add) > MOST;
-    if too_much || carried(&subject.manifest, &opened.model).is_err() {
+    if too_much || subject.writer.is_none() || carried(&subject.manifest, &opened.model).is_err() {
         return;
     }
     let budget = Budget::default();
@@ -97,7 +97,8 @@ fn try_write(
     source: &dyn Source,
     request: &LayoutRequest,
 ) -> Result<Vec<(String, Vec<u8>)>, Error> {
-    write(&*subject.writer, &opened.model, source, &|index| opened.payload(index, source), request)
+    let writer = subject.writer.as_deref().unwrap();
+    write(writer, &opened.model, source, &|index| opened.payload(index, source), request)
 }
 
 /// Reads what was written, with the options' defaults.

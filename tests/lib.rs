@@ -8,6 +8,8 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+pub mod kinds;
+
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_host::registry::Registry;

@@ -1,8 +1,9 @@
 //! CRC-32 of any range of an output, combined from what is known of its segments instead of reading it again.
 
 use crate::layout::{Layout, Segment};
+use crate::open::OpenedModel;
 use crate::sink::StagedFile;
-use crate::tile::Tiles;
+use crate::tile::{Tiles, Work};
 use crate::tile_sums::TileSums;
 use apr_sdk::{Error, Extent, Result};
 use crc32fast::Hasher;
@@ -66,25 +67,33 @@ impl Summer<'_> {
         self.combined(self.tiles.of_tensor(tensor)?, |(out, _)| out)
     }
 
-    /// CRC-32 of each input's payload in file order; `inputs` are the numbers of the source's files.
-    pub fn inputs(&self, inputs: &[u32]) -> Vec<u32> {
-        let mut by_place: Vec<(Extent, usize)> = Vec::new();
+    /// CRC-32 of each input's payload in file order; `inputs` are the numbers of the source's files. What is decoded or
+    /// streamed has no place of its own: it counts decoded, in the order of the tensors, after everything that has one,
+    /// in the file that its reader was given.
+    pub fn inputs(&self, inputs: &[u32], source: &OpenedModel) -> Vec<u32> {
+        let placed = |extent: Extent| (extent.file, extent.offset, extent.len);
+        let unplaced = |tensor: usize| {
+            let file = source.origin(tensor).map_or(0, |(origin, _)| origin.root.file);
+            (file, u64::MAX, tensor as u64)
+        };
+        let mut by_place: Vec<((u32, u64, u64), usize)> = Vec::new();
         for (number, stretch) in self.tiles.stretches.iter().enumerate().filter(|(_, s)| s.tensor.is_some()) {
-            let extent = match &stretch.work {
-                crate::tile::Work::Copy(extent) | crate::tile::Work::Swap(extent, _) => *extent,
-                crate::tile::Work::Gather(gather) => gather.extent(),
+            let place = match &stretch.work {
+                Work::Copy(extent) | Work::Swap(extent, _) => placed(*extent),
+                Work::Gather(gather) => placed(gather.extent()),
+                Work::Decode { tensor, .. } | Work::Stream { tensor } => unplaced(*tensor),
             };
-            by_place.push((extent, number));
+            by_place.push((place, number));
         }
-        by_place.sort_by_key(|(extent, _)| *extent);
+        by_place.sort_unstable();
         // Bytes that several tensors share are there once.
-        by_place.dedup_by_key(|(extent, _)| *extent);
+        by_place.dedup_by_key(|(place, _)| *place);
         inputs
             .iter()
             .map(|&input| {
                 let mut all = Hasher::new();
-                let begin = by_place.partition_point(|(extent, _)| extent.file < input);
-                for (_, stretch) in by_place[begin..].iter().take_while(|(extent, _)| extent.file == input) {
+                let begin = by_place.partition_point(|((file, ..), _)| *file < input);
+                for (_, stretch) in by_place[begin..].iter().take_while(|((file, ..), _)| *file == input) {
                     if let Some(sum) = self.combined(*stretch, |(_, source)| source) {
                         all.combine(&Hasher::new_with_initial_len(sum, self.tiles.stretches[*stretch].len));
                     }

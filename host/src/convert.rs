@@ -9,7 +9,6 @@ use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare, versions};
 pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
-use crate::spool;
 use crate::tile::{Tiles, Work};
 use crate::tile_sums::TileSums;
 use crate::wording::hex;
@@ -75,14 +74,8 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
         // A wrong --resume must not cost what is there, nor leave anything.
         Journal::records(&output.target.beside(".apr-journal"), &describe_work(host, &prepared)?)?;
     }
-    let mut staging = Staging::create(
-        output.target.clone(),
-        layout,
-        &identities,
-        prepared.plan.spool_bytes,
-        options.force,
-        options.resume,
-    )?;
+    let mut staging =
+        Staging::create(output.target.clone(), layout, &identities, options.force, options.resume)?;
     let written = match write(host, options, &prepared, &mut staging) {
         Ok(written) => written,
         Err((error, keep)) => {
@@ -132,13 +125,9 @@ fn write(
         (e, keep)
     };
     let Prepared { source, model, output, layout, .. } = prepared;
-    let spooled = spool::spool(host, source, &output.target.beside(".apr-spool"))
-        .map_err(|e| stopped(e, options.resume))?;
-    let tiles = Tiles::new(layout, model, |tensor| {
-        Work::new(&model.tensors[tensor], spooled.as_ref().and_then(|s| s.extents[tensor]))
-    })
-    .map_err(discard)?;
-    let sums = TileSums::new(tiles.count);
+    let tiles =
+        Tiles::new(layout, model, |tensor| Work::new(&model.tensors[tensor], tensor)).map_err(discard)?;
+    let sums = TileSums::new(&tiles);
     let journal_path = output.target.beside(".apr-journal");
     let mut journal = None;
     if options.resume {
@@ -150,14 +139,7 @@ fn write(
         journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);
     }
     let has_journal = journal.is_some();
-    let job = Job {
-        files: &source.files,
-        spool: spooled.as_ref().map(|s| &s.file),
-        model,
-        tiles: &tiles,
-        outputs: &staging.files,
-        sums: &sums,
-    };
+    let job = Job { source, model, tiles: &tiles, outputs: &staging.files, sums: &sums };
     pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
     finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))
 }

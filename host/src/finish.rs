@@ -145,7 +145,7 @@ fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>) -> Written {
         }
     }
     if layout.wants_crc32 {
-        written.inputs_crc32 = summer.inputs(&prepared.inputs);
+        written.inputs_crc32 = summer.inputs(&prepared.inputs, &prepared.source);
     }
     written
 }

@@ -1,5 +1,6 @@
 //! The host: everything `apr` does that no format knows of.
 
+mod blocks;
 pub mod bundled;
 mod carries;
 mod checksum;
@@ -10,6 +11,7 @@ pub mod files;
 mod finish;
 mod gather;
 pub mod host;
+mod in_order;
 mod journal;
 mod layout;
 mod long_values;
@@ -26,9 +28,9 @@ pub mod progress;
 pub mod registry;
 pub mod reports;
 mod request;
+mod scatter;
 mod sink;
 mod source;
-mod spool;
 pub mod stats;
 mod swap;
 mod tile;
@@ -36,3 +38,4 @@ mod tile_sums;
 pub mod validate;
 pub mod verify;
 mod wording;
+mod work;

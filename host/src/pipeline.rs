@@ -1,12 +1,13 @@
-//! Carries out a plan's payload, tile by tile, on all threads, with memory bounded by a few tiles.
+//! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
 
-use crate::files::Files;
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::open::OpenedModel;
 use crate::sink::StagedFile;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
-use apr_sdk::{Error, Extent, Model, Result};
+use crate::work::{Lists, Worker};
+use apr_sdk::{Error, Model, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,10 +18,8 @@ const WRITEBACK: u64 = 32 << 20;
 /// What the payload is made of and where it goes.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// The source's files.
-    pub files: &'a Files,
-    /// The spool file, if there is one.
-    pub spool: Option<&'a std::fs::File>,
+    /// The source.
+    pub source: &'a OpenedModel,
     /// The planned model, for names in errors.
     pub model: &'a Model,
     /// The tiles.
@@ -31,9 +30,14 @@ pub struct Job<'a> {
     pub sums: &'a TileSums,
 }
 
-struct Shared<'a> {
-    host: &'a Host,
-    job: Job<'a>,
+/// What the threads of a job share.
+pub struct Shared<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The job.
+    pub job: Job<'a>,
+    /// The blocks of tensors that are being decoded.
+    pub lists: Lists,
     next: AtomicUsize,
     written: AtomicU64,
     stop: AtomicBool,
@@ -41,12 +45,9 @@ struct Shared<'a> {
     wake: (Mutex<()>, Condvar),
 }
 
-/// The file number that stands for the spool file in extents.
-pub const SPOOL: u32 = u32::MAX;
-
-/// How many threads work on so many tiles.
-pub fn n_threads(wanted: usize, n_tiles: usize) -> usize {
-    wanted.clamp(1, n_tiles.max(1)).min(64)
+/// How many threads share so many units of work.
+pub fn n_threads(wanted: usize, n_units: usize) -> usize {
+    wanted.clamp(1, n_units.max(1)).min(64)
 }
 
 /// Reads, changes and writes every tile that `sums` does not know yet.
@@ -57,13 +58,14 @@ pub fn run(host: &Host, job: Job<'_>, journal: Option<&mut Journal>) -> Result<(
     let shared = Shared {
         host,
         job,
+        lists: Lists::default(),
         next: AtomicUsize::new(0),
         written: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         error: Mutex::new(None),
         wake: (Mutex::new(()), Condvar::new()),
     };
-    let n_threads = n_threads(host.threads, job.tiles.count);
+    let n_threads = n_threads(host.threads, job.tiles.units);
     let mut journal = journal;
     std::thread::scope(|scope| {
         let background = scope.spawn(|| shared.write_back(journal.as_deref_mut()));
@@ -101,52 +103,38 @@ impl Shared<'_> {
     }
 
     fn work(&self) {
-        let mut buffer = Vec::new();
-        while !self.stop.load(Ordering::Relaxed) {
+        let mut worker = Worker::new(self);
+        while !self.stopped() {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.job.tiles.count {
+            if number >= self.job.tiles.units {
                 break;
             }
-            if self.job.sums.get(number).is_some() {
-                continue;
-            }
-            if let Err(error) = self.tile(number, &mut buffer) {
-                self.fail(error);
+            let (stretch, unit) = self.job.tiles.unit(number);
+            if let Err(error) = worker.unit(stretch, unit) {
+                let tensor = self.job.tiles.stretches[stretch].tensor;
+                let error = self.job.source.files.show(error);
+                self.fail(match tensor {
+                    Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
+                    None => error,
+                });
             }
         }
     }
 
-    fn tile(&self, number: usize, buffer: &mut Vec<u8>) -> Result<()> {
-        self.host.check_cancelled()?;
-        let tile = self.job.tiles.tile(number);
-        let stretch = &self.job.tiles.stretches[tile.stretch];
-        let named = |e: Error| match stretch.tensor {
-            Some(tensor) => e.tensor(&self.job.model.tensors[tensor].name),
-            None => e,
-        };
-        buffer.resize(usize::try_from(tile.len).map_err(|_| Error::limit("a tile does not fit memory"))?, 0);
-        let read = |extent: Extent, out: &mut [u8]| self.read(extent, out);
-        let source = stretch.work.fill(&read, tile.at, buffer).map_err(|e| named(self.job.files.show(e)))?;
-        let sum = crc32fast::hash(buffer);
-        self.job.outputs[stretch.file].write_at(stretch.offset + tile.at, buffer).map_err(named)?;
-        self.job.sums.set(number, sum, source.unwrap_or(sum));
-        let before = self.written.fetch_add(tile.len, Ordering::Relaxed);
-        if before / WRITEBACK != (before + tile.len) / WRITEBACK {
+    /// Whether another thread failed, or the work is done.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells of `bytes` of a stretch that are written.
+    pub fn written(&self, stretch: usize, bytes: u64) {
+        let before = self.written.fetch_add(bytes, Ordering::Relaxed);
+        if before / WRITEBACK != (before + bytes) / WRITEBACK {
             self.wake.1.notify_all();
         }
-        let what = stretch.tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
-        self.host.progress.bytes(before + tile.len, self.job.tiles.bytes, what);
-        Ok(())
-    }
-
-    fn read(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        match self.job.spool {
-            Some(spool) if extent.file == SPOOL => spool
-                .read_exact_at(out, extent.offset)
-                .map_err(|e| crate::files::io_error(&e, "read the spool file")),
-            _ => self.job.files.read_at(extent.file, extent.offset, out),
-        }
+        let tensor = self.job.tiles.stretches[stretch].tensor;
+        let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
+        self.host.progress.bytes(before + bytes, self.job.tiles.bytes, what);
     }
 
     /// Starts writeback as data comes in, and keeps the journal.

@@ -2,9 +2,8 @@
 
 use crate::layout::{Layout, Segment};
 use crate::pipeline;
-use crate::spool;
 use crate::tile::{TILE, Work};
-use apr_sdk::{Model, Payload, Result, escape};
+use apr_sdk::{Model, Result, escape};
 use serde::Serialize;
 use std::fmt;
 
@@ -25,10 +24,9 @@ pub struct Plan {
     pub files: Vec<PlanFile>,
     /// Bytes of all files; exact.
     pub bytes: u64,
-    /// The most memory that payload takes, in bytes: threads × tile. The header's index comes on top.
+    /// The most memory that payload takes, in bytes: for each thread its tiles, boxes or blocks. The header's index comes
+    /// on top; so do, one at a time, compressed blocks above 4 MiB, of which nothing is known before they are read.
     pub payload_memory: u64,
-    /// Bytes of temporary space beside the output for payload that must be spooled.
-    pub spool_bytes: u64,
     /// What will be done to each tensor.
     pub tensors: Vec<PlanTensor>,
     /// What will not be carried, and what was assumed.
@@ -68,33 +66,16 @@ impl Plan {
     ///
     /// # Errors
     /// What the ops of a tensor raise.
-    pub fn describe(
-        &mut self,
-        layout: &Layout,
-        source: &Model,
-        planned: &Model,
-        threads: usize,
-    ) -> Result<()> {
+    pub fn describe(&mut self, layout: &Layout, planned: &Model, threads: usize) -> Result<()> {
         self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
         self.bytes = layout.total();
-        let mut tile_memory = TILE;
+        let mut memory = TILE;
         for file in &layout.files {
             for placed in &file.segments {
                 let Segment::Payload { tensor: number } = placed.segment else { continue };
                 let tensor = &planned.tensors[number];
-                let spooled = spool::is_needed(&source.tensors[number].payload);
-                let ops = if spooled {
-                    self.spool_bytes = self.spool_bytes.saturating_add(placed.len);
-                    vec![
-                        if matches!(tensor.payload, Payload::Blocks { .. }) { "decode" } else { "stream" },
-                        "spool",
-                        "copy",
-                    ]
-                } else {
-                    let work = Work::new(tensor, None)?;
-                    tile_memory = tile_memory.max(work.tile_memory());
-                    vec![work.name()]
-                };
+                let work = Work::new(tensor, number)?;
+                memory = memory.max(work.memory());
                 self.tensors.push(PlanTensor {
                     name: tensor.name.clone(),
                     dtype: tensor.dtype.name().to_owned(),
@@ -102,11 +83,11 @@ impl Plan {
                     bytes: placed.len,
                     file: file.name.clone(),
                     offset: placed.offset,
-                    ops,
+                    ops: vec![work.name()],
                 });
             }
         }
-        self.payload_memory = pipeline::n_threads(threads, usize::MAX) as u64 * tile_memory;
+        self.payload_memory = pipeline::n_threads(threads, usize::MAX) as u64 * memory;
         self.notes.extend(layout.notes.iter().cloned());
         Ok(())
     }
@@ -144,10 +125,6 @@ impl fmt::Display for Plan {
             self.tensors.len(),
             self.bytes,
             self.payload_memory
-        )?;
-        if self.spool_bytes > 0 {
-            write!(f, ", {} bytes of temporary space", self.spool_bytes)?;
-        }
-        Ok(())
+        )
     }
 }

@@ -76,11 +76,10 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<
         files: Vec::new(),
         bytes: 0,
         payload_memory: 0,
-        spool_bytes: 0,
         tensors: Vec::new(),
         notes,
     };
-    plan.describe(&layout, &source.model, &model, host.threads)?;
+    plan.describe(&layout, &model, host.threads)?;
     Ok(Prepared { source, model, output, writer, layout, plan, inputs })
 }
 

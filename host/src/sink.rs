@@ -187,13 +187,12 @@ impl Staging {
     ///
     /// # Errors
     /// Io if the output exists and `force` is not set, another writer holds the lock, the folder cannot be written or
-    /// the disk is too small for the layout and `spool_bytes`; InvalidArgument if the output is one of `inputs` (device
+    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` (device
     /// and inode) or no regular file.
     pub fn create(
         target: Target,
         layout: &Layout,
         inputs: &[(u64, u64)],
-        spool_bytes: u64,
         force: bool,
         resume: bool,
     ) -> Result<Staging> {
@@ -210,7 +209,7 @@ impl Staging {
             remove(&target.beside(".apr-journal"));
         }
         if !(resume && stage.exists()) {
-            enough_space(&target, layout.total().saturating_add(spool_bytes))?;
+            enough_space(&target, layout.total())?;
         }
         // What there is to resume is not lost because it cannot be opened now.
         let mut staging =

@@ -1,13 +1,19 @@
 //! How a planned model's payload is cut into tiles: runs of at most about 1 MiB, whose edges depend on nothing but the
 //! plan, so that every thread count gives the same work and the same bytes.
 
+use crate::blocks::SHARED;
 use crate::gather::Gather;
 use crate::layout::{Layout, Segment};
 use crate::swap;
 use apr_sdk::{DTypeInfo, Endian, Error, Extent, Model, Payload, Result};
+use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Bytes of a tile, where nothing forces another size.
 pub const TILE: u64 = 1 << 20;
+
+/// Bytes of a tensor in blocks that one thread decodes in one go: a block at either edge is decoded twice.
+const DECODED: u64 = 16 * TILE;
 
 /// What is done to get a tile.
 #[derive(Clone, Debug)]
@@ -18,6 +24,18 @@ pub enum Work {
     Swap(Extent, &'static DTypeInfo),
     /// Elements collected from a strided view.
     Gather(Box<Gather>),
+    /// Blocks of a tensor of the source decoded.
+    Decode {
+        /// The tensor's number.
+        tensor: usize,
+        /// The reader's number of the compression method.
+        codec: u32,
+    },
+    /// The stream of a tensor of the source, followed from its begin to its end.
+    Stream {
+        /// The tensor's number.
+        tensor: usize,
+    },
 }
 
 impl Work {
@@ -27,70 +45,89 @@ impl Work {
             Work::Copy(_) => "copy",
             Work::Swap(..) => "swap bytes",
             Work::Gather(_) => "gather",
+            Work::Decode { .. } => "decode",
+            Work::Stream { .. } => "stream",
         }
     }
 
-    /// What must be done for a payload; `spooled` says where compressed or sequential payload was put.
+    /// What must be done for the payload of tensor number `number` of the source.
     ///
     /// # Errors
-    /// Unsupported for a payload that was not spooled, or a block type whose fields are unknown.
-    pub fn new(tensor: &apr_sdk::Tensor, spooled: Option<Extent>) -> Result<Work> {
+    /// Unsupported for a dtype that is unknown, or a payload of an unknown kind.
+    pub fn new(tensor: &apr_sdk::Tensor, number: usize) -> Result<Work> {
         let info = tensor.dtype.require()?;
-        match (&tensor.payload, spooled) {
-            (_, Some(extent)) => Ok(Work::Copy(extent)),
-            (Payload::Extent { extent, view: None }, None) => Ok(Work::Copy(*extent)),
-            (Payload::Extent { extent, view: Some(view) }, None) if view.strides.is_empty() => {
+        match &tensor.payload {
+            Payload::Extent { extent, view: None } => Ok(Work::Copy(*extent)),
+            Payload::Extent { extent, view: Some(view) } if view.strides.is_empty() => {
                 let little = view.endian == Endian::Little || info.swap.is_empty();
                 Ok(if little { Work::Copy(*extent) } else { Work::Swap(*extent, info) })
             }
-            (Payload::Extent { extent, view: Some(view) }, None) => {
+            Payload::Extent { extent, view: Some(view) } => {
                 Ok(Work::Gather(Box::new(Gather::new(*extent, view, info, &tensor.shape))))
             }
-            _ => Err(Error::unsupported("compressed and sequential payload must be spooled first")
-                .tensor(&tensor.name)),
+            Payload::Blocks { codec } => Ok(Work::Decode { tensor: number, codec: *codec }),
+            Payload::Sequential => Ok(Work::Stream { tensor: number }),
+            _ => Err(Error::unsupported("payload of a kind that this program does not know")),
         }
     }
 
     /// Bytes of a tile for this work: whole blocks where they matter.
     pub fn tile_len(&self) -> u64 {
         match self {
-            Work::Copy(_) => TILE,
             Work::Swap(_, info) => TILE - TILE % u64::from(info.block_bytes),
             Work::Gather(gather) => TILE - TILE % gather.element,
+            _ => TILE,
         }
     }
 
-    /// The most memory that making a tile takes, in bytes.
-    pub fn tile_memory(&self) -> u64 {
+    /// Bytes that are best made at once, if they are made in order: whole elements.
+    pub fn window(&self) -> u64 {
         match self {
-            Work::Copy(_) | Work::Swap(..) => TILE,
-            Work::Gather(gather) => TILE + gather.memory(TILE),
+            Work::Gather(gather) => gather.window(),
+            _ => self.tile_len(),
         }
     }
 
-    /// Fills `out` with the bytes at `at` of the result; gives the CRC-32 of the source's bytes if that differs.
-    ///
-    /// # Errors
-    /// What `read` raises.
-    pub fn fill(
-        &self,
-        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
-        at: u64,
-        out: &mut [u8],
-    ) -> Result<Option<u32>> {
-        let piece =
-            |extent: &Extent, out: &[u8]| Extent::new(extent.file, extent.offset + at, out.len() as u64);
+    /// The most memory that a thread needs for this work, in bytes. Blocks above [`SHARED`] come on top, one at a time.
+    pub fn memory(&self) -> u64 {
         match self {
-            Work::Copy(extent) => read(piece(extent, out), out).map(|()| None),
-            Work::Swap(extent, info) => {
-                read(piece(extent, out), out)?;
-                let before = crc32fast::hash(out);
-                swap::reverse_fields(info, out);
-                Ok(Some(before))
-            }
-            Work::Gather(gather) => gather.fill(read, at, out).map(|()| None),
+            Work::Gather(_) => Gather::memory(),
+            Work::Decode { .. } => TILE + 2 * SHARED,
+            _ => TILE,
         }
     }
+
+    /// In how many units the threads share the work on `len` bytes.
+    fn n_units(&self, len: u64) -> usize {
+        let n = match self {
+            Work::Copy(_) | Work::Swap(..) => len.div_ceil(self.tile_len()),
+            Work::Gather(gather) => return gather.n_parts(),
+            // One even if it is empty: then there must be nothing.
+            Work::Decode { .. } => len.div_ceil(DECODED).max(1),
+            Work::Stream { .. } => 1,
+        };
+        usize::try_from(n).unwrap_or(usize::MAX)
+    }
+}
+
+/// Fills `out` with the bytes at `at` of `extent`, and reverses the fields of `swapped`; gives the CRC-32 of the source's
+/// bytes if that differs.
+///
+/// # Errors
+/// What `read` raises.
+pub fn copy(
+    extent: Extent,
+    swapped: Option<&DTypeInfo>,
+    read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+    at: u64,
+    out: &mut [u8],
+) -> Result<Option<u32>> {
+    read(Extent::new(extent.file, extent.offset + at, out.len() as u64), out)?;
+    Ok(swapped.map(|info| {
+        let before = crc32fast::hash(out);
+        swap::reverse_fields(info, out);
+        before
+    }))
 }
 
 /// A run of payload in an output file.
@@ -110,12 +147,25 @@ pub struct Stretch {
     pub tile_len: u64,
     /// The number of its first tile.
     pub first: usize,
+    /// The number of its first unit of work.
+    first_unit: usize,
 }
 
 impl Stretch {
     /// How many tiles it has.
     pub fn n_tiles(&self) -> usize {
         usize::try_from(self.len.div_ceil(self.tile_len)).unwrap_or(usize::MAX)
+    }
+
+    /// The tiles that a unit of its work makes, if they are one after another and its alone.
+    pub fn tiles_of(&self, unit: usize) -> Range<usize> {
+        let each = match self.work {
+            Work::Copy(_) | Work::Swap(..) => 1,
+            Work::Decode { .. } => usize::try_from(DECODED / TILE).unwrap_or(1),
+            Work::Gather(_) | Work::Stream { .. } => self.n_tiles(),
+        };
+        let tiles = unit.saturating_mul(each)..unit.saturating_add(1).saturating_mul(each);
+        self.first + tiles.start.min(self.n_tiles())..self.first + tiles.end.min(self.n_tiles())
     }
 }
 
@@ -137,10 +187,14 @@ pub struct Tiles {
     pub stretches: Vec<Stretch>,
     /// How many tiles there are.
     pub count: usize,
+    /// How many units of work.
+    pub units: usize,
     /// Bytes of all tiles.
     pub bytes: u64,
     /// For each tensor of the planned model, the number of its stretch.
     of_tensor: Vec<Option<usize>>,
+    /// The stretches' numbers in the order of their units.
+    by_unit: Vec<usize>,
 }
 
 impl Tiles {
@@ -159,7 +213,8 @@ impl Tiles {
                 };
                 let tile_len = work.tile_len();
                 let (offset, len, first) = (placed.offset, placed.len, tiles.count);
-                let stretch = Stretch { tensor, work, file: number, offset, len, tile_len, first };
+                let stretch =
+                    Stretch { tensor, work, file: number, offset, len, tile_len, first, first_unit: 0 };
                 if let Some(tensor) = tensor {
                     tiles.of_tensor[tensor] = Some(tiles.stretches.len());
                 }
@@ -168,7 +223,27 @@ impl Tiles {
                 tiles.stretches.push(stretch);
             }
         }
+        // A stream is one thread's work from begin to end: the longest first, or they would end last.
+        let mut by_unit: Vec<usize> = (0..tiles.stretches.len()).collect();
+        by_unit.sort_by_key(|&n| match &tiles.stretches[n] {
+            Stretch { work: Work::Stream { .. }, len, .. } => (false, Reverse(*len)),
+            _ => (true, Reverse(0)),
+        });
+        for &number in &by_unit {
+            let stretch = &mut tiles.stretches[number];
+            stretch.first_unit = tiles.units;
+            tiles.units = tiles.units.saturating_add(stretch.work.n_units(stretch.len));
+        }
+        tiles.by_unit = by_unit;
         Ok(tiles)
+    }
+
+    /// The stretch that a unit of work is of, and the unit's number there.
+    pub fn unit(&self, number: usize) -> (usize, usize) {
+        // Stretches without units share their first number with the next: the last such is the one that has it.
+        let at = self.by_unit.partition_point(|&n| self.stretches[n].first_unit <= number) - 1;
+        let stretch = self.by_unit[at];
+        (stretch, number - self.stretches[stretch].first_unit)
     }
 
     /// The tile of this number.

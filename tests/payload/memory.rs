@@ -1,0 +1,95 @@
+//! Payload takes the memory that the plan says, and no more.
+
+use crate::{alone, bytes, host, view, write};
+use apr_host::convert::{convert, plan};
+use apr_sdk::DType;
+use apr_tests::kinds::{Kind, Tensor};
+use apr_tests::{Scratch, options};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+static HELD: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count(change: isize) {
+    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
+    PEAK.fetch_max(held, Ordering::Relaxed);
+}
+
+// SAFETY: every call is handed to the system's allocator unchanged; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.cast_signed() - layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+/// What everything that is not payload may take: the index, paths, the list of blocks of a tensor or two, what threads
+/// need to begin.
+const BESIDE: u64 = 2 << 20;
+
+fn peak_of(tensors: Vec<Tensor>, threads: usize) -> (u64, u64) {
+    let scratch = Scratch::in_memory();
+    let o = options(&write(&scratch, tensors), &scratch.at("out.kinds"));
+    let host = host(threads);
+    let said = plan(&host, &o).unwrap().payload_memory;
+    let before = HELD.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    convert(&host, &o).unwrap();
+    ((PEAK.load(Ordering::Relaxed) - before).cast_unsigned() as u64, said)
+}
+
+#[test]
+fn payload_takes_the_memory_that_the_plan_says() {
+    let _alone = alone();
+    let len = 96 << 20;
+    for tensor in [
+        bytes("plain", Kind::Plain, len, 1),
+        bytes("stream", Kind::Stream, len, 1 << 16),
+        bytes("blocks", Kind::Blocks, len, 64 << 10),
+        bytes("blocks", Kind::Blocks, len, 4 << 20),
+        view("turned", Kind::View, DType::F32, &[4096, 6144], &[1, 0]),
+        view("permuted", Kind::View, DType::BF16, &[3, 256, 256, 256], &[3, 1, 2, 0]),
+    ] {
+        for threads in [1, 2, 5] {
+            let name = tensor.name.clone();
+            let (peak, said) = peak_of(vec![tensor.clone()], threads);
+            assert!(peak <= said + BESIDE, "{name}, {threads} threads: {peak} bytes, the plan says {said}");
+            assert!(said <= threads as u64 * (16 << 20), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn large_blocks_are_in_memory_one_at_a_time() {
+    let _alone = alone();
+    let block = 12 << 20;
+    let tensors = (0..6).map(|n| bytes(&format!("t{n}"), Kind::Blocks, 2 * block, block as u64)).collect();
+    let (peak, said) = peak_of(tensors, 5);
+    // One block stored and one raw.
+    assert!(peak <= said + 2 * block as u64 + BESIDE, "{peak} bytes, the plan says {said}");
+}

@@ -60,8 +60,10 @@ pub fn wait(mut child: Child, began: Instant) -> Ended {
 
 /// Runs `apr` to its end.
 pub fn run(folder: &Path, args: &[&str]) -> Ended {
+    // The program may have to be built first.
+    let mut command = apr(folder, args);
     let began = Instant::now();
-    wait(apr(folder, args).spawn().unwrap(), began)
+    wait(command.spawn().unwrap(), began)
 }
 
 /// Runs `apr`, which must fail with this code and say all of `words`, and leave the folder as it is.

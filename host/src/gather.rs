@@ -88,6 +88,9 @@ impl Gather {
         2 * (self.sizes.part - self.sizes.part % self.element)
     }
 
+    /// The most memory that reading takes beside what is filled, in bytes.
+    pub const STRIP: u64 = SIZES.strip;
+
     /// The most memory that a box takes, in bytes.
     pub fn memory() -> u64 {
         SIZES.part + SIZES.strip

@@ -4,7 +4,7 @@ use crate::blocks::{BlockList, Decoder};
 use crate::host::Host;
 use crate::in_order::InOrder;
 use crate::open::OpenedModel;
-use crate::tile::{Work, copy};
+use crate::tile::Work;
 use apr_sdk::{Extent, Result};
 
 /// Fills a piece with the bytes at an offset of the payload.
@@ -35,11 +35,8 @@ fn in_pieces(
 ) -> Result<()> {
     let read = |extent: Extent, out: &mut [u8]| opened.files.read_at(extent.file, extent.offset, out);
     let mut fill: Box<Fill<'_>> = match work {
-        Work::Copy(extent) => Box::new(|at, out| copy(*extent, None, &read, at, out).map(drop)),
-        Work::Swap(extent, info) => Box::new(|at, out| copy(*extent, Some(info), &read, at, out).map(drop)),
-        Work::Gather(gather) => {
-            let mut strip = Vec::new();
-            Box::new(move |at, out| gather.fill(&read, at, out, &mut strip))
+        Work::Copy(_) | Work::Swap(..) | Work::Gather(_) => {
+            Box::new(|at, out| work.fill(&read, at, out).map(drop))
         }
         Work::Decode { tensor, codec } => {
             let (list, mut decoder) = (BlockList::read(host, opened, *tensor)?, Decoder::default());

@@ -108,26 +108,34 @@ impl Work {
         };
         usize::try_from(n).unwrap_or(usize::MAX)
     }
-}
 
-/// Fills `out` with the bytes at `at` of `extent`, and reverses the fields of `swapped`; gives the CRC-32 of the source's
-/// bytes if that differs.
-///
-/// # Errors
-/// What `read` raises.
-pub fn copy(
-    extent: Extent,
-    swapped: Option<&DTypeInfo>,
-    read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
-    at: u64,
-    out: &mut [u8],
-) -> Result<Option<u32>> {
-    read(Extent::new(extent.file, extent.offset + at, out.len() as u64), out)?;
-    Ok(swapped.map(|info| {
-        let before = crc32fast::hash(out);
-        swap::reverse_fields(info, out);
-        before
-    }))
+    /// Fills `out` with the bytes at `at` of the result, whole elements of it; gives the CRC-32 of the source's bytes if
+    /// that differs.
+    ///
+    /// # Errors
+    /// What `read` raises; Unsupported for payload that lies in no extent.
+    pub fn fill(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<Option<u32>> {
+        let piece =
+            |extent: &Extent, out: &[u8]| Extent::new(extent.file, extent.offset + at, out.len() as u64);
+        match self {
+            Work::Copy(extent) => read(piece(extent, out), out).map(|()| None),
+            Work::Swap(extent, info) => {
+                read(piece(extent, out), out)?;
+                let before = crc32fast::hash(out);
+                swap::reverse_fields(info, out);
+                Ok(Some(before))
+            }
+            Work::Gather(gather) => gather.fill(read, at, out, &mut Vec::new()).map(|()| None),
+            Work::Decode { .. } | Work::Stream { .. } => {
+                Err(Error::unsupported("this payload lies in no extent of a file"))
+            }
+        }
+    }
 }
 
 /// A run of payload in an output file.

@@ -4,7 +4,7 @@ use crate::blocks::{BlockList, Decoder};
 use crate::gather::{Gather, Part};
 use crate::in_order::InOrder;
 use crate::pipeline::Shared;
-use crate::tile::{Stretch, Work, copy};
+use crate::tile::{Stretch, Work};
 use apr_sdk::{Error, Extent, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -46,11 +46,8 @@ impl<'a> Worker<'a> {
         let files = &shared.job.source.files;
         let read = |extent: Extent, out: &mut [u8]| files.read_at(extent.file, extent.offset, out);
         match &stretch.work {
-            Work::Copy(extent) => {
-                self.tiles(number, unit, &mut |_, at, out| copy(*extent, None, &read, at, out))
-            }
-            Work::Swap(extent, info) => {
-                self.tiles(number, unit, &mut |_, at, out| copy(*extent, Some(info), &read, at, out))
+            Work::Copy(_) | Work::Swap(..) => {
+                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
             }
             Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &read),
             Work::Decode { tensor, codec } => self.decode(number, unit, (*tensor, *codec)),

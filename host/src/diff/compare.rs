@@ -5,6 +5,7 @@
 //! those of the first reading before those of the second: any number of threads gives the same sums.
 
 use crate::diff::distance::{Distance, Measure};
+use crate::gather::Gather;
 use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::payload;
@@ -111,8 +112,11 @@ impl Job {
         let measure = Measure::new(left, right, tolerance);
         let len = [tensors[0].payload_len()?, tensors[1].payload_len()?];
         let in_place = tensors.iter().all(|t| matches!(t.payload, Payload::Extent { .. }));
-        let works =
-            if in_place { Some([Work::new(tensors[0], None)?, Work::new(tensors[1], None)?]) } else { None };
+        let works = if in_place {
+            Some([Work::new(tensors[0], pair.a)?, Work::new(tensors[1], pair.b)?])
+        } else {
+            None
+        };
         let gathers = works.iter().flatten().any(|work| matches!(work, Work::Gather(_)));
         let tile = if gathers { GATHER_TILE } else { TILE };
         // Tiles are whole blocks on both sides, and eight of them, so that packed types begin on whole bytes.
@@ -158,14 +162,14 @@ impl Job {
 
     /// The most memory that a thread needs at once.
     fn memory(&self) -> u64 {
-        let gather = |work: &Work, len: u64| match work {
-            Work::Gather(gather) => gather.memory(len),
+        let gather = |work: &Work| match work {
+            Work::Gather(_) => Gather::STRIP,
             _ => 0,
         };
         if self.n_tiles == 0 {
             return 0;
         }
-        let gathers = self.works.iter().flatten().zip(self.tile_len).map(|(work, len)| gather(work, len));
+        let gathers = self.works.iter().flatten().map(gather);
         // Payload that comes in order is on its way between threads, and a stream has a buffer of its own.
         let times = if self.works.is_some() { 1 } else { 4 };
         let streams = if self.works.is_some() { 0 } else { 2 * crate::tile::TILE };

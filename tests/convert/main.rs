@@ -14,5 +14,6 @@ mod declared;
 mod edits;
 mod identity;
 mod lying;
+mod onnx;
 mod output;
 mod resume;

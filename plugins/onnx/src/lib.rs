@@ -1,0 +1,55 @@
+//! The ONNX format: one protobuf message that holds a graph and the tensors which its nodes use.
+//!
+//! ```text
+//! ModelProto     08 IR_VERSION | 12 producer ... | 3a LEN graph | 42 LEN opset ... | 72 LEN metadata_props ... | ...
+//! └ GraphProto   0a LEN node ... | 12 LEN name | 2a LEN initializer ... | 5a LEN input ... | 62 LEN output ... | ...
+//!   ├ NodeProto  ... | 2a LEN attribute: t, tensors, sparse_tensor, or a whole graph g, graphs
+//!   └ TensorProto  08 dim ... | 10 data_type | 42 LEN name | 4a LEN raw_data | doc_string, external_data, ...
+//!                                                                 ^^^^^^^^ the payload: an Extent, never read
+//! ```
+//! A record is a tag (number · 8 + wire type) and a varint, 4 or 8 bytes, or LEN and that many bytes. There is no magic
+//! and no order of records. Numbers in payloads are little-endian. Data may lie in other files of the model's folder.
+
+#![forbid(unsafe_code)]
+
+mod about;
+mod carried;
+mod edit;
+mod external;
+mod fields;
+mod layout;
+mod messages;
+mod names;
+mod outside;
+mod plan;
+mod probe;
+mod reader;
+mod scan;
+mod skeleton;
+mod stream;
+mod strip;
+mod tensor;
+mod walk;
+mod weights;
+mod writer;
+
+apr_sdk::export_plugin! {
+    id: onnx,
+    manifest: "
+        formats=onnx
+        onnx.name=ONNX
+        onnx.roles=read write
+        onnx.extensions=onnx
+        onnx.dialect=any
+        onnx.dtypes=F64 F32 F16 BF16 F8_E4M3 F8_E5M2 F8_E4M3FNUZ F8_E5M2FNUZ F8_E8M0 F6_E2M3 F6_E3M2 F4_E2M1 I2 I4 I8 I16 I32 I64 U2 U4 U8 U16 U32 U64 BOOL C64 C128
+        onnx.max_dims=8
+        onnx.graph=yes
+        onnx.metadata=str i64 arr
+        onnx.foreign=lost
+        onnx.option.external-data=write flag - Put the tensors' data into a file beside the model
+        onnx.option.external-align=write integer 4096 Align the data in that file to this power of two
+        onnx.option.single-file=write flag - Fail above 2 GiB rather than put data beside the model
+    ",
+    reader: |_| Some(Box::new(reader::Onnx)),
+    writer: |_| Some(Box::new(writer::Onnx)),
+}

@@ -1,0 +1,317 @@
+//! Reads a model: its graph stays as it is, its tensors become the model's, wherever in the graph they are.
+
+use crate::about::{self, About};
+use crate::carried::{self, Carried};
+use crate::edit::Segment;
+use crate::external::check_location;
+use crate::layout::FORMAT;
+use crate::plan::{Base, Home, Said, rewrite};
+use crate::scan::Scan;
+use crate::skeleton::Skeleton;
+use crate::stream::{NumberStream, Numbers};
+use crate::tensor::{Data, Range, check_len};
+use crate::walk::{Found, Index, walk};
+use crate::{probe, strip, weights};
+use apr_sdk::{
+    Bytes, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, MemorySource, ModelSink, OpenModel, Options,
+    Payload, Reader, Result, Score, Source, Stream, Tensor, TensorDecl, Value, escape,
+};
+use std::collections::HashMap;
+
+/// The reader: of files, and of folders with exactly one.
+pub struct Onnx;
+
+impl Reader for Onnx {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        if look.is_folder {
+            return if look.entries.iter().any(|name| is_name(name)) { Score::STRUCTURE } else { Score::NO };
+        }
+        probe::score(look)
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Box<dyn OpenModel>> {
+        let file = if source.is_folder() { only_model(source)? } else { 0 };
+        let opened = Opened::read(source, file, limits).map_err(|e| e.at(0).in_file(source.name(file)))?;
+        Ok(Box::new(opened))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.to_lowercase().ends_with(".onnx")
+}
+
+/// The one model of a folder.
+fn only_model(source: &dyn Source) -> Result<FileId> {
+    let names: Vec<_> = source.entries()?.into_iter().filter(|name| is_name(name)).collect();
+    match names.as_slice() {
+        [] => Err(Error::not_found("the folder holds no .onnx file")),
+        [name] => source.sibling(name),
+        _ => {
+            let list: Vec<_> = names.iter().map(|name| format!("`{}`", escape(name, 120))).collect();
+            let error =
+                Error::invalid_argument(format!("the folder holds several models: {}", list.join(", ")));
+            Err(error.hint("name the one to open"))
+        }
+    }
+}
+
+/// An opened model.
+struct Opened {
+    file: FileId,
+    tensors: Vec<Tensor>,
+    /// Where in the file each tensor's message begins.
+    places: Vec<u64>,
+    /// What must be decoded, by the tensor's number.
+    numbers: HashMap<u64, Numbers>,
+    typed: Vec<(String, Value)>,
+    verbatim: Option<Vec<u8>>,
+    carried: Option<Carried>,
+    notes: Vec<String>,
+}
+
+impl Opened {
+    fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Opened> {
+        let mut scan = Scan::new(source, file, limits)?;
+        let index = walk(&mut scan)?;
+        if !index.is_model() {
+            let error = scan.error(0, "it holds none of the records of a model");
+            return Err(error.hint("name the format with --from if this is not ONNX"));
+        }
+        let mut about = About::read(&mut scan, &index)?;
+        let mut files = Files::default();
+        let mut opened = Opened {
+            file,
+            tensors: Vec::new(),
+            places: index.tensors.iter().map(|found| found.proto.body.0).collect(),
+            numbers: HashMap::new(),
+            typed: Vec::new(),
+            verbatim: None,
+            carried: None,
+            notes: std::mem::take(&mut about.notes),
+        };
+        for (number, found) in (0..).zip(&index.tensors) {
+            let place = |e: Error| scan.place(e, found.proto.body.0).tensor(&found.name);
+            let tensor = opened.tensor(source, &mut files, number, found).map_err(place)?;
+            opened.tensors.push(tensor);
+        }
+        let n_numbers = opened.numbers.len();
+        if n_numbers > 0 {
+            let what = "stored as lists of numbers: written again they become raw data";
+            opened.notes.push(format!("{n_numbers} tensors are {what}"));
+        }
+        opened.carried = take_carried(&mut about, limits, &mut opened.notes);
+        opened.describe_graph(&mut scan, &index, &about, files.lengths)?;
+        Ok(opened)
+    }
+
+    /// A tensor with its payload's place, which is checked.
+    fn tensor(
+        &mut self,
+        source: &dyn Source,
+        files: &mut Files,
+        number: u64,
+        found: &Found,
+    ) -> Result<Tensor> {
+        let proto = &found.proto;
+        let len = check_len(proto)?;
+        let dtype = proto.dtype()?;
+        let extent = |file: FileId, offset: u64| Payload::Extent {
+            extent: Extent::new(file, offset, len),
+            view: None,
+        };
+        let payload = match &proto.data {
+            Data::Raw((start, _)) => extent(self.file, *start),
+            Data::External(reference) => {
+                let (file, file_len) = files.open(source, &reference.location)?;
+                let end = reference.offset.checked_add(len);
+                if end.is_none_or(|end| end > file_len) {
+                    let offset = reference.offset;
+                    let message = format!("its {len} bytes begin at {offset}, the file has {file_len}");
+                    let error = Error::malformed(message).at(offset).in_file(source.name(file));
+                    return Err(error.hint("get the file again: it is cut off, or belongs to another model"));
+                }
+                extent(file, reference.offset)
+            }
+            Data::Typed(typed) => {
+                let (name, dims, typed) = (found.name.clone(), proto.dims.clone(), typed.clone());
+                self.numbers.insert(number, Numbers { file: self.file, name, dtype, dims, typed });
+                Payload::Sequential
+            }
+            Data::Absent | Data::Strings => extent(self.file, proto.body.0),
+        };
+        Ok(Tensor { name: found.name.clone(), dtype, shape: proto.dims.clone(), payload })
+    }
+
+    /// The graph's typed form, and the verbatim one where the writer would spell it otherwise.
+    fn describe_graph(
+        &mut self,
+        scan: &mut Scan<'_>,
+        index: &Index,
+        about: &About,
+        files: Vec<u64>,
+    ) -> Result<()> {
+        let mut props: Vec<_> =
+            about.props.iter().map(|(key, value, _)| (key.clone(), value.clone())).collect();
+        if self.carried.is_some() {
+            // The writer puts it last.
+            props.sort_by_key(|(key, _)| key == carried::KEY);
+        }
+        let numbers: Vec<usize> = (0..self.tensors.len()).collect();
+        let homes: Vec<Home> = index.tensors.iter().map(home).collect();
+        let inside = homes.iter().all(|home| *home == Home::Inside);
+        let mut usual = false;
+        if index.n_nodes == 0 && index.n_functions == 0 {
+            let segments = weights::segments(&self.tensors, &homes, &props)?;
+            usual = same(&segments, &[], scan, index)?;
+        }
+        if usual {
+            usual = inside;
+        } else {
+            let graph = strip::graph(scan, index, about)?;
+            self.typed = about
+                .scalars
+                .iter()
+                .map(|(n, value, _)| (about::SCALARS[*n].0.to_owned(), value.clone()))
+                .collect();
+            self.typed.extend(about.derived.iter().cloned());
+            self.typed.push((about::GRAPH.to_owned(), Value::from_string(&graph)));
+            if inside && self.numbers.is_empty() {
+                let scalars: Vec<_> = about.scalars.iter().map(|(n, value, _)| (*n, value.clone())).collect();
+                let source = Box::new(MemorySource::new("graph", graph.as_slice()));
+                let said = Said { scalars: &scalars, props: &props };
+                let segments = Base::new(source, Vec::new(), scan.limits())
+                    .and_then(|base| rewrite(&base, &self.tensors, &numbers, &homes, &said));
+                // A graph that costs too much to try is kept verbatim.
+                usual = match segments {
+                    Ok(segments) => same(&segments, &graph, scan, index)?,
+                    Err(_) => false,
+                };
+            }
+        }
+        let own = props.into_iter().filter(|(key, _)| self.carried.is_none() || key != carried::KEY);
+        self.typed.extend(own.map(|(key, value)| (about::key_of_prop(&key), Value::from_string(value))));
+        // What is decoded comes out as raw data, so that the file's own spelling is of no use.
+        if !usual && self.numbers.is_empty() {
+            self.verbatim = Some(Skeleton::read(scan, holes(index), files)?.to_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Where a tensor's data is now.
+fn home(found: &Found) -> Home {
+    match &found.proto.data {
+        Data::External(reference) => Home::Outside(reference.clone()),
+        _ => Home::Inside,
+    }
+}
+
+/// Where payloads lie in the file, in order.
+fn holes(index: &Index) -> Vec<Range> {
+    let raw = index.tensors.iter().filter_map(|found| match found.proto.data {
+        Data::Raw((start, end)) if end > start => Some((start, end)),
+        _ => None,
+    });
+    raw.collect()
+}
+
+/// Whether the file that `scan` reads is `segments`, of which some are kept from `base`.
+fn same(segments: &[Segment], base: &[u8], scan: &mut Scan<'_>, index: &Index) -> Result<bool> {
+    if segments.iter().map(Segment::len).sum::<u64>() != scan.file_len() {
+        return Ok(false);
+    }
+    let mut at = 0;
+    for segment in segments {
+        let end = at + segment.len();
+        let wanted = match segment {
+            Segment::Payload { tensor, .. } => {
+                let Data::Raw(there) = index.tensors[*tensor].proto.data else { return Ok(false) };
+                if there != (at, end) {
+                    return Ok(false);
+                }
+                &[]
+            }
+            Segment::Bytes(bytes) => bytes.as_slice(),
+            Segment::Keep((start, end)) => {
+                let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+                base.get(index(*start)..index(*end)).unwrap_or_default()
+            }
+        };
+        if !scan.holds(at, wanted)? {
+            return Ok(false);
+        }
+        at = end;
+    }
+    Ok(true)
+}
+
+/// What other formats said, if an entry carries it; one that holds something else stays an entry.
+fn take_carried(about: &mut About, limits: &Limits, notes: &mut Vec<String>) -> Option<Carried> {
+    let (_, text, _) = about.props.iter().find(|(key, ..)| key == carried::KEY)?;
+    let found = Carried::parse(text, limits).ok();
+    if found.is_none() {
+        let key = carried::KEY;
+        notes.push(format!(
+            "the metadata key `{key}` is kept as it is: it does not hold what apr writes there"
+        ));
+    }
+    found
+}
+
+/// The other files that data lies in.
+#[derive(Default)]
+struct Files {
+    opened: HashMap<String, (FileId, u64)>,
+    /// Their lengths, in the order in which they were named.
+    lengths: Vec<u64>,
+}
+
+impl Files {
+    fn open(&mut self, source: &dyn Source, location: &str) -> Result<(FileId, u64)> {
+        if let Some(&known) = self.opened.get(location) {
+            return Ok(known);
+        }
+        check_location(location)?;
+        let shown = escape(location, 120);
+        let file = source.sibling(location).map_err(|e| {
+            let message = format!("its data lies in `{shown}`: {}", e.message());
+            match e.kind() {
+                ErrorKind::NotFound => Error::not_found(message).hint("put that file beside the model"),
+                kind => Error::new(kind, message),
+            }
+        })?;
+        let len = source.len(file)?;
+        self.opened.insert(location.to_owned(), (file, len));
+        self.lengths.push(len);
+        Ok((file, len))
+    }
+}
+
+impl OpenModel for Opened {
+    fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        let place = |error: Error, at: u64| error.at(at).in_file(source.name(self.file));
+        sink.foreign_file(FORMAT, "", self.tensors.len() as u64)?;
+        for (key, value) in &self.typed {
+            sink.foreign(key, value.clone()).map_err(|e| place(e, 0))?;
+        }
+        if let Some(verbatim) = &self.verbatim {
+            sink.verbatim(Bytes::from(verbatim.as_slice()))?;
+        }
+        if let Some(carried) = &self.carried {
+            carried.describe(sink)?;
+        }
+        for (tensor, &at) in self.tensors.iter().zip(&self.places) {
+            let (name, dtype, shape) = (tensor.name.as_str(), tensor.dtype, tensor.shape.as_slice());
+            let decl = TensorDecl { name, dtype, shape, payload: tensor.payload.clone() };
+            sink.tensor(decl).map_err(|e| place(e, at))?;
+        }
+        self.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
+    }
+
+    fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
+        match self.numbers.get(&tensor) {
+            Some(numbers) => Ok(Box::new(NumberStream::new(numbers)?)),
+            None => Err(Error::invalid_argument(format!("tensor number {tensor} is no list of numbers"))),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The plugin's own tests, in one binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests fail by panicking"
+)]
+
+mod build;
+mod carried;
+mod conformance;
+mod external;
+mod fixture;
+mod read;
+mod rejects;
+mod round_trip;

@@ -25,9 +25,6 @@ pub const DATA: &str = "data/";
 /// What `apr` adds: a JSON object with what the pickle cannot say.
 pub const APR_RECORD: &str = ".apr/model.json";
 
-/// The alignment of records.
-pub const ALIGN: u64 = 64;
-
 /// The keys under which checkpoints keep their state dict.
 pub const ROOTS: [&str; 8] =
     ["state_dict", "model", "module", "model_state_dict", "params", "params_ema", "generator", "net"];

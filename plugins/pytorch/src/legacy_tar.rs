@@ -160,14 +160,7 @@ fn storages(
         cursor.skip(len)?;
         cursor.limits().budget.charge(192)?;
         let number = u32::try_from(arena.storages.len()).map_err(|_| Error::limit("too many storages"))?;
-        arena.storages.push(Storage {
-            key: Default::default(),
-            dtype: class.dtype,
-            quantized: class.quantized,
-            numel,
-            start: 0,
-            at,
-        });
+        arena.storages.push(Storage { key: Default::default(), dtype: class.dtype, numel, start: 0, at });
         located.push(Located::Raw(extent));
         if keys.insert(key, number).is_some() {
             return Err(cursor.error_at(at, format!("storage {key} is there twice")));

@@ -12,22 +12,23 @@
 
 #![forbid(unsafe_code)]
 
-#[allow(dead_code, reason = "the writer and the scan use the rest")]
+mod carried;
 mod checkpoint;
-#[allow(dead_code, reason = "the writer and the scan use the rest")]
+mod holes;
 mod index_file;
-#[allow(dead_code, reason = "the writer and the scan use the rest")]
+mod kept;
 mod layout;
 mod legacy_stream;
 mod legacy_tar;
-#[allow(dead_code, reason = "the writer and the scan use the rest")]
 mod names;
-#[allow(dead_code, reason = "the writer and the scan use the rest")]
 mod pickle;
+mod pickle_writer;
+mod plan;
 mod reader;
+mod shards;
 mod storage;
-#[allow(dead_code, reason = "the writer and the scan use the rest")]
 mod tree;
+mod writer;
 mod zip_file;
 
 apr_sdk::export_plugin! {
@@ -35,7 +36,7 @@ apr_sdk::export_plugin! {
     manifest: "
         formats=pytorch
         pytorch.name=PyTorch
-        pytorch.roles=read
+        pytorch.roles=read write
         pytorch.extensions=pt pth bin ckpt
         pytorch.dialect=prefers hf
         pytorch.dtypes=BOOL U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ I16 U16 F16 BF16 I32 U32 F32 C64 F64 I64 U64 C128
@@ -46,5 +47,5 @@ apr_sdk::export_plugin! {
         pytorch.option.safe=read refuse - Refuse every pickle
     ",
     reader: |_| Some(Box::new(reader::PyTorch)),
-    writer: |_| None,
+    writer: |_| Some(Box::new(writer::PyTorch)),
 }

@@ -369,7 +369,8 @@ impl Walk<'_> {
             Node::Bytes(span) => Inline::Bytes(held(span)?),
             Node::Complex(parts) => Inline::Complex(parts.0, parts.1),
             Node::Global(Global::DType(name, _) | Global::QScheme(name)) => Inline::Name((*name).to_owned()),
-            Node::Global(_) | Node::Class(_) => {
+            Node::Class(span) => Inline::Text(String::from_utf8_lossy(&held(span)?).into_owned()),
+            Node::Global(_) => {
                 let path = escape(&self.path, 80);
                 self.found.notes.push(format!("`{path}` is the name of a class and is left out"));
                 Inline::None

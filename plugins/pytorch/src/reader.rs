@@ -1,14 +1,17 @@
 //! Recognises the three layouts and the index, opens a file, and pushes what was found.
 
+use crate::carried::Carried;
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::index_file::{self, IndexFile};
-use crate::layout::{FORMAT, ZIP_MAGIC};
+use crate::kept;
+use crate::layout::{APR_RECORD, FORMAT, ZIP_MAGIC};
 use crate::names::{self, Walked};
+use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
 use crate::{legacy_stream, legacy_tar, zip_file};
 use apr_sdk::{
-    Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
-    Reader, Result, Score, Source, Stream, TensorDecl, Value, escape,
+    Budget, Bytes, Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder,
+    ModelSink, OpenModel, Options, Reader, Result, Score, Source, Stream, TensorDecl, Value, escape,
 };
 use apr_zip::{Entry, Inflate};
 use std::collections::HashMap;
@@ -67,7 +70,11 @@ fn open_file(
     let opened: Result<Box<dyn OpenModel>> = if part.is_empty() && index_file::is_name(&source.name(file)) {
         IndexFile::open(source, file, prefix, limits).map(|index| Box::new(index) as _)
     } else {
-        File::open(source, file, part, prefix, limits).map(|file| Box::new(file) as _)
+        File::open(source, file, part, prefix, limits).and_then(|opened| {
+            let opened =
+                if prefix.is_some() { opened } else { opened.with_verbatim(source, file, limits)? };
+            Ok(Box::new(opened) as _)
+        })
     };
     opened.map_err(|e| e.in_file(source.name(file)))
 }
@@ -117,16 +124,30 @@ pub fn open_checkpoint(source: &dyn Source, file: FileId, limits: &Limits) -> Re
     }
 }
 
+/// What apr put beside the pickle, if it did.
+fn carried(source: &dyn Source, checkpoint: &Checkpoint, limits: &Limits) -> Result<Option<Carried>> {
+    let Layout::Zip(archive, folder) = &checkpoint.layout else { return Ok(None) };
+    let Some(entry) = archive.find(&format!("{folder}{APR_RECORD}")) else { return Ok(None) };
+    let text = archive.read(source, entry, limits)?;
+    Carried::parse(&text, limits).map(Some).map_err(|e| e.at(entry.data.offset))
+}
+
 /// An opened file.
-struct File {
+pub struct File {
     checkpoint: Checkpoint,
     walked: Walked,
     placed: Vec<Placed>,
     name: String,
+    carried: Option<Carried>,
+    verbatim: Option<Bytes>,
 }
 
 impl File {
-    fn open(
+    /// Opens a checkpoint.
+    ///
+    /// # Errors
+    /// Malformed, Unsupported, LimitExceeded, with file and offset.
+    pub fn open(
         source: &dyn Source,
         file: FileId,
         name: String,
@@ -150,35 +171,16 @@ impl File {
             let place = located.and_then(|at| claims.place(&checkpoint.arena, tensor, at, checkpoint.endian));
             placed.push(place.map_err(|e| e.tensor(name).at(tensor.at))?);
         }
-        Ok(File { checkpoint, walked, placed, name })
+        let carried = carried(source, &checkpoint, limits)?;
+        Ok(File { checkpoint, walked, placed, name, carried, verbatim: None })
     }
 }
 
 impl OpenModel for File {
     fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
-        sink.foreign_file(FORMAT, &self.name, self.walked.tensors.len() as u64)?;
-        for (key, value) in &self.walked.values {
-            sink.foreign(key, value.clone())?;
-        }
-        if let Some(tree) = self.walked.tree.as_ref().filter(|tree| !tree.is_flat()) {
-            sink.foreign("apr.tree", Value::from_string(tree.to_json().to_string()))?;
-        }
-        let ties = self.ties();
-        if !ties.is_empty() {
-            sink.foreign("apr.tied", Value::from_strings(&ties))?;
-        }
-        for ((name, number), placed) in self.walked.tensors.iter().zip(&self.placed) {
-            let tensor = &self.checkpoint.arena.tensors[*number as usize];
-            let payload = placed.payload.clone();
-            let decl = TensorDecl { name, dtype: tensor.dtype, shape: &tensor.size, payload };
-            sink.tensor(decl).map_err(|e| e.at(tensor.at).in_file(source.name(self.checkpoint.file)))?;
-        }
-        self.checksums(sink)?;
-        if let Some(root) = &self.walked.root {
-            sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
-        }
-        for note in self.checkpoint.notes.iter().chain(&self.walked.notes) {
-            sink.fact(Fact::Note(note))?;
+        self.describe_plain(sink).map_err(|e| e.in_file(source.name(self.checkpoint.file)))?;
+        if let Some(carried) = &self.carried {
+            carried.describe(sink)?;
         }
         Ok(())
     }
@@ -195,6 +197,68 @@ impl OpenModel for File {
 }
 
 impl File {
+    /// Pushes what this format says itself.
+    ///
+    /// # Errors
+    /// Whatever the sink raised.
+    pub fn describe_plain(&self, sink: &mut dyn ModelSink) -> Result<()> {
+        sink.foreign_file(FORMAT, &self.name, self.walked.tensors.len() as u64)?;
+        for (key, value) in &self.walked.values {
+            sink.foreign(key, value.clone())?;
+        }
+        if let Some(tree) = &self.walked.tree {
+            let text = match tree.flat() {
+                Some(true) => None,
+                Some(false) => Some(FLAT_DICT.to_owned()),
+                None => Some(tree.to_json().to_string()),
+            };
+            text.map_or(Ok(()), |text| sink.foreign(TREE, Value::from_string(text)))?;
+        }
+        let ties = self.ties();
+        if !ties.is_empty() {
+            sink.foreign(TIED, Value::from_strings(&ties))?;
+        }
+        for (key, value) in self.carried.iter().flat_map(|carried| &carried.typed) {
+            sink.foreign(key, value.clone())?;
+        }
+        if let Some(verbatim) = &self.verbatim {
+            sink.verbatim(verbatim.clone())?;
+        }
+        for ((name, number), placed) in self.walked.tensors.iter().zip(&self.placed) {
+            let tensor = &self.checkpoint.arena.tensors[*number as usize];
+            let payload = placed.payload.clone();
+            let decl = TensorDecl { name, dtype: tensor.dtype, shape: &tensor.size, payload };
+            sink.tensor(decl).map_err(|e| e.at(tensor.at))?;
+        }
+        self.checksums(sink)?;
+        if let Some(root) = &self.walked.root {
+            sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
+        }
+        for note in self.checkpoint.notes.iter().chain(&self.walked.notes) {
+            sink.fact(Fact::Note(note))?;
+        }
+        Ok(())
+    }
+
+    /// The same with its verbatim form, if it needs one.
+    fn with_verbatim(mut self, source: &dyn Source, file: FileId, limits: &Limits) -> Result<File> {
+        let file_len = |file| source.len(file);
+        // Of a budget of its own: what is built here is thrown away again.
+        let own = Limits { budget: Budget::new(limits.budget.left() / 2), ..copied(limits) };
+        let mut builder = ModelBuilder::new(FORMAT, &own, &file_len);
+        let described = self.describe_plain(&mut builder).and_then(|()| match &self.carried {
+            Some(carried) => carried.describe(&mut builder),
+            None => Ok(()),
+        });
+        match described {
+            Ok(()) => self.verbatim = kept::of_file(source, file, &builder.finish(), limits)?,
+            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
+            // What is wrong is said when it is described to the host.
+            Err(_) => {}
+        }
+        Ok(self)
+    }
+
     /// `NAME=NAME` for each tensor that sees the same bytes as an earlier one.
     fn ties(&self) -> Vec<String> {
         let mut first: HashMap<(Extent, bool), &str> = HashMap::new();
@@ -221,6 +285,12 @@ impl File {
         }
         Ok(())
     }
+}
+
+/// The caps of `limits`, with a fresh budget.
+fn copied(limits: &Limits) -> Limits {
+    let Limits { tensors, dims, name_bytes, metadata_keys, nesting, files, .. } = *limits;
+    Limits { tensors, dims, name_bytes, metadata_keys, nesting, files, budget: Budget::default() }
 }
 
 /// A tensor inside a deflated record.

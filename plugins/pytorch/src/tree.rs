@@ -76,16 +76,18 @@ impl Tree {
         Tree::Tensor { name: name.to_owned(), parameter: false, requires_grad: false }
     }
 
-    /// Whether it is a map of plain tensors under their own names, which the names alone give back.
-    pub fn is_flat(&self) -> bool {
-        let Tree::Map(_, entries, None) = self else { return false };
-        entries.iter().all(|entry| match entry {
+    /// Whether it is a map of plain tensors under their own names, which the names alone give back; and whether that is an
+    /// `OrderedDict`.
+    pub fn flat(&self) -> Option<bool> {
+        let Tree::Map(ordered, entries, None) = self else { return None };
+        let plain = entries.iter().all(|entry| match entry {
             (
                 Tree::Inline(Inline::Text(key)),
                 Tree::Tensor { name, parameter: false, requires_grad: false },
             ) => key == name,
             _ => false,
-        })
+        });
+        plain.then_some(*ordered)
     }
 
     /// The tensors' names, in their order.
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(Tree::from_json(&serde_json::from_str(&text).unwrap()).unwrap(), tree);
         assert_eq!(tree.names(), ["a", "p"]);
         assert_eq!(tree.keys(), ["k", "v", "w"]);
-        assert!(!tree.is_flat());
+        assert_eq!(tree.flat(), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The fixtures of `tests/data`, and what torch says of them.
 
 use apr_plugin_pytorch::PLUGIN;
-use apr_sdk::{Limits, MemorySource, Model, OpenModel, Options, Reader, Result};
+use apr_sdk::{Limits, MemorySource, Model, OpenModel, Options, Reader, Result, Writer};
 use serde_json::Value as Json;
 use std::path::PathBuf;
 
@@ -9,6 +9,10 @@ pub const FORMAT: &str = "pytorch";
 
 pub fn reader() -> Box<dyn Reader> {
     (PLUGIN.reader)(FORMAT).unwrap()
+}
+
+pub fn writer() -> Box<dyn Writer> {
+    (PLUGIN.writer)(FORMAT).unwrap()
 }
 
 pub fn folder() -> PathBuf {

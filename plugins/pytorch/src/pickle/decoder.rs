@@ -158,12 +158,6 @@ impl<'c, 's> Decoder<'c, 's> {
         }
     }
 
-    /// A malformed-file error at `at`.
-    #[cold]
-    pub fn error_at(&self, at: u64, message: impl Into<String>) -> Error {
-        self.cursor.error_at(at, message)
-    }
-
     /// Adds the file and `at` to an error.
     #[cold]
     pub fn place(&self, error: Error, at: u64) -> Error {

@@ -59,8 +59,7 @@ impl Machine<'_, '_, '_> {
         };
         let numel = self.arena.int_of(items[4]).and_then(|n| u64::try_from(n).ok());
         let numel = numel.ok_or_else(|| self.wrong(step, "a storage whose size is no count"))?;
-        let (dtype, quantized) = (class.dtype, class.quantized);
-        let mut storage = Storage { key, dtype, quantized, numel, start: 0, at: step.at };
+        let mut storage = Storage { key, dtype: class.dtype, numel, start: 0, at: step.at };
         if let Some(&view) = items.get(5) {
             self.view(step, view, &mut storage)?;
         }

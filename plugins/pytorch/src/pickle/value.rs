@@ -83,8 +83,6 @@ pub struct Storage {
     pub key: Span,
     /// Its elements; `None` for bytes without a type.
     pub dtype: Option<DType>,
-    /// Whether its tensors are quantized.
-    pub quantized: bool,
     /// Elements, or bytes where it has no type.
     pub numel: u64,
     /// The first element's place in the whole storage, for views of the legacy stream.

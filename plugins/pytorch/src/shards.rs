@@ -1,0 +1,131 @@
+//! Which files a model becomes: one, the source's own shards again, or shards of at most a given size.
+
+use crate::index_file::{self, Index, untyped};
+use crate::layout::FORMAT;
+use apr_sdk::{
+    Bytes, Error, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, Model, Result, Value, escape,
+};
+
+/// The member of an index that counts payload bytes.
+const TOTAL_SIZE: &str = "total_size";
+
+/// The files to write.
+pub struct Outputs<'m> {
+    /// The files with tensors, in the order of the model.
+    pub files: Vec<Output<'m>>,
+    /// The index's name, and the record that it repeats.
+    index: Option<(String, Option<&'m ForeignFile>)>,
+}
+
+/// A file to write.
+pub struct Output<'m> {
+    /// Its name.
+    pub name: String,
+    /// The numbers of its tensors.
+    pub tensors: Vec<usize>,
+    /// The records whose values stand in it.
+    pub records: Vec<&'m ForeignFile>,
+    /// The verbatim form of the file that it repeats.
+    pub verbatim: Option<&'m Bytes>,
+}
+
+/// Decides on the files.
+///
+/// # Errors
+/// Unsupported for sizes that overflow.
+pub fn choose<'m>(
+    model: &'m Model,
+    request: &LayoutRequest,
+    sink: &mut dyn LayoutSink,
+) -> Result<Outputs<'m>> {
+    let records: &[ForeignFile] = match request.foreign {
+        ForeignPolicy::Drop => &[],
+        _ => model.foreign_of(FORMAT).map_or(&[], |foreign| &foreign.files),
+    };
+    let (indexes, files): (Vec<_>, Vec<_>) = records.iter().partition(|r| index_file::is_name(&r.name));
+    let counted = files.iter().try_fold(0u64, |n, record| n.checked_add(record.n_tensors));
+    let repeats = request.folder && request.max_shard_size.is_none() && indexes.len() == 1;
+    if repeats && counted == Some(model.tensors.len() as u64) && files.iter().all(|r| !r.name.is_empty()) {
+        let mut first = 0;
+        let repeated = files.iter().map(|&record| {
+            // The counts add up to the model's tensors, so each fits.
+            let end = first + usize::try_from(record.n_tensors).unwrap_or_default();
+            let tensors = (first..end).collect();
+            first = end;
+            let verbatim = record.verbatim.as_ref();
+            Output { name: record.name.clone(), tensors, records: vec![record], verbatim }
+        });
+        let files = repeated.collect();
+        return Ok(Outputs { files, index: Some((indexes[0].name.clone(), Some(indexes[0]))) });
+    }
+    let stem = if request.stem.is_empty() { "pytorch_model" } else { &request.stem };
+    let runs = match request.max_shard_size {
+        Some(limit) => split(model, limit)?,
+        None => Vec::new(),
+    };
+    if runs.len() > 1 {
+        let count = runs.len();
+        let named = |(n, tensors): (usize, Vec<usize>)| Output {
+            name: format!("{stem}-{n:05}-of-{count:05}.bin"),
+            tensors,
+            records: if n == 1 { files.clone() } else { Vec::new() },
+            verbatim: None,
+        };
+        let index = Some((format!("{stem}.bin.index.json"), indexes.first().copied()));
+        return Ok(Outputs { files: (1..).zip(runs).map(named).collect(), index });
+    }
+    for (key, _) in indexes.iter().flat_map(|record| &record.typed).filter(|(key, _)| key != TOTAL_SIZE) {
+        sink.note(&format!("`{}` of the index is left out: one file has no index", escape(key, 120)));
+    }
+    let own_name = !request.folder && !request.file_name.is_empty();
+    let name = if own_name { request.file_name.clone() } else { format!("{stem}.pt") };
+    let verbatim = files.first().filter(|_| files.len() == 1).and_then(|record| record.verbatim.as_ref());
+    let tensors = (0..model.tensors.len()).collect();
+    Ok(Outputs { files: vec![Output { name, tensors, records: files, verbatim }], index: None })
+}
+
+impl Outputs<'_> {
+    /// The index's name and text, if there is one.
+    ///
+    /// # Errors
+    /// Unsupported for a sum of sizes that overflows.
+    pub fn index_text(&self, model: &Model) -> Result<Option<(String, String)>> {
+        let Some((name, record)) = &self.index else { return Ok(None) };
+        let (mut index, mut total) = (Index::default(), 0u64);
+        for (n, file) in self.files.iter().enumerate() {
+            index.files.push(file.name.clone());
+            for &tensor in &file.tensors {
+                let tensor = &model.tensors[tensor];
+                let sum = total.checked_add(tensor.payload_len()?);
+                total = sum.ok_or_else(|| Error::unsupported("the payloads have more than 2^64 bytes"))?;
+                index.map.push((tensor.name.clone(), n));
+            }
+        }
+        let members = record.map(|record| record.typed.as_slice()).unwrap_or_default();
+        index.members = members.iter().map(|(key, value)| (key.clone(), untyped(value))).collect();
+        if record.is_none() {
+            index.members.push((TOTAL_SIZE.to_owned(), untyped(&Value::from_u64(total))));
+        }
+        let text = index.text();
+        let kept = record.and_then(|record| record.verbatim.as_ref()).and_then(Bytes::inline);
+        let kept = kept.and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let same = |kept: &&str| Index::parse(kept).is_ok_and(|kept| kept.text() == text);
+        Ok(Some((name.clone(), kept.filter(same).map_or(text.clone(), str::to_owned))))
+    }
+}
+
+/// Runs of tensors, in the model's order, of at most `limit` payload bytes, or one tensor if that is longer.
+fn split(model: &Model, limit: u64) -> Result<Vec<Vec<usize>>> {
+    let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
+    for (n, tensor) in model.tensors.iter().enumerate() {
+        let len = tensor.payload_len()?;
+        if !run.is_empty() && size.saturating_add(len) > limit {
+            runs.push(std::mem::take(&mut run));
+            size = 0;
+        }
+        run.push(n);
+        size = size.saturating_add(len);
+    }
+    runs.push(run);
+    Ok(runs)
+}

@@ -10,6 +10,7 @@ mod edits;
 pub mod files;
 mod finish;
 mod gather;
+pub mod histogram;
 pub mod host;
 mod in_order;
 mod journal;

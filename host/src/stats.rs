@@ -1,5 +1,6 @@
 //! What the tensors of a model are: rows for `apr tensors`, with digests and statistics when they are asked for.
 
+use crate::histogram::Histogram;
 use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::payload;
@@ -39,6 +40,9 @@ pub struct TensorRow {
     /// Why there are no statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats_missing: Option<String>,
+    /// How its values are spread, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Histogram>,
 }
 
 /// Statistics of a tensor's values; NaN and infinite values are counted and left out of the rest.
@@ -78,6 +82,7 @@ pub fn tensor_rows(host: &Host, opened: &OpenedModel, options: RowOptions) -> Re
             sha256: None,
             stats: None,
             stats_missing: None,
+            histogram: None,
         });
     }
     if options.sha256 || options.stats {

@@ -81,7 +81,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
 const OTHER_FLAGS: &[(&str, &str, bool, &str)] = &[
     ("inspect", "vocab", false, "Show the vocabulary"),
     ("inspect", "filters", false, "Show the mel filterbank"),
-    ("tensors", "hist", true, "Draw a histogram of a tensor"),
     ("tensors", "canonical", false, "Show canonical names"),
     ("validate", "quality", false, "Score the model out of 100"),
     ("validate", "min-score", true, "Fail below this score"),

@@ -3,8 +3,9 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, plain};
+use apr_host::histogram::{Histogram, histogram};
 use apr_host::stats::{RowOptions, Stats, TensorRow, tensor_rows};
-use apr_sdk::{Result, escape};
+use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 ///   apr tensors model.gguf
 ///   apr tensors model.safetensors --json --sha256
 ///   apr tensors model.apr --stats
+///   apr tensors model.apr --hist blk.0.attn_norm.weight
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -31,13 +33,17 @@ pub struct Args {
     /// Add least, greatest, mean and standard deviation, and count zeros and non-finite values
     #[arg(long)]
     stats: bool,
+    /// Show this tensor alone, and how its values are spread
+    #[arg(long, value_name = "NAME")]
+    hist: Option<String>,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
 }
 
 /// The tensors in the file's order. JSON: a bare array of `name`, `dtype`, `shape`, `bytes`, and with their flags `sha256`
-/// and `stats` (`count`, `min`, `max`, `mean`, `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason.
+/// and `stats` (`count`, `min`, `max`, `mean`, `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with
+/// `--hist` the one tensor, and `histogram`: `bins` (`from`, `to`, `count`), `nans`, `infs`.
 #[derive(Debug)]
 pub struct Listed {
     rows: Vec<TensorRow>,
@@ -50,7 +56,18 @@ pub struct Listed {
 /// What opening and, with `--sha256` or `--stats`, reading raised.
 pub fn run(args: &Args, context: &Context) -> Result<Listed> {
     let (host, opened) = host_and_model(&args.open, &args.file, context)?;
-    let rows = tensor_rows(&host, &opened, RowOptions { sha256: args.sha256, stats: args.stats })?;
+    let mut rows = tensor_rows(&host, &opened, RowOptions { sha256: args.sha256, stats: args.stats })?;
+    if let Some(name) = &args.hist {
+        let number = rows.iter().position(|row| row.name == *name).ok_or_else(|| {
+            Error::invalid_argument("the model has no tensor of this name")
+                .in_file(args.file.display().to_string())
+                .tensor(name)
+                .hint(format!("`apr tensors {} -q` lists the names", args.file.display()))
+        })?;
+        let mut row = rows.swap_remove(number);
+        row.histogram = Some(histogram(&host, &opened, number)?);
+        rows = vec![row];
+    }
     Ok(Listed { rows, warnings: opened.warnings })
 }
 
@@ -89,9 +106,31 @@ impl fmt::Display for Listed {
                 write!(f, "  {reason}")?;
             }
             writeln!(f)?;
+            if let Some(histogram) = &row.histogram {
+                write_histogram(f, histogram)?;
+            }
         }
         Ok(())
     }
+}
+
+/// One bar a bin, the longest 40 characters.
+fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram) -> fmt::Result {
+    const LONGEST: u128 = 40;
+    let most = histogram.bins.iter().map(|bin| bin.count).max().unwrap_or(0).max(1);
+    for bin in &histogram.bins {
+        // A bin with anything in it shows at least a mark.
+        let bar = (u128::from(bin.count) * LONGEST).div_ceil(u128::from(most));
+        let bar = "#".repeat(usize::try_from(bar).unwrap_or(0));
+        let (from, to) = (show_value(bin.from), show_value(bin.to));
+        writeln!(f, "  {from:>13} to {to:>13}  {:>12}  {bar}", bin.count)?;
+    }
+    for (count, what) in [(histogram.nans, "nans"), (histogram.infs, "infs")] {
+        if count > 0 {
+            writeln!(f, "  {what:>29}  {count:>12}")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_stats(f: &mut fmt::Formatter<'_>, stats: &Stats) -> fmt::Result {

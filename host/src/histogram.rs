@@ -1,0 +1,135 @@
+//! How one tensor's values are spread.
+
+use crate::host::Host;
+use crate::numbers::{CHUNK, Numbers};
+use crate::open::OpenedModel;
+use crate::payload;
+use apr_sdk::{Error, Result, checked_elements};
+use serde::Serialize;
+
+/// How many bins a histogram has.
+pub const BINS: usize = 20;
+
+/// Values of a tensor in bins of equal width, from the least to the greatest; complex numbers as their two parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Histogram {
+    /// The bins in order; none without a finite value, one if all finite values are the same.
+    pub bins: Vec<Bin>,
+    /// How many values are not a number.
+    pub nans: u64,
+    /// How many are infinite.
+    pub infs: u64,
+}
+
+/// One bin: `from` is in it, `to` is not, but in the last.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bin {
+    /// Its lower edge.
+    pub from: f64,
+    /// Its upper edge.
+    pub to: f64,
+    /// How many values it holds.
+    pub count: u64,
+}
+
+/// Reads the tensor of number `tensor` twice: for its range, and to count.
+///
+/// # Errors
+/// Unsupported for a type whose values cannot be read here; what reading raises; Cancelled.
+pub fn histogram(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<Histogram> {
+    let decl = &opened.model.tensors[tensor];
+    let Some(numbers) = Numbers::new(decl.dtype) else {
+        let message = format!("values of {} need a quantizer plugin (planned)", decl.dtype);
+        return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
+    };
+    let count = checked_elements(&decl.shape)?.saturating_mul(numbers.per_element);
+    let mut range: Option<(f64, f64)> = None;
+    let mut found = Histogram { bins: Vec::new(), nans: 0, infs: 0 };
+    each_value(host, opened, tensor, numbers, count, &mut |value| {
+        if value.is_nan() {
+            found.nans += 1;
+        } else if value.is_infinite() {
+            found.infs += 1;
+        } else {
+            range = Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
+        }
+    })?;
+    let Some((low, high)) = range else { return Ok(found) };
+    let n = if low == high { 1 } else { BINS };
+    found.bins = (0..n)
+        .map(|at| Bin { from: edge(low, high, at, n), to: edge(low, high, at + 1, n), count: 0 })
+        .collect();
+    let bins = &mut found.bins;
+    each_value(host, opened, tensor, numbers, count, &mut |value| {
+        if value.is_finite() {
+            // The edges decide, not a division that may round across one.
+            let at = bins.partition_point(|bin| bin.from <= value).saturating_sub(1);
+            bins[at].count += 1;
+        }
+    })?;
+    Ok(found)
+}
+
+/// Lower edge of bin `at` of `n`; halves, so that the width of the widest range is finite.
+fn edge(low: f64, high: f64, at: usize, n: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "there are few bins")]
+    let part = at as f64 / n as f64;
+    match at {
+        0 => low,
+        at if at == n => high,
+        _ => low + (high / 2.0 - low / 2.0) * part * 2.0,
+    }
+}
+
+/// Calls `each` with every value in order.
+fn each_value(
+    host: &Host,
+    opened: &OpenedModel,
+    tensor: usize,
+    numbers: Numbers,
+    count: u64,
+    each: &mut dyn FnMut(f64),
+) -> Result<()> {
+    let (mut high, mut low) = ([0.0; CHUNK], [0.0; CHUNK]);
+    let mut left = count;
+    let mut read = |bytes: &[u8], left: &mut u64| {
+        // What packed types leave of their last byte is no value.
+        let n = usize::try_from(*left).unwrap_or(usize::MAX).min(CHUNK);
+        numbers.read_wide(bytes, &mut high[..n], &mut low[..n]);
+        high[..n].iter().zip(&low[..n]).for_each(|(high, low)| each(high + low));
+        *left -= n as u64;
+    };
+    // A stream may be cut anywhere, also inside a value.
+    let chunk = numbers.bytes_of(CHUNK);
+    let mut rest: Vec<u8> = Vec::with_capacity(chunk);
+    payload::stream(host, opened, tensor, &mut |mut bytes| {
+        while !bytes.is_empty() {
+            let now = (chunk - rest.len()).min(bytes.len());
+            rest.extend_from_slice(&bytes[..now]);
+            bytes = &bytes[now..];
+            if rest.len() == chunk {
+                read(&rest, &mut left);
+                rest.clear();
+            }
+        }
+        Ok(())
+    })?;
+    if left > 0 && !rest.is_empty() {
+        read(&rest, &mut left);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_rise_from_the_least_to_the_greatest_also_over_the_widest_range() {
+        for (low, high) in [(-1.0, 1.0), (f64::MIN, f64::MAX), (1.0, 1.0 + f64::EPSILON * 64.0)] {
+            let edges: Vec<f64> = (0..=BINS).map(|at| edge(low, high, at, BINS)).collect();
+            assert_eq!((edges[0], edges[BINS]), (low, high));
+            assert!(edges.is_sorted() && edges.iter().all(|edge| edge.is_finite()), "{edges:?}");
+        }
+    }
+}

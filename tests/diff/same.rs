@@ -1,0 +1,42 @@
+//! What is the same: a model and itself, whatever its format.
+
+use crate::{compare, compared};
+use apr_host::diff::DiffOptions;
+use apr_tests::{Scratch, fixtures, fixtures_with, host, must, options};
+use std::path::PathBuf;
+
+fn everything() -> Vec<PathBuf> {
+    let mut all = fixtures_with("apr", "apr");
+    all.extend(fixtures_with("gguf", "gguf"));
+    all.extend(fixtures_with("safetensors", "safetensors"));
+    all.push(fixtures("gguf").join("split"));
+    all.push(fixtures("safetensors").join("sharded"));
+    all
+}
+
+#[test]
+fn every_fixture_is_the_same_as_itself_with_and_without_a_tolerance() {
+    for path in everything() {
+        for tolerance in [None, Some(0.0)] {
+            let diff = compared(&path, &path, &DiffOptions { tolerance, ..DiffOptions::default() });
+            let shown = path.display();
+            assert!(diff.same && diff.tensors.is_empty() && diff.facts.is_empty(), "{shown}: {diff:?}");
+        }
+    }
+}
+
+#[test]
+fn every_fixture_is_the_same_as_what_it_was_converted_to() {
+    let scratch = Scratch::new();
+    let host = host();
+    for path in everything() {
+        let out = scratch.at("out.apr");
+        let wanted = apr_host::convert::ConvertOptions { force: true, ..options(&path, &out) };
+        must(&host, &wanted);
+        for (a, b) in [(&path, &out), (&out, &path)] {
+            let diff = compare(&host, a, b, &DiffOptions::default()).unwrap();
+            assert!(diff.same && diff.tensors.is_empty(), "{}: {diff:?}", path.display());
+        }
+        let _ = std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out));
+    }
+}

@@ -29,6 +29,7 @@ pub mod progress;
 pub mod registry;
 pub mod reports;
 mod request;
+pub mod rosetta;
 mod scatter;
 mod sink;
 mod source;

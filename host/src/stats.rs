@@ -153,7 +153,7 @@ fn read_one(host: &Host, opened: &OpenedModel, number: usize, options: RowOption
 }
 
 /// Reads one little-endian element.
-type ReadValue = fn(&[u8]) -> f64;
+pub(crate) type ReadValue = fn(&[u8]) -> f64;
 
 /// Statistics being gathered, with Welford's method, which stays exact where sums of squares cancel
 /// (Welford 1962, "Note on a method for calculating corrected sums of squares and products").
@@ -206,7 +206,7 @@ impl Running {
 }
 
 /// How one little-endian element becomes a number.
-fn reader_of(dtype: DType) -> Option<ReadValue> {
+pub(crate) fn reader_of(dtype: DType) -> Option<ReadValue> {
     macro_rules! number {
         ($type:ty) => {
             |b: &[u8]| {

@@ -21,6 +21,7 @@ mod planned;
 mod plugins;
 mod progress;
 mod report;
+mod rosetta;
 mod scan;
 mod settings;
 mod sizes;
@@ -70,6 +71,7 @@ enum Verb {
     Tensors(tensors::Args),
     Diff(diff::Args),
     Validate(validate::Args),
+    Rosetta(rosetta::Args),
     Plugins(plugins::Args),
     Explain(explain::Args),
     Config(config::Args),
@@ -118,6 +120,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Tensors(args) => tensors::run(&args, context).map(report::boxed),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
+        Verb::Rosetta(args) => rosetta::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Explain(args) => explain::run(&args).map(report::boxed),
         Verb::Config(args) => config::run(&args, context).map(report::boxed),

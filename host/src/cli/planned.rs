@@ -7,7 +7,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 pub const VERBS: &[(&str, &str)] = &[
     ("import", "Bring a model in, with its architecture and tokenizer understood"),
     ("export", "Write a model for another program"),
-    ("rosetta", "Convert there and back again, and judge what came back"),
     ("quantize", "Shrink a model's weights"),
     ("merge", "Merge models into one"),
     ("lint", "Check a model against good practice"),

@@ -1,0 +1,42 @@
+//! `apr rosetta`: does every format turn into every other, and does it come back?
+
+mod list;
+mod run;
+
+use crate::cli::context::Context;
+use crate::cli::report::{Report, boxed};
+use apr_sdk::Result;
+
+/// Convert there and back again, and judge what came back
+///
+/// Every pair of the formats that are present is tried with small models of
+/// every kind. What should arrive is known beforehand, from what each plugin
+/// says that its format can hold; whatever else happens is red, exit 5.
+///
+/// Examples:
+///   apr rosetta list
+///   apr rosetta run
+///   apr rosetta run --formats gguf,apr --models F16
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    List(list::Args),
+    Run(run::Args),
+}
+
+/// Runs the action.
+///
+/// # Errors
+/// The action's.
+pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    match &args.action {
+        Action::List(args) => list::run(args, context).map(boxed),
+        Action::Run(args) => run::run(args, context).map(boxed),
+    }
+}

@@ -1,0 +1,251 @@
+//! The Jidoka conditions: a result held against the source it was made from. A NaN that is in both is no finding.
+
+use crate::host::Host;
+use crate::open::OpenedModel;
+use crate::rosetta::facts::{FACTS, Stated};
+use crate::rosetta::side_by_side::side_by_side;
+use crate::stats::{ReadValue, reader_of};
+use apr_sdk::{DType, Error, Result, escape};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// One condition that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// `ROSETTA-NAN-001` and so on.
+    pub code: &'static str,
+    /// The tensor, if it is about one.
+    pub tensor: Option<String>,
+    /// What differs, with both sides.
+    pub message: String,
+}
+
+/// A fact of both models.
+#[derive(Clone, Debug, Serialize)]
+pub struct FactPair {
+    /// What it is.
+    pub name: &'static str,
+    /// What the source says.
+    pub source: Option<Stated>,
+    /// What the result says.
+    pub result: Option<Stated>,
+}
+
+/// How a result compares with its source.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Comparison {
+    /// What does not hold, in the source's order.
+    pub findings: Vec<Finding>,
+    /// Tensors that both have.
+    pub tensors: usize,
+    /// Those whose type, shape and bytes are equal.
+    pub identical: usize,
+    /// The largest absolute difference of two values; 0 where all bytes are equal.
+    pub max_abs_diff: f64,
+    /// The tensor it is in.
+    pub worst: Option<String>,
+    /// Architecture, sizes, vocabulary: compared where both state them.
+    pub facts: Vec<FactPair>,
+}
+
+/// Compares a result with its source. With a `tolerance` values may differ by so much; without one, payloads of the same
+/// type must be the same bytes, and those of another type the same values.
+///
+/// # Errors
+/// Unsupported if values must be compared and a type's values cannot be read; what reading raised.
+pub fn compare(
+    host: &Host,
+    source: &OpenedModel,
+    result: &OpenedModel,
+    tolerance: Option<f64>,
+) -> Result<Comparison> {
+    let mut comparison = Comparison::default();
+    let (n, m) = (source.model.tensors.len(), result.model.tensors.len());
+    if n != m {
+        comparison.find("ROSETTA-COUNT-001", None, format!("the source has {n} tensors, the result {m}"));
+    }
+    let there: HashMap<&str, usize> =
+        result.model.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    for (number, tensor) in source.model.tensors.iter().enumerate() {
+        let name = &tensor.name;
+        let Some(&at) = there.get(name.as_str()) else {
+            let message = "the result does not have it".to_owned();
+            comparison.find("ROSETTA-COUNT-001", Some(name), message);
+            continue;
+        };
+        comparison.tensors += 1;
+        let have = &result.model.tensors[at];
+        if have.shape != tensor.shape {
+            let message = format!("{:?} became {:?}", tensor.shape, have.shape);
+            comparison.find("ROSETTA-DIM-001", Some(name), message);
+            continue;
+        }
+        let sides = (tensor.dtype, have.dtype);
+        let pair = measure(host, (source, number), (result, at), sides)?;
+        comparison.judge(name, sides, &pair, tolerance)?;
+    }
+    comparison.compare_facts(source, result)?;
+    Ok(comparison)
+}
+
+fn measure(
+    host: &Host,
+    source: (&OpenedModel, usize),
+    result: (&OpenedModel, usize),
+    (from, to): (DType, DType),
+) -> Result<Measured> {
+    let mut measured = Measured::new(from, to);
+    side_by_side(host, source, result, measured.widths(), &mut |a, b| measured.add(a, b))?;
+    Ok(measured)
+}
+
+impl Comparison {
+    fn find(&mut self, code: &'static str, tensor: Option<&String>, message: String) {
+        self.findings.push(Finding { code, tensor: tensor.cloned(), message });
+    }
+
+    fn judge(
+        &mut self,
+        name: &String,
+        (from, to): (DType, DType),
+        pair: &Measured,
+        tolerance: Option<f64>,
+    ) -> Result<()> {
+        if from == to && pair.same_bytes {
+            self.identical += 1;
+            return Ok(());
+        }
+        let readable = pair.values.is_some();
+        if from != to && !readable {
+            let message =
+                format!("values of {from} and {to} cannot be compared without a quantizer plugin (planned)");
+            return Err(Error::unsupported(message).tensor(name));
+        }
+        if pair.max_abs_diff > self.max_abs_diff {
+            self.max_abs_diff = pair.max_abs_diff;
+            self.worst = Some(name.clone());
+        }
+        if pair.new_nans > 0 {
+            let message = format!(
+                "{} values are NaN that were not, first at element {}",
+                pair.new_nans, pair.first_nan
+            );
+            self.find("ROSETTA-NAN-001", Some(name), message);
+        }
+        if pair.new_infs > 0 {
+            let message = format!(
+                "{} values are infinite that were not, first at element {}",
+                pair.new_infs, pair.first_inf
+            );
+            self.find("ROSETTA-INF-001", Some(name), message);
+        }
+        let lossy = pair.max_abs_diff > tolerance.unwrap_or(0.0);
+        if from == to && (tolerance.is_none() || !readable) {
+            let (a, b) = (pair.source_crc.clone().finalize(), pair.result_crc.clone().finalize());
+            let what = if readable {
+                String::new()
+            } else {
+                format!("; values of {from} need a quantizer plugin (planned)")
+            };
+            self.find("ROSETTA-CRC-001", Some(name), format!("CRC-32 {a:08x} became {b:08x}{what}"));
+        } else if lossy {
+            let most = tolerance.unwrap_or(0.0);
+            let message =
+                format!("values differ by up to {:e}, at most {most:e} is allowed", pair.max_abs_diff);
+            self.find("ROSETTA-QUANT-001", Some(name), message);
+        }
+        Ok(())
+    }
+
+    fn compare_facts(&mut self, source: &OpenedModel, result: &OpenedModel) -> Result<()> {
+        for fact in &FACTS {
+            let (a, b) = (fact.of(source)?, fact.of(result)?);
+            if let (Some(a), Some(b)) = (&a, &b)
+                && a.value != b.value
+            {
+                let shown =
+                    |stated: &Stated| format!("{} ({})", escape(&stated.value, 80), escape(&stated.key, 120));
+                let message = format!("the {} was {}, the result says {}", fact.name, shown(a), shown(b));
+                self.find(fact.code, None, message);
+            }
+            if a.is_some() || b.is_some() {
+                self.facts.push(FactPair { name: fact.name, source: a, result: b });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How one side's elements become numbers.
+type Values = ((ReadValue, usize), (ReadValue, usize));
+
+/// Two payloads, measured piece by piece.
+struct Measured {
+    values: Option<Values>,
+    same_bytes: bool,
+    source_crc: crc32fast::Hasher,
+    result_crc: crc32fast::Hasher,
+    elements: u64,
+    max_abs_diff: f64,
+    new_nans: u64,
+    first_nan: u64,
+    new_infs: u64,
+    first_inf: u64,
+}
+
+impl Measured {
+    fn new(from: DType, to: DType) -> Measured {
+        let reader = |dtype: DType| Some((reader_of(dtype)?, dtype.info()?.block_bytes as usize));
+        Measured {
+            values: reader(from).zip(reader(to)),
+            same_bytes: true,
+            source_crc: crc32fast::Hasher::new(),
+            result_crc: crc32fast::Hasher::new(),
+            elements: 0,
+            max_abs_diff: 0.0,
+            new_nans: 0,
+            first_nan: 0,
+            new_infs: 0,
+            first_inf: 0,
+        }
+    }
+
+    /// Bytes of an element on both sides; equal where elements cannot be told apart.
+    fn widths(&self) -> (usize, usize) {
+        self.values.map_or((1, 1), |(a, b)| (a.1, b.1))
+    }
+
+    /// Takes as many elements of both sides.
+    fn add(&mut self, source: &[u8], result: &[u8]) {
+        self.source_crc.update(source);
+        self.result_crc.update(result);
+        let same = source == result;
+        self.same_bytes &= same;
+        let Some(((read_a, a), (read_b, b))) = self.values else { return };
+        if same && a == b {
+            self.elements += (source.len() / a) as u64;
+            return;
+        }
+        for (x, y) in source.chunks_exact(a).zip(result.chunks_exact(b)) {
+            self.add_values(read_a(x), read_b(y));
+            self.elements += 1;
+        }
+    }
+
+    fn add_values(&mut self, x: f64, y: f64) {
+        if y.is_nan() && !x.is_nan() {
+            self.first_nan = if self.new_nans == 0 { self.elements } else { self.first_nan };
+            self.new_nans += 1;
+        } else if y.is_infinite() && !x.is_infinite() && !x.is_nan() {
+            self.first_inf = if self.new_infs == 0 { self.elements } else { self.first_inf };
+            self.new_infs += 1;
+        } else if x.is_nan() && y.is_nan() || x == y {
+            // The same, NaN or infinity in both included.
+        } else if x.is_finite() && y.is_finite() {
+            self.max_abs_diff = self.max_abs_diff.max((x - y).abs());
+        } else {
+            // What was not finite and became a number, or another infinity, is as far off as can be.
+            self.max_abs_diff = f64::INFINITY;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What must come of a model in a format, computed from the format's manifest before anything is tried.
+
+use crate::rosetta::specimens::{Extra, Specimen};
+use apr_sdk::manifest::ForeignCarrier;
+use apr_sdk::{Error, ForeignPolicy, FormatManifest, Model, Value};
+use apr_testkit::carried;
+
+/// Why a format cannot hold a model's tensors, or `None` if it can.
+pub fn obstacle(format: &FormatManifest, model: &Model) -> Option<String> {
+    carried(format, model).err().map(|error| short(format, &error))
+}
+
+/// Why a specimen cannot begin its way in a format, or `None` if it can.
+pub fn obstacle_at_source(format: &FormatManifest, specimen: &Specimen) -> Option<String> {
+    let carries = &format.carries;
+    match &specimen.extra {
+        Extra::Metadata(entries) => {
+            let odd = entries.iter().find(|(_, value)| !holds(format, value));
+            odd.map(|(_, value)| format!("metadata of type {}", type_words(value)))
+        }
+        Extra::Tokenizer if !carries.tokenizer => Some("a tokenizer".to_owned()),
+        Extra::Assets if !carries.assets => Some("companion files".to_owned()),
+        _ => None,
+    }
+}
+
+fn holds(format: &FormatManifest, value: &Value) -> bool {
+    type_words(value).split(' ').all(|word| format.carries.metadata_type(word))
+}
+
+/// `u8`, or `arr u8` for a list.
+fn type_words(value: &Value) -> String {
+    let kind = value.kind.name().unwrap_or("?");
+    match value.array_head().and_then(|(item, _)| item.name()) {
+        Some(item) => format!("{kind} {item}"),
+        None => kind.to_owned(),
+    }
+}
+
+/// An error without the format's name, which stands beside it.
+pub fn short(format: &FormatManifest, error: &Error) -> String {
+    let text = error.message();
+    for name in [format!("`{}` cannot hold ", format.id), format!("{} ", format.name)] {
+        if let Some(rest) = text.strip_prefix(&name) {
+            return rest.to_owned();
+        }
+    }
+    text.to_owned()
+}
+
+/// What a model still has of its source's, besides tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// The metadata that only the source's format can say.
+    pub metadata: bool,
+    /// The tokenizer.
+    pub tokenizer: bool,
+    /// The companion files.
+    pub companions: bool,
+}
+
+impl Fate {
+    /// At the source: everything.
+    pub const WHOLE: Fate = Fate { metadata: true, tokenizer: true, companions: true };
+
+    /// After a conversion to `to`, of a model that began in `source`.
+    pub fn after(self, source: &FormatManifest, to: &FormatManifest, policy: ForeignPolicy) -> Fate {
+        let carried = match to.carries.foreign {
+            ForeignCarrier::None => false,
+            ForeignCarrier::Keep => policy == ForeignPolicy::Keep,
+            _ => policy != ForeignPolicy::Drop,
+        };
+        Fate {
+            metadata: self.metadata && (carried || to.id == source.id),
+            tokenizer: self.tokenizer && to.carries.tokenizer,
+            companions: self.companions && to.carries.assets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_stays_lost() {
+        let named = |id: &str, foreign| {
+            let mut format = FormatManifest::default();
+            format.id = id.to_owned();
+            format.carries.foreign = foreign;
+            format
+        };
+        let (a, all) = (named("a", ForeignCarrier::None), named("all", ForeignCarrier::All));
+        let (none, keep) = (named("none", ForeignCarrier::None), named("keep", ForeignCarrier::Keep));
+        let go = |route: &[&FormatManifest], policy| {
+            route.iter().fold(Fate::WHOLE, |fate, to| fate.after(&a, to, policy)).metadata
+        };
+        assert!(go(&[&all, &a], ForeignPolicy::Default));
+        assert!(!go(&[&none, &a], ForeignPolicy::Default));
+        assert!(!go(&[&all, &none, &all, &a], ForeignPolicy::Default));
+        assert!(!go(&[&keep, &a], ForeignPolicy::Default) && go(&[&keep, &a], ForeignPolicy::Keep));
+        assert!(!go(&[&all], ForeignPolicy::Drop));
+    }
+}

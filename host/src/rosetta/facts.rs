@@ -1,0 +1,138 @@
+//! What a model says of itself besides tensors: architecture, hidden size, layers, vocabulary. Taken from the model's own
+//! configuration where it has one, else from metadata keys that are spelled like one; each with the place it was found.
+
+use crate::open::OpenedModel;
+use apr_sdk::{Result, Value};
+use serde::Serialize;
+
+/// A fact and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stated {
+    /// The value, as text.
+    pub value: String,
+    /// The key that says it.
+    pub key: String,
+}
+
+/// A fact that Jidoka compares: its name, the stable code, and the words that keys end with.
+pub struct Fact {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// The code of a difference.
+    pub code: &'static str,
+    /// Last words of the keys that state it, canonical first.
+    words: &'static [&'static str],
+    /// Last words of keys whose list has one item for each.
+    lists: &'static [&'static str],
+}
+
+/// Every fact. The words are those of published configurations; with architecture tables they come from there.
+pub const FACTS: [Fact; 4] = [
+    Fact {
+        name: "vocabulary size",
+        code: "ROSETTA-VOCAB-001",
+        words: &["vocab_size", "n_vocab"],
+        lists: &["tokens"],
+    },
+    Fact {
+        name: "architecture",
+        code: "ROSETTA-ARCH-001",
+        words: &["model_type", "architecture"],
+        lists: &[],
+    },
+    Fact {
+        name: "hidden size",
+        code: "ROSETTA-HIDDEN-001",
+        words: &["hidden_size", "embedding_length", "n_embd", "d_model"],
+        lists: &[],
+    },
+    Fact {
+        name: "layer count",
+        code: "ROSETTA-LAYER-001",
+        words: &["num_hidden_layers", "block_count", "n_layer", "num_layers"],
+        lists: &[],
+    },
+];
+
+impl Fact {
+    /// What the model states, or `None` if it states nothing.
+    ///
+    /// # Errors
+    /// Whatever reading a value that lies in the file raised.
+    pub fn of(&self, opened: &OpenedModel) -> Result<Option<Stated>> {
+        if let Some(stated) = self.in_config(opened)? {
+            return Ok(Some(stated));
+        }
+        let files =
+            || opened.model.foreign.iter().flat_map(|f| f.files.iter().map(move |file| (&f.format, file)));
+        for word in self.words.iter().chain(self.lists) {
+            for (format, file) in files() {
+                for (key, value) in file.typed.iter().filter(|(key, _)| last_word(key) == *word) {
+                    let value = Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? };
+                    let text = if self.lists.contains(word) { count(&value) } else { scalar(&value) };
+                    if let Some(value) = text {
+                        return Ok(Some(Stated { value, key: format!("{format}: {key}") }));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn in_config(&self, opened: &OpenedModel) -> Result<Option<Stated>> {
+        if let Some(architecture) = &opened.model.architecture {
+            if self.words.contains(&"architecture") {
+                return Ok(Some(Stated { value: architecture.id.clone(), key: "architecture".to_owned() }));
+            }
+            let config = json(opened, &architecture.config)?;
+            for word in self.words {
+                if let Some(number) = config.as_ref().and_then(|c| c.get(word)).and_then(|n| n.as_u64()) {
+                    return Ok(Some(Stated { value: number.to_string(), key: format!("config: {word}") }));
+                }
+            }
+        }
+        if let (Some(tokenizer), false) = (&opened.model.tokenizer, self.lists.is_empty()) {
+            let tokenizer = json(opened, tokenizer)?;
+            for list in self.lists {
+                let tokens = tokenizer.as_ref().and_then(|t| t.get(list)).and_then(|t| t.as_array());
+                if let Some(tokens) = tokens {
+                    let key = format!("tokenizer: {list}");
+                    return Ok(Some(Stated { value: tokens.len().to_string(), key }));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn json(opened: &OpenedModel, bytes: &apr_sdk::Bytes) -> Result<Option<serde_json::Value>> {
+    let held = opened.fetch(bytes)?;
+    Ok(held.inline().and_then(|text| serde_json::from_slice(text).ok()))
+}
+
+fn last_word(key: &str) -> &str {
+    key.rsplit(['.', '/', ':']).next().unwrap_or(key)
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    value.as_unsigned().map(|n| n.to_string()).or_else(|| value.as_str().map(str::to_owned))
+}
+
+fn count(value: &Value) -> Option<String> {
+    value.array_head().map(|(_, count)| count.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_known_by_their_last_word() {
+        assert_eq!(last_word("llama.block_count"), "block_count");
+        assert_eq!(last_word("hidden_size"), "hidden_size");
+        assert_eq!(scalar(&Value::from_u32(8)).as_deref(), Some("8"));
+        assert_eq!(scalar(&Value::from_string("llama")).as_deref(), Some("llama"));
+        assert_eq!(scalar(&Value::from_f32(1.0)), None);
+        assert_eq!(count(&Value::from_strings(&["a", "b"])).as_deref(), Some("2"));
+    }
+}

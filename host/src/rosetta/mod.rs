@@ -1,0 +1,17 @@
+//! Rosetta: every ordered pair of the formats that are present, tried with small models of every kind. What should
+//! arrive is computed beforehand from the manifests; nobody lists the pairs.
+
+mod chains;
+pub mod compare;
+mod expect;
+mod facts;
+pub mod losses;
+pub mod matrix;
+mod run;
+mod scratch;
+mod side_by_side;
+mod sources;
+mod specimens;
+mod walk;
+
+pub use run::{RunOptions, run};

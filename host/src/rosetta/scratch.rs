@@ -1,0 +1,97 @@
+//! A folder for models that live for a moment: in memory where the system has such a place, and always cleaned up.
+
+use apr_sdk::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What the models of a whole run take at most, with room to spare.
+const ROOM: u64 = 512 << 20;
+
+/// A scratch folder. Removed when it is dropped, unless the user named it.
+pub struct Scratch {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Scratch {
+    /// `keep`, which stays, or a fresh folder that does not.
+    ///
+    /// # Errors
+    /// Io if it cannot be made; InvalidArgument if `keep` has something in it.
+    pub fn new(keep: Option<&Path>) -> Result<Scratch> {
+        let failed = |path: &Path, error: std::io::Error| {
+            Error::io(format!("cannot make a scratch folder: {error}")).in_file(path.display().to_string())
+        };
+        if let Some(path) = keep {
+            std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
+            if std::fs::read_dir(path).map_err(|e| failed(path, e))?.next().is_some() {
+                let shown = path.display().to_string();
+                return Err(Error::invalid_argument("the folder to keep is not empty").in_file(shown));
+            }
+            return Ok(Scratch { path: path.to_owned(), keep: true });
+        }
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let base = in_memory().unwrap_or_else(std::env::temp_dir);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("apr-rosetta-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Scratch { path, keep: false }),
+                // A number that a process of the same id left behind.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&path, error)),
+            }
+        }
+    }
+
+    /// Makes a folder in it.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        std::fs::create_dir_all(&path).map_err(|e| {
+            Error::io(format!("cannot make a folder: {e}")).in_file(path.display().to_string())
+        })?;
+        Ok(path)
+    }
+
+    /// Removes what a step left, unless all is kept.
+    pub fn clear(&self, folder: &Path) {
+        if !self.keep {
+            // What cannot be removed now is removed with the folder.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The system's folder in memory, if it is there and has room.
+fn in_memory() -> Option<PathBuf> {
+    let memory = Path::new("/dev/shm");
+    let space = rustix::fs::statvfs(memory).ok()?;
+    (space.f_bavail.saturating_mul(space.f_frsize) >= ROOM).then(|| memory.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scratch_folder_goes_and_a_kept_one_stays() {
+        let path = Scratch::new(None).unwrap().folder("a").unwrap();
+        assert!(!path.exists());
+        let outer = Scratch::new(None).unwrap();
+        let kept = outer.folder("outer").unwrap().join("kept");
+        Scratch::new(Some(&kept)).unwrap().folder("a").unwrap();
+        assert!(kept.join("a").is_dir());
+        assert!(Scratch::new(Some(&kept)).is_err(), "what is in it is not ours");
+    }
+}

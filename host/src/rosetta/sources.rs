@@ -1,0 +1,180 @@
+//! The models that a run begins with: specimens written in each format, or the user's files of a format that has no
+//! writer.
+
+use crate::host::Host;
+use crate::open::{OpenOptions, OpenedModel, open};
+use crate::payload;
+use crate::registry::Format;
+use crate::rosetta::expect::{obstacle, obstacle_at_source, short};
+use crate::rosetta::scratch::Scratch;
+use crate::rosetta::specimens::{Extra, Specimen};
+use apr_sdk::{Error, ErrorKind, ForeignPolicy, Result};
+use apr_testkit::{Fixture, Subject};
+use std::path::{Path, PathBuf};
+
+/// A model in a file, where a way begins.
+pub struct Source {
+    /// The format's number in the registry.
+    pub format: usize,
+    /// The specimen's name, or `file/NAME` for a file of the user's.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// How it is converted.
+    pub policy: ForeignPolicy,
+    /// Whether a writer may say aloud that it cannot hold it.
+    pub may_refuse: bool,
+}
+
+/// What came of writing a specimen in a format.
+pub enum Made {
+    /// It is there.
+    Source(Source),
+    /// It cannot be, as was known beforehand or as the writer said.
+    NotApplicable(String),
+    /// It should be there and is not.
+    Red(String),
+}
+
+/// Writes a specimen in a format, opens the file, and holds it against the specimen.
+///
+/// # Errors
+/// What the machine raised. What the format's plugin did wrong is in the answer.
+pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) -> Result<Made> {
+    let there = &host.registry.formats()[format];
+    let manifest = &there.manifest;
+    let not_applicable = |why: String| Ok(Made::NotApplicable(why));
+    let fixture = specimen.fixture(manifest);
+    let known = if !manifest.writes {
+        Some("no writer".to_owned())
+    } else if !manifest.reads {
+        Some("no reader".to_owned())
+    } else {
+        obstacle_at_source(manifest, specimen).or(obstacle(manifest, &fixture.build()?.0))
+    };
+    if let Some(why) = known {
+        return not_applicable(why);
+    }
+    let (reader, writer) = (there.reader()?, there.writer()?);
+    let request = Subject::new(Some(&*reader), Some(&*writer), manifest, &[]).request();
+    let files = match fixture.write(&*writer, &request) {
+        Ok(files) => files,
+        Err(error) if specimen.may_refuse && error.kind() == ErrorKind::Unsupported => {
+            return not_applicable(format!("said aloud: {}", short(manifest, &error)));
+        }
+        Err(error) => return Ok(Made::Red(format!("its writer fails: {error}"))),
+    };
+    let folder = scratch.folder(&format!("sources/{}/{}", manifest.id, folder_name(&specimen.name)))?;
+    let path = put(&folder, files)?;
+    let source = Source {
+        format,
+        name: specimen.name.clone(),
+        path,
+        policy: specimen.policy,
+        may_refuse: specimen.may_refuse,
+    };
+    let opened = match open(host, &source.path, &OpenOptions::default()) {
+        Ok(opened) if opened.format == manifest.id => opened,
+        Ok(opened) => return Ok(Made::Red(format!("its file is taken for `{}`", opened.format))),
+        Err(error) => return Ok(Made::Red(format!("its file cannot be opened: {error}"))),
+    };
+    if let Err(error) = same_tensors(host, &opened, specimen) {
+        return Ok(Made::Red(format!("written and read again, {error}")));
+    }
+    match missing_extra(&opened, &manifest.id, specimen)? {
+        Some(what) if specimen.may_refuse => not_applicable(format!("its writer leaves out {what}")),
+        Some(what) => Ok(Made::Red(format!("written and read again, it lacks {what}"))),
+        None => Ok(Made::Source(source)),
+    }
+}
+
+/// The folder of a model's source: its name, as one word.
+pub fn folder_name(model: &str) -> String {
+    model.replace(['/', ' '], "-")
+}
+
+/// Puts files into a folder; the first is the one to open.
+fn put(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<PathBuf> {
+    let mut entry = None;
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        let failed = |e: std::io::Error| Error::io(e.to_string()).in_file(path.display().to_string());
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        std::fs::write(&path, bytes).map_err(failed)?;
+        entry.get_or_insert(path);
+    }
+    entry.ok_or_else(|| Error::plugin("the writer made no file"))
+}
+
+/// The whole payload of a tensor.
+fn bytes_of(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    payload::stream(host, opened, tensor, &mut |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen) -> Result<()> {
+    let there = &opened.model.tensors;
+    if there.len() != specimen.tensors.len() {
+        return Err(Error::failed(format!("{} tensors are {}", specimen.tensors.len(), there.len())));
+    }
+    for (name, dtype, shape, payload) in &specimen.tensors {
+        let at = there.iter().position(|t| t.name == *name);
+        let at = at.ok_or_else(|| Error::failed("it is gone").tensor(name))?;
+        if (there[at].dtype, &there[at].shape) != (*dtype, shape) {
+            let found = format!("{dtype} {shape:?} is {} {:?}", there[at].dtype, there[at].shape);
+            return Err(Error::failed(found).tensor(name));
+        }
+        if bytes_of(host, opened, at)? != *payload {
+            return Err(Error::failed("its payload differs").tensor(name));
+        }
+    }
+    Ok(())
+}
+
+/// What the opened file lacks of the specimen's extra.
+fn missing_extra(opened: &OpenedModel, format: &str, specimen: &Specimen) -> Result<Option<String>> {
+    match &specimen.extra {
+        Extra::Nothing => {}
+        Extra::Metadata(entries) => {
+            let files = opened.model.foreign_of(format).map(|f| f.files.as_slice()).unwrap_or_default();
+            for (key, value) in entries {
+                let found = files.iter().flat_map(|f| &f.typed).find(|(k, _)| k == key);
+                let same = match found {
+                    Some((_, there)) => {
+                        there.kind == value.kind && opened.fetch(&there.bytes)? == value.bytes
+                    }
+                    None => false,
+                };
+                if !same {
+                    return Ok(Some(format!("metadata of type {}", value.kind.name().unwrap_or("?"))));
+                }
+            }
+        }
+        Extra::Tokenizer if opened.model.tokenizer.is_none() => return Ok(Some("the tokenizer".to_owned())),
+        Extra::Assets if opened.model.assets.is_empty() => return Ok(Some("the companion files".to_owned())),
+        Extra::Tokenizer | Extra::Assets => {}
+    }
+    Ok(None)
+}
+
+/// The user's files of a format that has no writer, copied so that nothing is ever written beside them.
+///
+/// # Errors
+/// Io; NotFound if no file in `folder` is of the format.
+pub fn given(format: usize, there: &Format, folder: &Path, scratch: &Scratch) -> Result<Vec<Source>> {
+    let reader = there.reader()?;
+    let mut sources = Vec::new();
+    for fixture in Fixture::load(folder, &there.manifest, &*reader)? {
+        let name = format!("file/{}", fixture.name);
+        let into = scratch.folder(&format!("sources/{}/{}", there.id(), folder_name(&name)))?;
+        let path = put(&into, fixture.files)?;
+        sources.push(Source { format, name, path, policy: ForeignPolicy::Default, may_refuse: true });
+    }
+    Ok(sources)
+}

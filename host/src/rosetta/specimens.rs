@@ -1,0 +1,253 @@
+//! The small models that every pair is tried with: dtype by shape, names, metadata, companions. From seeds alone, so that
+//! the same plugins give the same models everywhere.
+//!
+//! Names are those of a bag of tensors: models that an architecture table knows come with those tables.
+
+use crate::registry::Format;
+use apr_sdk::{DType, DTypeInfo, DTypeKind, ForeignPolicy, FormatManifest, Packing, Result, Value};
+use apr_testkit::{ModelFixture, Random, tensor_bytes, values};
+use std::collections::BTreeSet;
+
+/// A model of no format yet.
+pub struct Specimen {
+    /// What it is, and what is special about it: `F32/4d`, `names/unicode`.
+    pub name: String,
+    /// Its tensors with their payloads.
+    pub tensors: Vec<(String, DType, Vec<u64>, Vec<u8>)>,
+    /// What it has besides.
+    pub extra: Extra,
+    /// How it is converted.
+    pub policy: ForeignPolicy,
+    /// Whether a writer may say aloud that it cannot hold it, though its manifest has no word for that.
+    pub may_refuse: bool,
+}
+
+/// What a model may have besides tensors.
+#[derive(Clone)]
+pub enum Extra {
+    /// Nothing.
+    Nothing,
+    /// Metadata of whatever format it is first written in.
+    Metadata(Vec<(String, Value)>),
+    /// A tokenizer.
+    Tokenizer,
+    /// Companion files.
+    Assets,
+}
+
+impl Specimen {
+    /// The model as it is first written in `format`.
+    pub fn fixture(&self, format: &FormatManifest) -> ModelFixture {
+        let mut model = ModelFixture::new();
+        for (name, dtype, shape, payload) in &self.tensors {
+            model = model.tensor_with(name, *dtype, shape, payload.clone());
+        }
+        match &self.extra {
+            Extra::Nothing => model,
+            Extra::Metadata(entries) => entries
+                .iter()
+                .fold(model, |model, (key, value)| model.foreign(&format.id, key, value.clone())),
+            Extra::Tokenizer => model.tokenizer(r#"{"schema":1,"kind":"none","tokens":["<s>","a","é"]}"#),
+            Extra::Assets => {
+                model.asset("README.md", "# Small\n").asset("sub/data.bin", vec![0, 255, 10, 13])
+            }
+        }
+    }
+}
+
+/// Every specimen for these formats. Limits that manifests state are tried from both sides, so more formats may mean more
+/// specimens.
+///
+/// # Errors
+/// None that the generators' own shapes could cause.
+pub fn all(formats: &[Format]) -> Result<Vec<Specimen>> {
+    let mut specimens = Vec::new();
+    for row in DType::ALL {
+        for (what, shape) in shapes(row) {
+            specimens.push(of_dtype(row, what, &shape)?);
+        }
+        specimens.extend(any_bits(row)?);
+    }
+    specimens.extend(names(formats)?);
+    specimens.push(plain("mixed/nothing", &[])?);
+    specimens.push(mixed()?);
+    specimens.push(layers()?);
+    specimens.push(many()?);
+    specimens.extend(metadata()?);
+    specimens.push(Specimen { extra: Extra::Tokenizer, ..plain("with/tokenizer", &["w"])? });
+    specimens.push(Specimen { extra: Extra::Assets, ..plain("with/companions", &["w"])? });
+    Ok(specimens)
+}
+
+/// The shapes that a dtype is tried in: whole blocks in the last dimension, odd numbers everywhere else.
+fn shapes(row: &DTypeInfo) -> Vec<(&'static str, Vec<u64>)> {
+    let block = u64::from(row.block_elements);
+    let (odd, longer) = match (block, row.packing) {
+        (1, _) => (7, 33),
+        // Eight elements of any width are whole bytes.
+        (_, Packing::Flat) => (8, 24),
+        _ => (block, 3 * block),
+    };
+    let mut shapes = vec![
+        ("empty", vec![0]),
+        ("empty-2d", vec![3, 0]),
+        ("1d", vec![longer]),
+        ("2d", vec![3, odd]),
+        ("3d", vec![2, 3, odd]),
+        ("4d", vec![2, 1, 3, odd]),
+        ("5d", vec![1, 2, 1, 3, odd]),
+        ("8d", vec![1, 2, 1, 1, 1, 3, 1, odd]),
+    ];
+    if block == 1 {
+        shapes.push(("0d", vec![]));
+    }
+    if row.packing == Packing::Flat && block > 1 {
+        shapes.push(("odd-bits", vec![3, 7]));
+    }
+    shapes
+}
+
+fn of_dtype(row: &DTypeInfo, what: &str, shape: &[u64]) -> Result<Specimen> {
+    let short = vec![u64::from(row.block_elements).max(8)];
+    Ok(Specimen {
+        name: format!("{}/{what}", row.name),
+        tensors: vec![
+            ("first.weight".into(), row.dtype, shape.to_vec(), tensor_bytes(row.dtype, shape, 1)?),
+            // What follows shows whether the first one's end was right.
+            ("second".into(), row.dtype, short.clone(), tensor_bytes(row.dtype, &short, 2)?),
+        ],
+        extra: Extra::Nothing,
+        policy: ForeignPolicy::Default,
+        // No manifest can say that bits must fill their last byte.
+        may_refuse: what == "odd-bits",
+    })
+}
+
+/// Every bit pattern, NaN and infinity among them: a conversion copies, it does not judge.
+fn any_bits(row: &DTypeInfo) -> Result<Option<Specimen>> {
+    if row.kind == DTypeKind::Bool {
+        return Ok(None);
+    }
+    let shape = vec![2, 64.max(u64::from(row.block_elements))];
+    let len = tensor_bytes(row.dtype, &shape, 0)?.len();
+    let tensors = vec![("any.bits".to_owned(), row.dtype, shape, Random::new(3).bytes(len))];
+    let name = format!("{}/any-bits", row.name);
+    let policy = ForeignPolicy::Default;
+    Ok(Some(Specimen { name, tensors, extra: Extra::Nothing, policy, may_refuse: false }))
+}
+
+/// A specimen of small F32 tensors with these names.
+fn plain(name: &str, tensors: &[&str]) -> Result<Specimen> {
+    let tensor = |(seed, name): (u64, &&str)| {
+        let shape = vec![2, 3];
+        Ok(((*name).to_owned(), DType::F32, shape.clone(), tensor_bytes(DType::F32, &shape, seed)?))
+    };
+    Ok(Specimen {
+        name: name.to_owned(),
+        tensors: (1..).zip(tensors).map(tensor).collect::<Result<_>>()?,
+        extra: Extra::Nothing,
+        policy: ForeignPolicy::Default,
+        may_refuse: false,
+    })
+}
+
+fn names(formats: &[Format]) -> Result<Vec<Specimen>> {
+    let mut specimens = vec![
+        plain(
+            "names/punctuation",
+            &["with space", "q\"u'o`t\\e", "{[<%&$#", "dots.and/slashes", "-dash", "~"],
+        )?,
+        plain("names/unicode", &["é漢🙂", "e\u{301}", "\u{200b}", "İ"])?,
+        plain("names/case", &["weight", "Weight", "WEIGHT"])?,
+        plain("names/control", &["tab\tline\nreturn\r", "\u{1b}[31mred"])?,
+        plain("names/nul", &["nul\0byte"])?,
+    ];
+    // A name that is a path, or nothing, may be refused by a format whose tensors are files.
+    for (name, tensors) in [
+        ("names/paths", &["../up", "/root", ".", "..", "C:\\x", "a//b"][..]),
+        ("names/nested", &["a", "a.b", "a/b"]),
+        ("names/none", &["", "x"]),
+    ] {
+        specimens.push(Specimen { may_refuse: true, ..plain(name, tensors)? });
+    }
+    let longest = usize::try_from(apr_sdk::Limits::default().name_bytes).unwrap_or(usize::MAX);
+    let limits = formats.iter().map(|f| f.manifest.carries.max_name_bytes);
+    let lengths: BTreeSet<usize> =
+        limits.flat_map(|n| [n, n.saturating_add(1)]).filter(|&n| n <= longest).collect();
+    for length in lengths {
+        specimens.push(plain(&format!("names/{length}-bytes"), &[&"n".repeat(length), "short"])?);
+    }
+    Ok(specimens)
+}
+
+/// Types of every width side by side, so that no end is where the next one's alignment wants it.
+fn mixed() -> Result<Specimen> {
+    let mut tensors = Vec::new();
+    for (n, dtype) in (0u64..).zip([DType::I8, DType::F32, DType::F16, DType::I64, DType::I16, DType::F64]) {
+        let shape = vec![1 + n % 3, 5];
+        tensors.push((format!("t{n}"), dtype, shape.clone(), tensor_bytes(dtype, &shape, n)?));
+    }
+    Ok(Specimen { tensors, ..plain("mixed/dtypes", &[])? })
+}
+
+/// Names and shapes as a small decoder has them.
+fn layers() -> Result<Specimen> {
+    let mut tensors = Vec::new();
+    let mut add = |name: String, shape: &[u64]| -> Result<()> {
+        let payload = tensor_bytes(DType::F32, shape, tensors.len() as u64)?;
+        tensors.push((name, DType::F32, shape.to_vec(), payload));
+        Ok(())
+    };
+    add("model.embed_tokens.weight".into(), &[32, 8])?;
+    for layer in 0..12 {
+        let name = |what: &str| format!("model.layers.{layer}.{what}.weight");
+        add(name("input_layernorm"), &[8])?;
+        add(name("self_attn.q_proj"), &[8, 8])?;
+        add(name("mlp.down_proj"), &[8, 24])?;
+    }
+    Ok(Specimen { tensors, ..plain("mixed/layers", &[])? })
+}
+
+fn many() -> Result<Specimen> {
+    let names: Vec<String> = (0..300).rev().map(|n| format!("t.{n}")).collect();
+    plain("mixed/300-tensors", &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// One specimen for each type of value, and all values at once, kept on request.
+fn metadata() -> Result<Vec<Specimen>> {
+    let mut specimens = Vec::new();
+    for (key, value) in values(|_| true) {
+        let name = format!("metadata/{}", key.trim_start_matches("kit."));
+        let extra = Extra::Metadata(vec![(key, value)]);
+        specimens.push(Specimen { extra, may_refuse: true, ..plain(&name, &["w"])? });
+    }
+    let text = vec![("kit.text".to_owned(), Value::from_string("kept on request"))];
+    let kept = Specimen {
+        extra: Extra::Metadata(text),
+        policy: ForeignPolicy::Keep,
+        may_refuse: true,
+        ..plain("metadata/foreign-keep", &["w"])?
+    };
+    specimens.push(kept);
+    Ok(specimens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specimens_are_sound_and_have_names_of_their_own() {
+        let specimens = all(&[]).unwrap();
+        let names: BTreeSet<_> = specimens.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.len(), specimens.len());
+        let format = FormatManifest::default();
+        for specimen in &specimens {
+            let (model, _) = specimen.fixture(&format).build().unwrap();
+            assert_eq!(model.tensors.len(), specimen.tensors.len(), "{}", specimen.name);
+        }
+        for row in DType::ALL {
+            assert!(names.contains(format!("{}/4d", row.name).as_str()));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! One model's way through formats, by the same conversion that users run, judged after every hop.
+
+use crate::convert::{ConvertOptions, Converted, convert};
+use crate::host::Host;
+use crate::open::{OpenOptions, OpenedModel, open};
+use crate::registry::Format;
+use crate::rosetta::compare::compare;
+use crate::rosetta::expect::{Fate, obstacle, short};
+use crate::rosetta::sources::Source;
+use apr_sdk::{Bytes, ErrorKind, Model, Result, ValueType};
+use std::path::{Path, PathBuf};
+
+/// What came of a hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every tensor arrived as it was, and of the rest exactly what should.
+    Arrived(Lost),
+    /// Refused, as was known beforehand or as the writer said.
+    NotApplicable(String),
+    /// Not what the manifests promise.
+    Red(String),
+}
+
+/// What the model had at the source and has no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Metadata that only the source's format can say.
+    pub metadata: bool,
+    /// The tokenizer.
+    pub tokenizer: bool,
+    /// Companion files.
+    pub companions: bool,
+}
+
+/// Takes a source along a route of formats, by number in the registry; the files go into `folder`. The outcomes end with
+/// the first hop that did not arrive.
+///
+/// # Errors
+/// What stops the whole run: Cancelled, and a source that is gone.
+pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Result<Vec<Outcome>> {
+    let formats = host.registry.formats();
+    let began = open(host, &source.path, &OpenOptions::default())?;
+    let home = &formats[source.format].manifest;
+    let mut fate = Fate::WHOLE;
+    let mut here = source.path.clone();
+    let mut outcomes = Vec::new();
+    for (number, &to) in route.iter().enumerate() {
+        let to = &formats[to];
+        fate = fate.after(home, &to.manifest, source.policy);
+        let extension = to.manifest.extensions.first().map_or("bin", String::as_str);
+        let next = folder.join(format!("{}.{extension}", number + 1));
+        let outcome = hop(host, source, &began, to, fate, (&here, &next))?;
+        let arrived = matches!(outcome, Outcome::Arrived(_));
+        outcomes.push(outcome);
+        if !arrived {
+            break;
+        }
+        here = next;
+    }
+    Ok(outcomes)
+}
+
+/// Why some format of a route cannot hold the source's model, if one cannot.
+///
+/// # Errors
+/// A source that is gone.
+pub fn known_obstacle(host: &Host, source: &Source, route: &[usize]) -> Result<Option<String>> {
+    let model = open(host, &source.path, &OpenOptions::default())?.model;
+    let formats = host.registry.formats();
+    Ok(route.iter().find_map(|&to| obstacle(&formats[to].manifest, &model)))
+}
+
+/// The conversion of a hop.
+pub fn options(input: &Path, output: &Path, to: &Format, source: &Source) -> ConvertOptions {
+    ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        to: Some(to.id().to_owned()),
+        // A bag of tensors: every name stays as it is.
+        arch: Some("none".to_owned()),
+        foreign: source.policy,
+        ..ConvertOptions::default()
+    }
+}
+
+fn hop(
+    host: &Host,
+    source: &Source,
+    began: &OpenedModel,
+    to: &Format,
+    fate: Fate,
+    (input, output): (&PathBuf, &PathBuf),
+) -> Result<Outcome> {
+    let known = obstacle(&to.manifest, &began.model);
+    let done = match (convert(host, &options(input, output, to, source)), known) {
+        (Err(error), _) if error.kind() == ErrorKind::Cancelled => return Err(error),
+        (Err(error), Some(why)) if error.kind() == ErrorKind::Unsupported => {
+            let left = output.exists();
+            let what = || format!("{} refuses it and leaves an output", to.id());
+            return Ok(if left { Outcome::Red(what()) } else { Outcome::NotApplicable(why) });
+        }
+        (Err(error), None) if source.may_refuse && error.kind() == ErrorKind::Unsupported => {
+            return Ok(Outcome::NotApplicable(format!("said aloud: {}", short(&to.manifest, &error))));
+        }
+        (Err(error), _) => return Ok(Outcome::Red(format!("to {}: {error}", to.id()))),
+        (Ok(_), Some(why)) => {
+            return Ok(Outcome::Red(format!("{} took what its manifest excludes: {why}", to.id())));
+        }
+        (Ok(done), None) => done,
+    };
+    match judge(host, source, began, to, fate, output, &done) {
+        Ok(outcome) => Ok(outcome),
+        Err(error) if error.kind() == ErrorKind::Cancelled => Err(error),
+        Err(error) => Ok(Outcome::Red(format!("after {}: {error}", to.id()))),
+    }
+}
+
+fn judge(
+    host: &Host,
+    source: &Source,
+    began: &OpenedModel,
+    to: &Format,
+    fate: Fate,
+    output: &Path,
+    done: &Converted,
+) -> Result<Outcome> {
+    let result = open(host, output, &OpenOptions::default())?;
+    if result.format != to.id() {
+        return Ok(Outcome::Red(format!("what {} wrote is taken for `{}`", to.id(), result.format)));
+    }
+    if let Some(finding) = compare(host, began, &result, None)?.findings.first() {
+        let tensor = finding.tensor.as_ref().map(|t| format!("tensor `{}`: ", apr_sdk::escape(t, 80)));
+        let what = format!("{}{}", tensor.unwrap_or_default(), finding.message);
+        return Ok(Outcome::Red(format!("after {}: {}: {what}", to.id(), finding.code)));
+    }
+    let home = host.registry.formats()[source.format].id();
+    let (had, has) = (possessions(began, home)?, possessions(&result, home)?);
+    let mut lost = Lost::default();
+    let aloud = source.may_refuse && !done.notes.is_empty();
+    let sides = [
+        (
+            "metadata",
+            had.metadata == has.metadata,
+            had.metadata.is_empty(),
+            fate.metadata,
+            &mut lost.metadata,
+        ),
+        (
+            "tokenizer",
+            had.tokenizer == has.tokenizer,
+            had.tokenizer.is_none(),
+            fate.tokenizer,
+            &mut lost.tokenizer,
+        ),
+        (
+            "companion files",
+            had.assets == has.assets,
+            had.assets.is_empty(),
+            fate.companions,
+            &mut lost.companions,
+        ),
+    ];
+    for (what, same, nothing, should_arrive, lost) in sides {
+        match (nothing, same, should_arrive) {
+            (true, ..) | (_, true, true) => {}
+            (_, false, false) => *lost = true,
+            // What the summary says is no silent loss, where no manifest could have said it.
+            (_, false, true) if aloud => *lost = true,
+            (_, false, true) => {
+                return Ok(Outcome::Red(format!("{} should carry the {what}, and it differs", to.id())));
+            }
+            (_, true, false) => {
+                let manifest =
+                    format!("the manifest of {} says that the {what} is lost, and it is there", to.id());
+                return Ok(Outcome::Red(manifest));
+            }
+        }
+    }
+    Ok(Outcome::Arrived(lost))
+}
+
+/// What a model has besides tensors.
+struct Possessions {
+    metadata: Vec<(String, ValueType, Bytes)>,
+    tokenizer: Option<Bytes>,
+    assets: Vec<(String, Bytes)>,
+}
+
+fn possessions(opened: &OpenedModel, home: &str) -> Result<Possessions> {
+    let Model { tokenizer, assets, .. } = &opened.model;
+    let files = opened.model.foreign_of(home).map(|f| f.files.as_slice()).unwrap_or_default();
+    let fetch = |bytes: &Bytes| opened.fetch(bytes);
+    let metadata = files.iter().flat_map(|f| &f.typed);
+    let mut assets: Vec<_> =
+        assets.iter().map(|a| Ok((a.name.clone(), fetch(&a.bytes)?))).collect::<Result<_>>()?;
+    assets.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(Possessions {
+        metadata: metadata
+            .map(|(key, value)| Ok((key.clone(), value.kind, fetch(&value.bytes)?)))
+            .collect::<Result<_>>()?,
+        tokenizer: tokenizer.as_ref().map(fetch).transpose()?,
+        assets,
+    })
+}

@@ -133,7 +133,12 @@ impl LayoutSink for Pushes {
 fn a_plugin_says_the_same_linked_in_and_loaded() {
     let loaded = loaded();
     let mut linked = Registry::new();
-    for decl in [&apr_plugin_apr::PLUGIN, &apr_plugin_gguf::PLUGIN, &apr_plugin_safetensors::PLUGIN] {
+    for decl in [
+        &apr_plugin_apr::PLUGIN,
+        &apr_plugin_gguf::PLUGIN,
+        &apr_plugin_numpy::PLUGIN,
+        &apr_plugin_safetensors::PLUGIN,
+    ] {
         linked.add_bundled(decl);
     }
     let (mut good, mut bad) = (0, 0);

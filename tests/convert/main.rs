@@ -14,6 +14,7 @@ mod declared;
 mod edits;
 mod identity;
 mod lying;
+mod numpy;
 mod onnx;
 mod output;
 mod resume;

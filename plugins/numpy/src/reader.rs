@@ -1,0 +1,170 @@
+//! Reads the headers of an array file, or of all arrays of an archive, into a model.
+
+use crate::array::{Array, Place};
+use crate::layout::{MAGIC, NPY, NPZ, SUFFIX};
+use crate::rearranged;
+use crate::writer;
+use apr_sdk::{
+    Bytes, Error, Extent, Fact, LayoutSink, Limits, Look, ModelSink, OpenModel, Options, Reader, Result,
+    Score, Source, Stream, escape,
+};
+use apr_zip::{Archive, Laid, Skeleton, is_zip};
+
+/// The reader of both formats.
+pub struct Numpy {
+    archive: bool,
+}
+
+impl Numpy {
+    /// The reader of this format.
+    pub fn new(format: &str) -> Option<Numpy> {
+        [NPY, NPZ].contains(&format).then(|| Numpy { archive: format == NPZ })
+    }
+}
+
+/// How the first entry's name ends, where it is an array.
+fn begins_with_an_array(look: &Look<'_>) -> bool {
+    let len = look.head.get(26..28).map_or(0, |raw| usize::from(raw[0]) + 256 * usize::from(raw[1]));
+    let name = look.head.get(30..).and_then(|rest| rest.get(..len)).unwrap_or_default();
+    name.ends_with(SUFFIX.as_bytes())
+}
+
+impl Reader for Numpy {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        if look.is_folder {
+            return Score::NO;
+        }
+        if !self.archive {
+            let known = look.head.get(6..8).is_some_and(|v| crate::layout::VERSIONS.iter().any(|k| k == v));
+            return match (look.head_is(&MAGIC), known) {
+                (false, _) => Score::NO,
+                (true, false) => Score::MAGIC,
+                (true, true) => Score::MAGIC_AND_VERSION,
+            };
+        }
+        // ZIP's magic says little: an archive is one of arrays if it begins with one, or is named so.
+        let named = look.name.ends_with(".npz");
+        match (is_zip(look), begins_with_an_array(look)) {
+            (true, true) => Score::MAGIC,
+            (true, false) if named && look.head_is(b"PK\x03\x04") => Score::STRUCTURE,
+            (true, false) if named => Score::EXTENSION,
+            _ => Score::NO,
+        }
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
+        let opened = if self.archive {
+            Arrays::of_archive(source, limits, options)
+        } else {
+            Arrays::of_file(source, limits, options)
+        };
+        let opened = opened.map_err(|e| e.in_file(source.name(0)))?;
+        Ok(Box::new(opened))
+    }
+}
+
+/// The arrays of a file or an archive.
+pub struct Arrays {
+    format: &'static str,
+    arrays: Vec<Array>,
+    notes: Vec<String>,
+    /// The file without its elements, unless the writer would lay it out like that anyway.
+    skeleton: Option<Skeleton>,
+}
+
+impl Arrays {
+    /// The one array of a file.
+    fn of_file(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
+        let name = source.name(0);
+        let file = name.rsplit('/').next().unwrap_or_default();
+        let stem = file.strip_suffix(SUFFIX).unwrap_or(file);
+        // What numpy.savez calls an array that nobody named.
+        let name = if stem.is_empty() { "arr_0" } else { stem };
+        let whole = Extent::new(0, 0, source.len(0)?);
+        let array = Array::stored(source, name.to_owned(), whole, limits, options)?;
+        Ok(Arrays { format: NPY, arrays: vec![array], notes: Vec::new(), skeleton: None })
+    }
+
+    /// The arrays of an archive.
+    ///
+    /// # Errors
+    /// What [`Archive::open`] and reading headers raise.
+    pub fn of_archive(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
+        let archive = Archive::open(source, 0, limits)?;
+        let mut opened = Arrays { format: NPZ, arrays: Vec::new(), notes: Vec::new(), skeleton: None };
+        for entry in archive.entries() {
+            limits.budget.charge((entry.name.len() + size_of::<Array>() + 64) as u64)?;
+            let found = Array::of_entry(source, entry, limits, options);
+            let name = entry.name.strip_suffix(SUFFIX).unwrap_or(&entry.name);
+            match found.map_err(|e| e.at(entry.data.offset).tensor(name))? {
+                Some(array) => opened.arrays.push(array),
+                None => opened.notes.push(format!("`{}` is no array and left out", escape(&entry.name, 120))),
+            }
+        }
+        opened.keep(source, &archive, limits)?;
+        Ok(opened)
+    }
+
+    /// The arrays, in the archive's order.
+    pub fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// Keeps the archive's own form, if it is one that the writer can repeat but would not make.
+    fn keep(&mut self, source: &dyn Source, archive: &Archive, limits: &Limits) -> Result<()> {
+        let extents: Option<Vec<_>> = self.arrays.iter().map(Array::plain).collect();
+        let Some(extents) = extents else {
+            let deflated = self.arrays.iter().any(|array| matches!(array.place, Place::Deflated(_)));
+            let why = if deflated { "deflated" } else { "column-major or big-endian" };
+            self.notes
+                .push(format!("arrays are {why}: written again they are equal, the file is another one"));
+            return Ok(());
+        };
+        let Some(skeleton) = Skeleton::take(source, 0, &extents, limits)? else { return Ok(()) };
+        let lens: Vec<_> = extents.iter().map(|extent| extent.len).collect();
+        let mut laid = Laid::new(lens.clone());
+        let planned = self.arrays.iter().map(|array| writer::Planned {
+            name: &array.name,
+            dtype: array.header.dtype,
+            shape: &array.header.shape,
+        });
+        // What the writer refuses, it would not make.
+        let canonical = writer::lay_out(&mut laid, "", planned).is_ok() && laid.is(&skeleton);
+        if canonical {
+            return Ok(());
+        }
+        // Tried out here, so that the writer meets no form that it cannot repeat.
+        let (mut laid, numbers) = (Laid::new(lens), Vec::from_iter(0..extents.len() as u64));
+        laid.file("")?;
+        let repeats = skeleton.lay_out(&mut laid, Some(archive), &numbers)?;
+        self.skeleton = repeats.then_some(skeleton);
+        Ok(())
+    }
+}
+
+impl OpenModel for Arrays {
+    fn describe(&self, _: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        self.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))?;
+        let native: Vec<_> = self.arrays.iter().filter(|array| array.header.native).collect();
+        if let Some(first) = native.first() {
+            sink.fact(Fact::Note(&format!(
+                "{} arrays, `{}` first, do not say their byte order: taken for little-endian",
+                native.len(),
+                escape(&first.name, 120)
+            )))?;
+        }
+        sink.foreign_file(self.format, "", self.arrays.len() as u64)?;
+        if let Some(skeleton) = &self.skeleton {
+            sink.verbatim(Bytes::from(skeleton.to_bytes()))?;
+        }
+        self.arrays.iter().try_for_each(|array| sink.tensor(array.decl()))
+    }
+
+    fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
+        let array = usize::try_from(tensor).ok().and_then(|n| self.arrays.get(n));
+        match array.map(|array| (&array.place, &array.header)) {
+            Some((Place::Deflated(entry), header)) => Ok(rearranged::stream(entry, header)),
+            _ => Err(Error::unsupported("the tensor is not deflated")),
+        }
+    }
+}

@@ -28,6 +28,7 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
         "apr" => written_as_apr(),
         "ggml_legacy" => fixtures(&Subject::ggml_legacy()),
         "gguf" => fixtures(&Subject::gguf()),
+        "onnx" => fixtures(&Subject::onnx()),
         "safetensors" => fixtures(&Subject::safetensors()),
         other => panic!("no seeds of {other}"),
     }
@@ -46,9 +47,15 @@ fn fixtures(subject: &Subject) -> Vec<(String, Vec<u8>)> {
             seeds.push((name, std::fs::read(&path).unwrap()));
         } else if path.is_dir() && name != "rejects" {
             let mut set = files(&path);
-            set.retain(|(name, _)| is_model(name) || name.ends_with(".index.json"));
-            // The index is opened first.
-            set.sort_by_key(|(name, _)| is_model(name));
+            set.retain(|(name, _)| !name.ends_with(".golden.json"));
+            let known =
+                |name: &str| is_model(name) || name.ends_with(".index.json") || name.ends_with(".data");
+            // Names that an input cannot give back.
+            if !set.iter().all(|(name, _)| known(name)) {
+                continue;
+            }
+            // The index is opened first, data last.
+            set.sort_by_key(|(name, _)| (name.ends_with(".data"), is_model(name)));
             seeds.push((format!("{name}-joined"), join(&set)));
         }
     }
@@ -96,6 +103,7 @@ pub fn manifests() -> Vec<(String, Vec<u8>)> {
         &apr_plugin_apr::PLUGIN,
         &apr_plugin_ggml_legacy::PLUGIN,
         &apr_plugin_gguf::PLUGIN,
+        &apr_plugin_onnx::PLUGIN,
         &apr_plugin_safetensors::PLUGIN,
     ];
     let mut seeds = Vec::new();

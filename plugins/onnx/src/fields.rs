@@ -50,14 +50,21 @@ pub fn entry(out: &mut Vec<u8>, field: u32, key: &[u8], value: &[u8]) {
     bytes(out, field, &message);
 }
 
+/// The `data_type` of a tensor.
+///
+/// # Errors
+/// Unsupported for a type that the format lacks.
+pub fn data_type(facts: &Tensor) -> Result<u64> {
+    let missing =
+        || Error::unsupported(format!("the format has no type {}", facts.dtype)).tensor(&facts.name);
+    type_of(facts.dtype).map(|row| row.id).ok_or_else(missing)
+}
+
 /// Dimensions and `data_type` of a tensor.
 ///
 /// # Errors
 /// Unsupported for a type that the format lacks, or a dimension above its largest.
 pub fn tensor_head(facts: &Tensor) -> Result<Vec<u8>> {
-    let row = type_of(facts.dtype).ok_or_else(|| {
-        Error::unsupported(format!("the format has no type {}", facts.dtype)).tensor(&facts.name)
-    })?;
     let mut out = Vec::new();
     for &dim in &facts.shape {
         if i64::try_from(dim).is_err() {
@@ -65,7 +72,7 @@ pub fn tensor_head(facts: &Tensor) -> Result<Vec<u8>> {
         }
         number(&mut out, tensor::DIMS, dim);
     }
-    number(&mut out, tensor::DATA_TYPE, row.id);
+    number(&mut out, tensor::DATA_TYPE, data_type(facts)?);
     Ok(out)
 }
 

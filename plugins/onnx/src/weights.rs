@@ -1,4 +1,5 @@
-//! A model without a graph: a valid file whose graph has tensors and no nodes.
+//! A model without a graph: a valid file whose graph has tensors and no nodes. Its outputs are its tensors, for
+//! onnxruntime loads nothing that has no output, and takes away what leads to none.
 
 use crate::edit::{Edit, Segment, apply};
 use crate::fields;
@@ -47,6 +48,7 @@ pub fn segments(tensors: &[Tensor], homes: &[Home], props: &[(String, Vec<u8>)])
         put(Segment::Bytes(start));
         data.into_iter().for_each(&mut put);
     }
+    tensors.iter().try_for_each(|facts| output(facts).map(|record| put(Segment::Bytes(record))))?;
     let len = inner.iter().map(Segment::len).sum();
     fields::head(&mut head, model::GRAPH, len);
     let mut tail = Vec::new();
@@ -60,4 +62,24 @@ pub fn segments(tensors: &[Tensor], homes: &[Home], props: &[(String, Vec<u8>)])
     }
     let put = [vec![Segment::Bytes(head)], inner, vec![Segment::Bytes(tail)]].concat();
     apply(&[], 0, vec![Edit { at: 0, cut: 0, put, frame: None }])
+}
+
+/// The record of an output that is a tensor of the model.
+fn output(facts: &Tensor) -> Result<Vec<u8>> {
+    let mut shape = Vec::new();
+    for &dim in &facts.shape {
+        let mut size = Vec::new();
+        fields::number(&mut size, 1, dim);
+        fields::bytes(&mut shape, 1, &size);
+    }
+    let mut kind = Vec::new();
+    fields::number(&mut kind, 1, fields::data_type(facts)?);
+    fields::bytes(&mut kind, 2, &shape);
+    let mut of_tensor = Vec::new();
+    fields::bytes(&mut of_tensor, 1, &kind);
+    let (mut value, mut record) = (Vec::new(), Vec::new());
+    fields::bytes(&mut value, 1, facts.name.as_bytes());
+    fields::bytes(&mut value, 2, &of_tensor);
+    fields::bytes(&mut record, graph::OUTPUT, &value);
+    Ok(record)
 }

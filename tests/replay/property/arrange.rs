@@ -57,6 +57,12 @@ fn names(id: &str, count: usize) -> Vec<String> {
     let numbered = |of: usize| (1..=of).map(move |n| format!("model-{n:05}-of-{of:05}.{id}"));
     let index = match id {
         "gguf" => return numbered(count).collect(),
+        // Data beside the model.
+        "onnx" => {
+            let beside = (1..count).map(|n| if n == 1 { "data".to_owned() } else { format!("data-{n}") });
+            let names = beside.map(|suffix| format!("model.onnx.{suffix}"));
+            return std::iter::once("model.onnx".to_owned()).chain(names).collect();
+        }
         "safetensors" => "model.safetensors.index.json".to_owned(),
         other => format!("model.{other}"),
     };

@@ -27,6 +27,11 @@ impl Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_gguf::PLUGIN) }
     }
 
+    /// ONNX.
+    pub fn onnx() -> Subject {
+        Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_onnx::PLUGIN) }
+    }
+
     /// SafeTensors.
     pub fn safetensors() -> Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_safetensors::PLUGIN) }

@@ -31,6 +31,11 @@ pub fn is_tar(head: &[u8]) -> bool {
     head.get(257..262) == Some(b"ustar") && MEMBERS.contains(&name_of(head))
 }
 
+/// Whether a file begins with any tar's header.
+pub fn looks_like_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+}
+
 fn name_of(header: &[u8]) -> &str {
     let name = header.get(NAME).unwrap_or_default();
     let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
@@ -74,7 +79,10 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
 }
 
 /// The members: names, and where their data begins and ends.
-fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<(String, u64, u64)>> {
+///
+/// # Errors
+/// Malformed; whatever the source raised.
+pub fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<(String, u64, u64)>> {
     let len = source.len(file)?;
     let (mut at, mut found) = (0, Vec::new());
     while at + BLOCK <= len && found.len() < 64 {

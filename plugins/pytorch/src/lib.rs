@@ -20,11 +20,13 @@ mod kept;
 mod layout;
 mod legacy_stream;
 mod legacy_tar;
+mod list_keys;
 mod names;
 mod pickle;
 mod pickle_writer;
 mod plan;
 mod reader;
+mod scan;
 mod shards;
 mod storage;
 mod tree;
@@ -43,6 +45,8 @@ apr_sdk::export_plugin! {
         pytorch.max_dims=8
         pytorch.metadata=*
         pytorch.foreign=lost
+        pytorch.report.scan=What every pickle in the file would import and call
+        pytorch.report.list-keys=The paths below which tensors lie, for --prefix
         pytorch.option.prefix=read text - Take only the tensors below this path, and strip it from their names
         pytorch.option.safe=read refuse - Refuse every pickle
     ",

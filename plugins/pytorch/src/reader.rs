@@ -8,10 +8,10 @@ use crate::layout::{APR_RECORD, FORMAT, ZIP_MAGIC};
 use crate::names::{self, Walked};
 use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
-use crate::{legacy_stream, legacy_tar, zip_file};
+use crate::{legacy_stream, legacy_tar, list_keys, scan, zip_file};
 use apr_sdk::{
     Budget, Bytes, Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder,
-    ModelSink, OpenModel, Options, Reader, Result, Score, Source, Stream, TensorDecl, Value, escape,
+    ModelSink, OpenModel, Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape,
 };
 use apr_zip::{Entry, Inflate};
 use std::collections::HashMap;
@@ -39,7 +39,11 @@ impl Reader for PyTorch {
         if legacy_stream::is_stream(look.head) || legacy_tar::is_tar(look.head) {
             return Score::MAGIC_AND_VERSION;
         }
-        Score::NO
+        // A bare pickle is none of the three layouts; it is ours to refuse, and to scan.
+        match look.head {
+            [0x80, 0..=5, ..] if look.tail.contains(&b'.') => Score::STRUCTURE,
+            _ => Score::NO,
+        }
     }
 
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
@@ -57,6 +61,20 @@ impl Reader for PyTorch {
                 Err(Error::invalid_argument(message).hint("name the one to open"))
             }
         }
+    }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Report> {
+        let file = match source.is_folder().then(|| source.entries()).transpose()?.map(|all| choose(&all)) {
+            None => 0,
+            Some(Choice::File(name)) => source.sibling(&name)?,
+            Some(_) => return Err(Error::invalid_argument("the folder holds no single model; name a file")),
+        };
+        match id {
+            "scan" => scan::report(source, file, limits),
+            "list-keys" => list_keys::report(source, file, limits),
+            _ => Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80)))),
+        }
+        .map_err(|e| e.in_file(source.name(file)))
     }
 }
 

@@ -16,3 +16,4 @@ mod forge;
 mod read;
 mod rejects;
 mod round_trip;
+mod scan;

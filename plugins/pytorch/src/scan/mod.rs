@@ -1,0 +1,111 @@
+//! The report `scan`: what every pickle in a file would import and call, also in files that do not open.
+
+mod names;
+mod places;
+mod trace;
+
+use crate::layout::FORMAT;
+use apr_sdk::{FileId, Limits, Report, Result, Source, escape};
+use names::Verdict;
+use serde_json::{Value as Json, json};
+use trace::Trace;
+
+/// Opcodes of all traces together that the JSON lists. 20,000: a pickle of a thousand tensors.
+const LISTED: usize = 20_000;
+
+/// The report of file number `file`.
+///
+/// # Errors
+/// LimitExceeded; whatever the source raised.
+pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Report> {
+    let found = places::traces(source, file, limits)?;
+    let worst = found.traces.iter().map(|trace| trace.verdict()).max().unwrap_or(Verdict::Known);
+    let broken = found.traces.iter().any(|trace| trace.problem.is_some()) || found.problem.is_some();
+    let passed = worst == Verdict::Known && !broken && !found.traces.is_empty();
+    let verdict = match (worst, passed) {
+        (Verdict::Known, true) => "safe",
+        (Verdict::Known, false) if found.traces.is_empty() => "no pickle",
+        (Verdict::Known, false) => "broken",
+        (worst, _) => worst.word(),
+    };
+    let mut lines = Vec::new();
+    if let Some(problem) = &found.problem {
+        lines.push(format!("the file: {problem}"));
+    }
+    for trace in &found.traces {
+        lines.extend(text(trace));
+    }
+    lines.push(match verdict {
+        "safe" => "verdict: safe: every name rebuilds tensors or plain containers".to_owned(),
+        "no pickle" => "verdict: no pickle was found".to_owned(),
+        "broken" => "verdict: broken: no bad name was found, but not everything could be read".to_owned(),
+        "unknown" => {
+            "verdict: unknown: loading it elsewhere would import names that are no tensor's".to_owned()
+        }
+        _ => "verdict: dangerous: loading it elsewhere would run code".to_owned(),
+    });
+    let mut left = LISTED;
+    let pickles: Vec<_> = found.traces.iter().map(|trace| json_of(trace, &mut left)).collect();
+    let json = json!({
+        "schema": format!("{FORMAT}.scan/1"),
+        "verdict": verdict,
+        "problem": found.problem,
+        "pickles": pickles,
+    });
+    Ok(Report { text: lines.join("\n"), json: json.to_string(), passed })
+}
+
+fn text(trace: &Trace) -> Vec<String> {
+    let ended = match &trace.problem {
+        None => "ends well".to_owned(),
+        Some(problem) => format!("broken: {problem}"),
+    };
+    let place = escape(&trace.place, 120);
+    let mut lines = vec![format!("{place} at {}: {} opcodes, {ended}", trace.start, trace.opcodes)];
+    for name in &trace.names {
+        let calls = match name.calls.first() {
+            None => String::new(),
+            Some((at, opcode)) => format!(", called {} times, first at {at} ({opcode})", name.n_calls),
+        };
+        let (at, opcode) = name.first;
+        let shown = escape(&name.name, 120);
+        lines.push(format!(
+            "  {:9}  {shown}: named {} times, first at {at} ({opcode}){calls}",
+            name.verdict.word(),
+            name.n_imports
+        ));
+    }
+    lines
+}
+
+fn json_of(trace: &Trace, left: &mut usize) -> Json {
+    let names: Vec<_> = trace
+        .names
+        .iter()
+        .map(|name| {
+            let calls: Vec<_> =
+                name.calls.iter().map(|(at, opcode)| json!({"at": at, "opcode": opcode})).collect();
+            json!({
+                "name": name.name,
+                "verdict": name.verdict.word(),
+                "imports": name.n_imports,
+                "first": {"at": name.first.0, "opcode": name.first.1},
+                "calls": name.n_calls,
+                "called": calls,
+            })
+        })
+        .collect();
+    let listed = trace.steps.len().min(*left);
+    *left -= listed;
+    let steps: Vec<_> =
+        trace.steps[..listed].iter().map(|(at, opcode, what)| json!([at, opcode, what])).collect();
+    json!({
+        "place": trace.place,
+        "offset": trace.start,
+        "opcodes": trace.opcodes,
+        "problem": trace.problem,
+        "names": names,
+        "trace": steps,
+        "trace_is_whole": listed as u64 == trace.opcodes,
+    })
+}

@@ -1,0 +1,213 @@
+//! Finds the pickles of a file: in an archive's records, in a tar's members, one after another from the beginning, and
+//! behind the local headers of an archive that is broken.
+
+use super::names::Verdict;
+use super::trace::Trace;
+use crate::layout::DATA;
+use crate::legacy_tar;
+use apr_sdk::{Cursor, Error, ErrorKind, FileId, Limits, MemorySource, Result, Source};
+use apr_zip::{Archive, Entry, Method};
+
+/// Pickles of one file that are looked at.
+const MOST: usize = 4096;
+
+/// How much of a broken archive is searched for headers.
+const SEARCHED: u64 = 64 << 20;
+
+/// The longest deflated record that is looked into.
+const INFLATED: u64 = 32 << 20;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The pickles.
+    pub traces: Vec<Trace>,
+    /// What is wrong with the file around them.
+    pub problem: Option<String>,
+}
+
+/// The pickles of a file.
+///
+/// # Errors
+/// Whatever the source raised.
+pub fn traces(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Found> {
+    let len = source.len(file)?;
+    let mut head = vec![0; usize::try_from(len.min(512)).unwrap_or(0)];
+    source.read_at(file, 0, &mut head)?;
+    limits.budget.earn(head.len() as u64);
+    let mut found = Found::default();
+    if legacy_tar::looks_like_tar(&head) {
+        tar(source, file, limits, &mut found)?;
+        return Ok(found);
+    }
+    match Archive::open(source, file, limits) {
+        Ok(archive) => {
+            for entry in archive.entries() {
+                record(source, &archive, entry, limits, &mut found)?;
+            }
+            return Ok(found);
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
+        Err(error) if head.starts_with(b"PK") => found.problem = Some(error.message().to_owned()),
+        Err(_) => sequence(source, file, limits, &mut found)?,
+    }
+    headers(source, file, len, limits, &mut found)?;
+    Ok(found)
+}
+
+/// Whether bytes begin as a pickle does: of protocol 2 and up by its first opcode, before that by a name or a mark.
+fn begins(head: &[u8]) -> bool {
+    match head {
+        [0x80, 0..=5, ..] => true,
+        [b'c', first, ..] => first.is_ascii_alphabetic() || *first == b'_',
+        [b'(' | b']' | b'}', next, ..] => b"(]}cdilpqSUVXIKMJNoht.".contains(next),
+        _ => false,
+    }
+}
+
+/// A storage's or text's bytes may look like a pickle: only one that names something bad is told.
+fn is_told(trace: &Trace, certain: bool) -> bool {
+    match trace.verdict() {
+        Verdict::Dangerous => true,
+        Verdict::Unknown => certain || trace.problem.is_none(),
+        Verdict::Known => certain,
+    }
+}
+
+fn record(
+    source: &dyn Source,
+    archive: &Archive,
+    entry: &Entry,
+    limits: &Limits,
+    found: &mut Found,
+) -> Result<()> {
+    if found.traces.len() >= MOST || entry.raw_len == 0 {
+        return Ok(());
+    }
+    let name = entry.name.to_ascii_lowercase();
+    let certain = [".pkl", ".pickle", ".p"].iter().any(|ext| name.ends_with(ext));
+    let own = Limits { budget: apr_sdk::Budget::default(), ..Limits::default() };
+    if entry.method == Method::Deflated {
+        if entry.raw_len > INFLATED || (!certain && name.contains(&format!("/{DATA}"))) {
+            return Ok(());
+        }
+        let bytes = match archive.read(source, entry, limits) {
+            Ok(bytes) => bytes,
+            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
+            Err(error) => {
+                found.problem = Some(error.message().to_owned());
+                return Ok(());
+            }
+        };
+        if certain || begins(&bytes) {
+            let inflated = MemorySource::new(entry.name.clone(), bytes);
+            let mut cursor = Cursor::new(&inflated, 0, 0, &own)?;
+            run_all(&mut cursor, &entry.name, certain, found);
+        }
+        return Ok(());
+    }
+    let end = entry.data.offset.saturating_add(entry.data.len);
+    span(source, entry.data.file, entry.data.offset, end, &entry.name, certain, found)
+}
+
+/// The pickles in `start..end`, if it begins with one.
+fn span(
+    source: &dyn Source,
+    file: FileId,
+    start: u64,
+    end: u64,
+    place: &str,
+    certain: bool,
+    found: &mut Found,
+) -> Result<()> {
+    let mut head = [0; 2];
+    if end.saturating_sub(start) < 2 {
+        return Ok(());
+    }
+    source.read_at(file, start, &mut head)?;
+    if certain || begins(&head) {
+        let own = Limits::default();
+        let mut cursor = Cursor::with_end(source, file, start, end, &own)?;
+        run_all(&mut cursor, place, certain, found);
+    }
+    Ok(())
+}
+
+/// Pickles one after another.
+fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: bool, found: &mut Found) {
+    let mut first = true;
+    while found.traces.len() < MOST && cursor.left() > 0 {
+        let trace = Trace::of(cursor, place);
+        let stopped = trace.problem.is_none();
+        // Behind the first, whatever follows need not be one.
+        if is_told(&trace, certain && first) || (certain && stopped) {
+            found.traces.push(trace);
+        }
+        first = false;
+        if !stopped {
+            break;
+        }
+    }
+}
+
+/// Pickles one after another from the file's beginning, as a legacy stream has them, or a file that is only a pickle.
+fn sequence(source: &dyn Source, file: FileId, limits: &Limits, found: &mut Found) -> Result<()> {
+    let _ = limits;
+    let own = Limits::default();
+    let mut cursor = Cursor::new(source, file, 0, &own)?;
+    run_all(&mut cursor, "the file", true, found);
+    Ok(())
+}
+
+fn tar(source: &dyn Source, file: FileId, limits: &Limits, found: &mut Found) -> Result<()> {
+    match legacy_tar::members(source, file, limits) {
+        Ok(members) => {
+            for (name, start, end) in members {
+                span(source, file, start, end, &name, name == "pickle" || name == "sys_info", found)?;
+            }
+            Ok(())
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => Err(error),
+        Err(error) => {
+            found.problem = Some(error.message().to_owned());
+            Ok(())
+        }
+    }
+}
+
+/// What follows each local header of an archive whose directory cannot be read.
+fn headers(source: &dyn Source, file: FileId, len: u64, limits: &Limits, found: &mut Found) -> Result<()> {
+    const PIECE: u64 = 1 << 20;
+    let until = len.min(SEARCHED);
+    let mut at = 0;
+    while at < until && found.traces.len() < MOST {
+        if source.cancelled() {
+            return Err(Error::cancelled("stopped"));
+        }
+        // Three bytes more, so that a header on the border is seen.
+        let size = (PIECE + 3).min(len - at);
+        let mut piece = vec![0; usize::try_from(size).unwrap_or(0)];
+        source.read_at(file, at, &mut piece)?;
+        limits.budget.earn(size);
+        for (n, _) in piece.windows(4).enumerate().filter(|(_, run)| *run == b"PK\x03\x04") {
+            let header_at = at + n as u64;
+            let mut header = [0; 30];
+            if header_at + 30 > len {
+                continue;
+            }
+            source.read_at(file, header_at, &mut header)?;
+            let short = |n: usize| u64::from(u16::from_le_bytes([header[n], header[n + 1]]));
+            let (name_len, extra_len) = (short(26), short(28));
+            let start = header_at + 30 + name_len + extra_len;
+            if start >= len {
+                continue;
+            }
+            let mut name = vec![0; usize::try_from(name_len).unwrap_or(0)];
+            source.read_at(file, header_at + 30, &mut name)?;
+            let name = String::from_utf8_lossy(&name).into_owned();
+            span(source, file, start, len, &name, name.ends_with(".pkl"), found)?;
+        }
+        at += PIECE;
+    }
+    Ok(())
+}

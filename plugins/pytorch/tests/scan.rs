@@ -1,0 +1,164 @@
+//! What `scan` and `list-keys` say, of files that open and of files that do not.
+
+use crate::fixture::{bytes, open, reader, single_files};
+use crate::forge::{call, checkpoint, global, int, named, pickle, storage, stream, tensor, text, tuple, zip};
+use apr_sdk::{Limits, MemorySource, Options, Report};
+use serde_json::Value as Json;
+
+fn report(id: &str, bytes: &[u8]) -> (Report, Json) {
+    let source = MemorySource::new("m.pt", bytes);
+    let report = reader().report(id, &source, &Limits::default(), &Options::new()).unwrap();
+    let json = serde_json::from_str(&report.json).unwrap();
+    (report, json)
+}
+
+/// Flagged by `scan`, with this name and verdict; and refused on load.
+fn flagged(file: &[u8], name: &str, verdict: &str) {
+    let (report, json) = report("scan", file);
+    assert!(!report.passed, "{name}: {}", report.text);
+    assert_eq!(json["verdict"], verdict, "{name}: {}", report.text);
+    let mut names = json["pickles"].as_array().unwrap().iter().flat_map(|p| p["names"].as_array().unwrap());
+    assert!(names.any(|found| found["name"] == name), "{name}: {}", report.text);
+    assert!(report.text.contains(name), "{}", report.text);
+    assert!(open(file).is_err(), "{name} opens");
+}
+
+fn evil() -> Vec<u8> {
+    call("os", "system", &[text("id")])
+}
+
+#[test]
+fn what_torch_wrote_is_safe() {
+    for name in single_files() {
+        let (report, json) = report("scan", &bytes(&name));
+        assert!(report.passed, "{name}: {}", report.text);
+        assert_eq!(json["schema"], "pytorch.scan/1");
+        assert_eq!(
+            json["pickles"].as_array().unwrap().iter().filter(|p| p["opcodes"] == 0).count(),
+            0,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn dangerous_names_are_found_in_every_layout() {
+    for (module, name) in [
+        ("os", "system"),
+        ("posix", "system"),
+        ("builtins", "eval"),
+        ("__builtin__", "exec"),
+        ("runpy", "_run_code"),
+        ("pip", "main"),
+        ("numpy.testing._private.utils", "runstring"),
+        ("torch", "load"),
+        ("torch.serialization", "load"),
+        ("_codecs", "decode"),
+        ("asyncio.unix_events", "_UnixSubprocessTransport._start"),
+        ("idlelib.autocomplete", "AutoComplete.get_entity"),
+        ("cProfile", "runctx"),
+    ] {
+        let full = format!("{module}.{name}");
+        let object = pickle(&call(module, name, &[text("id")]));
+        flagged(&checkpoint(&object, 16), &full, "dangerous");
+        flagged(&stream(&object), &full, "dangerous");
+        flagged(&object, &full, "dangerous");
+        flagged(format!("c{module}\n{name}\n(S'id'\ntR.").as_bytes(), &full, "dangerous");
+        flagged(format!("(S'id'\ni{module}\n{name}\n.").as_bytes(), &full, "dangerous");
+        let stack = [text(module), b"q\0".to_vec(), text(name), b"q\x010h\0h\x01\x93)R".to_vec()].concat();
+        flagged(&checkpoint(&pickle(&stack), 16), &full, "dangerous");
+    }
+    flagged(&pickle(&call("argparse", "Namespace", &[])), "argparse.Namespace", "unknown");
+}
+
+#[test]
+fn tricks_that_hide_a_pickle_from_scanners() {
+    let evil_pickle = pickle(&evil());
+    let fine = pickle(b"}");
+    // A second pickle behind the first; a record under another name; inside a storage; behind a broken opcode.
+    flagged_only(&[fine.clone(), evil_pickle.clone()].concat());
+    flagged_only(&[stream(&fine), evil_pickle.clone()].concat());
+    flagged_only(&zip(&[("m/data.pkl", &fine), ("m/notes.txt", &evil_pickle)]));
+    flagged_only(&zip(&[("m/data.pkl", &fine), ("m/data/0", &evil_pickle)]));
+    flagged_only(&zip(&[("m/data.pkl", &fine), ("m/constants.pkl", &evil_pickle)]));
+    flagged_only(&zip(&[("config.p", &evil_pickle)]));
+    flagged_only(&zip(&[("a/data.pkl", &fine), ("b/data.pkl", &evil_pickle)]));
+    flagged_only(&[b"\x80\x02", &evil()[..], b"\xff\xff"].concat());
+    flagged_only(&[b"\x80\x02", &evil()[..]].concat());
+    flagged_only(&[b"\x80\x02", &evil()[..], b"X\xff\xff\xff\x7f"].concat());
+    // An archive without its directory, with a lying one, with two entries of one name.
+    let whole = zip(&[("m/data.pkl", &evil_pickle)]);
+    flagged_only(&whole[..whole.len() - 30]);
+    let mut lying = whole.clone();
+    let at = lying.len() - 6;
+    lying[at] ^= 1;
+    flagged_only(&lying);
+    flagged_only(&zip(&[("m/data.pkl", &evil_pickle), ("m/data.pkl", &fine)]));
+    let mut encrypted = whole.clone();
+    encrypted[6] |= 1;
+    flagged_only(&encrypted);
+    // A pickle before an archive.
+    flagged_only(&[evil_pickle.clone(), whole].concat());
+    // A pickle inside a pickle: the inner one is loaded by a name.
+    let inner = call("pickle", "loads", &[[b"C", &[evil_pickle.len() as u8][..], &evil_pickle].concat()]);
+    flagged_only(&checkpoint(&pickle(&inner), 16));
+    // The call made by NEWOBJ, OBJ or BUILD instead of REDUCE.
+    flagged_only(&pickle(&[global("os", "system"), tuple(&[text("id")]), b"\x81".to_vec()].concat()));
+    flagged_only(&pickle(&[b"(".to_vec(), global("os", "system"), text("id"), b"o".to_vec()].concat()));
+    flagged_only(&pickle(b"\x82\x01)R"));
+    flagged_only(&pickle(&[int(1), text("x"), b"\x93".to_vec()].concat()));
+    // A carriage return or a space in the name.
+    flagged_only(b"cos\r\nsystem\r\n(S'id'\ntR.");
+    flagged_only(b"\x80\x02c os\nsystem\n)R.");
+}
+
+fn flagged_only(file: &[u8]) {
+    let (report, json) = report("scan", file);
+    assert!(!report.passed && json["verdict"] == "dangerous", "{}", report.text);
+}
+
+#[test]
+fn calls_and_offsets_are_told() {
+    let (report, json) = report("scan", &pickle(&evil()));
+    let name = &json["pickles"][0]["names"][0];
+    assert_eq!((&name["first"]["at"], &name["first"]["opcode"]), (&Json::from(2), &Json::from("GLOBAL")));
+    assert_eq!(name["called"][0]["opcode"], "REDUCE");
+    assert_eq!(json["pickles"][0]["trace"][1][2], "os.system");
+    assert_eq!(json["pickles"][0]["trace_is_whole"], true);
+    assert!(
+        report.text.ends_with("verdict: dangerous: loading it elsewhere would run code"),
+        "{}",
+        report.text
+    );
+}
+
+#[test]
+fn files_without_a_pickle_or_with_a_broken_one_do_not_pass() {
+    for (file, verdict) in [
+        (zip(&[("x.txt", b"hello")]), "no pickle"),
+        (Vec::new(), "no pickle"),
+        (b"\x80\x02}X".to_vec(), "broken"),
+        (bytes("state_dict.pth")[..100].to_vec(), "broken"),
+    ] {
+        let (report, json) = report("scan", &file);
+        assert!(!report.passed && json["verdict"] == verdict, "{}", report.text);
+    }
+}
+
+#[test]
+fn list_keys_counts_tensors_below_each_path() {
+    let (report, json) = report("list-keys", &bytes("nested.pt"));
+    let lines: Vec<_> = report.text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "4 tensors, 32 bytes",
+            "ema: 3 tensors, 24 bytes",
+            "  ema.1: 2 tensors, 20 bytes",
+            "model: 1 tensors, 8 bytes"
+        ]
+    );
+    assert_eq!(json["paths"][1]["path"], "ema.1");
+    let value = tensor(storage("FloatStorage", 4), 0, &[4], &[1]);
+    assert!(self::report("list-keys", &checkpoint(&named(&value), 16)).0.passed);
+}

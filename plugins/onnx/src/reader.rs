@@ -4,17 +4,17 @@ use crate::about::{self, About};
 use crate::carried::{self, Carried};
 use crate::edit::Segment;
 use crate::external::check_location;
-use crate::layout::FORMAT;
+use crate::layout::{FORMAT, LONGEST_MESSAGE};
 use crate::plan::{Base, Home, Said, rewrite};
 use crate::scan::Scan;
 use crate::skeleton::Skeleton;
 use crate::stream::{NumberStream, Numbers};
 use crate::tensor::{Data, Range, check_len};
 use crate::walk::{Found, Index, walk};
-use crate::{probe, strip, weights};
+use crate::{outside, probe, strip, weights};
 use apr_sdk::{
-    Bytes, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, MemorySource, ModelSink, OpenModel, Options,
-    Payload, Reader, Result, Score, Source, Stream, Tensor, TensorDecl, Value, escape,
+    Bytes, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource, ModelSink,
+    OpenModel, Options, Payload, Reader, Result, Score, Source, Stream, Tensor, TensorDecl, Value, escape,
 };
 use std::collections::HashMap;
 
@@ -165,7 +165,7 @@ impl Opened {
             usual = same(&segments, &[], scan, index)?;
         }
         if usual {
-            usual = inside;
+            usual = inside || self.is_outside_as_written(&scan.file_name(), &homes, &props, &files)?;
         } else {
             let graph = strip::graph(scan, index, about)?;
             self.typed = about
@@ -195,6 +195,31 @@ impl Opened {
             self.verbatim = Some(Skeleton::read(scan, holes(index), files)?.to_bytes());
         }
         Ok(())
+    }
+}
+
+impl Opened {
+    /// Whether the writer, asked for nothing, would put the data where it is: beside a file that would else be too long.
+    fn is_outside_as_written(
+        &self,
+        name: &str,
+        homes: &[Home],
+        props: &[(String, Vec<u8>)],
+        lengths: &[u64],
+    ) -> Result<bool> {
+        let inside = outside::inside(&self.tensors, None);
+        let whole = weights::segments(&self.tensors, &inside.homes, props)?;
+        if whole.iter().map(Segment::len).sum::<u64>() <= LONGEST_MESSAGE {
+            return Ok(false);
+        }
+        let large = |number: usize| outside::is_large(&self.tensors[number]);
+        let written = outside::outside(&self.tensors, &LayoutRequest::file(name), inside, &large)?;
+        let same = |(a, b): (&Home, &Home)| match (a, b) {
+            (Home::Outside(a), Home::Outside(b)) => (&a.location, a.offset) == (&b.location, b.offset),
+            (a, b) => a == b,
+        };
+        let places = written.homes.iter().zip(homes).all(same);
+        Ok(places && written.files.iter().map(|file| file.len).eq(lengths.iter().copied()))
     }
 }
 

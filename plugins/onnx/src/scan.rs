@@ -66,6 +66,11 @@ impl<'a> Scan<'a> {
         self.file_len
     }
 
+    /// The file's name.
+    pub fn file_name(&self) -> String {
+        self.source.name(self.file)
+    }
+
     /// The limits it works under.
     pub fn limits(&self) -> &'a Limits {
         self.limits

@@ -15,6 +15,7 @@ mod carried;
 mod conformance;
 mod external;
 mod fixture;
+mod long;
 mod read;
 mod rejects;
 mod round_trip;

@@ -70,6 +70,11 @@ fn any_bytes_as_onnx_are_a_model_or_a_clear_error() {
 }
 
 #[test]
+fn any_bytes_as_pytorch_are_a_model_or_a_clear_error() {
+    check_format(&Subject::pytorch());
+}
+
+#[test]
 fn any_bytes_as_safetensors_are_a_model_or_a_clear_error() {
     check_format(&Subject::safetensors());
 }
@@ -91,7 +96,8 @@ fn any_bytes_as_a_library_have_a_manifest_or_give_a_clear_error() {
 
 #[test]
 fn the_corpora_stay_small() {
-    let all = ["ggml_legacy", "gguf", "onnx", "safetensors", "apr", "manifest", "library"].map(corpus);
+    let all =
+        ["ggml_legacy", "gguf", "onnx", "pytorch", "safetensors", "apr", "manifest", "library"].map(corpus);
     let bytes: usize = all.iter().flatten().map(|(_, bytes)| bytes.len()).sum();
     assert!(bytes < 1 << 20, "{bytes} bytes of corpora: minimise them");
 }

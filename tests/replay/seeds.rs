@@ -29,6 +29,7 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
         "ggml_legacy" => fixtures(&Subject::ggml_legacy()),
         "gguf" => fixtures(&Subject::gguf()),
         "onnx" => fixtures(&Subject::onnx()),
+        "pytorch" => fixtures(&Subject::pytorch()),
         "safetensors" => fixtures(&Subject::safetensors()),
         other => panic!("no seeds of {other}"),
     }
@@ -104,6 +105,7 @@ pub fn manifests() -> Vec<(String, Vec<u8>)> {
         &apr_plugin_ggml_legacy::PLUGIN,
         &apr_plugin_gguf::PLUGIN,
         &apr_plugin_onnx::PLUGIN,
+        &apr_plugin_pytorch::PLUGIN,
         &apr_plugin_safetensors::PLUGIN,
     ];
     let mut seeds = Vec::new();

@@ -57,6 +57,11 @@ fn names(id: &str, count: usize) -> Vec<String> {
     let numbered = |of: usize| (1..=of).map(move |n| format!("model-{n:05}-of-{of:05}.{id}"));
     let index = match id {
         "gguf" => return numbered(count).collect(),
+        "pytorch" => {
+            let of = count.saturating_sub(1);
+            let shards = (1..=of).map(|n| format!("pytorch_model-{n:05}-of-{of:05}.bin"));
+            return std::iter::once("pytorch_model.bin.index.json".to_owned()).chain(shards).collect();
+        }
         // Data beside the model.
         "onnx" => {
             let beside = (1..count).map(|n| if n == 1 { "data".to_owned() } else { format!("data-{n}") });

@@ -32,6 +32,11 @@ impl Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_onnx::PLUGIN) }
     }
 
+    /// PyTorch.
+    pub fn pytorch() -> Subject {
+        Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_pytorch::PLUGIN) }
+    }
+
     /// SafeTensors.
     pub fn safetensors() -> Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_safetensors::PLUGIN) }

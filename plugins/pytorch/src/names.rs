@@ -210,7 +210,7 @@ impl Walk<'_> {
         self.limits.budget.charge(PLACE_COST)?;
         let arena = self.arena;
         Ok(match arena.node(id) {
-            Node::Tensor(number) => self.tensor(*number)?,
+            Node::Tensor(number) => self.tensor(*number, depth)?,
             Node::Dict(dict) => self.map(dict, depth)?,
             Node::List(items) => match self.alike(items, false)? {
                 Some(tree) => tree,
@@ -243,11 +243,12 @@ impl Walk<'_> {
         Ok(new)
     }
 
-    fn tensor(&mut self, number: u32) -> Result<Tree> {
+    fn tensor(&mut self, number: u32, depth: usize) -> Result<Tree> {
         let arena = self.arena;
         let tensor = arena.tensors.get(number as usize).ok_or_else(|| Error::malformed("no such tensor"))?;
-        let name = self.path.get(self.inside..).filter(|name| !name.is_empty() || !self.path.is_empty());
-        let name = name.unwrap_or("data").to_owned();
+        // The value that was saved itself has no path.
+        let name = if depth == 0 { "data" } else { self.path.get(self.inside..).unwrap_or_default() };
+        let name = name.to_owned();
         self.limits.budget.charge(4 * name.len() as u64)?;
         self.found.tensors.push((name.clone(), number));
         if let Some(quantizer) = &tensor.quantizer {

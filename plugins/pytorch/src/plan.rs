@@ -30,7 +30,7 @@ impl Plan {
     /// For these tensors of the model, with the typed values that stood in the file's record.
     ///
     /// # Errors
-    /// None yet; whatever the sink raised.
+    /// Whatever the sink raised.
     pub fn new(
         model: &Model,
         tensors: &[usize],

@@ -102,6 +102,17 @@ fn what_other_formats_say_lies_in_a_record_of_its_own() {
 }
 
 #[test]
+fn names_of_any_text_survive_the_empty_one_too() {
+    let mut model = ModelFixture::new();
+    for name in ["", ".", "a", "a.", "é\n", "data"] {
+        model = model.tensor(name, DType::F32, &[2]).unwrap();
+    }
+    let files = model.write(&*writer(), &LayoutRequest::file("m.pt")).unwrap();
+    let names: Vec<_> = open(&files[0].1).unwrap().1.tensors.into_iter().map(|tensor| tensor.name).collect();
+    assert_eq!(names, ["", ".", "a", "a.", "é\n", "data"]);
+}
+
+#[test]
 fn max_shard_size_makes_shards_and_an_index() {
     let model =
         ModelFixture::new().tensor("a", DType::F32, &[4]).unwrap().tensor("b", DType::F32, &[4]).unwrap();

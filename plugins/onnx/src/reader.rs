@@ -299,11 +299,12 @@ impl Files {
         check_location(location)?;
         let shown = escape(location, 120);
         let file = source.sibling(location).map_err(|e| {
-            let message = format!("its data lies in `{shown}`: {}", e.message());
-            match e.kind() {
-                ErrorKind::NotFound => Error::not_found(message).hint("put that file beside the model"),
-                kind => Error::new(kind, message),
+            if e.kind() == ErrorKind::NotFound {
+                let message = format!("its data lies in `{shown}`, which is not there");
+                return Error::not_found(message).hint("put that file beside the model");
             }
+            // A source may repeat the name as it stands in the file.
+            Error::new(e.kind(), format!("its data lies in `{shown}`: {}", escape(e.message(), 400)))
         })?;
         let len = source.len(file)?;
         self.opened.insert(location.to_owned(), (file, len));

@@ -45,7 +45,10 @@ def python(canary):
 
 
 def tricks(canary):
-    """Name, opcodes, what must be named, whether Python's own loader runs it as it stands."""
+    """Name, opcodes, what must be named, whether Python's own loader runs it as it stands.
+
+    What names nothing but allowed things (None) is no danger to say of, but must not load either.
+    """
     command, code = touch(canary), python(canary)
     system = name("os", "system")
     yield "GLOBAL os.system", call(system, command), "os.system", True
@@ -67,11 +70,11 @@ def tricks(canary):
     yield "OBJ", b"(" + system + command + b"o", "os.system", True
     yield "NEWOBJ", name("bdb", "Bdb") + b")\x81", "bdb.Bdb", True
     yield "NEWOBJ_EX", name("subprocess", "Popen") + b"(" + command + b"t}\x92", "subprocess.Popen", False
-    yield "BUILD with a state that is no dict", name("collections", "OrderedDict") + b")R" + text("state") + b"b", "", False
+    yield "BUILD with a state that is no dict", name("collections", "OrderedDict") + b")R" + text("state") + b"b", None, False
     yield "EXT1", b"\x82\x01)R", "", False
     yield "EXT4", b"\x84\x00\x00\x01\x00)R", "", False
     yield "getattr", call(call(name("builtins", "getattr"), call(name("importlib", "import_module"), text("os")), text("system")),
-                          command), "importlib.import_module", True
+                          command), "builtins.getattr", True
     yield "operator.attrgetter", call(call(name("operator", "attrgetter"), text("system")),
                                       call(name("builtins", "__import__"), text("os"))), "operator.attrgetter", False
     yield "functools.partial", call(call(name("functools", "partial"), system, command)), "functools.partial", True

@@ -6,13 +6,19 @@ from pathlib import Path
 import crossing_cases
 import fixture_cases
 import flip_cases
+import flip_python_cases
 import gguf_cases
+import numpy_cases
+import onnx_cases
 import program
+import pytorch_cases
+import pytorch_scan_cases
 import safetensors_cases
 from report import Failure, Report
 from seed import SEED
 
-CASES = (gguf_cases, safetensors_cases, crossing_cases, fixture_cases, flip_cases)
+CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
+         flip_cases, flip_python_cases)
 
 
 def plugins_are_loaded():
@@ -22,7 +28,7 @@ def plugins_are_loaded():
     rows = listed["plugins"] if isinstance(listed, dict) else listed
     beside = Path(program.APR).resolve().parent
     loaded = {row["id"]: row for row in rows}
-    for name in ("apr", "gguf", "safetensors"):
+    for name in ("apr", "ggml_legacy", "gguf", "numpy", "onnx", "pytorch", "safetensors"):
         if name not in loaded:
             raise Failure(f"there is no plugin {name}")
         path = loaded[name].get("path")

@@ -42,10 +42,6 @@ def read_npz(path):
     return plain(arrays, path)
 
 
-def read_npy(path, name=""):
-    return plain({name: np.load(path, allow_pickle=False)}, path)
-
-
 def plain(arrays, path):
     for name, found in arrays.items():
         if not found.flags.c_contiguous or not found.dtype.isnative:

@@ -37,6 +37,7 @@ def tensor_of(name, tensor, folder):
 
 def read_onnx(path):
     """The initialisers of the model's own graph, by name."""
+    needed()
     path = Path(path)
     model = onnx.load(path, load_external_data=False)
     return Model([tensor_of(t.name, t, path.parent) for t in model.graph.initializer], [])

@@ -51,18 +51,18 @@ def by_torch(report, scratch):
     report.step("scan of a whole module: exit 5, and its classes are named", module)
 
 
-def judged(path, canary, named, codes=(5,)):
+def judged(path, canary, named, codes=(5,), loadable=True):
     """apr says no in every way, names what it is, and runs nothing."""
     hostile.remove(canary)
     code, said, err = scan(path)
     if code not in codes:
         raise Failure(f"apr scan {path}: exit {code}, expected one of {codes}: {str(said)[:400]} {err}")
-    if code == 5 and named and named not in json.dumps(said, ensure_ascii=False).replace('", "', "."):
+    if code == 5 and named and named not in json.dumps(said):
         raise Failure(f"apr scan {path} does not name {named}: {str(said)[:600]}")
     message = program.refuses(4, "convert", path, path.with_suffix(".apr"), "--arch", "none")
     if path.with_suffix(".apr").exists():
         raise Failure("the refused output is there")
-    if code == 5 and "nothing was executed" not in message:
+    if code == 5 and loadable and "nothing was executed" not in message:
         raise Failure(f"the refusal does not say that nothing was executed: {message}")
     if canary.exists():
         raise Failure(f"{path} WAS EXECUTED")
@@ -70,18 +70,21 @@ def judged(path, canary, named, codes=(5,)):
 
 def by_hand(report, scratch):
     layouts = {"zip": hostile.as_zip, "stream": hostile.as_stream, "bare": hostile.as_bare}
-    for trick, body, named, runs in hostile.tricks(scratch / "canary"):
-        def caught(trick=trick, body=body, named=named, runs=runs):
+    for number, (trick, body, named, runs) in enumerate(hostile.tricks(scratch / "canary")):
+        def caught(number=number, body=body, named=named, runs=runs):
             canary = scratch / "canary"
             raw = hostile.PROTO + body + b"."
+            codes = (0, 5) if named is None else (5,)
             if runs and canary.name.encode() in raw:
                 hostile.remove(canary)
                 hostile.executed(raw)
                 if not canary.exists():
                     raise Failure("Python does not run it: it proves nothing")
             for layout, make in layouts.items():
-                judged(make(scratch / f"{trick.replace(' ', '-').replace('.', '-').replace(chr(39), '')}-{layout}.pt", raw), canary, named)
-        report.step(f"scan of {trick}: exit 5, refused, not run, in the ZIP, the old stream and bare", caught)
+                # A pickle by itself is no checkpoint, but torch runs it before it finds that out.
+                judged(make(scratch / f"{number}-{layout}.pt", raw), canary, named, codes, layout != "bare")
+        what = "refused" if named is None else "exit 5, refused"
+        report.step(f"scan of {trick}: {what}, not run, in the ZIP, the old stream and bare", caught)
 
 
 def archives(report, scratch):
@@ -94,12 +97,12 @@ def archives(report, scratch):
         ("two entries of one name", hostile.two_indices(scratch / "twice.pt", harmless, harmful)),
         ("another name in the local header", hostile.lying_local_name(scratch / "lying.pt", harmless, harmful)),
     ):
-        report.step(f"scan of {tag}: refused, not run", judged, path, canary, "", (4, 5))
+        report.step(f"scan of {tag}: refused, not run", judged, path, canary, "", (4, 5), False)
 
     def second_pickle():
         path = scratch / "second.pt"
         hostile.as_bare(path, harmless + harmful)
-        judged(path, canary, "os.system")
+        judged(path, canary, "os.system", loadable=False)
     report.step("scan of a second pickle behind the first: exit 5, refused, not run", second_pickle)
 
     def under_another_name():

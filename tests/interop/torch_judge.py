@@ -53,8 +53,27 @@ class TorchModel(Model):
     """A Model, with what torch says beyond it: `rows`, one for each tensor."""
 
     def __init__(self, rows):
-        super().__init__([Tensor(row["name"], row["dtype"], tuple(row["shape"]), sha256=row["sha256"]) for row in rows], [])
+        super().__init__(tensors_of(rows), [])
         self.rows = rows
+
+    def as_apr_names_it(self):
+        """By apr's rules: a tensor alone has a name; a lone usual key is taken off; what quantizes channels are tensors."""
+        tensors = tensors_of(self.rows + [part for row in self.rows for part in row.get("channels", [])])
+        firsts = {tensor.name.split(".")[0] for tensor in tensors}
+        for tensor in tensors:
+            if len(firsts) == 1 and firsts & ROOTS:
+                tensor.name = tensor.name.partition(".")[2]
+            tensor.name = tensor.name or ALONE
+        return Model(tensors, [])
+
+
+# The keys of which a lone one is taken off, and the name of a tensor that has none.
+ROOTS = {"state_dict", "model", "module", "model_state_dict", "params", "params_ema", "generator", "net"}
+ALONE = "data"
+
+
+def tensors_of(rows):
+    return [Tensor(row["name"], row["dtype"], tuple(row["shape"]), sha256=row["sha256"]) for row in rows]
 
 
 def save(do, path, **request):

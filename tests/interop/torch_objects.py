@@ -163,6 +163,8 @@ def refused(name):
         "sparse CSC": lambda: {"s": dense.to_sparse_csc()}, "sparse BSR": lambda: {"s": dense[:2].to_sparse_bsr((1, 2))},
         "nested": lambda: {"s": torch.nested.nested_tensor([cube[0], cube[1, :1]])},
         "meta": lambda: {"s": torch.empty(3, device="meta")},
+        "conj": lambda: {"s": tensor(random, "complex64", (3,)).conj()},
+        "neg": lambda: {"s": tensor(random, "complex64", (3,)).conj().imag},
         "module": lambda: torch.nn.Linear(2, 3),
     }[name]()
 

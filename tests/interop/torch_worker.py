@@ -58,7 +58,13 @@ def listed(value):
         pairs = [*value.named_parameters(), *value.named_buffers()]
     else:
         pairs = list(flattened(value))
-    return [facts(name, tensor) for name, tensor in pairs]
+    rows = [facts(name, tensor) for name, tensor in pairs]
+    for row, (name, tensor) in zip(rows, pairs):
+        if tensor.is_quantized and len(row["quantizer"]) == 4:
+            # What makes values of each channel's numbers, under the names that apr gives it.
+            row["channels"] = [facts(f"{name}.q_scales", tensor.q_per_channel_scales()),
+                               facts(f"{name}.q_zero_points", tensor.q_per_channel_zero_points())]
+    return rows
 
 
 def save(request):

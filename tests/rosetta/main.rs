@@ -10,6 +10,8 @@
 )]
 
 mod expected;
+mod jidoka;
 mod liars;
 mod promises;
+mod readme;
 mod specification;

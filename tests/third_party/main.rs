@@ -111,9 +111,26 @@ fn installs(user: &User, library: &str) {
     assert!(user.ids().contains(&"my_format".to_owned()));
     user.must(&["convert", "my-format/tests/data/small.toy", "installed.apr"]);
     assert_same_file(&user.folder.join("m.apr"), &user.folder.join("installed.apr"));
+    joins_the_matrix(user);
     assert_eq!(user.apr(&["plugins", "install", library]).status.code(), Some(1), "it is installed already");
     user.must(&["plugins", "remove", "my_format"]);
     assert!(!user.ids().contains(&"my_format".to_owned()));
+}
+
+/// What lies in the plugin folder is in the Rosetta matrix, there and back, with nothing named anywhere.
+fn joins_the_matrix(user: &User) {
+    let listed = user.must(&["rosetta", "list", "-q"]);
+    let ran = user.must(&["rosetta", "run", "--models", "F16/,I8/,names/,mixed/", "--json"]);
+    let ran: serde_json::Value = serde_json::from_str(&ran).unwrap();
+    for format in ["apr", "gguf", "safetensors"] {
+        for pair in [(format, "my_format"), ("my_format", format)] {
+            assert!(listed.contains(&format!("{} {}\n", pair.0, pair.1)), "{listed}");
+            let rows = ran["pairs"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["from"] == pair.0 && row["to"] == pair.1).unwrap();
+            assert!(row["arrived"].as_u64() > Some(10) && row["arrived"] == row["returned"], "{row}");
+            assert_eq!((&row["red"], &row["command_line"]), (&0.into(), &true.into()), "{row}");
+        }
+    }
 }
 
 /// Lines of Rust that say something: not empty, no comment, not within a file's documentation.

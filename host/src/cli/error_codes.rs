@@ -118,34 +118,34 @@ entries! {
         ["a bug in the plugin"],
         ["report it to the plugin's author with the message", "`apr plugins check FILE` runs the conformance list"];
 
-    plan "ROSETTA-NAN-001" "not-a-number appeared":
+    now "ROSETTA-NAN-001" "not-a-number appeared":
         "The result holds a NaN where the source has none.", ["a cast or a quantization of extreme values"],
         ["compare both with `apr tensors FILE --stats`"];
-    plan "ROSETTA-INF-001" "infinity appeared":
+    now "ROSETTA-INF-001" "infinity appeared":
         "The result holds an infinity where the source has none.", ["a value too large for the target's type"],
         ["choose a type with a larger range, bf16 rather than f16"];
-    plan "ROSETTA-DIM-001" "shape differs":
+    now "ROSETTA-DIM-001" "shape differs":
         "A tensor's shape differs between source and result.", ["a transposition that was not undone"],
         ["compare both with `apr tensors FILE`"];
-    plan "ROSETTA-COUNT-001" "tensor count differs":
+    now "ROSETTA-COUNT-001" "tensor count differs":
         "Source and result do not have the same tensors.", ["a tied or missing tensor"],
         ["compare both with `apr tensors FILE -q`"];
-    plan "ROSETTA-CRC-001" "bytes differ":
+    now "ROSETTA-CRC-001" "bytes differ":
         "A payload that should be equal is not.", ["a bug: please report it"],
         ["compare both with `apr tensors FILE --json --sha256`"];
-    plan "ROSETTA-VOCAB-001" "vocabulary size differs":
+    now "ROSETTA-VOCAB-001" "vocabulary size differs":
         "Source and result have vocabularies of different sizes.", ["padding rows of the embedding"],
         ["compare both with `apr inspect FILE`"];
-    plan "ROSETTA-ARCH-001" "architecture differs":
+    now "ROSETTA-ARCH-001" "architecture differs":
         "Source and result name different architectures.", ["a wrong `--arch`"],
         ["compare both with `apr inspect FILE`"];
-    plan "ROSETTA-HIDDEN-001" "hidden size differs":
+    now "ROSETTA-HIDDEN-001" "hidden size differs":
         "Source and result state different hidden sizes.", ["a configuration that does not fit the tensors"],
         ["compare both with `apr inspect FILE`"];
-    plan "ROSETTA-LAYER-001" "layer count differs":
+    now "ROSETTA-LAYER-001" "layer count differs":
         "Source and result state different numbers of layers.", ["a configuration that does not fit the tensors"],
         ["compare both with `apr inspect FILE`"];
-    plan "ROSETTA-QUANT-001" "quantization loss too large":
+    now "ROSETTA-QUANT-001" "quantization loss too large":
         "The largest difference between source and result is above the tolerance.", ["too few bits for this tensor"],
         ["choose a larger type for this tensor"];
 }

@@ -2,7 +2,8 @@
 
 use crate::host::Host;
 use crate::open::OpenedModel;
-use crate::rosetta::facts::{FACTS, Stated};
+use crate::rosetta::facts::FACTS;
+pub use crate::rosetta::facts::Stated;
 use crate::rosetta::side_by_side::side_by_side;
 use crate::stats::{ReadValue, reader_of};
 use apr_sdk::{DType, Error, Result, escape};
@@ -29,6 +30,13 @@ pub struct FactPair {
     pub source: Option<Stated>,
     /// What the result says.
     pub result: Option<Stated>,
+}
+
+impl FactPair {
+    /// Whether both sides state it, and the same.
+    pub fn agrees(&self) -> bool {
+        self.source.as_ref().zip(self.result.as_ref()).is_some_and(|(a, b)| a.value == b.value)
+    }
 }
 
 /// How a result compares with its source.

@@ -1,7 +1,11 @@
 //! `apr rosetta`: does every format turn into every other, and does it come back?
 
+mod chain;
+mod inspect;
 mod list;
+mod plot;
 mod run;
+mod verify;
 
 use crate::cli::context::Context;
 use crate::cli::report::{Report, boxed};
@@ -28,6 +32,10 @@ pub struct Args {
 enum Action {
     List(list::Args),
     Run(run::Args),
+    Inspect(inspect::Args),
+    Verify(verify::Args),
+    Chain(chain::Args),
+    Plot(plot::Args),
 }
 
 /// Runs the action.
@@ -38,5 +46,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     match &args.action {
         Action::List(args) => list::run(args, context).map(boxed),
         Action::Run(args) => run::run(args, context).map(boxed),
+        Action::Inspect(args) => inspect::run(args, context).map(boxed),
+        Action::Verify(args) => verify::run(args, context).map(boxed),
+        Action::Chain(args) => chain::run(args, context).map(boxed),
+        Action::Plot(args) => plot::run(args, context).map(boxed),
     }
 }

@@ -1,0 +1,88 @@
+//! What a model could become: for each target, what would be refused or lost. Found by planning the conversion, which
+//! writes nothing.
+
+use crate::convert::{ConvertOptions, plan};
+use crate::host::Host;
+use crate::open::{OpenOptions, open};
+use apr_sdk::{ErrorKind, Result, escape};
+use serde::Serialize;
+use std::path::Path;
+
+/// The targets of a model. Keys of `apr.rosetta.inspect/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prospects {
+    /// The model as typed.
+    pub input: String,
+    /// Its format.
+    pub format: String,
+    /// How many tensors.
+    pub tensors: usize,
+    /// Every format that can be written.
+    pub targets: Vec<Target>,
+}
+
+/// What a model would be in another format.
+#[derive(Clone, Debug, Serialize)]
+pub struct Target {
+    /// The format.
+    pub to: String,
+    /// Whether it can be written.
+    pub possible: bool,
+    /// Whether only with `--arch none`, which keeps every name as it is.
+    pub needs_arch_none: bool,
+    /// Bytes of the output.
+    pub bytes: Option<u64>,
+    /// What would not be carried, and what would be assumed.
+    pub notes: Vec<String>,
+    /// Why it cannot be written.
+    pub refused: Option<String>,
+}
+
+/// Plans the conversion to every format that can be written.
+///
+/// # Errors
+/// What opening the model raises; Cancelled.
+pub fn prospects(host: &Host, input: &Path) -> Result<Prospects> {
+    let opened = open(host, input, &OpenOptions::default())?;
+    let mut targets = Vec::new();
+    for format in host.registry.formats().iter().filter(|f| f.manifest.writes) {
+        let extension = format.manifest.extensions.first().map_or("bin", String::as_str);
+        // Nothing is written there: a plan needs a name, and this one is nobody's.
+        let name = format!("apr-rosetta-{}-planned.{extension}", std::process::id());
+        let options = |arch: Option<&str>| ConvertOptions {
+            input: input.to_owned(),
+            output: Some(std::env::temp_dir().join(&name)),
+            to: Some(format.id().to_owned()),
+            arch: arch.map(str::to_owned),
+            ..ConvertOptions::default()
+        };
+        let planned = plan(host, &options(None));
+        let needs_arch_none = planned.is_err();
+        // Without names to translate, what is refused is the reason that counts.
+        let planned = planned.or_else(|_| plan(host, &options(Some("none"))));
+        targets.push(match planned {
+            Ok(plan) => Target {
+                to: format.id().to_owned(),
+                possible: true,
+                needs_arch_none,
+                bytes: Some(plan.bytes),
+                notes: plan.notes,
+                refused: None,
+            },
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(error) => Target {
+                to: format.id().to_owned(),
+                possible: false,
+                needs_arch_none: false,
+                bytes: None,
+                notes: Vec::new(),
+                refused: Some(match error.tensor_name() {
+                    Some(tensor) => format!("{}: {}", escape(tensor, 120), error.message()),
+                    None => error.message().to_owned(),
+                }),
+            },
+        });
+    }
+    let tensors = opened.model.tensors.len();
+    Ok(Prospects { input: input.display().to_string(), format: opened.format, tensors, targets })
+}

@@ -46,7 +46,8 @@ fn promises() -> Vec<Promise> {
 fn models(format: &str) -> Vec<PathBuf> {
     let host = host();
     let extensions = &host.registry.format(format).unwrap().manifest.extensions;
-    let folder = fixtures(&format.replace('_', "-"));
+    let plugin = &host.registry.plugins()[host.registry.format(format).unwrap().plugin];
+    let folder = fixtures(&plugin.manifest.as_ref().unwrap().id.replace('_', "-"));
     let is_model = |path: &Path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         extensions.iter().any(|e| name.ends_with(&format!(".{e}")))

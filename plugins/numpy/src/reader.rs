@@ -46,7 +46,10 @@ impl Reader for Numpy {
         let named = look.name.ends_with(".npz");
         match (is_zip(look), begins_with_an_array(look)) {
             (true, true) => Score::MAGIC,
-            (true, false) if named && look.head_is(b"PK\x03\x04") => Score::STRUCTURE,
+            // An archive of nothing is a directory of nothing.
+            (true, false) if named && (look.head_is(b"PK\x03\x04") || look.head_is(b"PK\x05\x06")) => {
+                Score::STRUCTURE
+            }
             (true, false) if named => Score::EXTENSION,
             _ => Score::NO,
         }

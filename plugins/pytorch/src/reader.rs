@@ -40,7 +40,9 @@ impl Reader for PyTorch {
             return Score::MAGIC_AND_VERSION;
         }
         // A bare pickle is none of the three layouts; it is ours to refuse, and to scan.
+        // A JSON header behind a length of 8 bytes may begin with the same two: no pickle has these zeros and that brace.
         match look.head {
+            [_, _, _, _, 0, 0, 0, 0, b'{', ..] => Score::NO,
             [0x80, 0..=5, ..] if look.tail.contains(&b'.') => Score::STRUCTURE,
             _ => Score::NO,
         }

@@ -7,7 +7,9 @@ use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT};
 use crate::pickle_writer::{self, Source};
 use crate::plan::Plan;
 use crate::shards::{self, Output};
-use apr_sdk::{ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written};
+use apr_sdk::{
+    Error, ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written,
+};
 use apr_zip::ZipLayout;
 use std::collections::HashMap;
 
@@ -23,6 +25,10 @@ pub struct PyTorch;
 
 impl Writer for PyTorch {
     fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        if model.tensors.iter().any(|tensor| tensor.name.is_empty()) {
+            // A reader could not tell it from a file that is one tensor and has no name for it.
+            return Err(Error::unsupported("PyTorch cannot hold a tensor without a name").tensor(""));
+        }
         let outputs = shards::choose(model, request, sink)?;
         let verbatim = request.foreign != ForeignPolicy::Typed;
         if let Some((name, text)) = outputs.index_text(model)? {

@@ -21,6 +21,8 @@ use std::path::PathBuf;
 ///   apr rosetta chain model.gguf --via apr,safetensors,gguf
 ///   apr rosetta chain model.safetensors --via gguf,apr --keep hops
 #[derive(Debug, clap::Args)]
+// The plot has the same arguments, and a group of this name of its own.
+#[group(skip)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// The model

@@ -25,10 +25,6 @@ pub struct PyTorch;
 
 impl Writer for PyTorch {
     fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        if model.tensors.iter().any(|tensor| tensor.name.is_empty()) {
-            // A reader could not tell it from a file that is one tensor and has no name for it.
-            return Err(Error::unsupported("PyTorch cannot hold a tensor without a name").tensor(""));
-        }
         let outputs = shards::choose(model, request, sink)?;
         let verbatim = request.foreign != ForeignPolicy::Typed;
         if let Some((name, text)) = outputs.index_text(model)? {

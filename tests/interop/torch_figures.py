@@ -1,5 +1,6 @@
 """What figures.py needs of torch, in an interpreter that has torch and safetensors: `torch_figures.py COMMAND PATH ...`."""
 
+import os
 import sys
 import time
 
@@ -26,11 +27,14 @@ def hollow(path, mib):
 
 
 def convert(source, output, mmap):
-    """What a user of both packages does; prints the seconds that loading and saving took, imports left out."""
+    """What a user of both packages does; prints the seconds, imports left out, until it is saved and until it is on the disk."""
     from safetensors.torch import save_file
     began = time.monotonic()
     save_file(torch.load(source, weights_only=True, mmap=mmap == "mmap"), output)
-    print(time.monotonic() - began)
+    saved = time.monotonic() - began
+    with open(output, "rb+") as file:
+        os.fsync(file.fileno())
+    print(saved, time.monotonic() - began)
 
 
 {"large": large, "hollow": hollow, "convert": convert}[sys.argv[1]](*sys.argv[2:])

@@ -63,11 +63,12 @@ class TorchModel(Model):
         for tensor in tensors:
             if len(firsts) == 1 and firsts & ROOTS:
                 tensor.name = tensor.name.partition(".")[2]
-            tensor.name = tensor.name or ALONE
+            if len(self.rows) == 1:
+                tensor.name = tensor.name or ALONE
         return Model(tensors, [])
 
 
-# The keys of which a lone one is taken off, and the name of a tensor that has none.
+# The keys of which a lone one is taken off, and the name of a tensor that is saved without a map.
 ROOTS = {"state_dict", "model", "module", "model_state_dict", "params", "params_ema", "generator", "net"}
 ALONE = "data"
 

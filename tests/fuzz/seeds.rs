@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).expect("usage: seeds FOLDER"));
-    let formats = ["ggml_legacy", "gguf", "onnx", "pytorch", "safetensors", "apr"].map(|id| (id, models(id)));
+    let formats = ["ggml_legacy", "gguf", "npy", "npz", "onnx", "pytorch", "safetensors", "apr"].map(|id| (id, models(id)));
     for (target, seeds) in formats.into_iter().chain([("manifest", manifests()), ("library", libraries())]) {
         let folder = folder.join(target);
         std::fs::create_dir_all(&folder).expect("the folder can be made");

@@ -80,6 +80,16 @@ fn any_bytes_as_safetensors_are_a_model_or_a_clear_error() {
 }
 
 #[test]
+fn any_bytes_as_an_array_are_a_model_or_a_clear_error() {
+    check_format(&Subject::npy());
+}
+
+#[test]
+fn any_bytes_as_an_archive_of_arrays_are_a_model_or_a_clear_error() {
+    check_format(&Subject::npz());
+}
+
+#[test]
 fn any_bytes_as_apr_are_a_model_or_a_clear_error() {
     check_format(&Subject::apr());
 }
@@ -97,7 +107,8 @@ fn any_bytes_as_a_library_have_a_manifest_or_give_a_clear_error() {
 #[test]
 fn the_corpora_stay_small() {
     let all =
-        ["ggml_legacy", "gguf", "onnx", "pytorch", "safetensors", "apr", "manifest", "library"].map(corpus);
+        ["ggml_legacy", "gguf", "npy", "npz", "onnx", "pytorch", "safetensors", "apr", "manifest", "library"]
+            .map(corpus);
     let bytes: usize = all.iter().flatten().map(|(_, bytes)| bytes.len()).sum();
     assert!(bytes < 1 << 20, "{bytes} bytes of corpora: minimise them");
 }

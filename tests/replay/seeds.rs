@@ -28,6 +28,8 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
         "apr" => written_as_apr(),
         "ggml_legacy" => fixtures(&Subject::ggml_legacy()),
         "gguf" => fixtures(&Subject::gguf()),
+        "npy" => fixtures(&Subject::npy()),
+        "npz" => fixtures(&Subject::npz()),
         "onnx" => fixtures(&Subject::onnx()),
         "pytorch" => fixtures(&Subject::pytorch()),
         "safetensors" => fixtures(&Subject::safetensors()),
@@ -37,7 +39,7 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
 
 /// The fixtures of a plugin: single files, and each folder of several as one input.
 fn fixtures(subject: &Subject) -> Vec<(String, Vec<u8>)> {
-    let data = apr_tests::root().join("plugins").join(subject.id().replace('_', "-")).join("tests/data");
+    let data = apr_tests::root().join("plugins").join(&subject.folder).join("tests/data");
     let extensions = &subject.manifest.extensions;
     let is_model = |name: &str| extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")));
     let mut seeds = Vec::new();

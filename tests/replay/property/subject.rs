@@ -10,6 +10,8 @@ pub struct Subject {
     pub reader: Box<dyn Reader>,
     /// Its writer; `None` for a format that is only read.
     pub writer: Option<Box<dyn Writer>>,
+    /// Where its plugin lives, below `plugins`.
+    pub folder: String,
     /// The format that carries everything, to go through on the way back to this one; `None` for itself.
     pub carrier: Option<Box<Subject>>,
 }
@@ -17,9 +19,16 @@ pub struct Subject {
 impl Subject {
     /// The first format of a plugin of this repository.
     pub fn new(plugin: &PluginDecl) -> Subject {
-        let manifest = Manifest::parse(plugin.manifest).unwrap().formats.remove(0);
+        Subject::of(plugin, &Manifest::parse(plugin.manifest).unwrap().formats[0].id)
+    }
+
+    /// The format `id` of a plugin of this repository.
+    pub fn of(plugin: &PluginDecl, id: &str) -> Subject {
+        let all = Manifest::parse(plugin.manifest).unwrap();
+        let folder = all.id.replace('_', "-");
+        let manifest = all.formats.into_iter().find(|format| format.id == id).unwrap();
         let (reader, writer) = ((plugin.reader)(&manifest.id).unwrap(), (plugin.writer)(&manifest.id));
-        Subject { manifest, reader, writer, carrier: None }
+        Subject { manifest, reader, writer, folder, carrier: None }
     }
 
     /// GGUF.
@@ -45,6 +54,17 @@ impl Subject {
     /// GGML before GGUF.
     pub fn ggml_legacy() -> Subject {
         Subject::new(&apr_plugin_ggml_legacy::PLUGIN)
+    }
+
+    /// NumPy's files of one array.
+    pub fn npy() -> Subject {
+        Subject::of(&apr_plugin_numpy::PLUGIN, "npy")
+    }
+
+    /// NumPy's archives, and with them ZIP.
+    pub fn npz() -> Subject {
+        let carrier = Some(Box::new(Subject::apr()));
+        Subject { carrier, ..Subject::of(&apr_plugin_numpy::PLUGIN, "npz") }
     }
 
     /// APR.

@@ -1,6 +1,6 @@
 //! Every input of a corpus, and every seed as it is and damaged.
 
-use crate::property::{Subject, check_library, check_model, check_section};
+use crate::property::{Subject, check_library, check_model, check_reports, check_section};
 use crate::seeds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -75,6 +75,12 @@ fn any_bytes_as_pytorch_are_a_model_or_a_clear_error() {
 }
 
 #[test]
+fn any_bytes_as_pytorch_have_reports_or_give_a_clear_error() {
+    let subject = Subject::pytorch();
+    check("pytorch_reports", &seeds::single_models("pytorch"), |bytes| check_reports(&subject, bytes));
+}
+
+#[test]
 fn any_bytes_as_safetensors_are_a_model_or_a_clear_error() {
     check_format(&Subject::safetensors());
 }
@@ -106,9 +112,8 @@ fn any_bytes_as_a_library_have_a_manifest_or_give_a_clear_error() {
 
 #[test]
 fn the_corpora_stay_small() {
-    let all =
-        ["ggml_legacy", "gguf", "npy", "npz", "onnx", "pytorch", "safetensors", "apr", "manifest", "library"]
-            .map(corpus);
-    let bytes: usize = all.iter().flatten().map(|(_, bytes)| bytes.len()).sum();
+    let folders = std::fs::read_dir(apr_tests::root().join("tests/corpus")).unwrap();
+    let all = folders.map(|folder| corpus(folder.unwrap().file_name().to_str().unwrap()));
+    let bytes: usize = all.flatten().map(|(_, bytes)| bytes.len()).sum();
     assert!(bytes < 1 << 20, "{bytes} bytes of corpora: minimise them");
 }

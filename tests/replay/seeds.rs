@@ -37,6 +37,11 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
+/// Models of a format that are one file.
+pub fn single_models(id: &str) -> Vec<(String, Vec<u8>)> {
+    models(id).into_iter().filter(|(name, _)| !name.ends_with("-joined")).collect()
+}
+
 /// The fixtures of a plugin: single files, and each folder of several as one input.
 fn fixtures(subject: &Subject) -> Vec<(String, Vec<u8>)> {
     let data = apr_tests::root().join("plugins").join(&subject.folder).join("tests/data");

@@ -7,11 +7,13 @@ mod lent;
 mod manifest;
 pub mod memory;
 mod opening;
+mod reporting;
 mod subject;
 mod writing;
 
 pub use arrange::NEXT_FILE;
 pub use manifest::{check_library, check_section};
+pub use reporting::check as check_reports;
 pub use subject::Subject;
 
 /// Checks the outcome rule of design section 9 for a model file: an error with its place, or a model that passes every

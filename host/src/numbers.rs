@@ -144,19 +144,17 @@ static FORMS: &[(DType, Form, u64)] = &[
     (DType::C128, wide!(f64, n => (n, 0.0)), 2),
 ];
 
-/// IEEE 754 binary16, without a branch: the exponent is moved to its place, and subnormal numbers are made whole by one
-/// exact subtraction.
+/// IEEE 754 binary16, without a branch: the exponent is moved to its place, and subnormal numbers, which are read as if
+/// they had the leading bit, lose it by one exact subtraction. Not by a product: subnormal factors are slow.
 fn half(bits: u16) -> f32 {
     const REBIAS: u32 = (127 - 15) << 23;
+    const LEADING: u32 = 1 << 23;
     let magnitude = u32::from(bits & 0x7fff);
-    let moved = magnitude << 13;
-    let normal = moved + REBIAS;
-    let odd = normal + REBIAS;
-    let subnormal =
-        (f32::from_bits(moved + REBIAS + (1 << 23)) - f32::from_bits(REBIAS + (1 << 23))).to_bits();
-    let finite = if magnitude < 0x400 { subnormal } else { normal };
-    let out = if magnitude < 0x7c00 { finite } else { odd };
-    f32::from_bits(out | u32::from(bits & 0x8000) << 16)
+    let is_subnormal = if magnitude < 0x400 { u32::MAX } else { 0 };
+    let is_odd = if magnitude > 0x7bff { u32::MAX } else { 0 };
+    let moved = (magnitude << 13) + REBIAS + (is_subnormal & LEADING) + (is_odd & REBIAS);
+    let value = f32::from_bits(moved) - f32::from_bits(is_subnormal & (REBIAS + LEADING));
+    f32::from_bits(value.to_bits() | u32::from(bits & 0x8000) << 16)
 }
 
 /// A whole number as the nearest `f64` and what that leaves, which is exact for every 64-bit number.

@@ -4,6 +4,8 @@ mod compare;
 mod distance;
 mod facts;
 mod pairs;
+#[cfg(test)]
+mod tests;
 
 use crate::host::Host;
 use crate::open::OpenedModel;

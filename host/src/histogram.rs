@@ -1,10 +1,10 @@
 //! How one tensor's values are spread.
 
 use crate::host::Host;
-use crate::numbers::{CHUNK, Numbers};
+use crate::numbers::{Numbers, Values};
 use crate::open::OpenedModel;
 use crate::payload;
-use apr_sdk::{Error, Result, checked_elements};
+use apr_sdk::{Error, Result};
 use serde::Serialize;
 
 /// How many bins a histogram has.
@@ -42,10 +42,9 @@ pub fn histogram(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<His
         let message = format!("values of {} need a quantizer plugin (planned)", decl.dtype);
         return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
     };
-    let count = checked_elements(&decl.shape)?.saturating_mul(numbers.per_element);
     let mut range: Option<(f64, f64)> = None;
     let mut found = Histogram { bins: Vec::new(), nans: 0, infs: 0 };
-    each_value(host, opened, tensor, numbers, count, &mut |value| {
+    each_value(host, opened, tensor, numbers, |value| {
         if value.is_nan() {
             found.nans += 1;
         } else if value.is_infinite() {
@@ -60,7 +59,7 @@ pub fn histogram(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<His
         .map(|at| Bin { from: edge(low, high, at, n), to: edge(low, high, at + 1, n), count: 0 })
         .collect();
     let bins = &mut found.bins;
-    each_value(host, opened, tensor, numbers, count, &mut |value| {
+    each_value(host, opened, tensor, numbers, |value| {
         if value.is_finite() {
             // The edges decide, not a division that may round across one.
             let at = bins.partition_point(|bin| bin.from <= value).saturating_sub(1);
@@ -70,14 +69,17 @@ pub fn histogram(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<His
     Ok(found)
 }
 
-/// Lower edge of bin `at` of `n`; halves, so that the width of the widest range is finite.
+/// Lower edge of bin `at` of `n`; in two halves, as the width of the widest range is not finite.
 fn edge(low: f64, high: f64, at: usize, n: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "there are few bins")]
     let part = at as f64 / n as f64;
     match at {
         0 => low,
         at if at == n => high,
-        _ => low + (high / 2.0 - low / 2.0) * part * 2.0,
+        _ => {
+            let half = (high / 2.0 - low / 2.0) * part;
+            low + half + half
+        }
     }
 }
 
@@ -87,36 +89,14 @@ fn each_value(
     opened: &OpenedModel,
     tensor: usize,
     numbers: Numbers,
-    count: u64,
-    each: &mut dyn FnMut(f64),
+    mut each: impl FnMut(f64),
 ) -> Result<()> {
-    let (mut high, mut low) = ([0.0; CHUNK], [0.0; CHUNK]);
-    let mut left = count;
-    let mut read = |bytes: &[u8], left: &mut u64| {
-        // What packed types leave of their last byte is no value.
-        let n = usize::try_from(*left).unwrap_or(usize::MAX).min(CHUNK);
-        numbers.read_wide(bytes, &mut high[..n], &mut low[..n]);
-        high[..n].iter().zip(&low[..n]).for_each(|(high, low)| each(high + low));
-        *left -= n as u64;
-    };
-    // A stream may be cut anywhere, also inside a value.
-    let chunk = numbers.bytes_of(CHUNK);
-    let mut rest: Vec<u8> = Vec::with_capacity(chunk);
-    payload::stream(host, opened, tensor, &mut |mut bytes| {
-        while !bytes.is_empty() {
-            let now = (chunk - rest.len()).min(bytes.len());
-            rest.extend_from_slice(&bytes[..now]);
-            bytes = &bytes[now..];
-            if rest.len() == chunk {
-                read(&rest, &mut left);
-                rest.clear();
-            }
-        }
+    let mut values = Values::new(numbers, &opened.model.tensors[tensor].shape)?;
+    payload::stream(host, opened, tensor, &mut |bytes| {
+        values.add(bytes, &mut each);
         Ok(())
     })?;
-    if left > 0 && !rest.is_empty() {
-        read(&rest, &mut left);
-    }
+    values.end(&mut each);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The loops are plain and run over whole slices, so that the compiler turns them into vector code.
 
-use apr_sdk::{DType, DTypeKind};
+use apr_sdk::{DType, DTypeKind, Result, checked_elements};
 use std::sync::LazyLock;
 
 /// Reads packed little-endian elements; `bytes` holds exactly the elements of `out`.
@@ -71,6 +71,67 @@ impl Numbers {
                 low.fill(0.0);
             }
         }
+    }
+}
+
+/// The values of a tensor whose bytes come in pieces, which may be cut anywhere, also inside a value.
+pub struct Values {
+    numbers: Numbers,
+    /// How many are still to come: what packed types leave of their last byte is no value.
+    left: u64,
+    /// Bytes of a chunk that is not whole yet.
+    rest: Vec<u8>,
+    high: [f64; CHUNK],
+    low: [f64; CHUNK],
+}
+
+impl Values {
+    /// The values of a tensor of this shape; complex numbers are two.
+    ///
+    /// # Errors
+    /// LimitExceeded for a shape of more elements than can be counted.
+    pub fn new(numbers: Numbers, shape: &[u64]) -> Result<Values> {
+        let left = checked_elements(shape)?.saturating_mul(numbers.per_element);
+        Ok(Values { numbers, left, rest: Vec::new(), high: [0.0; CHUNK], low: [0.0; CHUNK] })
+    }
+
+    /// Calls `each` with every value that is whole now, but for some that [`Values::end`] gives.
+    pub fn add(&mut self, mut bytes: &[u8], each: &mut impl FnMut(f64)) {
+        let chunk = self.numbers.bytes_of(CHUNK);
+        while !bytes.is_empty() {
+            if self.rest.is_empty() && bytes.len() >= chunk {
+                self.read(&bytes[..chunk], each);
+                bytes = &bytes[chunk..];
+                continue;
+            }
+            let now = (chunk - self.rest.len()).min(bytes.len());
+            self.rest.extend_from_slice(&bytes[..now]);
+            bytes = &bytes[now..];
+            if self.rest.len() == chunk {
+                self.read_rest(each);
+            }
+        }
+    }
+
+    /// Calls `each` with the last values.
+    pub fn end(&mut self, each: &mut impl FnMut(f64)) {
+        self.read_rest(each);
+    }
+
+    fn read_rest(&mut self, each: &mut impl FnMut(f64)) {
+        let mut rest = std::mem::take(&mut self.rest);
+        self.read(&rest, each);
+        rest.clear();
+        self.rest = rest;
+    }
+
+    fn read(&mut self, bytes: &[u8], each: &mut impl FnMut(f64)) {
+        let whole = bytes.len() as u64 * 8 / self.numbers.bits;
+        let n = usize::try_from(self.left.min(whole)).unwrap_or(usize::MAX).min(CHUNK);
+        let (high, low) = (&mut self.high[..n], &mut self.low[..n]);
+        self.numbers.read_wide(bytes, high, low);
+        high.iter().zip(low).for_each(|(high, low)| each(high + *low));
+        self.left -= n as u64;
     }
 }
 

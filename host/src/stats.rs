@@ -2,10 +2,11 @@
 
 use crate::histogram::Histogram;
 use crate::host::Host;
+use crate::numbers::{Numbers, Values};
 use crate::open::OpenedModel;
 use crate::payload;
 use crate::wording::hex;
-use apr_sdk::{DType, DTypeKind, Error, Result};
+use apr_sdk::{Error, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Mutex;
@@ -45,7 +46,8 @@ pub struct TensorRow {
     pub histogram: Option<Histogram>,
 }
 
-/// Statistics of a tensor's values; NaN and infinite values are counted and left out of the rest.
+/// Statistics of a tensor's values, complex numbers as their two parts; NaN and infinite values are counted and left out
+/// of the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
     /// How many values.
@@ -137,29 +139,31 @@ struct Payload {
 }
 
 fn read_one(host: &Host, opened: &OpenedModel, number: usize, options: RowOptions) -> Result<Payload> {
-    let dtype = opened.model.tensors[number].dtype;
+    let tensor = &opened.model.tensors[number];
+    let numbers = if options.stats { Numbers::new(tensor.dtype) } else { None };
+    let mut values = numbers.map(|numbers| Values::new(numbers, &tensor.shape)).transpose()?;
     let mut hasher = options.sha256.then(Sha256::new);
-    let mut running = if options.stats { Running::new(dtype) } else { None };
+    let mut running = Running::default();
     payload::stream(host, opened, number, &mut |bytes| {
         if let Some(hasher) = &mut hasher {
             hasher.update(bytes);
         }
-        if let Some(running) = &mut running {
-            running.add(bytes);
+        if let Some(values) = &mut values {
+            values.add(bytes, &mut |value| running.add(value));
         }
         Ok::<(), Error>(())
     })?;
-    Ok(Payload { sha256: hasher.map(|h| hex(&h.finalize())), stats: running.map(Running::finish) })
+    let stats = values.map(|mut values| {
+        values.end(&mut |value| running.add(value));
+        running.finish()
+    });
+    Ok(Payload { sha256: hasher.map(|h| hex(&h.finalize())), stats })
 }
-
-/// Reads one little-endian element.
-pub(crate) type ReadValue = fn(&[u8]) -> f64;
 
 /// Statistics being gathered, with Welford's method, which stays exact where sums of squares cancel
 /// (Welford 1962, "Note on a method for calculating corrected sums of squares and products").
+#[derive(Default)]
 struct Running {
-    value: ReadValue,
-    width: usize,
     stats: Stats,
     finite: f64,
     mean: f64,
@@ -167,32 +171,20 @@ struct Running {
 }
 
 impl Running {
-    /// `None` for a type whose values cannot be read here.
-    fn new(dtype: DType) -> Option<Running> {
-        let info = dtype.info()?;
-        let value = reader_of(dtype)?;
-        debug_assert!(info.kind != DTypeKind::Block);
-        let width = info.block_bytes as usize;
-        Some(Running { value, width, stats: Stats::default(), finite: 0.0, mean: 0.0, squares: 0.0 })
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        for element in bytes.chunks_exact(self.width) {
-            let value = (self.value)(element);
-            self.stats.count += 1;
-            if value.is_nan() {
-                self.stats.nans += 1;
-            } else if value.is_infinite() {
-                self.stats.infs += 1;
-            } else {
-                self.stats.zeros += u64::from(value == 0.0);
-                self.finite += 1.0;
-                let away = value - self.mean;
-                self.mean += away / self.finite;
-                self.squares += away * (value - self.mean);
-                self.stats.min = Some(self.stats.min.map_or(value, |min| min.min(value)));
-                self.stats.max = Some(self.stats.max.map_or(value, |max| max.max(value)));
-            }
+    fn add(&mut self, value: f64) {
+        self.stats.count += 1;
+        if value.is_nan() {
+            self.stats.nans += 1;
+        } else if value.is_infinite() {
+            self.stats.infs += 1;
+        } else {
+            self.stats.zeros += u64::from(value == 0.0);
+            self.finite += 1.0;
+            let away = value - self.mean;
+            self.mean += away / self.finite;
+            self.squares += away * (value - self.mean);
+            self.stats.min = Some(self.stats.min.map_or(value, |min| min.min(value)));
+            self.stats.max = Some(self.stats.max.map_or(value, |max| max.max(value)));
         }
     }
 
@@ -205,62 +197,17 @@ impl Running {
     }
 }
 
-/// How one little-endian element becomes a number.
-pub(crate) fn reader_of(dtype: DType) -> Option<ReadValue> {
-    macro_rules! number {
-        ($type:ty) => {
-            |b: &[u8]| {
-                #[allow(
-                    clippy::cast_precision_loss,
-                    clippy::cast_lossless,
-                    reason = "statistics are in f64 by definition"
-                )]
-                b.try_into().map(<$type>::from_le_bytes).map_or(f64::NAN, |n| n as f64)
-            }
-        };
-    }
-    // A list, not a match over formats: types without a plain reading have none.
-    let readers: &[(DType, ReadValue)] = &[
-        (DType::F64, number!(f64)),
-        (DType::F32, number!(f32)),
-        (DType::F16, |b| b.try_into().map(u16::from_le_bytes).map_or(f64::NAN, half)),
-        (DType::BF16, |b| {
-            b.try_into()
-                .map(u16::from_le_bytes)
-                .map_or(f64::NAN, |n| f64::from(f32::from_bits(u32::from(n) << 16)))
-        }),
-        (DType::I8, number!(i8)),
-        (DType::I16, number!(i16)),
-        (DType::I32, number!(i32)),
-        (DType::I64, number!(i64)),
-        (DType::U8, number!(u8)),
-        (DType::U16, number!(u16)),
-        (DType::U32, number!(u32)),
-        (DType::U64, number!(u64)),
-        (DType::BOOL, number!(u8)),
-    ];
-    readers.iter().find(|(d, _)| *d == dtype).map(|(_, reader)| *reader)
-}
-
-/// IEEE 754 binary16.
-fn half(bits: u16) -> f64 {
-    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_sdk::DType;
 
-    fn stats(dtype: DType, bytes: &[u8]) -> Stats {
-        let mut running = Running::new(dtype).unwrap();
-        running.add(bytes);
+    /// The statistics of `n` elements whose bytes come in two pieces.
+    fn stats_of(dtype: DType, n: u64, pieces: [&[u8]; 2]) -> Stats {
+        let mut values = Values::new(Numbers::new(dtype).unwrap(), &[n]).unwrap();
+        let mut running = Running::default();
+        pieces.iter().for_each(|bytes| values.add(bytes, &mut |value| running.add(value)));
+        values.end(&mut |value| running.add(value));
         running.finish()
     }
 
@@ -268,7 +215,7 @@ mod tests {
     fn counts_what_is_not_finite_apart() {
         let values = [1.0f32, -3.0, 0.0, f32::NAN, f32::INFINITY];
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let s = stats(DType::F32, &bytes);
+        let s = stats_of(DType::F32, 5, [&bytes, &[]]);
         assert_eq!((s.count, s.zeros, s.nans, s.infs), (5, 1, 1, 1));
         assert_eq!((s.min, s.max), (Some(-3.0), Some(1.0)));
         assert!((s.mean.unwrap() + 2.0 / 3.0).abs() < 1e-12);
@@ -276,13 +223,25 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_all_kinds_are_read() {
-        for (bits, value) in
-            [(0x3c00, 1.0), (0xc000, -2.0), (0x0001, 2f64.powi(-24)), (0x7bff, 65504.0), (0x8000, -0.0)]
-        {
-            assert_eq!(half(bits), value);
+    fn a_stream_may_be_cut_inside_a_value() {
+        let bytes: Vec<u8> = (0u16..700).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+        for cut in [0, 1, 2, 3, 5, 2047, 2049, 2799, 2800] {
+            let (one, other) = bytes.split_at(cut);
+            let s = stats_of(DType::F32, 700, [one, other]);
+            assert_eq!((s.count, s.min, s.max), (700, Some(0.0), Some(699.0)), "cut at {cut}");
+            assert!((s.mean.unwrap() - 349.5).abs() < 1e-9, "cut at {cut}");
         }
-        assert!(half(0x7e00).is_nan() && half(0x7c00).is_infinite());
-        assert_eq!(stats(DType::BF16, &[0x80, 0x3f]).max, Some(1.0));
+    }
+
+    #[test]
+    fn packed_and_complex_types_have_statistics() {
+        // Five elements in three bytes: the last half byte, -1, is no element.
+        let s = stats_of(DType::I4, 5, [&[0x21, 0x83], &[0xf4]]);
+        assert_eq!((s.count, s.min, s.max, s.mean), (5, Some(-8.0), Some(4.0), Some(0.4)));
+        let s = stats_of(DType::F8_E4M3, 2, [&[0x7e], &[0x7f]]);
+        assert_eq!((s.count, s.nans, s.max), (2, 1, Some(448.0)));
+        let parts: Vec<u8> = [1.0f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let s = stats_of(DType::C64, 1, [&parts, &[]]);
+        assert_eq!((s.count, s.min, s.max), (2, Some(-2.0), Some(1.0)));
     }
 }

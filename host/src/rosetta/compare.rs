@@ -1,11 +1,11 @@
 //! The Jidoka conditions: a result held against the source it was made from. A NaN that is in both is no finding.
 
 use crate::host::Host;
+use crate::numbers::{CHUNK, Numbers};
 use crate::open::OpenedModel;
 use crate::rosetta::facts::FACTS;
 pub use crate::rosetta::facts::Stated;
 use crate::rosetta::side_by_side::side_by_side;
-use crate::stats::{ReadValue, reader_of};
 use apr_sdk::{DType, Error, Result, escape};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -184,8 +184,8 @@ impl Comparison {
     }
 }
 
-/// How one side's elements become numbers.
-type Values = ((ReadValue, usize), (ReadValue, usize));
+/// How each side's elements become numbers, with the bytes of one.
+type Values = ((Numbers, usize), (Numbers, usize));
 
 /// Two payloads, measured piece by piece.
 struct Measured {
@@ -203,7 +203,11 @@ struct Measured {
 
 impl Measured {
     fn new(from: DType, to: DType) -> Measured {
-        let reader = |dtype: DType| Some((reader_of(dtype)?, dtype.info()?.block_bytes as usize));
+        // Elements that are one number of whole bytes.
+        let reader = |dtype: DType| {
+            let numbers = Numbers::new(dtype).filter(|numbers| numbers.per_element == 1)?;
+            dtype.info().filter(|info| info.block_elements == 1).map(|_| (numbers, numbers.bytes_of(1)))
+        };
         Measured {
             values: reader(from).zip(reader(to)),
             same_bytes: true,
@@ -229,14 +233,20 @@ impl Measured {
         self.result_crc.update(result);
         let same = source == result;
         self.same_bytes &= same;
-        let Some(((read_a, a), (read_b, b))) = self.values else { return };
+        let Some(((numbers_a, a), (numbers_b, b))) = self.values else { return };
         if same && a == b {
             self.elements += (source.len() / a) as u64;
             return;
         }
-        for (x, y) in source.chunks_exact(a).zip(result.chunks_exact(b)) {
-            self.add_values(read_a(x), read_b(y));
-            self.elements += 1;
+        let (mut high, mut low) = ([[0.0; CHUNK]; 2], [[0.0; CHUNK]; 2]);
+        for (x, y) in source.chunks(a * CHUNK).zip(result.chunks(b * CHUNK)) {
+            let n = (x.len() / a).min(y.len() / b);
+            numbers_a.read_wide(x, &mut high[0][..n], &mut low[0][..n]);
+            numbers_b.read_wide(y, &mut high[1][..n], &mut low[1][..n]);
+            for at in 0..n {
+                self.add_values(high[0][at] + low[0][at], high[1][at] + low[1][at]);
+                self.elements += 1;
+            }
         }
     }
 

@@ -123,7 +123,8 @@ fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram) -> fmt::Re
         let bar = (u128::from(bin.count) * LONGEST).div_ceil(u128::from(most));
         let bar = "#".repeat(usize::try_from(bar).unwrap_or(0));
         let (from, to) = (show_value(bin.from), show_value(bin.to));
-        writeln!(f, "  {from:>13} to {to:>13}  {:>12}  {bar}", bin.count)?;
+        let gap = if bar.is_empty() { "" } else { "  " };
+        writeln!(f, "  {from:>13} to {to:>13}  {:>12}{gap}{bar}", bin.count)?;
     }
     for (count, what) in [(histogram.nans, "nans"), (histogram.infs, "infs")] {
         if count > 0 {

@@ -30,7 +30,7 @@ impl Reader for GgmlLegacy {
         let mut cursor = Cursor::with_end(source, 0, 0, source.len(0)?.min(MAGIC_AND_VERSION), limits)?;
         let container = Container::read(&mut cursor)?;
         let start = cursor.position();
-        let wanted = options.get("model").filter(|name| *name != "auto");
+        let wanted = options.get("program").filter(|name| *name != "auto");
         let tried = match (container.word, wanted) {
             ("ggml", None) => find(source, limits, &container, start),
             ("ggml", Some(name)) => attempt(source, limits, &container, start, Some(program(name)?)),
@@ -86,7 +86,7 @@ fn find(
     if names.len() > 1 {
         let names = names.join("`, `");
         let message = format!("the file can be read as `{names}`: nothing in it says which it is");
-        let hint = "say which with `-O ggml_legacy.model=NAME`";
+        let hint = "say which with `-O ggml_legacy.program=NAME`";
         return Err((0, Error::unsupported(message).at(start).in_file(source.name(0)).hint(hint)));
     }
     match (fits.pop(), best) {

@@ -100,7 +100,7 @@ fn a_vocabulary_alone_opens_with_a_note() {
 }
 
 #[test]
-fn option_model_decides_where_several_layouts_fit() {
+fn option_program_decides_where_several_layouts_fit() {
     // Seven numbers and as many tokens as the first says: LLaMA's layout, StableLM's and BERT's.
     let mut file = File::ggml();
     file.tensors.clear();
@@ -109,10 +109,10 @@ fn option_model_decides_where_several_layouts_fit() {
     assert_eq!(
         error.to_string(),
         "m.bin: at offset 4: the file can be read as `llama`, `stablelm`, `bert`: nothing in it says which it is: \
-         say which with `-O ggml_legacy.model=NAME`"
+         say which with `-O ggml_legacy.program=NAME`"
     );
     for (name, third) in [("llama", "n_mult"), ("stablelm", "n_embd"), ("bert", "n_embd")] {
-        let model = fixture::open(&source, &Options::new().with("model", name)).unwrap().model;
+        let model = fixture::open(&source, &Options::new().with("program", name)).unwrap().model;
         assert_eq!(model.foreign[0].get("model").and_then(|v| v.as_str()), Some(name));
         assert_eq!(model.foreign[0].get(third).and_then(|v| v.as_i32()), Some(1), "{name}");
     }
@@ -124,7 +124,7 @@ fn a_file_of_one_layout_opens_with_that_option_too() {
         let source = fixture::source(&name);
         let opened = fixture::open(&source, &Options::new()).unwrap();
         let Some(program) = opened.model.foreign[0].get("model").and_then(|v| v.as_str()) else { continue };
-        let again = fixture::open(&source, &Options::new().with("model", program)).unwrap();
+        let again = fixture::open(&source, &Options::new().with("program", program)).unwrap();
         assert_eq!(fixture::described(&again, &source), fixture::described(&opened, &source), "{name}");
     }
 }

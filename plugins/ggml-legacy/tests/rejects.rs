@@ -45,7 +45,7 @@ fn rejects_hyperparameters_that_count_nothing() {
     }
     let mut file = File::ggml();
     file.hparams[6] = 3002;
-    let error = error_with(file.bytes(), &Options::new().with("model", "llama"));
+    let error = error_with(file.bytes(), &Options::new().with("program", "llama"));
     assert!(error.message().contains("version 3 of the block layouts (`ftype` 3002)"), "{error}");
     assert_eq!((error.kind(), error.offset()), (Unsupported, Some(28)));
 }
@@ -68,7 +68,7 @@ fn rejects_vocabularies_that_the_file_cannot_hold() {
 fn rejects_a_second_count_of_another_size() {
     let mut bytes = fixture::bytes("gpt2.bin");
     bytes[28] = 6;
-    let error = error_with(bytes, &Options::new().with("model", "gpt2"));
+    let error = error_with(bytes, &Options::new().with("program", "gpt2"));
     assert!(error.message().contains("a vocabulary of 6 tokens, `n_vocab` is 7"), "{error}");
     assert_eq!((error.kind(), error.offset()), (Malformed, Some(28)));
     let mut bytes = fixture::bytes("whisper-qnt0.bin");
@@ -76,7 +76,7 @@ fn rejects_a_second_count_of_another_size() {
     let at = 48 + 8 + 4 * 15;
     assert_eq!(bytes[at], 6);
     bytes[at] = 10;
-    let error = error_with(bytes, &Options::new().with("model", "whisper"));
+    let error = error_with(bytes, &Options::new().with("program", "whisper"));
     assert!(error.message().contains("a vocabulary of 10 tokens, `n_vocab` is 9"), "{error}");
 }
 
@@ -89,7 +89,7 @@ fn rejects_mel_filters_above_the_limit_or_the_file() {
         let mut bytes = fixture::bytes("whisper-qnt0.bin");
         bytes[48..52].copy_from_slice(&n_mel.to_le_bytes());
         bytes[52..56].copy_from_slice(&n_fft.to_le_bytes());
-        let error = error_with(bytes, &Options::new().with("model", "whisper"));
+        let error = error_with(bytes, &Options::new().with("program", "whisper"));
         assert!(error.message().contains(text), "{error}");
         assert_eq!((error.kind(), error.offset()), (kind, Some(48)), "{error}");
     }
@@ -303,14 +303,14 @@ fn rejects_a_layout_that_is_not_known_by_naming_the_nearest() {
 }
 
 #[test]
-fn rejects_option_model_for_files_that_say_what_they_are() {
-    let options = Options::new().with("model", "gpt2");
+fn rejects_option_program_for_files_that_say_what_they_are() {
+    let options = Options::new().with("program", "gpt2");
     for bytes in [File::ggjt(3).bytes(), fixture::bytes("ggmf.bin"), fixture::bytes("ggla.bin")] {
         let error = error_with(bytes, &options);
         assert_eq!(error.kind(), InvalidArgument);
         assert!(error.message().contains("option `model` is `gpt2`, but the magic `gg"), "{error}");
     }
-    assert!(fixture::open(&fixture::source("ggmf.bin"), &Options::new().with("model", "llama")).is_ok());
+    assert!(fixture::open(&fixture::source("ggmf.bin"), &Options::new().with("program", "llama")).is_ok());
 }
 
 #[test]

@@ -7,9 +7,7 @@ use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT};
 use crate::pickle_writer::{self, Source};
 use crate::plan::Plan;
 use crate::shards::{self, Output};
-use apr_sdk::{
-    Error, ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written,
-};
+use apr_sdk::{ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written};
 use apr_zip::ZipLayout;
 use std::collections::HashMap;
 

@@ -2,9 +2,10 @@
 
 use crate::fixture::probe_bytes;
 use crate::generate::Random;
+use crate::read::read;
 use crate::subject::guarded;
 use crate::{Subject, Verdict};
-use apr_sdk::{Error, Look, Reader, Result, Score};
+use apr_sdk::{Error, Look, MemorySource, Reader, Result, Score};
 
 /// What lies under a wrong extension in the wild, and what is nobody's.
 const STRANGERS: &[(&str, &[u8])] = &[
@@ -19,8 +20,10 @@ const STRANGERS: &[(&str, &[u8])] = &[
     ("ones", &[0xff; 4096]),
     ("an empty JSON object", b"{}"),
     ("a JSON text of something else", b"{\"name\": \"left-pad\", \"version\": \"1.3.0\"}"),
-    ("an empty ZIP", b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
 ];
+
+/// An archive of nothing: nobody's, but for a format of which it is a model of nothing. Then it opens.
+const EMPTY_ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 pub(super) fn probe(subject: &Subject<'_>) -> Result<Verdict> {
     let Some(reader) = subject.reader else { return Verdict::skipped("the format has no reader") };
@@ -28,6 +31,10 @@ pub(super) fn probe(subject: &Subject<'_>) -> Result<Verdict> {
     let own_name = format!("file.{extension}");
     for (what, bytes) in STRANGERS {
         stranger(reader, what, &own_name, bytes)?;
+    }
+    let nothing = MemorySource::new(&own_name, EMPTY_ZIP.to_vec());
+    if !guarded(|| Ok(read(reader, subject.id(), &nothing, &subject.options(false)).is_ok()))?? {
+        stranger(reader, "an empty ZIP", &own_name, EMPTY_ZIP)?;
     }
     for seed in 1..=16 {
         stranger(reader, "random bytes", &own_name, &Random::new(seed).bytes(4096))?;
@@ -53,7 +60,7 @@ pub(super) fn probe(subject: &Subject<'_>) -> Result<Verdict> {
     Verdict::passed(format!(
         "{} own files, {} strangers, {looks} cut looks",
         models.len(),
-        STRANGERS.len() + 16
+        STRANGERS.len() + 17
     ))
 }
 

@@ -34,8 +34,7 @@ impl End {
         let mut end = End { count, start: u32_at(&record, 16), size: u32_at(&record, 12) };
         let mut disks = [disk, directory_disk, here.abs_diff(count)];
         let mut limit = at;
-        let is_64 = count == 0xffff || end.start == 0xffff_ffff || end.size == 0xffff_ffff;
-        if let Some(locator_at) = at.checked_sub(LOCATOR_LEN).filter(|_| is_64) {
+        if let Some(locator_at) = at.checked_sub(LOCATOR_LEN) {
             let locator = read(source, file, locator_at, LOCATOR_LEN, limits)?;
             if locator.starts_with(&LOCATOR) {
                 limit = u64_at(&locator, 8);
@@ -53,7 +52,16 @@ impl End {
                     );
                 }
                 let (here, count) = (u64_at(&record, 24), u64_at(&record, 32));
-                end = End { count, start: u64_at(&record, 48), size: u64_at(&record, 40) };
+                let long = End { count, start: u64_at(&record, 48), size: u64_at(&record, 40) };
+                // Some tools read the one record, some the other.
+                let agrees = |short: u64, long: u64, most: u64| short == most || short == long;
+                if !agrees(end.count, long.count, 0xffff)
+                    || !agrees(end.start, long.start, 0xffff_ffff)
+                    || !agrees(end.size, long.size, 0xffff_ffff)
+                {
+                    return wrong(limit, "the end record and its ZIP64 form disagree".to_owned());
+                }
+                end = long;
                 disks = [u32_at(&record, 16), u32_at(&record, 20), here.abs_diff(count)];
             }
         }
@@ -118,16 +126,25 @@ pub(crate) fn end_record(count: u64, start: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// The last end record whose comment ends with the file, and its offset.
+/// The last end record, whose comment must end with the file, and its offset. A comment can look like an end record, and
+/// then tools disagree about which one it is.
 fn find_record(source: &dyn Source, file: FileId, len: u64, limits: &Limits) -> Result<(u64, Vec<u8>)> {
     for window in [END_LEN, END_LEN + COMMENT] {
         let window = window.min(len);
         let tail = read(source, file, len - window, window, limits)?;
         for (at, _) in tail.windows(END.len()).enumerate().rev() {
             let record = &tail[at..];
-            if record.starts_with(&END) && u64::from(u16_at(record, 20)) + END_LEN == record.len() as u64 {
-                return Ok((len - record.len() as u64, record.to_vec()));
+            if !record.starts_with(&END) || (record.len() as u64) < END_LEN {
+                continue;
             }
+            let (at, comment) = (len - record.len() as u64, u64::from(u16_at(record, 20)));
+            if comment + END_LEN == record.len() as u64 {
+                return Ok((at, record.to_vec()));
+            }
+            let left = record.len() as u64 - END_LEN;
+            let message = format!("the end record says that {comment} bytes follow it, {left} do");
+            let error = Error::malformed(message).at(at);
+            return Err(error.hint("get the file again: it is cut off, or more was written behind it"));
         }
     }
     let error = Error::malformed("the file ends without the end record of a ZIP archive").at(len);

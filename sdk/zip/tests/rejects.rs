@@ -40,7 +40,7 @@ fn rejects_every_truncation() {
 fn rejects_bytes_behind_the_end_record() {
     let (mut bytes, ..) = archive(&[Forged::stored("a", b"abc")]);
     bytes.push(0);
-    malformed(bytes, "without the end record");
+    malformed(bytes, "says that 0 bytes follow it, 1 do");
 }
 
 #[test]
@@ -230,4 +230,39 @@ fn every_flipped_bit_is_an_error_or_harmless() {
             }
         }
     }
+}
+
+/// An archive whose end record has a comment.
+fn commented(comment: &[u8]) -> Vec<u8> {
+    let (mut bytes, ..) = archive(&[Forged::stored("a", b"abc")]);
+    let at = bytes.len() - 2;
+    bytes[at..].copy_from_slice(&(comment.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(comment);
+    bytes
+}
+
+#[test]
+fn rejects_a_comment_that_other_tools_take_for_the_end_record() {
+    open(commented(b"a comment")).unwrap();
+    let mut other = end_record(0, 0, 0);
+    other.extend_from_slice(b"x");
+    malformed(commented(&other), "says that 0 bytes follow it, 1 do");
+}
+
+#[test]
+fn rejects_two_end_records_that_disagree() {
+    let (whole, start, end) = archive(&[Forged::stored("a", b"abc")]);
+    let with = |start: u64| {
+        let mut bytes = whole[..end].to_vec();
+        bytes.extend_from_slice(b"PK\x06\x06\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0\0\0\0\0\0\0\0\0");
+        let numbers = [1, 1, (end as u64 - start), start];
+        bytes.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+        bytes.extend_from_slice(b"PK\x06\x07\0\0\0\0");
+        bytes.extend_from_slice(&(end as u64).to_le_bytes());
+        bytes.extend_from_slice(&[1, 0, 0, 0]);
+        bytes.extend_from_slice(&whole[end..]);
+        bytes
+    };
+    assert_eq!(open(with(start as u64)).unwrap().entries().len(), 1);
+    malformed(with(start as u64 - 1), "its ZIP64 form disagree");
 }

@@ -298,13 +298,20 @@ impl Files {
         }
         check_location(location)?;
         let shown = escape(location, 120);
-        let file = source.sibling(location).map_err(|e| {
+        // `./a` is `a`, as some exporters write it.
+        let plain: Vec<_> = location.split('/').filter(|piece| *piece != ".").collect();
+        let file = source.sibling(&plain.join("/")).map_err(|e| {
             if e.kind() == ErrorKind::NotFound {
                 let message = format!("its data lies in `{shown}`, which is not there");
                 return Error::not_found(message).hint("put that file beside the model");
             }
             // A source may repeat the name as it stands in the file.
-            Error::new(e.kind(), format!("its data lies in `{shown}`: {}", escape(e.message(), 400)))
+            // What the model names is the model's fault, not the user's.
+            let kind = match e.kind() {
+                ErrorKind::InvalidArgument => ErrorKind::Malformed,
+                kind => kind,
+            };
+            Error::new(kind, format!("its data lies in `{shown}`: {}", escape(e.message(), 400)))
         })?;
         let len = source.len(file)?;
         self.opened.insert(location.to_owned(), (file, len));

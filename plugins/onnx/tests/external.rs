@@ -107,3 +107,13 @@ fn data_is_put_beside_a_graph_and_taken_in_again() {
     same(&opened, &back);
     assert_eq!(back.source.logged(), [""; 0]);
 }
+
+#[test]
+fn a_location_may_begin_with_the_folder_it_is_in() {
+    let rest = external(&[("location", "./m.onnx.data"), ("length", "8")]);
+    let graph = bytes(5, &[tensor(FLOAT, &[2], &rest), bytes(8, b"a")].concat());
+    let source = MemorySource::new("m.onnx", model(&graph)).with("m.onnx.data", vec![7; 8]);
+    let opened = Opened::new(source).unwrap();
+    assert_eq!(opened.payload("a"), [7; 8]);
+    same(&opened, &reopen(&opened.write(&LayoutRequest::file("m.onnx")).unwrap()));
+}

@@ -65,7 +65,7 @@ fn byte_order(arena: &Arena, info: Id) -> Result<Endian> {
     let Node::Dict(info) = arena.node(info) else {
         return Err(Error::malformed("the system information is no dict"));
     };
-    let little = info.entries.iter().find(|(key, _)| arena.text_of(*key) == Some("little_endian"));
+    let little = info.entries.iter().find(|(key, _)| arena.is(*key, "little_endian"));
     match little.map(|(_, value)| arena.node(*value)) {
         Some(Node::Bool(true)) => Ok(Endian::Little),
         Some(Node::Bool(false)) => Ok(Endian::Big),

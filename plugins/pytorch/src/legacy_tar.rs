@@ -13,12 +13,17 @@ use crate::pickle::persistent::Persistent;
 use crate::pickle::value::{Arena, Id, Node, Storage, Tensor};
 use crate::storage::Located;
 use apr_sdk::{Cursor, Endian, Error, Extent, FileId, Limits, Result, Source};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A tar's block.
 const BLOCK: u64 = 512;
 const NAME: std::ops::Range<usize> = 0..100;
 const SIZE: std::ops::Range<usize> = 124..136;
+const SUM: std::ops::Range<usize> = 148..156;
+const TYPE: usize = 156;
+
+/// The most members. 64: torch wrote four.
+const MOST_MEMBERS: usize = 64;
 
 /// The members of a checkpoint.
 const MEMBERS: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
@@ -31,9 +36,14 @@ pub fn is_tar(head: &[u8]) -> bool {
     head.get(257..262) == Some(b"ustar") && MEMBERS.contains(&name_of(head))
 }
 
-/// Whether a file begins with any tar's header.
+/// Whether a file begins with any tar's header, as Python's `tarfile` decides it: by the sum of its bytes. The oldest
+/// form has no magic.
 pub fn looks_like_tar(head: &[u8]) -> bool {
-    head.get(257..262) == Some(b"ustar")
+    let Some(header) = head.get(..512) else { return false };
+    let digits = std::str::from_utf8(&header[SUM]).unwrap_or_default().trim_matches(['\0', ' ']);
+    let bytes = header.iter().enumerate().map(|(n, byte)| if SUM.contains(&n) { b' ' } else { *byte });
+    let sum: u64 = bytes.map(u64::from).sum();
+    sum > 0 && (u64::from_str_radix(digits, 8) == Ok(sum) || header.get(257..262) == Some(b"ustar"))
 }
 
 fn name_of(header: &[u8]) -> &str {
@@ -85,7 +95,8 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
 pub fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<(String, u64, u64)>> {
     let len = source.len(file)?;
     let (mut at, mut found) = (0, Vec::new());
-    while at + BLOCK <= len && found.len() < 64 {
+    let mut names = HashSet::new();
+    while at + BLOCK <= len {
         let mut header = [0; 512];
         source.read_at(file, at, &mut header)?;
         limits.budget.earn(BLOCK);
@@ -93,6 +104,13 @@ pub fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec
             break;
         }
         let wrong = |message: &str| Error::malformed(message).at(at).in_file(source.name(file));
+        // Links and headers that rename what follows: torch wrote plain files, each once.
+        if !matches!(header[TYPE], 0 | b'0') {
+            return Err(wrong("a tar member that is no plain file"));
+        }
+        if found.len() >= MOST_MEMBERS || !names.insert(name_of(&header).to_owned()) {
+            return Err(wrong("a tar with two members of one name, or with too many"));
+        }
         let digits = std::str::from_utf8(&header[SIZE]).unwrap_or_default();
         let digits = digits.trim_matches(['\0', ' ']);
         let size = u64::from_str_radix(digits, 8).map_err(|_| wrong("a tar member without a size"))?;

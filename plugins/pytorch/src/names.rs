@@ -338,7 +338,7 @@ impl Walk<'_> {
         if self.inline || self.path.is_empty() || items.is_empty() {
             return Ok(None);
         }
-        let sort = |id: &Id| typed(arena, arena.node(*id)).map(|value| value.kind);
+        let sort = |id: &Id| kind(arena.node(*id));
         let Some(kind) = sort(&items[0]) else { return Ok(None) };
         if items.iter().any(|id| sort(id) != Some(kind)) {
             return Ok(None);
@@ -378,6 +378,17 @@ impl Walk<'_> {
             }
             _ => Inline::None,
         })
+    }
+}
+
+/// The type of a plain value, found without copying it.
+fn kind(node: &Node) -> Option<ValueType> {
+    match node {
+        Node::Bool(_) => Some(ValueType::BOOL),
+        Node::Int(_) => Some(ValueType::I64),
+        Node::Float(_) => Some(ValueType::F64),
+        Node::Text(_) => Some(ValueType::STRING),
+        _ => None,
     }
 }
 

@@ -68,9 +68,11 @@ pub fn run_entry(
         return run(&mut cursor, arena, rules);
     }
     let bytes = archive.read(source, entry, limits)?;
-    let inflated = MemorySource::new(entry.name.clone(), bytes);
+    // Offsets are those in the inflated record, and the file's name says so.
+    let place = format!("{} (inflated {})", source.name(entry.data.file), escape(&entry.name, 80));
+    let inflated = MemorySource::new(place, bytes);
     let mut cursor = Cursor::new(&inflated, 0, 0, limits)?;
-    run(&mut cursor, arena, rules).map_err(|e| e.in_file(source.name(entry.data.file)))
+    run(&mut cursor, arena, rules)
 }
 
 /// The folder in which the records lie: that of the one `data.pkl` that is least deep.

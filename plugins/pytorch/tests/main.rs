@@ -13,6 +13,7 @@
 mod conformance;
 mod fixture;
 mod forge;
+mod hostile;
 mod read;
 mod rejects;
 mod round_trip;

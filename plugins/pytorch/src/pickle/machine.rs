@@ -145,8 +145,8 @@ impl Machine<'_, '_, '_> {
         }
     }
 
-    pub(super) fn charge(&mut self, cost: u64) -> Result<()> {
-        self.decoder.cursor().limits().budget.charge(cost)
+    pub(super) fn charge(&self, cost: u64) -> Result<()> {
+        self.decoder.limits().budget.charge(cost)
     }
 
     pub(super) fn push(&mut self, id: Id) -> Result<()> {

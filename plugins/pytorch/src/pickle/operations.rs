@@ -194,7 +194,10 @@ impl Machine<'_, '_, '_> {
             (Global::Encode | Global::Bytearray, [text, encoding]) => self.encode(step, *text, *encoding)?,
             (Global::Set, []) => Node::Set(Vec::new()),
             (Global::Set, [list]) => match self.arena.items_of(*list) {
-                Some(items) => Node::Set(items.to_vec()),
+                Some(items) => {
+                    self.charge(4 * items.len() as u64)?;
+                    Node::Set(items.to_vec())
+                }
                 None => return Err(self.wrong(step, "a set of something that is no list")),
             },
             (Global::Complex, [real, imaginary]) => {
@@ -207,18 +210,19 @@ impl Machine<'_, '_, '_> {
             }
             (Global::Size, [sizes]) => match self.arena.items_of(*sizes) {
                 Some(items) if items.iter().all(|&n| self.arena.int_of(n).is_some()) => {
+                    self.charge(4 * items.len() as u64)?;
                     Node::Tuple(items.into())
                 }
                 _ => return Err(self.wrong(step, "a size of something that is no list of numbers")),
             },
-            (Global::Device, [kind, rest @ ..]) if rest.len() <= 1 && self.arena.text_of(*kind).is_some() => {
+            (Global::Device, [kind, rest @ ..]) if rest.len() <= 1 && self.arena.is_text(*kind) => {
                 return Ok(*kind);
             }
-            (Global::Layout, [name]) if self.arena.text_of(*name).is_some() => return Ok(*name),
+            (Global::Layout, [name]) if self.arena.is_text(*name) => return Ok(*name),
             (Global::ScriptList, [list]) if matches!(self.arena.node(*list), Node::List(_)) => {
                 return Ok(*list);
             }
-            (Global::TypeTag, [value, tag]) if self.arena.text_of(*tag).is_some() => return Ok(*value),
+            (Global::TypeTag, [value, tag]) if self.arena.is_text(*tag) => return Ok(*value),
             _ => {
                 let what: Vec<_> = items.iter().take(8).map(|&item| self.arena.what(item)).collect();
                 let message = format!("{global:?} does not take ({})", what.join(", "));

@@ -46,14 +46,14 @@ impl Machine<'_, '_, '_> {
             let message = format!("a persistent id of {} values, {arity} are wanted", items.len());
             return Err(self.wrong(step, message));
         }
-        if self.arena.text_of(items[0]) != Some("storage") {
+        if !self.arena.is(items[0], "storage") {
             return Err(self.wrong(step, "a persistent id that names no storage"));
         }
         let Node::Global(Global::Storage(class)) = *self.arena.node(items[1]) else {
             let what = self.arena.what(items[1]);
             return Err(self.wrong(step, format!("a storage whose class is {what}")));
         };
-        let (Node::Text(key), Some(_)) = (self.arena.node(items[2]).clone(), self.arena.text_of(items[3]))
+        let (Node::Text(key), true) = (self.arena.node(items[2]).clone(), self.arena.is_text(items[3]))
         else {
             return Err(self.wrong(step, "a storage whose key or location is no text"));
         };
@@ -81,8 +81,7 @@ impl Machine<'_, '_, '_> {
         let &[key, offset, size] = items else {
             return Err(self.wrong(step, format!("a view of {} values, 3 are wanted", items.len())));
         };
-        let (Some(_), Some(offset), Some(size)) = (self.arena.text_of(key), count(offset), count(size))
-        else {
+        let (true, Some(offset), Some(size)) = (self.arena.is_text(key), count(offset), count(size)) else {
             return Err(self.wrong(step, "a view whose key is no text, or whose place is no count"));
         };
         if offset.checked_add(size).is_none_or(|end| end > storage.numel) {

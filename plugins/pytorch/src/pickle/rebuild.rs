@@ -92,11 +92,12 @@ impl Machine<'_, '_, '_> {
             Node::Dict(dict) => &dict.entries,
             _ => return Err(self.wrong(step, "a tensor whose metadata is no dict")),
         };
+        // The same dict may be looked through for each of many tensors.
+        self.charge(8 * entries.len() as u64)?;
         for &(key, value) in entries {
             let on = !matches!(self.arena.node(value), Node::Bool(false) | Node::None);
-            let key = self.arena.text_of(key).unwrap_or("?");
             if on {
-                let key = apr_sdk::escape(key, 40);
+                let key = apr_sdk::escape(self.arena.text_of(key).unwrap_or("?"), 40);
                 return Err(Error::unsupported(format!(
                     "a tensor is stored with `{key}` pending: its bytes are not its values: {NOTHING}"
                 ))
@@ -165,7 +166,7 @@ impl Machine<'_, '_, '_> {
             Node::Global(Global::DType(name, None)) => Err(Error::unsupported(format!(
                 "a tensor of type `torch.{name}`, which is not carried: {NOTHING}"
             ))
-            .hint(format!("save it as one of {}", DTYPES[0].0))),
+            .hint(format!("save it as another type: `tensor.to(torch.{})`", DTYPES[0].0))),
             _ => Err(self.wrong(step, format!("a type that is {}", self.arena.what(id)))),
         }
     }

@@ -206,6 +206,17 @@ impl Arena {
         }
     }
 
+    /// Whether a value is text. Unlike [`Arena::text_of`] it does not look at the text, which may be long and be asked
+    /// for often.
+    pub fn is_text(&self, id: Id) -> bool {
+        matches!(self.node(id), Node::Text(_))
+    }
+
+    /// Whether a value is this very text, found without looking at one of another length.
+    pub fn is(&self, id: Id, text: &str) -> bool {
+        matches!(self.node(id), Node::Text(span) if self.bytes(*span) == text.as_bytes())
+    }
+
     /// The number of a value, if it is a whole one.
     pub fn int_of(&self, id: Id) -> Option<i64> {
         match self.node(id) {

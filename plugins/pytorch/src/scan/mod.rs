@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use trace::Trace;
 
 /// Opcodes of all traces together that the JSON lists. 20,000: a pickle of a thousand tensors.
-const LISTED: usize = 20_000;
+pub(super) const LISTED: usize = 20_000;
 
 /// The report of file number `file`.
 ///
@@ -24,7 +24,7 @@ pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Repo
     let passed = worst == Verdict::Known && !broken && !found.traces.is_empty();
     let verdict = match (worst, passed) {
         (Verdict::Known, true) => "safe",
-        (Verdict::Known, false) if found.traces.is_empty() => "no pickle",
+        (Verdict::Known, false) if found.traces.is_empty() && found.problem.is_none() => "no pickle",
         (Verdict::Known, false) => "broken",
         (worst, _) => worst.word(),
     };

@@ -5,8 +5,14 @@ use super::names::Verdict;
 use super::trace::Trace;
 use crate::layout::DATA;
 use crate::legacy_tar;
-use apr_sdk::{Cursor, Error, ErrorKind, FileId, Limits, MemorySource, Result, Source};
+use apr_sdk::{Cursor, Error, ErrorKind, FileId, Limits, MemorySource, Result, Source, escape};
 use apr_zip::{Archive, Entry, Method};
+
+/// Bytes that are traced: four times the file, and this for small ones whose few places overlap.
+const TRACED: u64 = 1 << 20;
+
+/// Pickles that a legacy stream begins with, and that torch loads one after another.
+const STREAM: usize = 5;
 
 /// Pickles of one file that are looked at.
 const MOST: usize = 4096;
@@ -24,6 +30,10 @@ pub struct Found {
     pub traces: Vec<Trace>,
     /// What is wrong with the file around them.
     pub problem: Option<String>,
+    /// Bytes that may still be traced: places in a file may overlap.
+    left: u64,
+    /// Opcodes that may still be kept.
+    steps: usize,
 }
 
 /// The pickles of a file.
@@ -35,7 +45,8 @@ pub fn traces(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Foun
     let mut head = vec![0; usize::try_from(len.min(512)).unwrap_or(0)];
     source.read_at(file, 0, &mut head)?;
     limits.budget.earn(head.len() as u64);
-    let mut found = Found::default();
+    let left = len.saturating_mul(4).saturating_add(TRACED);
+    let mut found = Found { left, steps: super::LISTED, ..Found::default() };
     if legacy_tar::looks_like_tar(&head) {
         tar(source, file, limits, &mut found)?;
         return Ok(found);
@@ -45,11 +56,15 @@ pub fn traces(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Foun
             for entry in archive.entries() {
                 record(source, &archive, entry, limits, &mut found)?;
             }
+            // An archive behind something else: torch loads what comes first.
+            if !head.starts_with(b"PK") {
+                sequence(source, file, &mut found)?;
+            }
             return Ok(found);
         }
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
         Err(error) if head.starts_with(b"PK") => found.problem = Some(error.message().to_owned()),
-        Err(_) => sequence(source, file, limits, &mut found)?,
+        Err(_) => sequence(source, file, &mut found)?,
     }
     headers(source, file, len, limits, &mut found)?;
     Ok(found)
@@ -81,14 +96,19 @@ fn record(
     limits: &Limits,
     found: &mut Found,
 ) -> Result<()> {
-    if found.traces.len() >= MOST || entry.raw_len == 0 {
+    if entry.raw_len == 0 {
         return Ok(());
     }
     let name = entry.name.to_ascii_lowercase();
     let certain = [".pkl", ".pickle", ".p"].iter().any(|ext| name.ends_with(ext));
     let own = Limits { budget: apr_sdk::Budget::default(), ..Limits::default() };
     if entry.method == Method::Deflated {
-        if entry.raw_len > INFLATED || (!certain && name.contains(&format!("/{DATA}"))) {
+        if !certain && name.contains(&format!("/{DATA}")) {
+            return Ok(());
+        }
+        if entry.raw_len > INFLATED {
+            let name = escape(&entry.name, 120);
+            found.problem = Some(format!("`{name}` is deflated and too long to look into"));
             return Ok(());
         }
         let bytes = match archive.read(source, entry, limits) {
@@ -102,7 +122,7 @@ fn record(
         if certain || begins(&bytes) {
             let inflated = MemorySource::new(entry.name.clone(), bytes);
             let mut cursor = Cursor::new(&inflated, 0, 0, &own)?;
-            run_all(&mut cursor, &entry.name, certain, found);
+            run_all(&mut cursor, &entry.name, usize::from(certain), found);
         }
         return Ok(());
     }
@@ -128,22 +148,28 @@ fn span(
     if certain || begins(&head) {
         let own = Limits::default();
         let mut cursor = Cursor::with_end(source, file, start, end, &own)?;
-        run_all(&mut cursor, place, certain, found);
+        run_all(&mut cursor, place, usize::from(certain), found);
     }
     Ok(())
 }
 
-/// Pickles one after another.
-fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: bool, found: &mut Found) {
-    let mut first = true;
-    while found.traces.len() < MOST && cursor.left() > 0 {
-        let trace = Trace::of(cursor, place);
+/// Pickles one after another. The first `certain` of them are told whatever they are.
+fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: usize, found: &mut Found) {
+    let mut n = 0;
+    while cursor.left() > 0 {
+        if found.traces.len() >= MOST || found.left == 0 {
+            found.problem = Some("it holds more pickles than are looked at".to_owned());
+            return;
+        }
+        let trace = Trace::of(cursor, place, found.steps);
+        found.left = found.left.saturating_sub(trace.end.saturating_sub(trace.start).max(1));
         let stopped = trace.problem.is_none();
-        // Behind the first, whatever follows need not be one.
-        if is_told(&trace, certain && first) || (certain && stopped) {
+        // Behind those that are certain, whatever follows need not be one.
+        if is_told(&trace, n < certain) || (certain > 0 && stopped) {
+            found.steps -= trace.steps.len().min(found.steps);
             found.traces.push(trace);
         }
-        first = false;
+        n += 1;
         if !stopped {
             break;
         }
@@ -151,11 +177,10 @@ fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: bool, found: &mut Foun
 }
 
 /// Pickles one after another from the file's beginning, as a legacy stream has them, or a file that is only a pickle.
-fn sequence(source: &dyn Source, file: FileId, limits: &Limits, found: &mut Found) -> Result<()> {
-    let _ = limits;
+fn sequence(source: &dyn Source, file: FileId, found: &mut Found) -> Result<()> {
     let own = Limits::default();
     let mut cursor = Cursor::new(source, file, 0, &own)?;
-    run_all(&mut cursor, "the file", true, found);
+    run_all(&mut cursor, "the file", STREAM, found);
     Ok(())
 }
 
@@ -164,6 +189,11 @@ fn tar(source: &dyn Source, file: FileId, limits: &Limits, found: &mut Found) ->
         Ok(members) => {
             for (name, start, end) in members {
                 span(source, file, start, end, &name, name == "pickle" || name == "sys_info", found)?;
+            }
+            // The other two mix pickles and data; whoever can read them all knows that there is nothing else.
+            let opened = legacy_tar::open(source, file, &Limits::default());
+            if let Err(error) = opened {
+                found.problem.get_or_insert_with(|| error.message().to_owned());
             }
             Ok(())
         }
@@ -180,7 +210,7 @@ fn headers(source: &dyn Source, file: FileId, len: u64, limits: &Limits, found: 
     const PIECE: u64 = 1 << 20;
     let until = len.min(SEARCHED);
     let mut at = 0;
-    while at < until && found.traces.len() < MOST {
+    while at < until {
         if source.cancelled() {
             return Err(Error::cancelled("stopped"));
         }
@@ -190,6 +220,10 @@ fn headers(source: &dyn Source, file: FileId, len: u64, limits: &Limits, found: 
         source.read_at(file, at, &mut piece)?;
         limits.budget.earn(size);
         for (n, _) in piece.windows(4).enumerate().filter(|(_, run)| *run == b"PK\x03\x04") {
+            if found.left == 0 || found.traces.len() >= MOST {
+                found.problem = Some("it holds more pickles than are looked at".to_owned());
+                return Ok(());
+            }
             let header_at = at + n as u64;
             let mut header = [0; 30];
             if header_at + 30 > len {

@@ -2,15 +2,13 @@
 
 use super::names::{Verdict, judge};
 use crate::pickle::decoder::{Decoder, Step};
+use crate::pickle::text as unescape;
 use apr_sdk::{Cursor, escape};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Calls of one name that are listed.
 const CALLS: usize = 64;
-
-/// Opcodes that are kept of one pickle.
-const STEPS: usize = 20_000;
 
 /// Different names that are kept of one pickle.
 const NAMES: usize = 4096;
@@ -67,6 +65,8 @@ struct Tracer {
     stack: Vec<Value>,
     marks: Vec<usize>,
     memo: HashMap<i64, Value>,
+    /// Opcodes that may still be kept.
+    steps: usize,
 }
 
 impl Trace {
@@ -75,8 +75,8 @@ impl Trace {
         self.names.iter().map(|name| name.verdict).max().unwrap_or(Verdict::Known)
     }
 
-    /// Traces the pickle at the cursor.
-    pub fn of(cursor: &mut Cursor<'_>, place: &str) -> Trace {
+    /// Traces the pickle at the cursor, and keeps its first `steps` opcodes.
+    pub fn of(cursor: &mut Cursor<'_>, place: &str, steps: usize) -> Trace {
         let start = cursor.position();
         let trace = Trace {
             place: place.to_owned(),
@@ -88,7 +88,7 @@ impl Trace {
             end: start,
         };
         let (known, memo) = (HashMap::new(), HashMap::new());
-        let mut tracer = Tracer { trace, known, stack: Vec::new(), marks: Vec::new(), memo };
+        let mut tracer = Tracer { trace, known, stack: Vec::new(), marks: Vec::new(), memo, steps };
         let mut decoder = Decoder::new(cursor);
         loop {
             match decoder.step() {
@@ -120,23 +120,28 @@ impl Tracer {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         self.trace.opcodes += 1;
         let code = step.opcode.code;
-        if self.trace.steps.len() < STEPS {
+        if self.trace.steps.len() < self.steps {
             let what = argument(step, decoder);
             self.trace.steps.push((step.at, step.opcode.name, what));
         }
         match code {
             b'(' => self.marks.push(self.stack.len()),
-            b'0' => drop(self.stack.pop()),
+            b'0' => self.pop(),
             b'1' => drop(self.above_mark()),
             b'2' => {
                 let top = self.stack.last().cloned();
                 self.stack.extend(top);
             }
             b'S' | b'T' | b'U' | b'V' | b'X' | 0x8c | 0x8d => {
-                let line = text(&decoder.bytes);
-                let inner = line.trim_matches(['\'', '"']);
-                let kept = if matches!(code, b'S') { inner } else { &line };
-                self.stack.push(Value::Text(kept.chars().take(400).collect::<String>().into()));
+                let line = match code {
+                    b'S' => unescape::quoted(&decoder.bytes).map(|bytes| text(&bytes)),
+                    b'V' => unescape::raw_unicode_escape(&decoder.bytes),
+                    _ => Ok(text(&decoder.bytes)),
+                };
+                self.stack.push(match line {
+                    Ok(line) => Value::Text(line.chars().take(400).collect::<String>().into()),
+                    Err(_) => Value::Other,
+                });
             }
             b'c' => {
                 let named = self.import(step, &text(&decoder.bytes), &text(&decoder.second));
@@ -181,9 +186,15 @@ impl Tracer {
                 target.iter().for_each(|target| self.call(step, target));
             }
             b'h' | b'j' => self.get(step.number),
-            b'g' => self.get(text(&decoder.bytes).trim().parse().unwrap_or(-1)),
+            b'g' => {
+                let place = self.place(&decoder.bytes);
+                self.get(place);
+            }
             b'q' | b'r' => self.put(step.number),
-            b'p' => self.put(text(&decoder.bytes).trim().parse().unwrap_or(-1)),
+            b'p' => {
+                let place = self.place(&decoder.bytes);
+                self.put(place);
+            }
             0x94 => self.put(i64::try_from(self.memo.len()).unwrap_or(-1)),
             b'a' => drop(self.stack.pop()),
             b's' => self.drop_top(2),
@@ -199,6 +210,26 @@ impl Tracer {
             0x80 | 0x95 | 0x98 | b'.' => {}
             _ => self.stack.push(Value::Other),
         }
+    }
+
+    /// POP takes the mark, where that is on top.
+    fn pop(&mut self) {
+        if self.marks.last() == Some(&self.stack.len()) {
+            self.marks.pop();
+        } else {
+            self.stack.pop();
+        }
+    }
+
+    /// A memo place as Python's `int` reads it, underscores included; what else there may be makes the trace useless.
+    fn place(&mut self, line: &[u8]) -> i64 {
+        let digits: Vec<u8> = line.iter().copied().filter(|byte| *byte != b'_').collect();
+        let place = std::str::from_utf8(&digits).ok().and_then(|text| text.trim().parse().ok());
+        place.unwrap_or_else(|| {
+            let shown = escape(&String::from_utf8_lossy(line), 40);
+            self.trace.problem = Some(format!("`{shown}` is no memo place"));
+            -1
+        })
     }
 
     fn drop_top(&mut self, n: usize) {

@@ -1,6 +1,6 @@
 //! An archive's index: which entry lies where. Nothing of the data is read until [`Archive::read`].
 
-use crate::end::End;
+use crate::end::{End, read, u16_at};
 use crate::inflate::{Inflate, MOST_EXPANSION};
 use crate::local::{Central, data_start};
 use crate::window::Window;
@@ -90,6 +90,7 @@ impl Archive {
             entries.push(listed.check(source, file, end.start, *central_at, limits).map_err(placed)?);
         }
         check_overlap(&entries)?;
+        check_whole(source, file, &end, &entries, limits)?;
         Ok(Archive { entries, directory: Extent::new(file, end.start, end.size) })
     }
 
@@ -269,6 +270,28 @@ fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(L
         listed.push((item, entry.central_header_start()));
     }
     Ok(listed)
+}
+
+/// Refuses a directory that goes on behind the entries that are counted: some tools go by the count, some by the size.
+fn check_whole(
+    source: &dyn Source,
+    file: FileId,
+    end: &End,
+    entries: &[Entry],
+    limits: &Limits,
+) -> Result<()> {
+    let mut at = end.start;
+    if let Some(last) = entries.iter().map(|entry| entry.central).max() {
+        let record = read(source, file, last, CENTRAL_LEN, limits)?;
+        at = last + CENTRAL_LEN + u64::from(u16_at(&record, 28)) + u64::from(u16_at(&record, 30));
+        at += u64::from(u16_at(&record, 32));
+    }
+    if at == end.directory_end() {
+        return Ok(());
+    }
+    let message =
+        format!("the {} entries of the central directory do not fill its {} bytes", end.count, end.size);
+    Err(Error::malformed(message).at(at))
 }
 
 /// Refuses entries whose headers and data share bytes: a small file could hold any number of them.

@@ -266,3 +266,12 @@ fn rejects_two_end_records_that_disagree() {
     assert_eq!(open(with(start as u64)).unwrap().entries().len(), 1);
     malformed(with(start as u64 - 1), "its ZIP64 form disagree");
 }
+
+#[test]
+fn rejects_entries_that_are_not_counted() {
+    let (mut bytes, _, end) = archive(&[Forged::stored("a", b"abc"), Forged::stored("b", b"abc")]);
+    for at in [end + 8, end + 10] {
+        bytes[at] = 1;
+    }
+    malformed(bytes, "the 1 entries of the central directory do not fill its 94 bytes");
+}

@@ -22,7 +22,9 @@ made_python() {
         echo "interop: installing $* in $venv" >&2
         rm -rf "$venv"
         python3 -m venv "$venv" > "$log" 2>&1 || return 1
-        "$venv/bin/python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 "$@" >> "$log" 2>&1 ||
+        # A slow network must not hold up everything else for ever.
+        $(command -v timeout > /dev/null && echo timeout 1200) "$venv/bin/python" -m pip install \
+            --disable-pip-version-check --no-cache-dir --retries 1 --timeout 20 "$@" >> "$log" 2>&1 ||
             { rm -rf "$venv"; return 1; }
         touch "$venv/complete"
     fi

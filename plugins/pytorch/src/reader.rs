@@ -230,7 +230,7 @@ impl File {
             let text = match tree.flat() {
                 Some(true) => None,
                 Some(false) => Some(FLAT_DICT.to_owned()),
-                None => Some(tree.to_json().to_string()),
+                None => Some(tree.to_text()?),
             };
             text.map_or(Ok(()), |text| sink.foreign(TREE, Value::from_string(text)))?;
         }

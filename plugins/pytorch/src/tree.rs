@@ -2,7 +2,8 @@
 //! kept as JSON beside the model, where the tensors' names alone do not give it back.
 
 use apr_sdk::{Error, Result};
-use serde_json::{Map, Value as Json, json};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value as Json, json};
 
 /// The most levels of nesting. 64: checkpoints have below 10, and walking recurses.
 pub const DEEPEST: usize = 64;
@@ -131,40 +132,15 @@ impl Tree {
         }
     }
 
-    /// As JSON.
-    pub fn to_json(&self) -> Json {
-        match self {
-            Tree::Tensor { name, parameter, requires_grad } => {
-                let mut map = Map::new();
-                map.insert(TENSOR.into(), Json::from(name.as_str()));
-                if *parameter {
-                    map.insert("p".into(), Json::from(true));
-                }
-                if *requires_grad {
-                    map.insert("g".into(), Json::from(true));
-                }
-                Json::Object(map)
-            }
-            Tree::Value(key) => json!({ VALUE: key }),
-            Tree::Values(key, false) => json!({ VALUE_LIST: key }),
-            Tree::Values(key, true) => json!({ VALUE_TUPLE: key }),
-            Tree::Inline(inline) => inline.to_json(),
-            Tree::List(items) => json!({ LIST: list(items) }),
-            Tree::Tuple(items) => json!({ TUPLE: list(items) }),
-            Tree::Set(items) => json!({ SET: list(items) }),
-            Tree::Map(ordered, entries, attributes) => {
-                let pairs = entries.iter().map(|(k, v)| Json::Array(vec![k.to_json(), v.to_json()]));
-                let mut map = Map::new();
-                map.insert(if *ordered { ORDERED } else { DICT }.into(), Json::Array(pairs.collect()));
-                if let Some(attributes) = attributes {
-                    map.insert(ATTRIBUTES.into(), attributes.to_json());
-                }
-                Json::Object(map)
-            }
-        }
+    /// As JSON text. It is written as it is walked: an object in memory for each place would take ten times the place.
+    ///
+    /// # Errors
+    /// Malformed if a value cannot stand in JSON, which none of these can.
+    pub fn to_text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|_| wrong())
     }
 
-    /// What [`Tree::to_json`] wrote.
+    /// What [`Tree::to_text`] wrote.
     ///
     /// # Errors
     /// Malformed for anything else.
@@ -173,8 +149,44 @@ impl Tree {
     }
 }
 
-fn list(items: &[Tree]) -> Json {
-    Json::Array(items.iter().map(Tree::to_json).collect())
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let (key, items) = match self {
+            Tree::Inline(inline) => return inline.to_json().serialize(serializer),
+            Tree::List(items) => (LIST, items),
+            Tree::Tuple(items) => (TUPLE, items),
+            Tree::Set(items) => (SET, items),
+            _ => return self.object(serializer.serialize_map(None)?),
+        };
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(key, items)?;
+        map.end()
+    }
+}
+
+impl Tree {
+    fn object<M: SerializeMap>(&self, mut map: M) -> std::result::Result<M::Ok, M::Error> {
+        match self {
+            Tree::Tensor { name, parameter, requires_grad } => {
+                map.serialize_entry(TENSOR, name)?;
+                for (key, _) in [("p", parameter), ("g", requires_grad)].iter().filter(|(_, is)| **is) {
+                    map.serialize_entry(key, &true)?;
+                }
+            }
+            Tree::Value(key) => map.serialize_entry(VALUE, key)?,
+            Tree::Values(key, tuple) => {
+                map.serialize_entry(if *tuple { VALUE_TUPLE } else { VALUE_LIST }, key)?
+            }
+            Tree::Map(ordered, entries, attributes) => {
+                map.serialize_entry(if *ordered { ORDERED } else { DICT }, entries)?;
+                if let Some(attributes) = attributes {
+                    map.serialize_entry(ATTRIBUTES, attributes)?;
+                }
+            }
+            Tree::Inline(_) | Tree::List(_) | Tree::Tuple(_) | Tree::Set(_) => {}
+        }
+        map.end()
+    }
 }
 
 fn wrong() -> Error {
@@ -303,7 +315,7 @@ mod tests {
             ],
             Some(Box::new(Tree::Values("w".into(), false))),
         );
-        let text = tree.to_json().to_string();
+        let text = tree.to_text().unwrap();
         assert_eq!(Tree::from_json(&serde_json::from_str(&text).unwrap()).unwrap(), tree);
         assert_eq!(tree.names(), ["a", "p"]);
         assert_eq!(tree.keys(), ["k", "v", "w"]);

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 /// Examples:
 ///   apr diff model.gguf model.apr
 ///   apr diff f32.safetensors f16.safetensors --tolerance 0.001
-///   apr diff old.gguf new.gguf --json | jq '.tensors[0]'
+///   apr diff old.gguf new.gguf --json | jq '.tensors | first'
 ///   apr diff a/ b.safetensors --tensor-mapping names.toml
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]

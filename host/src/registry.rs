@@ -19,6 +19,12 @@ pub trait Provider: Send + Sync {
     /// As [`Provider::reader`].
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>>;
 
+    /// The text of an architecture table.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn architecture(&self, id: &str) -> Result<String>;
+
     /// Loads the plugin now, where that was put off until it is needed.
     ///
     /// # Errors
@@ -213,5 +219,9 @@ impl Provider for Bundled {
 
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
         (self.0.writer)(format).ok_or_else(|| apr_abi::export::lacks("writer", format))
+    }
+
+    fn architecture(&self, id: &str) -> Result<String> {
+        (self.0.name_mapper)().ok_or_else(|| apr_abi::export::lacks("table", id))?.table(id)
     }
 }

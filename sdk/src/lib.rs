@@ -24,6 +24,7 @@ mod manifest_format;
 mod memory;
 mod model;
 mod model_builder;
+pub mod model_card;
 mod name_mapper;
 mod name_set;
 mod options;
@@ -34,6 +35,7 @@ mod reader;
 mod report;
 mod shape;
 mod source;
+pub mod tokenizer;
 mod value;
 mod writer;
 

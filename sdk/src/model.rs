@@ -18,6 +18,8 @@ pub struct Model {
     pub architecture: Option<Architecture>,
     /// The tokenizer, as the JSON of the tokenizer model, if the source has one that was understood.
     pub tokenizer: Option<Bytes>,
+    /// What its makers say of it, as the JSON object of [`crate::model_card`]; for formats that can repeat it in their keys.
+    pub model_card: Option<Bytes>,
     /// Companion files: README, licence, chat template, ...
     pub assets: Vec<Asset>,
     /// What only some format can say; at most one entry a format.
@@ -175,8 +177,12 @@ impl Model {
     pub fn byte_strings(&self) -> impl Iterator<Item = &Bytes> {
         let files = self.foreign.iter().flat_map(|f| &f.files);
         let foreign = files.flat_map(|f| f.typed.iter().map(|(_, v)| &v.bytes).chain(&f.verbatim));
-        let facts =
-            self.tokenizer.iter().chain(&self.provenance).chain(self.architecture.iter().map(|a| &a.config));
+        let facts = self
+            .tokenizer
+            .iter()
+            .chain(&self.model_card)
+            .chain(&self.provenance)
+            .chain(self.architecture.iter().map(|a| &a.config));
         foreign.chain(self.assets.iter().map(|a| &a.bytes)).chain(facts)
     }
 
@@ -186,7 +192,8 @@ impl Model {
         let foreign =
             files.flat_map(|f| f.typed.iter_mut().map(|(_, v)| &mut v.bytes).chain(&mut f.verbatim));
         let config = self.architecture.iter_mut().map(|a| &mut a.config);
-        let facts = self.tokenizer.iter_mut().chain(&mut self.provenance).chain(config);
+        let facts =
+            self.tokenizer.iter_mut().chain(&mut self.model_card).chain(&mut self.provenance).chain(config);
         foreign.chain(self.assets.iter_mut().map(|a| &mut a.bytes)).chain(facts)
     }
 }

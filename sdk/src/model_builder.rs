@@ -259,6 +259,10 @@ impl ModelSink for ModelBuilder<'_> {
                 self.bytes(&json)?;
                 self.model.tokenizer = Some(json);
             }
+            Fact::ModelCard(json) => {
+                self.bytes(&json)?;
+                self.model.model_card = Some(json);
+            }
             Fact::Recipe(name) => self.model.recipe = Some(name.to_owned()),
             Fact::Provenance(json) => {
                 self.bytes(&json)?;

@@ -1,14 +1,10 @@
-//! NameMapper plugins: architecture tables, which the host's one engine interprets. An outline: the manifest kind is
-//! known, the host lists such plugins, and nothing calls them yet.
+//! NameMapper plugins: architecture tables, which the host's one engine interprets (design section 6).
 
 use crate::Result;
 
-/// Gives architecture tables as TOML (design section 6).
+/// Gives architecture tables as TOML text; their form is described in `plugins/architectures/README.md`.
 pub trait NameMapper: Send + Sync {
-    /// The ids of the architectures it has tables for.
-    fn architectures(&self) -> Vec<String>;
-
-    /// The table of one architecture, as TOML text.
+    /// The table of one of the architectures that the manifest names.
     ///
     /// # Errors
     /// InvalidArgument for an id it lacks.

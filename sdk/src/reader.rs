@@ -49,6 +49,16 @@ pub trait OpenModel: Send + Sync {
         Err(Error::unsupported("this format has no compressed blocks"))
     }
 
+    /// The model's tokenizer as the JSON of [`crate::tokenizer`], made only when it is asked for: the host needs it to write
+    /// another format or to compare, not to open. A format that stores that JSON gives it as [`Fact::Tokenizer`] instead.
+    /// `None` for a model without one.
+    ///
+    /// # Errors
+    /// Unsupported, with a reason, for a tokenizer of a kind that the JSON cannot say; Malformed.
+    fn tokenizer(&self, _source: &dyn Source) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// A fresh stream of tensor number `tensor`'s payload.
     ///
     /// # Errors
@@ -143,6 +153,8 @@ pub enum Fact<'a> {
     Architecture(&'a str, Bytes),
     /// The tokenizer, as JSON.
     Tokenizer(Bytes),
+    /// What its makers say of it, as the JSON object of [`crate::model_card`].
+    ModelCard(Bytes),
     /// The quantization recipe's name.
     Recipe(&'a str),
     /// The provenance record, as JSON.

@@ -45,6 +45,10 @@ impl Provider for Library {
         self.module()?.writer(format)
     }
 
+    fn architecture(&self, id: &str) -> Result<String> {
+        self.module()?.architecture(id)
+    }
+
     fn load(&self) -> Result<()> {
         self.module().map(|_| ())
     }

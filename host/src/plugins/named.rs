@@ -105,6 +105,10 @@ impl<P: Provider> Provider for Named<P> {
         Ok(Box::new(Owned::new(writer, "dropping its writer", &self.owner)))
     }
 
+    fn architecture(&self, id: &str) -> Result<String> {
+        self.owner.call("giving an architecture table", || self.provider.architecture(id))
+    }
+
     fn load(&self) -> Result<()> {
         self.provider.load()
     }
@@ -146,6 +150,10 @@ impl OpenModel for Owned<dyn OpenModel> {
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
         let stream = self.owner.call("starting a stream", || self.object.stream(tensor))?;
         Ok(Box::new(Owned::new(stream, "dropping a stream", &self.owner)))
+    }
+
+    fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
+        self.owner.call("understanding a tokenizer", || self.object.tokenizer(source))
     }
 }
 

@@ -33,6 +33,7 @@ extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootMod
             manifest: RSlice::from_slice(P::manifest()),
             new_reader: new_reader::<P>,
             new_writer: new_writer::<P>,
+            architecture: architecture::<P>,
             take_faults,
         }
         .leak_into_prefix()
@@ -55,6 +56,13 @@ extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
     guard::plugin_wire("making its writer", || {
         let writer = (P::decl().writer)(format.as_str()).ok_or_else(|| lacks("writer", format.as_str()))?;
         Ok(WriterObject::from_value(ToWireWriter::new(writer), TD_Opaque))
+    })
+}
+
+extern "C" fn architecture<P: Export>(id: RStr<'_>) -> R<RString> {
+    guard::plugin_wire("giving an architecture table", || {
+        let tables = (P::decl().name_mapper)().ok_or_else(|| lacks("table", id.as_str()))?;
+        tables.table(id.as_str()).map(RString::from)
     })
 }
 

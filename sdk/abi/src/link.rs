@@ -100,6 +100,15 @@ impl Module {
         Ok(Box::new(FromWireWriter { object, faults: Arc::clone(&self.faults) }))
     }
 
+    /// The text of an architecture table.
+    ///
+    /// # Errors
+    /// What the plugin raised.
+    pub fn architecture(&self, id: &str) -> Result<String> {
+        let made = (self.functions.architecture())(id.into());
+        made.into_result().map(String::from).map_err(from_wire)
+    }
+
     /// The panics of the plugin that no call could report, handed out once.
     pub fn take_faults(&self) -> Vec<String> {
         let theirs = (self.functions.take_faults())();

@@ -40,6 +40,9 @@ impl ToWireModel<'_> {
         if let Some(tokenizer) = &model.tokenizer {
             fact(FactNumber::TOKENIZER, "", tokenizer)?;
         }
+        if let Some(card) = &model.model_card {
+            fact(FactNumber::MODEL_CARD, "", card)?;
+        }
         if let Some(recipe) = &model.recipe {
             fact(FactNumber::RECIPE, recipe, &none)?;
         }
@@ -144,6 +147,7 @@ impl Rebuild {
                 model.architecture = Some(Architecture { id: text.to_owned(), config: bytes });
             }
             FactNumber::TOKENIZER => model.tokenizer = Some(bytes),
+            FactNumber::MODEL_CARD => model.model_card = Some(bytes),
             FactNumber::RECIPE => model.recipe = Some(text.to_owned()),
             FactNumber::PROVENANCE => model.provenance = Some(bytes),
             FactNumber::NOTE => model.notes.push(text.to_owned()),

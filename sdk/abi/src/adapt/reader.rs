@@ -11,7 +11,7 @@ use crate::wire::{
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
-use abi_stable::std_types::{RSlice, RSliceMut, RStr};
+use abi_stable::std_types::{RSlice, RSliceMut, RStr, RVec};
 use apr_sdk::{
     BlockAt, BlockSink, Budget, Error, Limits, Look, ModelSink, OpenModel, Options, Reader, Report, Result,
     Score, Source, Stream,
@@ -113,6 +113,12 @@ impl WireOpenModel for ToWireOpenModel {
         plugin_wire("starting a stream", || {
             let stream = Guarded::new(self.0.stream(tensor)?, "dropping a stream", None);
             Ok(StreamObject::from_value(ToWireStream(stream), TD_Opaque))
+        })
+    }
+
+    fn tokenizer(&self, source: &SourceRef<'_>) -> R<RVec<u8>> {
+        plugin_wire("understanding a tokenizer", || {
+            Ok(self.0.tokenizer(&FromWireSource(source))?.unwrap_or_default().into())
         })
     }
 }
@@ -223,6 +229,12 @@ impl OpenModel for FromWireOpenModel {
 
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
         Ok(Box::new(FromWireStream(result(self.0.stream(tensor))?)))
+    }
+
+    fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
+        let source = ToWireSource(source);
+        let json = result(self.0.tokenizer(&source.object()))?.into_vec();
+        Ok(Some(json).filter(|json| !json.is_empty()))
     }
 }
 

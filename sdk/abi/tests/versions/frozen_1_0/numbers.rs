@@ -70,6 +70,8 @@ numbers! {
         FORMAT = 6,
         /// A format whose foreign metadata has no file, as text; only towards a writer.
         EMPTY_FOREIGN = 7,
+        /// The model card, as bytes.
+        MODEL_CARD = 8,
     }
     /// How a payload lies in the output.
     EncodingNumber {

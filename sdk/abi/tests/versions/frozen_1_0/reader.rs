@@ -1,7 +1,7 @@
 //! The reading roles: reader, open model, stream.
 
 use super::{BlockSinkMut, ModelSinkMut, R, ScoreNumber, SourceRef};
-use abi_stable::std_types::{RBox, RSlice, RSliceMut, RStr, RString};
+use abi_stable::std_types::{RBox, RSlice, RSliceMut, RStr, RString, RVec};
 use abi_stable::{StableAbi, sabi_trait};
 
 /// `apr_sdk::Look`.
@@ -124,8 +124,10 @@ pub trait WireOpenModel: Send + Sync {
         out: RSliceMut<'_, u8>,
     ) -> R<()>;
     /// A fresh stream.
-    #[sabi(last_prefix_field)]
     fn stream(&self, tensor: u64) -> R<StreamObject>;
+    /// The tokenizer as JSON; empty if there is none.
+    #[sabi(last_prefix_field)]
+    fn tokenizer(&self, source: &SourceRef<'_>) -> R<RVec<u8>>;
 }
 
 /// A plugin's opened model.

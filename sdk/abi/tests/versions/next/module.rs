@@ -18,6 +18,8 @@ pub struct PluginMod {
     pub new_reader: extern "C" fn(RStr<'_>) -> R<ReaderObject>,
     /// Makes the writer of a format.
     pub new_writer: extern "C" fn(RStr<'_>) -> R<WriterObject>,
+    /// The text of an architecture table.
+    pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,
     /// The panics that no call could report, handed out once.
     #[sabi(last_prefix_field)]
     pub take_faults: extern "C" fn() -> RVec<RString>,

@@ -64,7 +64,7 @@ pub use report::Report;
 pub use shape::{checked_elements, checked_payload_len};
 pub use source::{LogLevel, Source};
 pub use value::{Value, ValueType};
-pub use writer::{ForeignPolicy, LayoutRequest, Writer};
+pub use writer::{DTypeChoice, ForeignPolicy, LayoutRequest, Writer};
 
 #[doc(hidden)]
 #[cfg(not(target_family = "wasm"))]

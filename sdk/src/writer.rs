@@ -19,9 +19,9 @@ pub trait Writer: Send + Sync {
     }
 
     /// The dtype the format would rather have for each tensor, asked only when names are translated from another
-    /// dialect. `wanted` is the dtype the user asked for, if any. `None` keeps a tensor's dtype.
-    fn dtypes(&self, tensors: &[TensorFacts], _wanted: Option<DType>) -> Vec<Option<DType>> {
-        vec![None; tensors.len()]
+    /// dialect. `wanted` is the dtype the user asked for, if any.
+    fn dtypes(&self, tensors: &[TensorFacts], _wanted: Option<DType>) -> Vec<DTypeChoice> {
+        vec![DTypeChoice::Keep; tensors.len()]
     }
 
     /// The most bytes that [`Writer::encode`] can make of `raw_len` bytes.
@@ -36,6 +36,19 @@ pub trait Writer: Send + Sync {
     fn encode(&self, _codec: u32, _at: BlockAt, _raw: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::unsupported("this format has no encoded payload"))
     }
+}
+
+/// What a writer wants of a tensor's dtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum DTypeChoice {
+    /// The one it has.
+    #[default]
+    Keep,
+    /// This one: the host converts, rounding to nearest even.
+    Cast(DType),
+    /// This one if it holds every value of the tensor exactly, else the one it has.
+    NarrowIfExact(DType),
 }
 
 /// What becomes of foreign metadata (`--foreign`).

@@ -87,8 +87,8 @@ fn writers_are_guarded_too() {
     is_panic(&writer.encode(1, at, b"", &mut [0; 4]).unwrap_err(), "encoding a block");
     assert!(writer.encode(0, at, b"", &mut [0; 4]).is_err());
     // Calls without a way to fail answer what is safe, and the fault is told.
-    assert_eq!(writer.dtypes(&[TensorFacts::default()], None), [None]);
-    assert_eq!(writer.dtypes(&vec![TensorFacts::default(); 3], None), [None; 3]);
+    assert_eq!(writer.dtypes(&[TensorFacts::default()], None), [DTypeChoice::Keep]);
+    assert_eq!(writer.dtypes(&vec![TensorFacts::default(); 3], None), [DTypeChoice::Keep; 3]);
     assert_eq!(writer.encoded_bound(1, 9), 9);
 }
 

@@ -4,9 +4,9 @@
 use crate::registry::Provider;
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
-    BlockAt, BlockSink, DType, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Look, Model, ModelSink,
-    OpenModel, Options, PatchSink, Reader, Report, Result, Score, Source, Stream, TensorFacts, Writer,
-    Written,
+    BlockAt, BlockSink, DType, DTypeChoice, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Look, Model,
+    ModelSink, OpenModel, Options, PatchSink, Reader, Report, Result, Score, Source, Stream, TensorFacts,
+    Writer, Written,
 };
 use std::sync::Arc;
 
@@ -175,8 +175,8 @@ impl Writer for Owned<dyn Writer> {
         self.owner.call("finishing the output", || self.object.finish(written, sink))
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<Option<DType>> {
-        let keep = || vec![None; tensors.len()];
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
+        let keep = || vec![DTypeChoice::Keep; tensors.len()];
         let chosen = self.owner.ask("choosing dtypes", || self.object.dtypes(tensors, wanted), keep);
         if chosen.len() == tensors.len() {
             return chosen;

@@ -199,9 +199,14 @@ impl Writer for Toy {
         sink.append(6, b"end")
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<Option<DType>> {
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
         hear(format!("{tensors:?} {wanted:?}"));
-        tensors.iter().map(|fact| fact.dtype.filter(|dtype| *dtype == DType::F16)).collect()
+        let choice = |fact: &TensorFacts| match fact.dtype {
+            Some(DType::F16) => DTypeChoice::Cast(DType::F16),
+            Some(DType::F32) => DTypeChoice::NarrowIfExact(DType::BF16),
+            _ => DTypeChoice::Keep,
+        };
+        tensors.iter().map(choice).collect()
     }
 
     fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {

@@ -163,9 +163,9 @@ impl Writer for Rogue {
         Ok(())
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], _: Option<DType>) -> Vec<Option<DType>> {
+    fn dtypes(&self, tensors: &[TensorFacts], _: Option<DType>) -> Vec<DTypeChoice> {
         assert!(tensors.len() < 3, "rogue panics in dtypes");
-        vec![None; 1000]
+        vec![DTypeChoice::Keep; 1000]
     }
 
     fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::wire::DTypeNumber;
 use crate::wire::pairs::{from_options, number, push, read, text, to_options};
-use apr_sdk::{DType, ForeignPolicy, LayoutRequest, Result, TensorFacts};
+use apr_sdk::{DType, DTypeChoice, ForeignPolicy, LayoutRequest, Result, TensorFacts};
 
 /// The policies by their wire numbers.
 const POLICIES: [ForeignPolicy; 4] =
@@ -120,6 +120,25 @@ pub(crate) fn from_dtype(dtype: Option<DType>) -> DTypeNumber {
     dtype.map_or(DTypeNumber::KEEP, |dtype| DTypeNumber(dtype.0))
 }
 
+/// A writer's choice, for the wire. A choice that this version does not know keeps the tensor's dtype.
+pub(crate) fn from_choice(choice: DTypeChoice) -> DTypeNumber {
+    match choice {
+        DTypeChoice::Cast(dtype) => DTypeNumber(dtype.0),
+        DTypeChoice::NarrowIfExact(dtype) => DTypeNumber(dtype.0 | DTypeNumber::NARROW_IF_EXACT.0),
+        _ => DTypeNumber::KEEP,
+    }
+}
+
+/// A writer's choice, from the wire.
+pub(crate) fn to_choice(number: DTypeNumber) -> DTypeChoice {
+    let narrow = DTypeNumber::NARROW_IF_EXACT.0;
+    match number {
+        DTypeNumber::KEEP => DTypeChoice::Keep,
+        DTypeNumber(n) if n & narrow != 0 => DTypeChoice::NarrowIfExact(DType(n & !narrow)),
+        DTypeNumber(n) => DTypeChoice::Cast(DType(n)),
+    }
+}
+
 /// A dtype that may be absent, from the wire.
 pub(crate) fn to_dtype(number: DTypeNumber) -> Option<DType> {
     (number != DTypeNumber::KEEP).then_some(DType(number.0))
@@ -129,6 +148,16 @@ pub(crate) fn to_dtype(number: DTypeNumber) -> Option<DType> {
 mod tests {
     use super::*;
     use apr_sdk::Options;
+
+    #[test]
+    fn choices_of_dtypes_cross_and_come_back() {
+        let all = DType::ALL
+            .iter()
+            .flat_map(|row| [DTypeChoice::Cast(row.dtype), DTypeChoice::NarrowIfExact(row.dtype)]);
+        for choice in all.chain([DTypeChoice::Keep]) {
+            assert_eq!(to_choice(from_choice(choice)), choice);
+        }
+    }
 
     #[test]
     fn every_field_of_a_request_survives() {

@@ -6,7 +6,9 @@ use super::layout::{
 };
 use super::model::{self, ToWireModel};
 use super::reader::within;
-use super::request::{from_dtype, from_facts, from_request, to_dtype, to_facts, to_request};
+use super::request::{
+    from_choice, from_dtype, from_facts, from_request, to_choice, to_dtype, to_facts, to_request,
+};
 use crate::guard::{Faults, Guarded, plugin_wire};
 use crate::wire::{
     DTypeNumber, LayoutSinkMut, ModelRef, PatchSinkMut, R, WireBlockAt, WireLayoutSink_TO, WirePatchSink_TO,
@@ -16,7 +18,8 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RSlice, RSliceMut, RVec};
 use apr_sdk::{
-    BlockAt, DType, Error, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts, Writer, Written,
+    BlockAt, DType, DTypeChoice, Error, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts,
+    Writer, Written,
 };
 use std::sync::Arc;
 
@@ -47,7 +50,7 @@ impl WireWriter for ToWireWriter {
     fn dtypes(&self, facts: RSlice<'_, u8>, wanted: DTypeNumber) -> R<RVec<DTypeNumber>> {
         plugin_wire("choosing dtypes", || {
             let chosen = self.0.dtypes(&to_facts(facts.as_slice())?, to_dtype(wanted));
-            Ok(chosen.into_iter().map(from_dtype).collect())
+            Ok(chosen.into_iter().map(from_choice).collect())
         })
     }
 
@@ -89,18 +92,18 @@ impl Writer for FromWireWriter {
         with_written(written, |written| result(self.object.finish(written, &mut sink)))
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<Option<DType>> {
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
         let facts = from_facts(tensors);
         let chosen = result(self.object.dtypes(facts.as_slice().into(), from_dtype(wanted)));
         let fault = match chosen {
             Ok(chosen) if chosen.len() == tensors.len() => {
-                return chosen.iter().map(|dtype| to_dtype(*dtype)).collect();
+                return chosen.iter().map(|choice| to_choice(*choice)).collect();
             }
             Ok(chosen) => format!("gave {} dtypes for {} tensors", chosen.len(), tensors.len()),
             Err(error) => error.message().to_owned(),
         };
         self.faults.note(&fault);
-        vec![None; tensors.len()]
+        vec![DTypeChoice::Keep; tensors.len()]
     }
 
     fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {

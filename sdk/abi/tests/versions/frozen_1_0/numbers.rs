@@ -24,6 +24,8 @@ numbers! {
     DTypeNumber {
         /// No type: a tensor keeps the one it has.
         KEEP = 0xffff_ffff,
+        /// Added to a type: only if it holds every value exactly.
+        NARROW_IF_EXACT = 0x8000_0000,
     }
     /// How grave a message is.
     LogNumber {

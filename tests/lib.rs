@@ -24,6 +24,7 @@ pub fn host() -> Host {
     registry.add_bundled(&apr_plugin_apr::PLUGIN);
     registry.add_bundled(&apr_plugin_ggml_legacy::PLUGIN);
     registry.add_bundled(&apr_plugin_gguf::PLUGIN);
+    registry.add_bundled(&apr_plugin_huggingface::PLUGIN);
     registry.add_bundled(&apr_plugin_numpy::PLUGIN);
     registry.add_bundled(&apr_plugin_onnx::PLUGIN);
     registry.add_bundled(&apr_plugin_pytorch::PLUGIN);

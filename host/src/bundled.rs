@@ -8,6 +8,7 @@ mod referenced {
     extern crate apr_plugin_apr as _;
     extern crate apr_plugin_ggml_legacy as _;
     extern crate apr_plugin_gguf as _;
+    extern crate apr_plugin_huggingface as _;
     extern crate apr_plugin_numpy as _;
     extern crate apr_plugin_onnx as _;
     extern crate apr_plugin_pytorch as _;
@@ -35,6 +36,7 @@ pub fn declared() -> Vec<&'static PluginDecl> {
         &apr_plugin_apr::PLUGIN,
         &apr_plugin_ggml_legacy::PLUGIN,
         &apr_plugin_gguf::PLUGIN,
+        &apr_plugin_huggingface::PLUGIN,
         &apr_plugin_numpy::PLUGIN,
         &apr_plugin_onnx::PLUGIN,
         &apr_plugin_pytorch::PLUGIN,

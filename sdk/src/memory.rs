@@ -7,13 +7,19 @@ use std::sync::Mutex;
 #[derive(Debug, Default)]
 pub struct MemorySource {
     files: Vec<(String, Vec<u8>)>,
+    is_folder: bool,
     log: Mutex<Vec<String>>,
 }
 
 impl MemorySource {
     /// A model of one file.
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> MemorySource {
-        MemorySource { files: vec![(name.into(), bytes.into())], log: Mutex::default() }
+        MemorySource { files: vec![(name.into(), bytes.into())], ..MemorySource::default() }
+    }
+
+    /// A folder without files; they come by [`MemorySource::with`].
+    pub fn folder(name: impl Into<String>) -> MemorySource {
+        MemorySource { files: vec![(name.into(), Vec::new())], is_folder: true, ..MemorySource::default() }
     }
 
     /// Adds a file that [`Source::sibling`] finds.
@@ -60,14 +66,25 @@ impl Source for MemorySource {
     }
 
     fn sibling(&self, path: &str) -> Result<FileId> {
-        let found = self.files.iter().position(|f| f.0 == path).and_then(|n| FileId::try_from(n).ok());
+        let mut files = self.files.iter().enumerate().skip(usize::from(self.is_folder));
+        let found = files.find(|(_, f)| f.0 == path).and_then(|(n, _)| FileId::try_from(n).ok());
         found.ok_or_else(|| Error::not_found(format!("no file `{path}`")))
     }
 
     fn entries(&self) -> Result<Vec<String>> {
-        let mut names: Vec<_> = self.files.iter().map(|f| f.0.clone()).collect();
+        let files = self.files.iter().skip(usize::from(self.is_folder));
+        let direct = |name: &str| match name.split_once('/') {
+            Some((folder, _)) => format!("{folder}/"),
+            None => name.to_owned(),
+        };
+        let mut names: Vec<_> = files.map(|f| direct(&f.0)).collect();
         names.sort();
+        names.dedup();
         Ok(names)
+    }
+
+    fn is_folder(&self) -> bool {
+        self.is_folder
     }
 
     fn log(&self, _level: LogLevel, message: &str) {

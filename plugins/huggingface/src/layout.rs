@@ -1,0 +1,51 @@
+//! Which file of a folder is what: names, used by both sides.
+
+/// The format's id, in the manifest and in foreign records.
+pub const FORMAT: &str = "huggingface";
+
+/// The file that makes a folder a model.
+pub const CONFIG: &str = "config.json";
+
+/// The JSON objects whose members are typed metadata, in the order of their records.
+pub const OBJECTS: [&str; 8] = [
+    CONFIG,
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+];
+
+/// The tokenizers' own files, which are carried as they are, in the order of their records.
+pub const TOKENIZERS: [&str; 7] = [
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+];
+
+/// The longest JSON object that is read, in bytes. 16 MiB: the longest real ones list 100 000 labels in 3 MiB.
+pub const MAX_JSON: u64 = 16 << 20;
+
+/// The names that loaders look for, the preferred one first.
+pub const WEIGHTS: [&str; 4] = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+];
+
+/// The formats of weights files, by what their names end in.
+pub const WEIGHT_FORMATS: [(&str, &str); 6] = [
+    (".safetensors", "safetensors"),
+    (".safetensors.index.json", "safetensors"),
+    (".bin", "pytorch"),
+    (".bin.index.json", "pytorch"),
+    (".pt", "pytorch"),
+    (".pth", "pytorch"),
+];

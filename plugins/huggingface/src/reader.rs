@@ -1,0 +1,98 @@
+//! Reads a folder: its configuration and tokenizer files, and the weights as a part of another format.
+
+use crate::layout::{CONFIG, FORMAT, MAX_JSON, OBJECTS, TOKENIZERS};
+use crate::{flat, json, weights};
+use apr_sdk::{
+    Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, PartDecl,
+    Reader, Result, Score, Source, Value,
+};
+
+/// The reader: of folders, of a folder by its `config.json`, and of one by one of its weights files.
+pub struct HuggingFace;
+
+impl Reader for HuggingFace {
+    fn probe(&self, look: &Look<'_>) -> Score {
+        let says = |key: &[u8]| look.head.windows(key.len()).any(|piece| piece == key);
+        let speaks = look.head.trim_ascii_start().starts_with(b"{")
+            && (says(b"\"model_type\"") || says(b"\"architectures\""));
+        if !look.is_folder {
+            return if look.name == CONFIG && speaks { Score::STRUCTURE } else { Score::NO };
+        }
+        let has_config = look.entries.iter().any(|name| name == CONFIG);
+        let has_weights = weights::candidates(look.entries).next().is_some();
+        if has_config && has_weights && speaks { Score::MAGIC } else { Score::NO }
+    }
+
+    fn open(&self, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Box<dyn OpenModel>> {
+        let entries = source.entries()?;
+        let own = source.name(0);
+        let weights = match weights::format_of(&own) {
+            Some(_) if !source.is_folder() => weights::whole(&own, &entries),
+            _ => weights::choose(&entries)?,
+        };
+        let mut records = Vec::new();
+        for name in OBJECTS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
+            records.push(object(source, name, limits)?);
+        }
+        for name in TOKENIZERS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
+            let file = source.sibling(name)?;
+            let verbatim = Bytes::Extent(Extent::new(file, 0, source.len(file)?));
+            records.push(Record { name, typed: Vec::new(), verbatim });
+        }
+        let (weights, format) = (weights.to_owned(), weights::format_of(weights).unwrap_or_default());
+        Ok(Box::new(Folder { records, weights, format }))
+    }
+}
+
+/// One of the folder's own files.
+struct Record {
+    name: &'static str,
+    typed: Vec<(String, Value)>,
+    verbatim: Bytes,
+}
+
+/// Reads a JSON object.
+fn object(source: &dyn Source, name: &'static str, limits: &Limits) -> Result<Record> {
+    let file = source.sibling(name)?;
+    let placed = |e: Error| e.in_file(name);
+    let len = source.len(file)?;
+    if len > MAX_JSON {
+        let message = format!("{len} bytes of JSON, the limit is {MAX_JSON}");
+        return Err(placed(Error::limit(message).at(0)));
+    }
+    let bytes = Cursor::new(source, file, 0, limits)?.bytes(len).map_err(placed)?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|e| placed(Error::malformed("it is not UTF-8").at(e.valid_up_to() as u64)))?;
+    // A value of the tree takes up to 32 bytes for the two that a number and its comma have in the text.
+    limits.budget.charge(len * 16).map_err(placed)?;
+    let typed = flat::flatten(&json::parse_object(text).map_err(placed)?);
+    Ok(Record { name, typed, verbatim: held(file, bytes) })
+}
+
+/// A whole file: held, or by its place if it is long.
+fn held(file: FileId, bytes: Vec<u8>) -> Bytes {
+    let len = bytes.len() as u64;
+    if len > Bytes::INLINE_LIMIT { Extent::new(file, 0, len).into() } else { bytes.into() }
+}
+
+/// An opened folder.
+struct Folder {
+    records: Vec<Record>,
+    weights: String,
+    format: &'static str,
+}
+
+impl OpenModel for Folder {
+    fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
+        sink.fact(Fact::Dialect("hf"))?;
+        for record in &self.records {
+            sink.foreign_file(FORMAT, record.name, 0)?;
+            for (key, value) in &record.typed {
+                sink.foreign(key, value.clone())?;
+            }
+            sink.verbatim(record.verbatim.clone())?;
+        }
+        let file = source.sibling(&self.weights)?;
+        sink.part(PartDecl { file, range: None, format: self.format, options: Options::new() })
+    }
+}

@@ -63,6 +63,24 @@ ggml_sources() {
     [ -e "$sources/complete" ] && echo "$sources"
 }
 
+# llama.cpp's converter, with the gguf package beside it.
+llama_converter() {
+    local sources=$cache/llama-converter-$llama_version download=$cache/download-$$
+    if [ ! -e "$sources/complete" ]; then
+        echo "interop: fetching the sources of llama.cpp (77 MB) for its converter" >&2
+        rm -rf "$sources"
+        mkdir -p "$sources" "$download"
+        "$python" -m pip download --disable-pip-version-check --retries 1 --timeout 20 --no-deps --no-binary llama-cpp-python \
+            --dest "$download" "llama-cpp-python==$llama_version" > "$cache/converter.log" 2>&1 &&
+            tar -xzf "$download"/llama_cpp_python-*.tar.gz -C "$sources" --strip-components=3 --wildcards \
+                '*/vendor/llama.cpp/convert_hf_to_gguf.py' '*/vendor/llama.cpp/conversion/*' \
+                '*/vendor/llama.cpp/gguf-py/*' >> "$cache/converter.log" 2>&1 &&
+            touch "$sources/complete"
+        rm -rf "$download"
+    fi
+    [ -e "$sources/complete" ] && echo "$sources"
+}
+
 # llama.cpp's loader and load_gguf.cpp around it. Only ggml-base is built: a loader needs no backend.
 llama_loader() {
     local sources objects loader flags file

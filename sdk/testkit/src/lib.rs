@@ -7,6 +7,7 @@
 
 mod assembly;
 mod carried;
+mod checkpoint;
 mod checks;
 mod conformance;
 mod fixture;
@@ -15,14 +16,17 @@ mod model_fixture;
 mod parts;
 mod patch;
 mod payload;
+mod presets;
 mod read;
 mod same;
 mod sources;
 mod subject;
+mod weights;
 mod write;
 
 pub use carried::carried;
 pub(crate) use carried::metadata_carried;
+pub use checkpoint::{Checkpoint, SeededTensor};
 pub use checks::{CHECKS, Check, check_plugin};
 pub use conformance::Finding;
 pub use fixture::Fixture;
@@ -34,4 +38,5 @@ pub use read::{read, read_limited, read_open};
 pub use same::same_index;
 pub use sources::{FailingSource, Fault, MeteringSource};
 pub use subject::{Subject, Verdict};
+pub use weights::weight_bytes;
 pub use write::{Rendered, render, write, write_model};

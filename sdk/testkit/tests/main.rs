@@ -22,6 +22,7 @@ mod payload;
 mod reader;
 mod sources;
 mod template;
+mod weights;
 mod write;
 #[path = "../../template/src/writer.rs"]
 mod writer;

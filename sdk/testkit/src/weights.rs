@@ -1,0 +1,82 @@
+//! Weights that are a pure function of a seed, a tensor's name and an element's number, so that a checkpoint of any size
+//! is kept as names and shapes. `tests/golden/weights.py` is the same function in Python; both sides' hashes are checked in.
+//!
+//! ```text
+//! state     = FNV-1a 64 of the name, xor seed × 9E3779B97F4A7C15
+//! bits(i)   = SplitMix64's mix of state + (i + 1) × 9E3779B97F4A7C15
+//! spread(i) = top 24 bits of bits(i) as a number in [-1/4, 1/4), times 2^-16 where the low 6 bits are zero
+//! value(i)  = center + spread(i) in f32, then rounded to nearest even; integers count from 0 instead
+//! ```
+//! One element in 64 is that small, so that adding 1 to a norm is not always exact and F16 has subnormal numbers.
+
+use apr_sdk::{DType, Error, Result, checked_elements};
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The payload of a tensor of a seeded checkpoint, little-endian: floats around `center` (1 for the weights of a norm that
+/// multiplies by them, else 0), integers counting from 0.
+///
+/// # Errors
+/// Unsupported if `dtype` is not F32, F16, BF16, I32 or I64; LimitExceeded if the shape does not fit memory.
+pub fn weight_bytes(seed: u64, name: &str, dtype: DType, shape: &[u64], center: f32) -> Result<Vec<u8>> {
+    let count = checked_elements(shape)?;
+    let state = fnv1a(name) ^ seed.wrapping_mul(GOLDEN);
+    let value = |i: u64| center + spread(state, i);
+    let encode: &dyn Fn(u64, &mut Vec<u8>) = match dtype {
+        DType::F32 => &|i, out| out.extend_from_slice(&value(i).to_le_bytes()),
+        DType::F16 => &|i, out| out.extend_from_slice(&to_f16(value(i)).to_le_bytes()),
+        DType::BF16 => &|i, out| out.extend_from_slice(&to_bf16(value(i)).to_le_bytes()),
+        DType::I32 => &|i, out| out.extend_from_slice(&i.to_le_bytes()[..4]),
+        DType::I64 => &|i, out| out.extend_from_slice(&i.to_le_bytes()),
+        other => return Err(Error::unsupported(format!("seeded weights of dtype {}", other.0))),
+    };
+    let mut out = Vec::new();
+    (0..count).for_each(|i| encode(i, &mut out));
+    Ok(out)
+}
+
+fn fnv1a(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn spread(state: u64, index: u64) -> f32 {
+    let mut bits = state.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1)));
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    // Exact: 24 bits into an f32's 24, a power of two after that.
+    let [.., low, middle, high] = bits.to_le_bytes();
+    let number = i32::from_le_bytes([low, middle, high, 0]) - (1 << 23);
+    #[expect(clippy::cast_precision_loss, reason = "24 bits fit an f32's significand")]
+    let value = number as f32 / (1_u32 << 25) as f32;
+    if bits & 63 == 0 { value / 65536.0 } else { value }
+}
+
+/// Rounded to nearest, ties to even. The values above are finite.
+fn to_bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    top(bits + 0x7fff + ((bits >> 16) & 1))
+}
+
+/// Rounded to nearest, ties to even. The values above are far below F16's largest.
+fn to_f16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = top(bits) & 0x8000;
+    let (exponent, significand) = ((bits >> 23) & 0xff, (bits & 0x7f_ffff) | 0x80_0000);
+    if exponent < 102 {
+        return sign;
+    }
+    // A subnormal's significand is shifted further and has no hidden bit to take off.
+    let (drop, base) = if exponent < 113 { (126 - exponent, 0) } else { (13, (exponent - 113) << 10) };
+    let kept = significand >> drop;
+    let (rest, half) = (significand & ((1 << drop) - 1), 1 << (drop - 1));
+    let rounded = kept + u32::from(rest > half || (rest == half && kept & 1 == 1));
+    sign | top((base + rounded) << 16)
+}
+
+fn top(bits: u32) -> u16 {
+    let [.., low, high] = bits.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}

@@ -1,0 +1,183 @@
+"""Makes the golden manifests: for each model of architectures.py a Hugging Face folder of seeded weights, and what llama.cpp's
+converter wrote for it. README.md says how; generate.sh sets up what it needs.
+
+    generate.py LLAMA_CPP [--check] [--logits] [--keep FOLDER] [NAME ...]
+"""
+
+import argparse
+import gc
+import json
+import os
+import shutil
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import tokenizers_of
+from architectures import MODELS
+from folder import SEED, describe, dump, rows, sha256, tensors_of_saved, write_folder
+from manifest import manifest
+from weights import payload
+
+TORCH = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+LLAMA_PACKAGE = "llama-cpp-python 0.3.36"
+WEIGHT_CASES = (
+    [(0, "a", dtype, [64], center) for dtype in ("F32", "F16", "BF16") for center in (0, 1)]
+    + [(1, "model.layers.0.self_attn.q_proj.weight", dtype, [256, 300], 0) for dtype in ("F32", "F16", "BF16")]
+    + [(7, "norm.é", dtype, [5000], 1) for dtype in ("F32", "F16", "BF16")]
+    + [(1, "embeddings.position_ids", "I64", [1, 512], 0), (1, "t", "I32", [9], 0), ((1 << 64) - 1, "", "F32", [2, 3, 5], 0),
+       (3, "scalar", "BF16", [], 1), (3, "none", "F16", [0, 4], 0)]
+)
+
+
+def json_text(value):
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+def tokenizer_facts(kind):
+    """The vocabulary's size, and the ids that a config names."""
+    folder = HERE / "tokenizers" / kind
+    held = json.loads((folder / "tokenizer.json").read_text())
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    ids = {token["content"]: token["id"] for token in held["added_tokens"]}
+    vocabulary = held["model"]["vocab"]
+    size = max([len(vocabulary) - 1] + list(ids.values())) + 1
+    named = {f"{role}_token_id": ids[config[f"{role}_token"]] for role in ("bos", "eos", "pad") if config.get(f"{role}_token")}
+    return size, named
+
+
+def model_tensors(name, model, config_file, scratch):
+    """Config text and tensors of a model, as transformers saves it."""
+    import torch
+    import transformers
+
+    folder = scratch / "config"
+    folder.mkdir()
+    (folder / "config.json").write_text(config_file)
+    config = transformers.AutoConfig.from_pretrained(folder)
+    torch.manual_seed(0)
+    built = getattr(transformers, config.architectures[0])(config).to(getattr(torch, TORCH[model["dtype"]]))
+    saved = scratch / "saved"
+    built.save_pretrained(saved)
+    text = config_file if model.get("hub") else (saved / "config.json").read_text()
+    return text, tensors_of_saved(saved)
+
+
+def make_folder(name, model, scratch, out):
+    """The files below tests/golden/NAME but golden.json, and the model folder."""
+    target = out / name
+    target.mkdir(parents=True)
+    size, ids = tokenizer_facts(model["tokenizer"])
+    pad = model.get("pad", 1)
+    config = model["config"] | ids | {"vocab_size": -(-size // pad) * pad} | model.get("last", {})
+    text = json_text(dict(sorted(config.items())))
+    if model.get("library", True):
+        text, tensors = model_tensors(name, model, text, scratch)
+    else:
+        tensors = [(n, model["dtype"], shape, center) for n, shape, center in model["tensors"](config)]
+    tensors = sorted(tensors + model.get("add", []))
+    kind = model["tokenizer"]
+    companions = {"config.json": f"{name}/config.json"}
+    companions |= {file.name: f"tokenizers/{kind}/{file.name}" for file in sorted((HERE / "tokenizers" / kind).iterdir())}
+    files = {"config.json": text} | {n: v if isinstance(v, str) else json_text(v) for n, v in model.get("files", {}).items()}
+    for file, content in files.items():
+        companions[file] = f"{name}/{file}"
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        (target / file).write_text(content)
+    described = describe(name, tensors, companions, model.get("cuts", []))
+    folder = scratch / name
+    folder.mkdir()
+    sources = scratch / "sources"
+    sources.mkdir()
+    for path in companions.values():
+        (sources / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(target.parent / path if path.startswith(f"{name}/") else HERE / path, sources / path)
+    write_folder(described, sources, folder)
+    (target / "tensors.json").write_text(dump(described))
+    return folder
+
+
+def convert(llama, folder, pre, file):
+    """llama.cpp's own converter, its hash of tokenizers replaced by the splitter that was used."""
+    import convert_hf_to_gguf
+    from conversion.base import TextModel
+
+    TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
+    sys.argv = ["convert_hf_to_gguf.py", str(folder), "--outfile", str(file)]
+    convert_hf_to_gguf.main()
+
+
+def golden(name, model, folder, llama, scratch):
+    """What golden.json says."""
+    pre = model.get("pre") or tokenizers_of.pre_of(model["tokenizer"])
+    file = scratch / "out.gguf"
+    convert(llama, folder, pre, file)
+    held = manifest(file)
+    made = {"llama.cpp": LLAMA_PACKAGE} | {p: version(p) for p in ("transformers", "tokenizers", "sentencepiece", "torch", "numpy")}
+    head = {"architecture": name, "made_by": made, "outtype": "auto", "pre": pre, "file_len": held["file_len"],
+            "file_sha256": held["file_sha256"]}
+    lines = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
+    return "{\n" + lines + f' "kvs": {rows(held["kvs"], 1)},\n "tensors": {rows(held["tensors"], 1)}\n}}\n', file
+
+
+def weight_hashes():
+    cases = []
+    for seed, name, dtype, shape, center in WEIGHT_CASES:
+        hash = sha256(payload(seed, name, dtype, shape, center))
+        cases.append({"seed": seed, "name": name, "dtype": dtype, "shape": shape, "center": center, "sha256": hash})
+    return rows(cases, 0) + "\n"
+
+
+def differs(made, kept):
+    """The files that are not the same on both sides."""
+    names = {p.relative_to(f) for f in (made, kept) for p in f.rglob("*") if p.is_file()}
+    same = lambda n: (made / n).is_file() and (kept / n).is_file() and (made / n).read_bytes() == (kept / n).read_bytes()
+    return sorted(str(kept / n) for n in names if not same(n))
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("llama")
+    arguments.add_argument("names", nargs="*")
+    arguments.add_argument("--check", action="store_true", help="compare with what is checked in, and write nothing")
+    arguments.add_argument("--keep", help="leave model folders and GGUF files here")
+    given = arguments.parse_intermixed_args()
+    for kind in tokenizers_of.KINDS:
+        # Trained once: the trainers break ties differently from run to run.
+        if not (HERE / "tokenizers" / kind).exists():
+            assert not given.check, f"tokenizers/{kind} is missing"
+            tokenizers_of.make(kind, HERE / "tokenizers" / kind)
+    sys.path.insert(0, given.llama)
+    bad = []
+    if given.check:
+        bad += [] if (HERE / "weights.json").read_text() == weight_hashes() else ["weights.json"]
+    else:
+        (HERE / "weights.json").write_text(weight_hashes())
+    for name in given.names or MODELS:
+        with tempfile.TemporaryDirectory() as scratch:
+            scratch = Path(scratch)
+            made = scratch / "made"
+            folder = make_folder(name, MODELS[name], scratch, made)
+            text, file = golden(name, MODELS[name], folder, given.llama, scratch)
+            (made / name / "golden.json").write_text(text)
+            if given.keep:
+                shutil.copytree(folder, Path(given.keep) / name, dirs_exist_ok=True)
+                shutil.copy(file, Path(given.keep) / f"{name}.gguf")
+            if given.check:
+                bad += differs(made / name, HERE / name)
+            else:
+                shutil.rmtree(HERE / name, ignore_errors=True)
+                shutil.copytree(made / name, HERE / name)
+        print(f"{name}: done", flush=True)
+        gc.collect()
+    if bad:
+        sys.exit("not what is checked in: " + ", ".join(bad))
+
+
+if __name__ == "__main__":
+    main()

@@ -18,8 +18,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a tile of the wider side: two of them fit the cache of a core.
 const TILE: u64 = 256 << 10;
-/// Bytes of a tile where a side must be gathered, which takes memory for each element.
-const GATHER_TILE: u64 = 64 << 10;
+/// Bytes of a tile where a side must be gathered: a view that is turned is read in runs as long as its tile is high.
+const GATHER_TILE: u64 = 4 << 20;
 /// What all tiles may take, in bytes.
 const MEMORY: u64 = 96 << 20;
 

@@ -31,6 +31,7 @@ pub mod reports;
 mod request;
 pub mod rosetta;
 mod scatter;
+mod side_by_side;
 mod sink;
 mod source;
 pub mod stats;

@@ -48,6 +48,7 @@ apr_sdk::export_plugin! {
         gguf.max_name_bytes=63
         gguf.names=no-nul
         gguf.metadata=*
+        gguf.bookkeeping=split.no split.count split.tensors.count
         gguf.foreign=keep
         gguf.option.be-payload=read choice:big,little big Byte order of BF16 and block payloads in big-endian files
     ",

@@ -96,9 +96,10 @@ impl Gather {
         SIZES.part + SIZES.strip
     }
 
-    /// The extent it reads.
+    /// What it reads: the extent, from the first element on.
     pub fn extent(&self) -> Extent {
-        self.extent
+        let skipped = self.start * self.element;
+        Extent::new(self.extent.file, self.extent.offset + skipped, self.extent.len.saturating_sub(skipped))
     }
 
     /// Grows a box from one element, each time along the dimension that lengthens the shorter of the two runs: the one

@@ -11,7 +11,6 @@
 )]
 
 mod arrival;
-mod making;
 mod memory;
 mod refusal;
 

@@ -73,7 +73,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("include", true, "Files to take from the hub"),
     ("exclude", true, "Files to leave on the hub"),
     ("strict", false, "Treat warnings about values as errors"),
-    ("pre", true, "Name of the pre-tokenizer"),
 ];
 
 /// Flags of other verbs that are planned: verb, flag, whether it takes a value, what it will do.

@@ -13,6 +13,7 @@ pub mod plot;
 pub mod prospects;
 mod run;
 mod scratch;
+mod side_by_side;
 mod sources;
 mod specimens;
 mod walk;

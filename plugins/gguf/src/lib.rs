@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod card;
 mod carried;
 mod header;
 mod index;
@@ -23,6 +24,8 @@ mod plan;
 mod reader;
 mod remainder;
 mod split;
+mod tokenizer;
+mod translated;
 mod types;
 mod value;
 mod writer;
@@ -48,8 +51,8 @@ apr_sdk::export_plugin! {
         gguf.max_name_bytes=63
         gguf.names=no-nul
         gguf.metadata=*
-        gguf.bookkeeping=split.no split.count split.tensors.count
         gguf.foreign=keep
+        gguf.option.pre=write text - Name of the pre-tokenizer, instead of the one its definition has
         gguf.option.be-payload=read choice:big,little big Byte order of BF16 and block payloads in big-endian files
     ",
     reader: |id| (id == ID).then(|| Box::new(Gguf) as _),

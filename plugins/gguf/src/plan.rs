@@ -5,7 +5,7 @@ use crate::layout::{
     QUANTIZATION_VERSION_KEY, SPLIT_COUNT_KEY, SPLIT_NO_KEY, SPLIT_TENSORS_KEY, align_up,
 };
 use crate::split::{PartName, part_name};
-use crate::{ID, carried, metadata};
+use crate::{ID, carried, metadata, translated};
 use apr_sdk::{Bytes, Error, Foreign, ForeignPolicy, LayoutRequest, LayoutSink, Model, Result, Value};
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ pub fn files(model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) 
     };
     let mut files = match own {
         Some(own) if keeps_parts(own, model, request) => same_parts(own),
-        _ => new_parts(model, own, request)?,
+        _ => new_parts(model, own, request, sink)?,
     };
     if request.foreign == ForeignPolicy::Keep
         && let Some(value) = carried::to_value(model, sink)?
@@ -113,9 +113,14 @@ fn split_value(key: &str, n: u64) -> Value {
 }
 
 /// One file, or new parts of at most the wanted size.
-fn new_parts(model: &Model, own: Option<&Foreign>, request: &LayoutRequest) -> Result<Vec<PlannedFile>> {
+fn new_parts(
+    model: &Model,
+    own: Option<&Foreign>,
+    request: &LayoutRequest,
+    sink: &mut dyn LayoutSink,
+) -> Result<Vec<PlannedFile>> {
     let keys = match own {
-        Some(own) => merged_keys(own),
+        Some(own) => translated::complete(merged_keys(own), model, request, sink)?,
         None => own_keys(model),
     };
     let ranges = match request.max_shard_size {

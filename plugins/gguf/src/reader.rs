@@ -6,7 +6,7 @@ use crate::layout::{CARRIED_KEY, MAGIC, VERSION};
 use crate::metadata::{self, Key};
 use crate::remainder::{Found, Remainder};
 use crate::split::{self, Place};
-use crate::{Gguf, ID, carried, types};
+use crate::{Gguf, ID, card, carried, tokenizer, types};
 use apr_sdk::{
     Bytes, Cursor, Endian, Error, Extent, Fact, FileId, Foreign, Limits, Look, ModelSink, OpenModel, Options,
     PartDecl, Reader, Result, Score, Source, TensorDecl, Value, ValueType,
@@ -77,6 +77,18 @@ impl OpenModel for Parts {
             sink.part(PartDecl { file, range: None, format: ID, options: self.options.clone() })?;
         }
         Ok(())
+    }
+
+    fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
+        // Only the first part has it.
+        let Some(&file) = self.files.first() else { return Ok(None) };
+        let limits = Limits::default();
+        let mut cursor = Cursor::new(source, file, 0, &limits)?;
+        let header = Header::read(&mut cursor)?;
+        let keys = metadata::read(&mut cursor, &header)?;
+        let tokenizer =
+            tokenizer::read(&keys, source, file, &limits).map_err(|e| e.in_file(source.name(file)))?;
+        Ok(tokenizer.map(|tokenizer| tokenizer.to_json()))
     }
 }
 
@@ -176,11 +188,19 @@ impl OpenModel for File {
             sink.verbatim(Bytes::from(remainder.to_bytes()))?;
         }
         carried::push(&self.carried, sink)?;
+        if let Some(card) = card::read(&self.keys) {
+            sink.fact(Fact::ModelCard(Bytes::from(card)))?;
+        }
         let file_len = source.len(0)?;
         for info in &self.infos {
             self.push_tensor(info, file_len, sink).map_err(|e| placed(e, info.at))?;
         }
         self.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
+    }
+
+    fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
+        let tokenizer = tokenizer::read(&self.keys, source, 0, &Limits::default());
+        Ok(tokenizer.map_err(|e| e.in_file(source.name(0)))?.map(|tokenizer| tokenizer.to_json()))
     }
 }
 

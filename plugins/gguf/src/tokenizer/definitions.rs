@@ -1,0 +1,111 @@
+//! What `tokenizer.json` would say for kinds of tokenizers that the format knows by name only.
+
+use apr_sdk::tokenizer::{Kind, Parts, Spelling};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value as Json, json};
+
+/// Fills in normalizer, pre-tokenizer and decoder of what is not byte-level.
+pub fn fill(parts: &mut Parts) {
+    match (parts.kind, parts.spelling) {
+        (Kind::Bpe, Spelling::SentencePiece) => pieces(parts),
+        (Kind::Unigram, _) => unigram(parts),
+        (Kind::WordPiece, _) => word_piece(parts),
+        (Kind::Bpe, _) => parts.decoder = Some(bytes()),
+    }
+}
+
+/// A byte-level step, as decoder and as post-processor.
+fn bytes() -> Json {
+    json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true})
+}
+
+fn pieces(parts: &mut Parts) {
+    let first = parts.add_space_prefix.unwrap_or(true);
+    let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
+    let back = json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "});
+    let (fallback, fuse) = (json!({"type": "ByteFallback"}), json!({"type": "Fuse"}));
+    let (normalizers, decoders) = if first {
+        let strip = json!({"type": "Strip", "content": " ", "start": 1, "stop": 0});
+        (json!([{"type": "Prepend", "prepend": "\u{2581}"}, replace]), json!([back, fallback, fuse, strip]))
+    } else {
+        (json!([replace]), json!([back, fallback, fuse]))
+    };
+    parts.normalizer = Some(json!({"type": "Sequence", "normalizers": normalizers}));
+    parts.decoder = Some(json!({"type": "Sequence", "decoders": decoders}));
+    parts.byte_fallback = true;
+    parts.fuse_unk = true;
+}
+
+fn unigram(parts: &mut Parts) {
+    let scheme = if parts.add_space_prefix.unwrap_or(true) { "always" } else { "never" };
+    let metaspace =
+        json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": scheme, "split": true});
+    if let Some(charsmap) = &parts.charsmap {
+        let charsmap = BASE64_STANDARD.encode(charsmap);
+        parts.normalizer = Some(json!({"type": "Precompiled", "precompiled_charsmap": charsmap}));
+    }
+    parts.decoder = Some(metaspace.clone());
+    parts.pre_tokenizer = Some(if parts.remove_extra_whitespaces.unwrap_or(true) {
+        json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]})
+    } else {
+        metaspace
+    });
+}
+
+fn word_piece(parts: &mut Parts) {
+    parts.continuing_prefix = Some("##".to_owned());
+    parts.max_word_chars = Some(100);
+    parts.normalizer = Some(json!({
+        "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+        "strip_accents": parts.strip_accents, "lowercase": parts.lowercase.unwrap_or(true),
+    }));
+    parts.pre_tokenizer = Some(json!({"type": "BertPreTokenizer"}));
+    parts.decoder = Some(json!({"type": "WordPiece", "prefix": "##", "cleanup": true}));
+}
+
+/// What is put around a text, and between two, by these ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Around {
+    pub bos: Option<u32>,
+    pub eos: Option<u32>,
+    pub sep: Option<u32>,
+}
+
+/// The post-processor that puts these tokens around.
+pub fn post_processor(parts: &Parts, around: Around) -> Option<Json> {
+    let token = |id: Option<u32>| id.and_then(|id| parts.token(id).map(|text| (id, text)));
+    let (bos, eos, sep) = (token(around.bos), token(around.eos), token(around.sep));
+    if bos.is_none() && eos.is_none() && sep.is_none() {
+        return (parts.spelling == Spelling::Bytes).then(bytes);
+    }
+    let special = |token: Option<(u32, &str)>, type_id: u32| {
+        token.map(|(_, text)| json!({"SpecialToken": {"id": text, "type_id": type_id}}))
+    };
+    let sequence = |id: &str, type_id: u32| Some(json!({"Sequence": {"id": id, "type_id": type_id}}));
+    let single = [special(bos, 0), sequence("A", 0), special(eos, 0)];
+    // Only what separates stands between two texts; a tokenizer of one kind of text begins each anew.
+    let second = u32::from(parts.kind == Kind::WordPiece);
+    let pair = [
+        special(bos, 0),
+        sequence("A", 0),
+        special(eos, 0),
+        special(sep.filter(|_| parts.kind == Kind::Bpe), 0),
+        special(bos.filter(|_| eos.is_none()), second),
+        sequence("B", second),
+        special(eos, second),
+    ];
+    let mut tokens = serde_json::Map::new();
+    for (id, text) in [bos, eos, sep].into_iter().flatten() {
+        tokens.insert(text.to_owned(), json!({"id": text, "ids": [id], "tokens": [text]}));
+    }
+    let template = json!({
+        "type": "TemplateProcessing",
+        "single": single.into_iter().flatten().collect::<Vec<_>>(),
+        "pair": pair.into_iter().flatten().collect::<Vec<_>>(),
+        "special_tokens": tokens,
+    });
+    if parts.spelling == Spelling::Bytes {
+        return Some(json!({"type": "Sequence", "processors": [bytes(), template]}));
+    }
+    Some(template)
+}

@@ -1,0 +1,71 @@
+//! The tokenizer: the SDK's form to and from the `tokenizer.*` keys, exactly as llama.cpp's converter writes them.
+
+mod definitions;
+mod pre;
+mod quirks;
+mod read;
+mod scan;
+mod write;
+
+pub use read::read;
+pub use write::keys;
+
+use apr_sdk::Value;
+
+/// The keys that were made, with those that the host gave: a given value replaces a made one in its place.
+pub fn merge(mut made: Vec<(String, Value)>, given: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    let bert = made.iter().any(|(key, value)| key == MODEL && value.as_str() == Some("bert"));
+    let after_space = made.iter().position(|(key, _)| key == REMOVE_EXTRA_WHITESPACES);
+    for (key, value) in given {
+        match made.iter().position(|(name, _)| *name == key) {
+            Some(at) => made[at].1 = value,
+            None if key == TOKEN_TYPE_COUNT && bert => made.insert(0, (key, value)),
+            None if key == TOKEN_TYPE_COUNT => made.insert(after_space.unwrap_or(made.len()), (key, value)),
+            None => made.push((key, value)),
+        }
+    }
+    made
+}
+
+/// What the tokenizer's keys begin with.
+pub const PREFIX: &str = "tokenizer.";
+
+const MODEL: &str = "tokenizer.ggml.model";
+const PRE: &str = "tokenizer.ggml.pre";
+const TOKENS: &str = "tokenizer.ggml.tokens";
+const TOKEN_TYPE: &str = "tokenizer.ggml.token_type";
+const TOKEN_TYPE_COUNT: &str = "tokenizer.ggml.token_type_count";
+const SCORES: &str = "tokenizer.ggml.scores";
+const MERGES: &str = "tokenizer.ggml.merges";
+const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+const REMOVE_EXTRA_WHITESPACES: &str = "tokenizer.ggml.remove_extra_whitespaces";
+const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
+const LOWERCASE: &str = "tokenizer.ggml.normalizer.lowercase";
+const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
+const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
+const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
+
+/// Keys of special ids: the SDK's name, the format's (`seperator` is so spelled).
+const SPECIAL: [(&str, &str); 14] = [
+    ("bos", "tokenizer.ggml.bos_token_id"),
+    ("eos", "tokenizer.ggml.eos_token_id"),
+    ("unk", "tokenizer.ggml.unknown_token_id"),
+    ("sep", "tokenizer.ggml.seperator_token_id"),
+    ("pad", "tokenizer.ggml.padding_token_id"),
+    ("mask", "tokenizer.ggml.mask_token_id"),
+    ("eot", "tokenizer.ggml.eot_token_id"),
+    ("eom", "tokenizer.ggml.eom_token_id"),
+    ("fim_pre", "tokenizer.ggml.fim_pre_token_id"),
+    ("fim_suf", "tokenizer.ggml.fim_suf_token_id"),
+    ("fim_mid", "tokenizer.ggml.fim_mid_token_id"),
+    ("fim_pad", "tokenizer.ggml.fim_pad_token_id"),
+    ("fim_rep", "tokenizer.ggml.fim_rep_token_id"),
+    ("fim_sep", "tokenizer.ggml.fim_sep_token_id"),
+];
+
+/// Keys of what is added to every text.
+const ADD: [(&str, &str); 3] = [
+    ("bos", "tokenizer.ggml.add_bos_token"),
+    ("eos", "tokenizer.ggml.add_eos_token"),
+    ("sep", "tokenizer.ggml.add_sep_token"),
+];

@@ -1,0 +1,232 @@
+//! Names of pre-tokenizers. The table is `pre.json`: each entry is one splitter, with the names that llama.cpp has for it
+//! (each followed by the architectures that it is the first choice for) and the definitions that mean it, as
+//! `tokenizer.json` spells them; the first is given back for the name. `ignore_merges`, `bos` and `normalizer` are what
+//! the names imply besides.
+//!
+//! A name is found by comparing definitions, never by what a tokenizer makes of a sample text.
+
+use apr_sdk::tokenizer::{Kind, Tokenizer};
+use apr_sdk::{Error, Result, escape};
+use serde_json::Value as Json;
+
+const TABLE: &str = include_str!("pre.json");
+
+/// A splitter that a name stands for.
+pub struct Splitter {
+    /// As in `tokenizer.json`.
+    pub pre_tokenizer: Json,
+    /// As in `tokenizer.json`, if the models of this name have one.
+    pub normalizer: Option<Json>,
+    /// Whether a word that is a token is taken whole.
+    pub ignore_merges: bool,
+    /// Whether a beginning is added where nothing is said.
+    pub bos: bool,
+    /// Whether a separator is added where nothing is said.
+    pub sep: bool,
+}
+
+fn table() -> Vec<Json> {
+    match serde_json::from_str(TABLE) {
+        Ok(Json::Array(entries)) => entries,
+        // The table is part of the program, and a test reads it.
+        _ => Vec::new(),
+    }
+}
+
+/// The name for `tokenizer` in a model of architecture `arch`; `asked` is the user's.
+///
+/// # Errors
+/// InvalidArgument for a name that llama.cpp does not know; Unsupported for a definition without a name, showing it.
+pub fn name(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<String> {
+    if let Some(asked) = asked {
+        return known(asked).map(str::to_owned);
+    }
+    match tokenizer.kind {
+        Kind::Unigram => return Ok("default".to_owned()),
+        // Nothing depends on it; these are what the converter finds for the vocabularies of BERT and of Jina's models.
+        Kind::WordPiece if arch == "jina-bert-v2" => return Ok("jina-v2-en".to_owned()),
+        Kind::WordPiece => return Ok("bert-bge".to_owned()),
+        Kind::Bpe if tokenizer.spelling != apr_sdk::tokenizer::Spelling::Bytes => {
+            return Ok("default".to_owned());
+        }
+        Kind::Bpe => {}
+    }
+    if let Some(name) = &tokenizer.pre {
+        return Ok(name.clone());
+    }
+    let steps = tokenizer.pre_tokenizer.as_ref().map(steps).unwrap_or_default();
+    find(&steps, tokenizer.ignore_merges, arch).ok_or_else(|| unnamed(tokenizer))
+}
+
+fn known(asked: &str) -> Result<&str> {
+    let names: Vec<String> = table().iter().flat_map(names).map(|(name, _)| name).collect();
+    if names.iter().any(|name| name == asked) || ["bert-bge", "jina-v2-en"].contains(&asked) {
+        return Ok(asked);
+    }
+    let asked = escape(asked, 60);
+    Err(Error::invalid_argument(format!("no pre-tokenizer is named `{asked}`"))
+        .hint(format!("llama.cpp knows {}", names.join(", "))))
+}
+
+fn unnamed(tokenizer: &Tokenizer) -> Error {
+    let definition = tokenizer.pre_tokenizer.as_ref().map_or_else(|| "none".to_owned(), Json::to_string);
+    let merges = if tokenizer.ignore_merges { " with `ignore_merges`" } else { "" };
+    Error::unsupported(format!(
+        "llama.cpp has no name for this pre-tokenizer: {}{merges}",
+        escape(&definition, 2000)
+    ))
+    .hint("`--pre NAME` says which of its splitters to use; text is then cut by that one")
+}
+
+/// The best name: `ignore_merges` as it should be counts more than the architecture, that more than the table's order.
+fn find(steps: &[String], ignore_merges: bool, arch: &str) -> Option<String> {
+    let mut best: Option<(u32, String)> = None;
+    for entry in table() {
+        let means = |definition: &Json| self::steps(definition) == steps;
+        if !definitions(&entry).any(means) {
+            continue;
+        }
+        let same = u32::from(flag(&entry, "ignore_merges") == ignore_merges);
+        for (name, archs) in names(&entry) {
+            let score = 2 * same + u32::from(archs.iter().any(|a| a == arch));
+            if best.as_ref().is_none_or(|(most, _)| score > *most) {
+                best = Some((score, name));
+            }
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// What a name stands for.
+///
+/// # Errors
+/// Unsupported for a name that is not known, or whose splitter `tokenizer.json` cannot say.
+pub fn splitter(name: &str) -> Result<Splitter> {
+    for entry in table() {
+        if names(&entry).all(|(known, _)| known != name) {
+            continue;
+        }
+        let Some(definition) = definitions(&entry).next() else {
+            let name = escape(name, 60);
+            return Err(Error::unsupported(format!(
+                "the pre-tokenizer `{name}` is built into llama.cpp and has no definition"
+            )));
+        };
+        return Ok(Splitter {
+            pre_tokenizer: definition.clone(),
+            normalizer: entry.get("normalizer").cloned(),
+            ignore_merges: flag(&entry, "ignore_merges"),
+            bos: flag(&entry, "bos"),
+            sep: ["jina-v1-en", "jina-v2-code", "roberta-bpe"].contains(&name),
+        });
+    }
+    Err(Error::unsupported(format!("the pre-tokenizer `{}` is not known", escape(name, 60)))
+        .hint("the file is newer than this program, or damaged"))
+}
+
+fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {
+    entry.get("definitions").and_then(Json::as_array).into_iter().flatten()
+}
+
+fn names(entry: &Json) -> impl Iterator<Item = (String, Vec<String>)> {
+    let lists = entry.get("names").and_then(Json::as_array).into_iter().flatten();
+    lists.filter_map(|list| {
+        let mut words = list.as_array()?.iter().filter_map(Json::as_str).map(str::to_owned);
+        Some((words.next()?, words.collect()))
+    })
+}
+
+fn flag(entry: &Json, key: &str) -> bool {
+    entry.get(key).and_then(Json::as_bool).unwrap_or(false)
+}
+
+/// A definition as its steps, each spelled in one way: nested sequences are one, defaults are filled in, and what only
+/// moves offsets is left out.
+pub fn steps(definition: &Json) -> Vec<String> {
+    let mut steps = Vec::new();
+    collect(definition, &mut steps, 0);
+    steps
+}
+
+/// Sequences inside one another. 8: files have 1.
+const MAX_DEPTH: u32 = 8;
+
+fn collect(step: &Json, steps: &mut Vec<String>, depth: u32) {
+    let kind = step.get("type").and_then(Json::as_str).unwrap_or("");
+    let yes = |key: &str, default: bool| step.get(key).and_then(Json::as_bool).unwrap_or(default);
+    let behavior = step.get("behavior").and_then(Json::as_str).unwrap_or("Isolated");
+    match kind {
+        "Sequence" if depth < MAX_DEPTH => {
+            let inner = step.get("pretokenizers").and_then(Json::as_array).into_iter().flatten();
+            inner.for_each(|step| collect(step, steps, depth + 1));
+        }
+        "ByteLevel" => {
+            let (space, regex) = (yes("add_prefix_space", true), yes("use_regex", true));
+            steps.push(format!("bytes space={space} regex={regex}"));
+        }
+        "Digits" => steps.push(format!("digits individual={}", yes("individual_digits", false))),
+        "Punctuation" => steps.push(format!("punctuation {behavior}")),
+        "Split" => {
+            let regex = step.pointer("/pattern/Regex").and_then(Json::as_str);
+            let pattern = regex.map_or_else(|| step.get("pattern").cloned().unwrap_or_default(), Json::from);
+            // Keeping the matches and nothing else is keeping everything where the pattern leaves nothing out, as all
+            // patterns that are used so do.
+            let behavior = match (behavior, yes("invert", false)) {
+                ("Removed", true) => "Isolated".to_owned(),
+                (behavior, false) => behavior.to_owned(),
+                (behavior, true) => format!("{behavior} inverted"),
+            };
+            steps.push(format!("split {behavior} {pattern}"));
+        }
+        _ => steps.push(step.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_table_has_each_name_once_and_each_definition_finds_its_entry() {
+        let mut seen = BTreeSet::new();
+        for entry in table() {
+            for (name, _) in names(&entry) {
+                assert!(seen.insert(name.clone()), "{name} twice");
+            }
+            let all: Vec<_> = names(&entry).map(|(name, _)| name).collect();
+            for definition in definitions(&entry) {
+                let found = find(&steps(definition), flag(&entry, "ignore_merges"), "").unwrap();
+                let same = splitter(&found).unwrap();
+                assert_eq!(steps(&same.pre_tokenizer), steps(definitions(&entry).next().unwrap()), "{all:?}");
+            }
+        }
+        assert!(seen.len() > 90, "{}", seen.len());
+    }
+
+    #[test]
+    fn the_definition_decides_and_the_architecture_chooses_among_names() {
+        let gpt2 = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false});
+        let name = |definition: &Json, ignore, arch| find(&steps(definition), ignore, arch);
+        assert_eq!(name(&gpt2, false, "gpt2").as_deref(), Some("gpt-2"));
+        assert_eq!(name(&gpt2, false, "gptneox").as_deref(), Some("mpt"));
+        assert_eq!(name(&gpt2, false, "phi2").as_deref(), Some("phi-2"));
+        assert_eq!(name(&gpt2, false, "new").as_deref(), Some("gpt-2"));
+        let llama3 = splitter("llama-bpe").unwrap().pre_tokenizer;
+        assert_eq!(name(&llama3, true, "llama").as_deref(), Some("llama-bpe"));
+        assert_eq!(name(&llama3, false, "olmo2").as_deref(), Some("dbrx"));
+        let nested = json!({"type": "Sequence", "pretokenizers": [llama3]});
+        assert_eq!(name(&nested, true, "new").as_deref(), Some("llama-bpe"));
+        assert_eq!(name(&json!({"type": "Whitespace"}), false, "llama"), None);
+        assert_eq!(name(&json!(null), false, "llama"), None);
+    }
+
+    #[test]
+    fn only_known_names_can_be_asked_for() {
+        assert_eq!(known("qwen2").unwrap(), "qwen2");
+        assert!(known("qwen").unwrap_err().hint_text().unwrap().contains("qwen2"));
+        assert!(splitter("nobody").is_err());
+        assert!(splitter("kimi-k2").is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! What llama.cpp's converter writes beside the tokenizer itself for some architectures, and where it stands.
+
+use super::write::Keys;
+use super::{ADD_SPACE_PREFIX, SPECIAL};
+use apr_sdk::Value;
+use apr_sdk::tokenizer::{Kind, Tokenizer};
+
+/// Architectures that `LlamaModel` converts: they say whether a space comes first before anything else.
+const LLAMA: [&str; 8] =
+    ["llama", "granite", "granitemoe", "smollm3", "arcee", "apertus", "mistral3", "llama-embed"];
+/// Architectures that never put a space first, and say so last.
+const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
+
+/// Keys before the tokenizer's own.
+pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
+    match (tokenizer.kind, tokenizer.add_space_prefix) {
+        (Kind::Bpe, Some(yes)) if LLAMA.contains(&arch) => {
+            keys.set(ADD_SPACE_PREFIX, Value::from_bool(yes));
+        }
+        _ => {}
+    }
+    if arch == "modern-bert" {
+        for (_, key) in super::ADD {
+            keys.set(key, Value::from_bool(true));
+        }
+    }
+}
+
+/// Keys behind the tokenizer's own.
+pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
+    let sentence_piece = tokenizer.spelling == apr_sdk::tokenizer::Spelling::SentencePiece;
+    let end_of_turn = match (arch, tokenizer.vocab_size) {
+        // CodeGemma's; the converter writes it for every Gemma.
+        ("gemma", _) => Some(107),
+        // CodeLlama.
+        ("llama", 32016) => Some(32010),
+        _ => None,
+    };
+    if let (Some(id), Some((_, key))) = (end_of_turn, SPECIAL.iter().find(|(name, _)| *name == "eot")) {
+        keys.set(key, Value::from_u32(id));
+    }
+    if NO_SPACE_FIRST.contains(&arch) && sentence_piece {
+        keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
+    } else if sentence_piece && tokenizer.kind == Kind::Bpe && tokenizer.add_space_prefix == Some(false) {
+        // Elsewhere it is not written; but then llama.cpp would put a space first.
+        keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
+    }
+    // Granite's small models.
+    if arch == "llama" && tokenizer.vocab_size == 49152 {
+        keys.set(super::ADD[0].1, Value::from_bool(false));
+    }
+}

@@ -1,0 +1,209 @@
+//! From keys to the SDK's tokenizer: `llama_vocab::impl::load` of llama.cpp, and the converter's rules in reverse.
+
+use super::definitions::{self, Around};
+use super::scan::Scan;
+use super::{
+    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
+    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre,
+};
+use crate::metadata::Key;
+use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer};
+use apr_sdk::{Error, FileId, Limits, Result, Source, escape};
+use std::collections::HashMap;
+
+/// The tokenizer that `keys` describe; `None` without one. Long values are read from file `file`.
+///
+/// # Errors
+/// Unsupported for a kind that the SDK's form cannot say; Malformed for lists that do not fit together.
+pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) -> Result<Option<Tokenizer>> {
+    let scan = Scan { keys, source, file, limits };
+    let Some(model) = scan.text(MODEL)? else { return Ok(None) };
+    let (kind, spelling) = match model.as_str() {
+        "none" | "no_vocab" => return Ok(None),
+        "llama" => (Kind::Bpe, Spelling::SentencePiece),
+        "gpt2" => (Kind::Bpe, Spelling::Bytes),
+        "bert" => (Kind::WordPiece, Spelling::Plain),
+        "t5" => (Kind::Unigram, Spelling::SentencePiece),
+        other => {
+            let other = escape(other, 40);
+            return Err(Error::unsupported(format!("a tokenizer of the kind `{other}` cannot be converted"))
+                .hint("`--arch none` converts the tensors and metadata as they lie"));
+        }
+    };
+    let mut parts = Parts { kind, spelling, ..Parts::default() };
+    tokens(&scan, &mut parts)?;
+    flags(&scan, &mut parts)?;
+    added(&mut parts);
+    let mut around = Around::default();
+    let (mut bos, mut eos, mut sep) = match kind {
+        Kind::Bpe => (spelling == Spelling::SentencePiece, false, false),
+        Kind::Unigram => (false, true, false),
+        Kind::WordPiece => (true, true, true),
+    };
+    if spelling == Spelling::Bytes {
+        let name = scan.text(PRE)?.unwrap_or_else(|| "default".to_owned());
+        let splitter = pre::splitter(&name)?;
+        (bos, sep) = (splitter.bos, splitter.sep);
+        parts.pre_tokenizer = Some(splitter.pre_tokenizer);
+        parts.normalizer = splitter.normalizer;
+        parts.ignore_merges = splitter.ignore_merges;
+        parts.pre = Some(name);
+        merges(&scan, &mut parts)?;
+    }
+    definitions::fill(&mut parts);
+    (bos, sep) = (parts.adds("bos").unwrap_or(bos), parts.adds("sep").unwrap_or(sep));
+    // BERT's end is its separator, whatever is said of ends.
+    eos = if kind == Kind::WordPiece { sep } else { parts.adds("eos").unwrap_or(eos) };
+    let id = |name: &str, default: u32| parts.special_id(name).unwrap_or(default);
+    let (first, last, between) = match kind {
+        Kind::Bpe if spelling == Spelling::Bytes => (id("bos", 11), id("eos", 11), id("sep", u32::MAX)),
+        Kind::Bpe => (id("bos", 1), id("eos", 2), id("sep", u32::MAX)),
+        Kind::Unigram => (id("bos", u32::MAX), id("eos", 1), id("sep", u32::MAX)),
+        Kind::WordPiece => (id("bos", 101), id("sep", 102), id("sep", 102)),
+    };
+    around.bos = bos.then_some(first);
+    around.eos = eos.then_some(last);
+    around.sep = sep.then_some(between);
+    parts.post_processor = definitions::post_processor(&parts, around);
+    Tokenizer::new(parts).map(Some)
+}
+
+fn tokens(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
+    let missing = || Error::malformed(format!("metadata key `{TOKENS}` is missing"));
+    let texts = scan.strings(TOKENS)?.ok_or_else(missing)?;
+    let numbers = scan.numbers(TOKEN_TYPE)?;
+    let scores = scan.numbers(SCORES)?;
+    for (key, list) in [(TOKEN_TYPE, &numbers), (SCORES, &scores)] {
+        if let Some(list) = list.as_ref().filter(|list| list.len() < texts.len()) {
+            let (n, tokens) = (list.len(), texts.len());
+            return Err(Error::malformed(format!("metadata key `{key}` has {n} items for {tokens} tokens")));
+        }
+    }
+    parts.vocab_size = u32::try_from(texts.len()).map_err(|_| Error::limit("more than 2^32 tokens"))?;
+    for (n, text) in texts.into_iter().enumerate() {
+        let number = numbers.as_ref().and_then(|list| list.get(n)).copied().unwrap_or(1.0);
+        let mut kind = TokenType::ALL.iter().copied().find(|kind| f64::from(kind.number()) == number);
+        if kind == Some(TokenType::None) {
+            kind = Some(TokenType::Normal);
+        }
+        let kind = kind.ok_or_else(|| Error::malformed(format!("token {n} has the type {number}")))?;
+        let text = unwritten(text, kind, parts, n);
+        parts.types.push(if text.is_none() { TokenType::None } else { kind });
+        parts.tokens.push(text);
+    }
+    let real = parts.tokens.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    parts.tokens.truncate(real);
+    parts.types.truncate(real);
+    if parts.spelling == Spelling::SentencePiece {
+        let mut scores = scores.unwrap_or_else(|| vec![0.0; real]);
+        scores.truncate(real);
+        for (score, text) in scores.iter_mut().zip(&parts.tokens) {
+            if text.is_none() {
+                *score = 0.0;
+            }
+        }
+        parts.scores = Some(scores);
+    }
+    Ok(())
+}
+
+/// A token's text as the tokenizer has it; `None` for one that stands for no token.
+fn unwritten(text: String, kind: TokenType, parts: &Parts, id: usize) -> Option<String> {
+    let text = match parts.kind {
+        Kind::WordPiece if kind != TokenType::Control => match text.strip_prefix('\u{2581}') {
+            Some(begin) => begin.to_owned(),
+            None => format!("##{text}"),
+        },
+        _ => text,
+    };
+    if kind == TokenType::Unused && text == format!("[PAD{id}]") {
+        return None;
+    }
+    if text.is_empty() {
+        return Some(format!("[EMPTY_{id}]"));
+    }
+    // SentencePiece's own runs of spaces; there is no telling for a space inside a longer text.
+    let spaces = kind == TokenType::UserDefined && text.bytes().all(|b| b == b' ');
+    if spaces && parts.spelling == Spelling::SentencePiece {
+        return Some(text.replace(' ', "\u{2581}"));
+    }
+    Some(text)
+}
+
+fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
+    // In the file's order, which is the order in which the converter found them.
+    for key in scan.keys {
+        if let Some((name, _)) = SPECIAL.iter().find(|(_, known)| *known == key.name) {
+            // An id beyond the vocabulary is as good as none: llama.cpp warns and goes on.
+            if let Some(id) = scan.number(&key.name).filter(|id| *id < parts.vocab_size) {
+                parts.special.push(((*name).to_owned(), id));
+            }
+        }
+        if let Some((name, _)) = ADD.iter().find(|(_, known)| *known == key.name)
+            && let Some(yes) = scan.flag(&key.name)
+        {
+            parts.add.push(((*name).to_owned(), yes));
+        }
+        if let Some(name) = key.name.strip_prefix(CHAT_TEMPLATE).and_then(|rest| rest.strip_prefix('.'))
+            && key.name != CHAT_TEMPLATES
+            && let Some(text) = scan.text(&key.name)?
+        {
+            parts.chat_templates.push((name.to_owned(), text));
+        }
+    }
+    if let Some(text) = scan.text(CHAT_TEMPLATE)? {
+        parts.chat_templates.push(("default".to_owned(), text));
+    }
+    parts.add_space_prefix = scan.flag(ADD_SPACE_PREFIX);
+    parts.remove_extra_whitespaces = scan.flag(REMOVE_EXTRA_WHITESPACES);
+    parts.lowercase = scan.flag(LOWERCASE);
+    parts.strip_accents = scan.flag(STRIP_ACCENTS);
+    parts.charsmap = scan.bytes(CHARSMAP)?;
+    let stated = parts.special_id("unk").filter(|id| parts.token(*id).is_some());
+    let typed = parts.types.iter().position(|kind| *kind == TokenType::Unknown);
+    let default = match parts.kind {
+        Kind::Bpe if parts.spelling == Spelling::Bytes => None,
+        Kind::Bpe => Some(0),
+        Kind::Unigram => Some(2),
+        Kind::WordPiece => Some(100),
+    };
+    parts.unk = match parts.spelling {
+        // Bytes are never unknown.
+        Spelling::Bytes => None,
+        _ => stated.or_else(|| typed.and_then(|n| u32::try_from(n).ok())).or(default),
+    };
+    parts.unk = parts.unk.filter(|id| parts.token(*id).is_some());
+    Ok(())
+}
+
+/// What is found in the text before anything else.
+fn added(parts: &mut Parts) {
+    for (id, kind) in (0u32..).zip(&parts.types) {
+        let special = matches!(kind, TokenType::Control | TokenType::Unknown);
+        if special || *kind == TokenType::UserDefined {
+            parts.added.push(AddedToken { id, special, ..AddedToken::default() });
+        }
+    }
+}
+
+fn merges(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
+    let Some(texts) = scan.strings(MERGES)? else { return Ok(()) };
+    let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
+    let mut merges = Vec::with_capacity(texts.len());
+    for (n, text) in texts.iter().enumerate() {
+        let id = |part: &str| {
+            ids.get(part).copied().ok_or_else(|| {
+                let (text, part) = (escape(text, 80), escape(part, 40));
+                Error::malformed(format!("merge {n} is `{text}`, but no token is `{part}`"))
+            })
+        };
+        // A part may begin with a space, but cannot be empty.
+        let cut = text.char_indices().skip(1).find(|(_, c)| *c == ' ');
+        let Some((at, _)) = cut else {
+            return Err(Error::malformed(format!("merge {n} is `{}`: no pair", escape(text, 80))));
+        };
+        merges.push((id(&text[..at])?, id(&text[at + 1..])?));
+    }
+    parts.merges = merges;
+    Ok(())
+}

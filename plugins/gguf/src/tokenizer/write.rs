@@ -1,0 +1,214 @@
+//! From the SDK's tokenizer to keys: names, types, order and values of llama.cpp's `set_vocab` methods and its
+//! `SpecialVocab`.
+
+use super::{
+    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
+    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
+};
+use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer};
+use apr_sdk::{Error, Result, Value, ValueType, escape};
+use std::collections::HashMap;
+
+/// The score of an id that no token has, where tokens have scores.
+const NO_TOKEN: f32 = -10000.0;
+
+/// The keys for a model of architecture `arch`. `asked` is the pre-tokenizer that the user named.
+///
+/// # Errors
+/// Unsupported for a tokenizer that the format cannot say, or whose pre-tokenizer has no name there.
+pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Vec<(String, Value)>> {
+    let model = model_name(tokenizer)?;
+    let mut keys = Keys(Vec::new());
+    quirks::before(&mut keys, tokenizer, arch);
+    keys.set(MODEL, Value::from_string(model));
+    keys.set(PRE, Value::from_string(pre::name(tokenizer, arch, asked)?));
+    keys.set(TOKENS, texts(tokenizer)?);
+    if let Some(scores) = scores(tokenizer) {
+        keys.set(SCORES, scores);
+    }
+    keys.set(TOKEN_TYPE, types(tokenizer));
+    if tokenizer.kind == Kind::Unigram {
+        keys.set(ADD_SPACE_PREFIX, Value::from_bool(tokenizer.add_space_prefix.unwrap_or(true)));
+        let remove = tokenizer.remove_extra_whitespaces.unwrap_or(true);
+        keys.set(REMOVE_EXTRA_WHITESPACES, Value::from_bool(remove));
+        if let Some(charsmap) = tokenizer.charsmap.as_ref().filter(|bytes| !bytes.is_empty()) {
+            keys.set(CHARSMAP, Value::from_items(ValueType::U8, charsmap.len() as u64, charsmap));
+        }
+    }
+    if tokenizer.spelling == Spelling::Bytes && !tokenizer.merges.is_empty() {
+        keys.set(MERGES, strings(tokenizer.merges.iter().map(|merge| merge_text(tokenizer, *merge))));
+    }
+    special(&mut keys, tokenizer);
+    quirks::after(&mut keys, tokenizer, arch);
+    Ok(keys.0)
+}
+
+/// Keys in the order in which they were first set; a later value replaces an earlier one in its place.
+pub struct Keys(Vec<(String, Value)>);
+
+impl Keys {
+    pub fn set(&mut self, key: &str, value: Value) {
+        match self.0.iter_mut().find(|(name, _)| name == key) {
+            Some(slot) => slot.1 = value,
+            None => self.0.push((key.to_owned(), value)),
+        }
+    }
+}
+
+fn model_name(tokenizer: &Tokenizer) -> Result<&'static str> {
+    match (tokenizer.kind, tokenizer.spelling) {
+        (Kind::Bpe, Spelling::Bytes) => Ok("gpt2"),
+        (Kind::Bpe, Spelling::SentencePiece) => Ok("llama"),
+        (Kind::Unigram, _) => Ok("t5"),
+        (Kind::WordPiece, _) => Ok("bert"),
+        (Kind::Bpe, Spelling::Plain) => Err(Error::unsupported(
+            "the tokenizer merges characters, neither bytes nor SentencePiece's pieces, which the format cannot say",
+        )
+        .hint("convert to a format that holds tokenizers whole")),
+    }
+}
+
+fn texts(tokenizer: &Tokenizer) -> Result<Value> {
+    let word_piece = tokenizer.kind == Kind::WordPiece;
+    let mut seen = HashMap::with_capacity(tokenizer.tokens.len());
+    let mut all = Vec::with_capacity(tokenizer.tokens.len());
+    let mut surfaces = tokenizer.surfaces().into_iter();
+    for id in 0..tokenizer.vocab_size {
+        let written = tokenizer.written(id);
+        let text = surfaces.next().flatten().filter(|_| written);
+        let text = text.map_or_else(|| format!("[PAD{id}]"), std::borrow::Cow::into_owned);
+        let text =
+            if word_piece && tokenizer.type_of(id) != TokenType::Control { marked(&text) } else { text };
+        all.push(text);
+    }
+    for (id, text) in all.iter().enumerate() {
+        if let Some(other) = seen.insert(text.as_str(), id) {
+            let text = escape(text, 60);
+            return Err(Error::unsupported(format!(
+                "tokens {other} and {id} are both written as `{text}`, which llama.cpp does not load"
+            ))
+            .hint("convert to a format that holds tokenizers whole"));
+        }
+    }
+    Ok(strings(all.iter().map(String::as_str)))
+}
+
+/// A word's beginning is marked, not its middle: the other way round than in the tokenizer.
+fn marked(text: &str) -> String {
+    match text.strip_prefix("##") {
+        Some(inside) => inside.to_owned(),
+        None => format!("\u{2581}{text}"),
+    }
+}
+
+/// SentencePiece's scores. A tokenizer that has merges instead gets their order, so that the same pieces are made.
+fn scores(tokenizer: &Tokenizer) -> Option<Value> {
+    if tokenizer.spelling != Spelling::SentencePiece {
+        return None;
+    }
+    let scores = match &tokenizer.scores {
+        // The format holds 32 bits.
+        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
+        Some(scores) => scores.iter().map(|score| *score as f32).collect(),
+        None => scores_of_merges(tokenizer),
+    };
+    let mut bytes = Vec::with_capacity(4 * scores.len());
+    for id in 0..tokenizer.vocab_size {
+        let score = usize::try_from(id).ok().and_then(|n| scores.get(n)).copied();
+        let score = score.filter(|_| tokenizer.written(id) && tokenizer.token(id).is_some());
+        bytes.extend_from_slice(&score.unwrap_or(NO_TOKEN).to_le_bytes());
+    }
+    Some(Value::from_items(ValueType::F32, u64::from(tokenizer.vocab_size), &bytes))
+}
+
+/// A token made by the n-th merge has the score −n; what no merge makes has −1000, as llama.cpp gives it.
+fn scores_of_merges(tokenizer: &Tokenizer) -> Vec<f32> {
+    let ids: HashMap<&str, u32> = tokenizer.each().map(|(id, text)| (text, id)).collect();
+    let mut scores = vec![-1000.0; tokenizer.tokens.len()];
+    // Behind every merge, so that a piece of one character never comes before a pair.
+    let mut joined = String::new();
+    for (rank, &(left, right)) in tokenizer.merges.iter().enumerate().rev() {
+        let (Some(left), Some(right)) = (tokenizer.token(left), tokenizer.token(right)) else { continue };
+        joined.clear();
+        joined.push_str(left);
+        joined.push_str(right);
+        let at = ids.get(joined.as_str()).and_then(|id| usize::try_from(*id).ok());
+        if let Some(score) = at.and_then(|at| scores.get_mut(at)) {
+            // Exact up to 2^24, the limit of tokens.
+            #[allow(clippy::cast_precision_loss, reason = "ranks are below 2^26, order is what counts")]
+            let value = -(rank as f32);
+            *score = value;
+        }
+    }
+    scores
+}
+
+fn types(tokenizer: &Tokenizer) -> Value {
+    let mut bytes = Vec::with_capacity(4 * tokenizer.tokens.len());
+    for id in 0..tokenizer.vocab_size {
+        let kind = match tokenizer.type_of(id) {
+            TokenType::None => TokenType::Unused,
+            _ if !tokenizer.written(id) => TokenType::Unused,
+            kind => kind,
+        };
+        bytes.extend_from_slice(&i32::from(kind.number()).to_le_bytes());
+    }
+    Value::from_items(ValueType::I32, u64::from(tokenizer.vocab_size), &bytes)
+}
+
+/// A merge's two texts; a space inside one is U+0120, since a space stands between them.
+fn merge_text(tokenizer: &Tokenizer, (left, right): (u32, u32)) -> String {
+    let part = |id: u32| tokenizer.token(id).unwrap_or_default().replace(' ', "\u{120}");
+    format!("{} {}", part(left), part(right))
+}
+
+fn special(keys: &mut Keys, tokenizer: &Tokenizer) {
+    for (name, id) in &tokenizer.special {
+        if let Some((_, key)) = SPECIAL.iter().find(|(known, _)| known == name) {
+            keys.set(key, Value::from_u32(*id));
+        }
+    }
+    for (name, yes) in &tokenizer.add {
+        if let Some((_, key)) = ADD.iter().find(|(known, _)| known == name) {
+            keys.set(key, Value::from_bool(*yes));
+        }
+    }
+    chat_templates(keys, tokenizer);
+    if let Some(yes) = tokenizer.lowercase {
+        keys.set(LOWERCASE, Value::from_bool(yes));
+    }
+    if let Some(yes) = tokenizer.strip_accents {
+        keys.set(STRIP_ACCENTS, Value::from_bool(yes));
+    }
+}
+
+fn chat_templates(keys: &mut Keys, tokenizer: &Tokenizer) {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let mut names = Vec::new();
+    for (name, template) in tokenizer.chat_templates.iter().filter(|(name, _)| name != "default") {
+        let name: String = name.chars().map(plain).collect();
+        if !name.is_empty() && !template.is_empty() && !names.contains(&name) {
+            keys.set(&format!("{CHAT_TEMPLATE}.{name}"), Value::from_string(template));
+            names.push(name);
+        }
+    }
+    if !names.is_empty() {
+        keys.set(CHAT_TEMPLATES, strings(names.iter().map(String::as_str)));
+    }
+    let usual = tokenizer.chat_templates.iter().find(|(name, _)| name == "default");
+    if let Some((_, template)) = usual.filter(|(_, template)| !template.is_empty()) {
+        keys.set(CHAT_TEMPLATE, Value::from_string(template));
+    }
+}
+
+/// An array of strings.
+pub fn strings<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Value {
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    for text in texts {
+        let text = text.as_ref().as_bytes();
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text);
+        count += 1;
+    }
+    Value::from_items(ValueType::STRING, count, &bytes)
+}

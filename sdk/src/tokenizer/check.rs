@@ -1,0 +1,197 @@
+//! Whether the parts of a tokenizer agree.
+
+use super::{Kind, MAX_HOLES, MAX_TOKENS, Parts, TokenType};
+use crate::{Error, Result, escape};
+use std::collections::{HashMap, HashSet};
+
+/// The parts, if they agree.
+///
+/// # Errors
+/// Malformed or LimitExceeded.
+pub fn check(mut parts: Parts) -> Result<Parts> {
+    sizes(&mut parts)?;
+    let ids = texts(&parts)?;
+    merges(&parts, &ids)?;
+    named_ids(&parts)?;
+    for list in [names(&parts.special), names(&parts.add), names(&parts.chat_templates)] {
+        once(list?.as_slice())?;
+    }
+    Ok(parts)
+}
+
+fn sizes(parts: &mut Parts) -> Result<()> {
+    let n = parts.tokens.len();
+    let size = parts.vocab_size as usize;
+    if n > MAX_TOKENS || size > MAX_TOKENS {
+        return Err(Error::limit(format!("{} tokens, the limit is {MAX_TOKENS}", n.max(size))));
+    }
+    if parts.vocab_size == 0 {
+        parts.vocab_size = u32::try_from(n).unwrap_or(u32::MAX);
+    }
+    let size = parts.vocab_size as usize;
+    if size < n {
+        return Err(Error::malformed(format!("{n} tokens, but a vocabulary of {size}")));
+    }
+    let holes = size - parts.tokens.iter().flatten().count();
+    if holes > MAX_HOLES {
+        return Err(Error::limit(format!("{holes} ids have no token, the limit is {MAX_HOLES}")));
+    }
+    if parts.types.len() != n {
+        return Err(Error::malformed(format!("{n} tokens, but {} types", parts.types.len())));
+    }
+    match &parts.scores {
+        Some(scores) if scores.len() != n => {
+            Err(Error::malformed(format!("{n} tokens, but {} scores", scores.len())))
+        }
+        Some(scores) if scores.iter().any(|score| !score.is_finite()) => {
+            Err(Error::malformed("a score that is not finite"))
+        }
+        None if parts.kind == Kind::Unigram => Err(Error::malformed("a unigram model without scores")),
+        _ => Ok(()),
+    }
+}
+
+/// The ids by text.
+fn texts(parts: &Parts) -> Result<HashMap<&str, u32>> {
+    let mut ids = HashMap::with_capacity(parts.tokens.len());
+    for (n, (text, kind)) in parts.tokens.iter().zip(&parts.types).enumerate() {
+        match text {
+            None if *kind == TokenType::None => {}
+            Some(_) if *kind == TokenType::None => {
+                return Err(Error::malformed(format!("token {n} has a text and no type")));
+            }
+            None => return Err(Error::malformed(format!("token {n} has a type and no text"))),
+            Some(text) => {
+                let id = u32::try_from(n).unwrap_or(u32::MAX);
+                if let Some(other) = ids.insert(text.as_str(), id) {
+                    let text = escape(text, 60);
+                    return Err(Error::malformed(format!("tokens {other} and {id} are both `{text}`")));
+                }
+            }
+        }
+    }
+    Ok(ids)
+}
+
+fn merges(parts: &Parts, ids: &HashMap<&str, u32>) -> Result<()> {
+    if parts.merges.is_empty() {
+        return Ok(());
+    }
+    if parts.kind != Kind::Bpe {
+        return Err(Error::malformed("merges in a tokenizer that does not merge"));
+    }
+    if parts.merges.len() > 4 * MAX_TOKENS {
+        let n = parts.merges.len();
+        return Err(Error::limit(format!("{n} merges, the limit is {}", 4 * MAX_TOKENS)));
+    }
+    let prefix = parts.continuing_prefix.as_deref().unwrap_or("");
+    let mut joined = String::new();
+    for (n, &(left, right)) in parts.merges.iter().enumerate() {
+        let (Some(a), Some(b)) = (parts.token(left), parts.token(right)) else {
+            return Err(Error::malformed(format!("merge {n} is of ids {left} and {right}: no such tokens")));
+        };
+        joined.clear();
+        joined.push_str(a);
+        joined.push_str(b.strip_prefix(prefix).unwrap_or(b));
+        if !ids.contains_key(joined.as_str()) {
+            let (a, b) = (escape(a, 40), escape(b, 40));
+            return Err(Error::malformed(format!("merge {n} of `{a}` and `{b}` gives no token")));
+        }
+    }
+    Ok(())
+}
+
+fn named_ids(parts: &Parts) -> Result<()> {
+    let mut seen = HashSet::with_capacity(parts.added.len());
+    for added in &parts.added {
+        if parts.token(added.id).is_none() {
+            return Err(Error::malformed(format!("added token {} has no text", added.id)));
+        }
+        if !seen.insert(added.id) {
+            return Err(Error::malformed(format!("token {} is added twice", added.id)));
+        }
+    }
+    if let Some(unk) = parts.unk
+        && parts.token(unk).is_none()
+    {
+        return Err(Error::malformed(format!("the unknown token is {unk}: no such token")));
+    }
+    for (name, id) in &parts.special {
+        if *id >= parts.vocab_size {
+            let (name, size) = (escape(name, 40), parts.vocab_size);
+            return Err(Error::malformed(format!("the token `{name}` is {id}, the vocabulary has {size}")));
+        }
+    }
+    Ok(())
+}
+
+/// The most names of a kind. 4096: real tokenizers have below 20.
+const MAX_NAMES: usize = 4096;
+
+fn names<T>(list: &[(String, T)]) -> Result<Vec<&str>> {
+    if list.len() > MAX_NAMES {
+        return Err(Error::limit(format!("{} names, the limit is {MAX_NAMES}", list.len())));
+    }
+    Ok(list.iter().map(|(name, _)| name.as_str()).collect())
+}
+
+fn once(names: &[&str]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(**name)) {
+        Some(name) => Err(Error::malformed(format!("`{}` is said twice", escape(name, 60)))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AddedToken, Tokenizer};
+    use super::*;
+
+    fn good() -> Parts {
+        let tokens = ["a", "b", "ab", "<s>"].map(|t| Some(t.to_owned())).to_vec();
+        let mut types = vec![TokenType::Normal; 4];
+        types[3] = TokenType::Control;
+        let added = vec![AddedToken { id: 3, special: true, ..AddedToken::default() }];
+        Parts { tokens, types, merges: vec![(0, 1)], added, ..Parts::default() }
+    }
+
+    #[test]
+    fn each_rule_has_parts_that_break_it() {
+        assert_eq!(Tokenizer::new(good()).unwrap().vocab_size, 4);
+        type Break = (&'static str, fn(&mut Parts));
+        let breaks: [Break; 14] = [
+            ("types", |p| p.types.truncate(3)),
+            ("scores", |p| p.scores = Some(vec![0.0])),
+            ("not finite", |p| p.scores = Some(vec![f64::NAN; 4])),
+            ("without scores", |p| p.kind = Kind::Unigram),
+            ("both `a`", |p| p.tokens[1] = Some("a".into())),
+            ("a type and no text", |p| p.tokens[1] = None),
+            ("no such tokens", |p| p.merges = vec![(0, 9)]),
+            ("gives no token", |p| p.merges = vec![(1, 0)]),
+            ("does not merge", |p| p.kind = Kind::WordPiece),
+            ("added token 7", |p| p.added[0].id = 7),
+            ("added twice", |p| p.added.push(p.added[0])),
+            ("unknown token is 4", |p| p.unk = Some(4)),
+            ("vocabulary has 4", |p| p.special = vec![("bos".into(), 4)]),
+            ("said twice", |p| p.add = vec![("bos".into(), true), ("bos".into(), false)]),
+        ];
+        for (message, break_it) in breaks {
+            let mut parts = good();
+            break_it(&mut parts);
+            let error = Tokenizer::new(parts).unwrap_err();
+            assert!(error.message().contains(message), "{message}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn ids_without_tokens_are_bounded() {
+        let mut parts = good();
+        parts.vocab_size = 5 + u32::try_from(MAX_HOLES).unwrap();
+        assert!(Tokenizer::new(parts.clone()).unwrap_err().message().contains("have no token"));
+        parts.vocab_size = u32::MAX;
+        assert!(Tokenizer::new(parts.clone()).is_err());
+        parts.vocab_size = 3;
+        assert!(Tokenizer::new(parts).unwrap_err().message().contains("vocabulary of 3"));
+    }
+}

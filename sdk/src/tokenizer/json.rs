@@ -1,0 +1,280 @@
+//! The JSON of a tokenizer.
+
+use super::{AddedToken, Kind, Parts, SCHEMA, Spelling, TokenType, Tokenizer};
+use crate::{Error, Result};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value as Json};
+
+const KINDS: [(&str, Kind); 3] =
+    [("bpe", Kind::Bpe), ("unigram", Kind::Unigram), ("wordpiece", Kind::WordPiece)];
+const SPELLINGS: [(&str, Spelling); 3] =
+    [("plain", Spelling::Plain), ("bytes", Spelling::Bytes), ("sentencepiece", Spelling::SentencePiece)];
+
+/// As [`Tokenizer::to_json`].
+pub fn to_json(parts: &Parts) -> Vec<u8> {
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Json| drop(out.insert(key.to_owned(), value));
+    put("schema", SCHEMA.into());
+    put("kind", name_of(&KINDS, parts.kind).into());
+    put("spelling", name_of(&SPELLINGS, parts.spelling).into());
+    put("vocab_size", parts.vocab_size.into());
+    if let Some(n) = parts.n_pieces {
+        put("n_pieces", n.into());
+    }
+    put("tokens", parts.tokens.iter().map(|text| Json::from(text.as_deref())).collect());
+    put("types", parts.types.iter().map(|kind| Json::from(kind.number())).collect());
+    if let Some(scores) = &parts.scores {
+        put("scores", scores.iter().map(|score| Json::from(*score)).collect());
+    }
+    if !parts.merges.is_empty() {
+        put("merges", parts.merges.iter().flat_map(|(a, b)| [*a, *b]).map(Json::from).collect());
+    }
+    if !parts.added.is_empty() {
+        put("added_tokens", parts.added.iter().map(added_to_json).collect());
+    }
+    let object = |list: Map<String, Json>| (!list.is_empty()).then_some(Json::Object(list));
+    let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
+    let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
+    let templates = parts.chat_templates.iter().map(|(n, t)| (n.clone(), Json::from(t.as_str()))).collect();
+    let flag = |yes: bool| yes.then_some(Json::Bool(true));
+    let text = |text: &Option<String>| text.as_deref().map(Json::from);
+    let rest = [
+        ("special", object(ids)),
+        ("add", object(add)),
+        ("unk", parts.unk.map(Json::from)),
+        ("byte_fallback", flag(parts.byte_fallback)),
+        ("fuse_unk", flag(parts.fuse_unk)),
+        ("ignore_merges", flag(parts.ignore_merges)),
+        ("continuing_prefix", text(&parts.continuing_prefix)),
+        ("word_suffix", text(&parts.word_suffix)),
+        ("max_word_chars", parts.max_word_chars.map(Json::from)),
+        ("add_space_prefix", parts.add_space_prefix.map(Json::from)),
+        ("remove_extra_whitespaces", parts.remove_extra_whitespaces.map(Json::from)),
+        ("lowercase", parts.lowercase.map(Json::from)),
+        ("strip_accents", parts.strip_accents.map(Json::from)),
+        ("charsmap", parts.charsmap.as_ref().map(|bytes| BASE64_STANDARD.encode(bytes).into())),
+        ("normalizer", parts.normalizer.clone()),
+        ("pre_tokenizer", parts.pre_tokenizer.clone()),
+        ("decoder", parts.decoder.clone()),
+        ("post_processor", parts.post_processor.clone()),
+        ("truncation", parts.truncation.clone()),
+        ("padding", parts.padding.clone()),
+        ("pre", text(&parts.pre)),
+        ("chat_templates", object(templates)),
+    ];
+    for (key, value) in rest {
+        if let Some(value) = value {
+            put(key, value);
+        }
+    }
+    Json::Object(out).to_string().into_bytes()
+}
+
+fn added_to_json(added: &AddedToken) -> Json {
+    let mut map = Map::from_iter([("id".to_owned(), Json::from(added.id))]);
+    for (name, yes) in [
+        ("special", added.special),
+        ("lstrip", added.lstrip),
+        ("rstrip", added.rstrip),
+        ("normalized", added.normalized),
+        ("single_word", added.single_word),
+    ] {
+        if yes {
+            map.insert(name.to_owned(), true.into());
+        }
+    }
+    Json::Object(map)
+}
+
+/// As [`Tokenizer::from_json`].
+///
+/// # Errors
+/// Malformed; Unsupported for a newer schema.
+pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
+    let json: Json = serde_json::from_slice(text)
+        .map_err(|e| Error::malformed(format!("the tokenizer is not JSON: {e}")))?;
+    let Json::Object(map) = json else { return Err(Error::malformed("the tokenizer is no JSON object")) };
+    let mut keys = Keys(map);
+    match keys.take("schema").as_ref().and_then(Json::as_u64) {
+        Some(SCHEMA) => {}
+        Some(newer) if newer > SCHEMA => {
+            return Err(Error::unsupported(format!("the tokenizer's schema is {newer}, {SCHEMA} is known"))
+                .hint("the file is newer than this program"));
+        }
+        _ => return Err(wrong("schema")),
+    }
+    let parts = Parts {
+        kind: keys.word("kind", &KINDS)?.ok_or_else(|| wrong("kind"))?,
+        spelling: keys.word("spelling", &SPELLINGS)?.unwrap_or_default(),
+        vocab_size: keys.get("vocab_size", |v| v.as_u64().and_then(narrow))?.unwrap_or(0),
+        n_pieces: keys.get("n_pieces", |v| v.as_u64().and_then(narrow))?,
+        tokens: keys
+            .list("tokens", |v| match v {
+                Json::Null => Some(None),
+                Json::String(text) => Some(Some(text)),
+                _ => None,
+            })?
+            .ok_or_else(|| wrong("tokens"))?,
+        types: keys.list("types", |v| v.as_u64().and_then(TokenType::from_number))?.unwrap_or_default(),
+        scores: keys.list("scores", |v| v.as_f64())?,
+        merges: pairs(keys.list("merges", |v| v.as_u64().and_then(narrow))?.unwrap_or_default())?,
+        added: keys.list("added_tokens", |v| added_from_json(&v))?.unwrap_or_default(),
+        special: keys.named("special", |v| v.as_u64().and_then(narrow))?,
+        add: keys.named("add", |v| v.as_bool())?,
+        unk: keys.get("unk", |v| v.as_u64().and_then(narrow))?,
+        byte_fallback: keys.flag("byte_fallback")?.unwrap_or(false),
+        fuse_unk: keys.flag("fuse_unk")?.unwrap_or(false),
+        ignore_merges: keys.flag("ignore_merges")?.unwrap_or(false),
+        continuing_prefix: keys.text("continuing_prefix")?,
+        word_suffix: keys.text("word_suffix")?,
+        max_word_chars: keys.get("max_word_chars", |v| v.as_u64())?,
+        add_space_prefix: keys.flag("add_space_prefix")?,
+        remove_extra_whitespaces: keys.flag("remove_extra_whitespaces")?,
+        lowercase: keys.flag("lowercase")?,
+        strip_accents: keys.flag("strip_accents")?,
+        charsmap: keys.get("charsmap", |v| BASE64_STANDARD.decode(v.as_str()?).ok())?,
+        normalizer: keys.take("normalizer"),
+        pre_tokenizer: keys.take("pre_tokenizer"),
+        decoder: keys.take("decoder"),
+        post_processor: keys.take("post_processor"),
+        truncation: keys.take("truncation"),
+        padding: keys.take("padding"),
+        pre: keys.text("pre")?,
+        chat_templates: keys.named("chat_templates", |v| v.as_str().map(str::to_owned))?,
+    };
+    Tokenizer::new(parts)
+}
+
+/// The keys that are left.
+struct Keys(Map<String, Json>);
+
+impl Keys {
+    /// Takes a key's value; null is none.
+    fn take(&mut self, key: &str) -> Option<Json> {
+        self.0.get_mut(key).map(Json::take).filter(|value| !value.is_null())
+    }
+
+    fn get<T>(&mut self, key: &str, read: impl Fn(&Json) -> Option<T>) -> Result<Option<T>> {
+        self.take(key).map(|value| read(&value).ok_or_else(|| wrong(key))).transpose()
+    }
+
+    fn flag(&mut self, key: &str) -> Result<Option<bool>> {
+        self.get(key, Json::as_bool)
+    }
+
+    fn text(&mut self, key: &str) -> Result<Option<String>> {
+        self.get(key, |v| v.as_str().map(str::to_owned))
+    }
+
+    fn word<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<Option<T>> {
+        self.get(key, |v| words.iter().find(|(name, _)| v == name).map(|(_, value)| *value))
+    }
+
+    fn list<T>(&mut self, key: &str, read: impl Fn(Json) -> Option<T>) -> Result<Option<Vec<T>>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Json::Array(items)) => items
+                .into_iter()
+                .enumerate()
+                .map(|(n, item)| {
+                    read(item).ok_or_else(|| {
+                        Error::malformed(format!("the tokenizer's `{key}` holds something else at {n}"))
+                    })
+                })
+                .collect::<Result<_>>()
+                .map(Some),
+            Some(_) => Err(wrong(key)),
+        }
+    }
+
+    fn named<T>(&mut self, key: &str, read: impl Fn(&Json) -> Option<T>) -> Result<Vec<(String, T)>> {
+        match self.take(key) {
+            None => Ok(Vec::new()),
+            Some(Json::Object(map)) => map
+                .into_iter()
+                .map(|(name, value)| read(&value).map(|v| (name, v)).ok_or_else(|| wrong(key)))
+                .collect(),
+            Some(_) => Err(wrong(key)),
+        }
+    }
+}
+
+fn added_from_json(json: &Json) -> Option<AddedToken> {
+    let flag = |key: &str| match json.get(key) {
+        None => Some(false),
+        Some(value) => value.as_bool(),
+    };
+    Some(AddedToken {
+        id: json.get("id")?.as_u64().and_then(narrow)?,
+        special: flag("special")?,
+        lstrip: flag("lstrip")?,
+        rstrip: flag("rstrip")?,
+        normalized: flag("normalized")?,
+        single_word: flag("single_word")?,
+    })
+}
+
+fn pairs(ids: Vec<u32>) -> Result<Vec<(u32, u32)>> {
+    if ids.len() % 2 != 0 {
+        return Err(wrong("merges"));
+    }
+    Ok(ids.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
+fn narrow(n: u64) -> Option<u32> {
+    u32::try_from(n).ok()
+}
+
+fn name_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, v)| *v == value).map_or("", |(name, _)| name)
+}
+
+fn wrong(key: &str) -> Error {
+    Error::malformed(format!("the tokenizer's `{key}` is missing or of another type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_goes_both_ways() {
+        let text = r#"{"schema":1,"kind":"bpe","spelling":"bytes","vocab_size":6,"tokens":["a","b","ab",null,"<s>"],"types":[1,1,1,0,3],"merges":[0,1],"added_tokens":[{"id":4,"special":true}],"special":{"eos":4,"bos":4},"add":{"bos":false},"ignore_merges":true,"charsmap":"AAEC","decoder":{"type":"ByteLevel"},"chat_templates":{"default":"{{ x }}"}}"#;
+        let tokenizer = Tokenizer::from_json(text.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(tokenizer.to_json()).unwrap(), text);
+        assert_eq!(tokenizer.core().tokens[3], ("[PAD3]".into(), TokenType::Unused));
+        assert_eq!(tokenizer.core().tokens[5], ("[PAD5]".into(), TokenType::Unused));
+    }
+
+    #[test]
+    fn scores_are_kept_to_the_bit() {
+        let scores: Vec<f64> = vec![-2.014_292_240_142_822_3, 0.1, -1e-300, 0.0];
+        let tokens = ["a", "b", "c", "d"].map(|t| Some(t.to_owned())).to_vec();
+        let types = vec![TokenType::Normal; 4];
+        let parts = Parts { kind: Kind::Unigram, tokens, types, scores: Some(scores), ..Parts::default() };
+        let tokenizer = Tokenizer::new(parts).unwrap();
+        assert_eq!(Tokenizer::from_json(&tokenizer.to_json()).unwrap(), tokenizer);
+    }
+
+    #[test]
+    fn what_is_not_a_tokenizer_is_refused() {
+        for (text, message) in [
+            ("[", "not JSON"),
+            ("[]", "no JSON object"),
+            ("{}", "`schema`"),
+            (r#"{"schema":2}"#, "schema is 2"),
+            (r#"{"schema":1,"kind":"x"}"#, "`kind`"),
+            (r#"{"schema":1,"kind":"bpe"}"#, "`tokens`"),
+            (r#"{"schema":1,"kind":"bpe","tokens":[1],"types":[1]}"#, "`tokens` holds something else at 0"),
+            (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[9]}"#, "`types`"),
+            (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[1],"merges":[0]}"#, "`merges`"),
+            (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[1],"special":{"bos":-1}}"#, "`special`"),
+            (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[1],"charsmap":"!"}"#, "`charsmap`"),
+        ] {
+            let error = Tokenizer::from_json(text.as_bytes()).unwrap_err();
+            assert!(error.message().contains(message), "{text}: {error:?}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(Tokenizer::from_json(deep.as_bytes()).is_err());
+    }
+}

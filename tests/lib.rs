@@ -8,6 +8,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+pub mod counting;
 pub mod kinds;
 
 use apr_host::convert::{ConvertOptions, Converted, convert};

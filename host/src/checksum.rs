@@ -3,11 +3,16 @@
 use crate::layout::{Layout, Segment};
 use crate::open::OpenedModel;
 use crate::sink::StagedFile;
-use crate::tile::{Tiles, Work};
+use crate::spool;
+use crate::tile::{Stretch, Tiles};
 use crate::tile_sums::TileSums;
-use apr_sdk::{Error, Extent, Result};
+use apr_sdk::{Error, Result};
 use crc32fast::Hasher;
 use std::collections::HashMap;
+use std::ops::Range;
+
+/// Where payload lies in the source: file, offset, length; what has no place of its own is behind everything that has.
+type Place = (u32, u64, u64, u64);
 
 /// Everything needed to compute a checksum of an output.
 pub struct Summer<'a> {
@@ -52,7 +57,7 @@ impl Summer<'_> {
                     }
                 },
                 Segment::Payload { .. } | Segment::Copy(_) if whole => {
-                    self.stretch(file, placed.offset, placed.len)?
+                    self.stretches(file, placed.offset, placed.len)
                 }
                 _ => Some(self.read_back(file, from, to)?),
             };
@@ -64,24 +69,23 @@ impl Summer<'_> {
 
     /// CRC-32 of a tensor's written payload.
     pub fn tensor(&self, tensor: usize) -> Option<u32> {
-        self.combined(self.tiles.of_tensor(tensor)?, |(out, _)| out)
+        self.combined(self.tiles.of_tensor(tensor), |(out, _)| out)
     }
 
     /// CRC-32 of each input's payload in file order; `inputs` are the numbers of the source's files. What is decoded or
     /// streamed has no place of its own: it counts decoded, in the order of the tensors, after everything that has one,
     /// in the file that its reader was given.
     pub fn inputs(&self, inputs: &[u32], source: &OpenedModel) -> Vec<u32> {
-        let placed = |extent: Extent| (extent.file, extent.offset, extent.len);
-        let unplaced = |tensor: usize| {
-            let file = source.origin(tensor).map_or(0, |(origin, _)| origin.root.file);
-            (file, u64::MAX, tensor as u64)
-        };
-        let mut by_place: Vec<((u32, u64, u64), usize)> = Vec::new();
+        let mut by_place: Vec<(Place, usize)> = Vec::new();
         for (number, stretch) in self.tiles.stretches.iter().enumerate().filter(|(_, s)| s.tensor.is_some()) {
-            let place = match &stretch.work {
-                Work::Copy(extent) | Work::Swap(extent, _) => placed(*extent),
-                Work::Gather(gather) => placed(gather.extent()),
-                Work::Decode { tensor, .. } | Work::Stream { tensor } => unplaced(*tensor),
+            let Some(tensor) = stretch.source else { continue };
+            let extent = stretch.work.extent();
+            let place = match extent.filter(|extent| extent.file != spool::FILE) {
+                Some(extent) => (extent.file, extent.offset, extent.len, 0),
+                None => {
+                    let file = source.origin(tensor).map_or(0, |(origin, _)| origin.root.file);
+                    (file, u64::MAX, tensor as u64, extent.map_or(0, |spooled| spooled.offset))
+                }
             };
             by_place.push((place, number));
         }
@@ -94,7 +98,7 @@ impl Summer<'_> {
                 let mut all = Hasher::new();
                 let begin = by_place.partition_point(|((file, ..), _)| *file < input);
                 for (_, stretch) in by_place[begin..].iter().take_while(|((file, ..), _)| *file == input) {
-                    if let Some(sum) = self.combined(*stretch, |(_, source)| source) {
+                    if let Some(sum) = self.combined(*stretch..*stretch + 1, |(_, source)| source) {
                         all.combine(&Hasher::new_with_initial_len(sum, self.tiles.stretches[*stretch].len));
                     }
                 }
@@ -103,23 +107,26 @@ impl Summer<'_> {
             .collect()
     }
 
-    fn stretch(&self, file: usize, offset: u64, len: u64) -> Result<Option<u32>> {
-        if len == 0 {
-            return Ok(Some(0));
-        }
-        // Stretches lie in the order of the output.
-        let at = self.tiles.stretches.partition_point(|s| (s.file, s.offset) < (file, offset));
-        let found = (at..self.tiles.stretches.len()).find(|&n| self.tiles.stretches[n].len == len);
-        Ok(found.and_then(|n| self.combined(n, |(out, _)| out)))
+    /// CRC-32 of the stretches that fill `len` bytes at `offset` of a file.
+    fn stretches(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
+        let stretches = &self.tiles.stretches;
+        // Stretches lie in the order of the output; those of no bytes add nothing.
+        let before = |at: u64| stretches.partition_point(|s| (s.file, s.offset) < (file, at));
+        let filled = before(offset)..before(offset + len);
+        let there: u64 = stretches[filled.clone()].iter().map(|s| s.len).sum();
+        if there == len { self.combined(filled, |(out, _)| out) } else { None }
     }
 
-    fn combined(&self, stretch: usize, pick: impl Fn((u32, u32)) -> u32) -> Option<u32> {
-        let s = &self.tiles.stretches[stretch];
+    fn combined(&self, mut stretches: Range<usize>, pick: impl Fn((u32, u32)) -> u32) -> Option<u32> {
         let mut all = Hasher::new();
-        for number in s.first..s.first + s.n_tiles() {
-            let sum = pick(self.sums.get(number)?);
-            all.combine(&Hasher::new_with_initial_len(sum, self.tiles.tile(number).len));
-        }
+        let mut add = |s: &Stretch| {
+            (s.first..s.first + s.n_tiles()).try_for_each(|number| {
+                let sum = pick(self.sums.get(number)?);
+                all.combine(&Hasher::new_with_initial_len(sum, self.tiles.tile(number).len));
+                Some(())
+            })
+        };
+        stretches.try_for_each(|n| add(&self.tiles.stretches[n]))?;
         Some(all.finalize())
     }
 

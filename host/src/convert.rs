@@ -4,12 +4,14 @@ use crate::finish::{WrittenOutput, finish};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::layout::Segment;
+use crate::making::copies;
 use crate::pipeline::{self, Job};
 use crate::plan::Plan;
+pub use crate::prepare::Remake;
 use crate::prepare::{Prepared, prepare, versions};
 pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
-use crate::tile::{Tiles, Work};
+use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::wording::hex;
 use apr_sdk::{Error, ErrorKind, Result};
@@ -58,7 +60,15 @@ pub struct ConvertedFile {
 /// # Errors
 /// As [`convert`], but nothing is written.
 pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
-    Ok(prepare(host, options)?.plan)
+    plan_as(host, options, &|source, _| copies(&source.model))
+}
+
+/// Says what the conversion to a model made anew would do.
+///
+/// # Errors
+/// As [`plan`]; what `remake` raises.
+pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
+    Ok(prepare(host, options, remake)?.plan)
 }
 
 /// Converts a model.
@@ -66,8 +76,17 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 /// # Errors
 /// Whatever opening, planning, writing and verifying raise. Then nothing is under the output's name but what was there.
 pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
+    convert_as(host, options, &|source, _| copies(&source.model))
+}
+
+/// Converts a model into one made anew: `remake` changes the source's model into it, and says how each of its tensors is
+/// made.
+///
+/// # Errors
+/// As [`convert`]; what `remake` raises.
+pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
     let began = Instant::now();
-    let prepared = prepare(host, options)?;
+    let prepared = prepare(host, options, remake)?;
     let Prepared { source, output, layout, .. } = &prepared;
     let identities: Vec<_> = source.files.all().iter().map(|f| f.identity).collect();
     if options.resume {
@@ -124,9 +143,8 @@ fn write(
         let keep = journaled && e.kind() == ErrorKind::Cancelled;
         (e, keep)
     };
-    let Prepared { source, model, output, layout, .. } = prepared;
-    let tiles =
-        Tiles::new(layout, model, |tensor| Work::new(&model.tensors[tensor], tensor)).map_err(discard)?;
+    let Prepared { source, model, output, layout, recipe, .. } = prepared;
+    let tiles = Tiles::new(layout, model, &recipe.portions).map_err(discard)?;
     let sums = TileSums::new(&tiles);
     let journal_path = output.target.beside(".apr-journal");
     let mut journal = None;
@@ -139,7 +157,9 @@ fn write(
         journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);
     }
     let has_journal = journal.is_some();
-    let job = Job { source, model, tiles: &tiles, outputs: &staging.files, sums: &sums };
+    let spooled = recipe.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
+    let (outputs, spool) = (&staging.files, spooled.as_ref());
+    let job = Job { source, model, tiles: &tiles, outputs, sums: &sums, spool };
     pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
     finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))
 }
@@ -159,6 +179,8 @@ fn describe_work(host: &Host, prepared: &Prepared<'_>) -> Result<serde_json::Val
             digest.update(bytes);
         }
     }
+    // And its words for an op do not say which elements go where.
+    digest.update(format!("{:?}", prepared.recipe.makings));
     let mut inputs = Vec::new();
     for file in prepared.source.files.all().iter().filter(|f| !f.is_folder()) {
         let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];

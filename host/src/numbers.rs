@@ -1,8 +1,10 @@
 //! Payload bytes as numbers: every scalar element type, read exactly. Block types need a quantizer.
 //!
-//! The loops are plain and run over whole slices, so that the compiler turns them into vector code.
+//! The loops are plain and run over whole slices, so that the compiler turns them into vector code: once for each kind of
+//! processor, of which the program takes the one it finds itself on.
 
 use apr_sdk::{DType, DTypeKind, Result, checked_elements};
+use fearless_simd::{Level, dispatch};
 use std::sync::LazyLock;
 
 /// Reads packed little-endian elements; `bytes` holds exactly the elements of `out`.
@@ -139,10 +141,12 @@ impl Values {
 macro_rules! narrow {
     ($type:ty, $n:ident => $value:expr) => {
         Form::Narrow(|bytes, out| {
-            for (out, element) in out.iter_mut().zip(bytes.as_chunks().0) {
-                let $n = <$type>::from_le_bytes(*element);
-                *out = $value;
-            }
+            dispatch!(Level::new(), _ => {
+                for (out, element) in out.iter_mut().zip(bytes.as_chunks().0) {
+                    let $n = <$type>::from_le_bytes(*element);
+                    *out = $value;
+                }
+            })
         })
     };
 }
@@ -158,7 +162,7 @@ macro_rules! wide {
     };
 }
 
-/// Reads codes of a byte or less through a table; packed ones begin at the lowest bit.
+/// Reads codes of less than a byte through a table; they begin at the lowest bit.
 macro_rules! table {
     ($bits:literal, $table:expr) => {
         Form::Narrow(|bytes, out| {
@@ -178,13 +182,13 @@ macro_rules! table {
 static FORMS: &[(DType, Form, u64)] = &[
     (DType::F64, wide!(f64, n => (n, 0.0)), 1),
     (DType::F32, narrow!(f32, n => n), 1),
-    (DType::F16, narrow!(u16, n => half(n)), 1),
+    (DType::F16, narrow!(u16, n => small_float(n.into(), 5, 10, 15, Odd::Ieee)), 1),
     (DType::BF16, narrow!(u16, n => f32::from_bits(u32::from(n) << 16)), 1),
-    (DType::F8_E4M3, table!(8, |code| small_float(code, 4, 3, 7, Odd::OneNan)), 1),
-    (DType::F8_E5M2, table!(8, |code| small_float(code, 5, 2, 15, Odd::Ieee)), 1),
-    (DType::F8_E4M3FNUZ, table!(8, |code| small_float(code, 4, 3, 8, Odd::NanIsMinusZero)), 1),
-    (DType::F8_E5M2FNUZ, table!(8, |code| small_float(code, 5, 2, 16, Odd::NanIsMinusZero)), 1),
-    (DType::F8_E8M0, table!(8, power_of_two), 1),
+    (DType::F8_E4M3, narrow!(u8, n => small_float(n.into(), 4, 3, 7, Odd::OneNan)), 1),
+    (DType::F8_E5M2, narrow!(u8, n => small_float(n.into(), 5, 2, 15, Odd::Ieee)), 1),
+    (DType::F8_E4M3FNUZ, narrow!(u8, n => small_float(n.into(), 4, 3, 8, Odd::NanIsMinusZero)), 1),
+    (DType::F8_E5M2FNUZ, narrow!(u8, n => small_float(n.into(), 5, 2, 16, Odd::NanIsMinusZero)), 1),
+    (DType::F8_E8M0, narrow!(u8, n => power_of_two(n.into())), 1),
     (DType::F6_E2M3, table!(6, |code| small_float(code, 2, 3, 1, Odd::None)), 1),
     (DType::F6_E3M2, table!(6, |code| small_float(code, 3, 2, 3, Odd::None)), 1),
     (DType::F4_E2M1, table!(4, |code| small_float(code, 2, 1, 1, Odd::None)), 1),
@@ -204,19 +208,6 @@ static FORMS: &[(DType, Form, u64)] = &[
     (DType::C64, narrow!(f32, n => n), 2),
     (DType::C128, wide!(f64, n => (n, 0.0)), 2),
 ];
-
-/// IEEE 754 binary16, without a branch: the exponent is moved to its place, and subnormal numbers, which are read as if
-/// they had the leading bit, lose it by one exact subtraction. Not by a product: subnormal factors are slow.
-fn half(bits: u16) -> f32 {
-    const REBIAS: u32 = (127 - 15) << 23;
-    const LEADING: u32 = 1 << 23;
-    let magnitude = u32::from(bits & 0x7fff);
-    let is_subnormal = if magnitude < 0x400 { u32::MAX } else { 0 };
-    let is_odd = if magnitude > 0x7bff { u32::MAX } else { 0 };
-    let moved = (magnitude << 13) + REBIAS + (is_subnormal & LEADING) + (is_odd & REBIAS);
-    let value = f32::from_bits(moved) - f32::from_bits(is_subnormal & (REBIAS + LEADING));
-    f32::from_bits(value.to_bits() | u32::from(bits & 0x8000) << 16)
-}
 
 /// A whole number as the nearest `f64` and what that leaves, which is exact for every 64-bit number.
 fn split(n: i128) -> (f64, f64) {
@@ -243,31 +234,31 @@ enum Odd {
     None,
 }
 
-/// A float of sign, `exponent_bits` and `mantissa_bits`.
-fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: i32, odd: Odd) -> f32 {
-    let (all_exponent, all_mantissa) = ((1 << exponent_bits) - 1, (1 << mantissa_bits) - 1);
-    let mantissa = code & all_mantissa;
-    let exponent = code >> mantissa_bits & all_exponent;
-    let minus = code >> (exponent_bits + mantissa_bits) & 1 == 1;
-    let sign = if minus { -1.0 } else { 1.0 };
-    match odd {
-        Odd::Ieee if exponent == all_exponent && mantissa == 0 => return sign * f32::INFINITY,
-        Odd::Ieee if exponent == all_exponent => return f32::NAN,
-        Odd::OneNan if exponent == all_exponent && mantissa == all_mantissa => return f32::NAN,
-        Odd::NanIsMinusZero if minus && exponent == 0 && mantissa == 0 => return f32::NAN,
-        _ => {}
-    }
-    // At most 3 bits of mantissa and 5 of exponent: all of it is exact.
-    let small = |n: u32| i32::try_from(n).unwrap_or(0);
-    let fraction = f32::from(u8::try_from(mantissa).unwrap_or(0)) / 2f32.powi(small(mantissa_bits));
-    if exponent == 0 {
-        sign * fraction * 2f32.powi(1 - bias)
-    } else {
-        sign * (1.0 + fraction) * 2f32.powi(small(exponent) - bias)
-    }
+/// A float of sign, `exponent_bits` and `mantissa_bits`, without a branch: the exponent is moved to its place, and
+/// subnormal numbers, which are read as if they had the leading bit, lose it by one exact subtraction. Not by a product:
+/// subnormal factors are slow.
+#[inline(always)]
+fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32, odd: Odd) -> f32 {
+    const LEADING: u32 = 1 << 23;
+    let sign = code >> (exponent_bits + mantissa_bits);
+    let magnitude = code & ((1 << (exponent_bits + mantissa_bits)) - 1);
+    let (all_exponent, rebias) = ((1 << exponent_bits) - 1, (127 - bias) << 23);
+    let all_if = |is: bool| if is { u32::MAX } else { 0 };
+    let is_subnormal = all_if(magnitude >> mantissa_bits == 0);
+    let is_nan = match odd {
+        Odd::OneNan => all_if(magnitude == (1 << (exponent_bits + mantissa_bits)) - 1),
+        Odd::NanIsMinusZero => all_if(sign == 1 && magnitude == 0),
+        Odd::Ieee | Odd::None => 0,
+    };
+    let is_odd = if odd == Odd::Ieee { all_if(magnitude >> mantissa_bits == all_exponent) } else { 0 };
+    let moved = (magnitude << (23 - mantissa_bits)) + rebias;
+    let moved = moved + (is_subnormal & LEADING) + (is_odd & ((255 - 127 + bias - all_exponent) << 23));
+    let value = f32::from_bits(moved) - f32::from_bits(is_subnormal & (rebias + LEADING));
+    f32::from_bits(value.to_bits() | sign << 31 | is_nan & f32::NAN.to_bits())
 }
 
 /// OCP MX scale: eight bits of exponent, the last code is NaN. The least, 2^-127, is a subnormal `f32`.
+#[inline(always)]
 fn power_of_two(code: u32) -> f32 {
     match code {
         255 => f32::NAN,
@@ -319,7 +310,7 @@ mod tests {
                 31 => f64::NAN,
                 _ => sign * (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
             };
-            let read = f64::from(half(bits));
+            let read = f64::from(narrow(DType::F16, &bits.to_le_bytes())[0]);
             let same = read == wanted && read.is_sign_negative() == wanted.is_sign_negative();
             assert!(same || read.is_nan() && wanted.is_nan(), "{bits:04x}: {read} {wanted}");
         }

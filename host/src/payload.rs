@@ -35,7 +35,7 @@ fn in_pieces(
 ) -> Result<()> {
     let read = |extent: Extent, out: &mut [u8]| opened.files.read_at(extent.file, extent.offset, out);
     let mut fill: Box<Fill<'_>> = match work {
-        Work::Copy(_) | Work::Swap(..) | Work::Gather(_) => {
+        Work::Copy(_) | Work::Swap(..) | Work::Gather(_) | Work::Made(_) => {
             Box::new(|at, out| work.fill(&read, at, out).map(drop))
         }
         Work::Decode { tensor, codec } => {

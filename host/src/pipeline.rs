@@ -4,10 +4,11 @@ use crate::host::Host;
 use crate::journal::Journal;
 use crate::open::OpenedModel;
 use crate::sink::StagedFile;
+use crate::spool;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::work::{Lists, Worker};
-use apr_sdk::{Error, Model, Result};
+use apr_sdk::{Error, Extent, Model, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,21 @@ pub struct Job<'a> {
     pub outputs: &'a [StagedFile],
     /// What is known of the tiles.
     pub sums: &'a TileSums,
+    /// What was spooled.
+    pub spool: Option<&'a StagedFile>,
+}
+
+impl Job<'_> {
+    /// Fills `out` with the bytes at the begin of an extent, of the source or of the spool.
+    ///
+    /// # Errors
+    /// What reading raises.
+    pub fn read(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
+        match self.spool {
+            Some(spool) if extent.file == spool::FILE => spool.read_at(extent.offset, out),
+            _ => self.source.files.read_at(extent.file, extent.offset, out),
+        }
+    }
 }
 
 /// What the threads of a job share.

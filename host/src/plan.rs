@@ -2,8 +2,9 @@
 
 use crate::layout::{Layout, Segment};
 use crate::pipeline;
-use crate::tile::{TILE, Work};
-use apr_sdk::{Model, Result, escape};
+use crate::recipe::Recipe;
+use crate::tile::TILE;
+use apr_sdk::{Model, escape};
 use serde::Serialize;
 use std::fmt;
 
@@ -58,24 +59,21 @@ pub struct PlanTensor {
     /// Its offset there.
     pub offset: u64,
     /// The ops, in order.
-    pub ops: Vec<&'static str>,
+    pub ops: Vec<String>,
 }
 
 impl Plan {
-    /// Fills in files and tensors from a layout.
-    ///
-    /// # Errors
-    /// What the ops of a tensor raise.
-    pub fn describe(&mut self, layout: &Layout, planned: &Model, threads: usize) -> Result<()> {
+    /// Fills in files and tensors from a layout and what makes each tensor.
+    pub fn describe(&mut self, layout: &Layout, planned: &Model, recipe: &Recipe, threads: usize) {
         self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
         self.bytes = layout.total();
-        let mut memory = TILE;
+        let mut memory = recipe.memory.max(TILE);
         for file in &layout.files {
             for placed in &file.segments {
                 let Segment::Payload { tensor: number } = placed.segment else { continue };
                 let tensor = &planned.tensors[number];
-                let work = Work::new(tensor, number)?;
-                memory = memory.max(work.memory());
+                let portions = &recipe.portions[number];
+                memory = portions.iter().fold(memory, |most, portion| most.max(portion.work.memory()));
                 self.tensors.push(PlanTensor {
                     name: tensor.name.clone(),
                     dtype: tensor.dtype.name().to_owned(),
@@ -83,13 +81,17 @@ impl Plan {
                     bytes: placed.len,
                     file: file.name.clone(),
                     offset: placed.offset,
-                    ops: vec![work.name()],
+                    ops: recipe.ops(number),
                 });
             }
         }
         self.payload_memory = pipeline::n_threads(threads, usize::MAX) as u64 * memory;
+        if recipe.spool.len > 0 {
+            let n = recipe.spool.len;
+            self.notes
+                .push(format!("{n} bytes are spooled beside the output: they can be read only in order"));
+        }
         self.notes.extend(layout.notes.iter().cloned());
-        Ok(())
     }
 }
 

@@ -4,9 +4,11 @@ use crate::edits;
 use crate::host::Host;
 use crate::layout::{Collector, Layout};
 use crate::long_values;
+use crate::making::Making;
 use crate::open::{OpenOptions, OpenedModel, check_options, open, option_values};
 use crate::output::{self, Output};
 use crate::plan::Plan;
+use crate::recipe::Recipe;
 use crate::request::ConvertOptions;
 use crate::{carries, registry::Format};
 use apr_sdk::{Error, Model, Result, Writer};
@@ -26,15 +28,20 @@ pub struct Prepared<'a> {
     pub layout: Layout,
     /// What will be done.
     pub plan: Plan,
+    /// How each tensor of `model` is made.
+    pub recipe: Recipe,
     /// Numbers of the source's files, without folders.
     pub inputs: Vec<u32>,
 }
 
-/// Opens the source and lets the target's writer lay it out.
+/// Changes a copy of the source's model into the one to be written, and says how each of its tensors is made.
+pub type Remake<'r> = dyn Fn(&OpenedModel, &mut Model) -> Result<Vec<Making>> + 'r;
+
+/// Opens the source and lets the target's writer lay it out, as `remake` makes it.
 ///
 /// # Errors
 /// Whatever opening and planning raise; nothing was written then.
-pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<'a>> {
+pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Prepared<'a>> {
     let open_options = OpenOptions {
         from: options.from.clone(),
         options: options.options.clone(),
@@ -55,10 +62,12 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<
     let mut notes: Vec<String> = source.model.notes.clone();
     let mut model = source.model.clone();
     notes.extend(carries::dialect(&model, target, options.arch.as_deref()).map_err(of_source)?);
+    let makings = remake(&source, &mut model).map_err(of_source)?;
     edits::apply(&mut model, target, &options.set, &options.unset)?;
     notes.extend(carries::prune(&mut model, target, options.foreign));
     carries::check(&model, target).map_err(of_source)?;
     long_values::check(host, &source, &model)?;
+    let recipe = Recipe::new(makings, &model, &source.model).map_err(of_source)?;
     let writer = target.writer()?;
     let mut collector = Collector::new(&source, &model);
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
@@ -79,8 +88,8 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Prepared<
         tensors: Vec::new(),
         notes,
     };
-    plan.describe(&layout, &model, host.threads)?;
-    Ok(Prepared { source, model, output, writer, layout, plan, inputs })
+    plan.describe(&layout, &model, &recipe, host.threads);
+    Ok(Prepared { source, model, output, writer, layout, plan, recipe, inputs })
 }
 
 /// A model of one file may have others beside it, if their names say whose they are: `model.x` and `model.x.data`.

@@ -248,6 +248,22 @@ impl Staging {
         io_error(error, "write").in_file(self.target.show(&self.target.path))
     }
 
+    /// A file of `len` bytes beside the output that loses its name at once, so that nothing is left of it.
+    ///
+    /// # Errors
+    /// Io, also if the disk is too small for it.
+    pub fn spool(&self, len: u64) -> Result<StagedFile> {
+        enough_space(&self.target, len)?;
+        let path = self.target.beside(".apr-spool");
+        remove(&path);
+        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let handle = opened.map_err(|e| self.wrong(&e))?;
+        remove(&path);
+        handle.set_len(len).map_err(|e| self.wrong(&e))?;
+        let shown = self.target.show(&path);
+        Ok(StagedFile { handle, published: path.clone(), path, shown, dirty: AtomicBool::new(false) })
+    }
+
     /// Leaves staging and journal for a later `--resume`.
     pub fn keep(mut self) {
         self.done = true;

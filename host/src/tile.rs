@@ -36,6 +36,8 @@ pub enum Work {
         /// The tensor's number.
         tensor: usize,
     },
+    /// Bytes that were computed.
+    Made(Vec<u8>),
 }
 
 impl Work {
@@ -47,6 +49,16 @@ impl Work {
             Work::Gather(_) => "gather",
             Work::Decode { .. } => "decode",
             Work::Stream { .. } => "stream",
+            Work::Made(_) => "generate",
+        }
+    }
+
+    /// Where the bytes lie that it reads, if they lie in one extent.
+    pub fn extent(&self) -> Option<Extent> {
+        match self {
+            Work::Copy(extent) | Work::Swap(extent, _) => Some(*extent),
+            Work::Gather(gather) => Some(gather.extent()),
+            _ => None,
         }
     }
 
@@ -100,7 +112,7 @@ impl Work {
     /// In how many units the threads share the work on `len` bytes.
     fn n_units(&self, len: u64) -> usize {
         let n = match self {
-            Work::Copy(_) | Work::Swap(..) => len.div_ceil(self.tile_len()),
+            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => len.div_ceil(self.tile_len()),
             Work::Gather(gather) => return gather.n_parts(),
             // One even if it is empty: then there must be nothing.
             Work::Decode { .. } => len.div_ceil(DECODED).max(1),
@@ -131,6 +143,11 @@ impl Work {
                 Ok(Some(before))
             }
             Work::Gather(gather) => gather.fill(read, at, out, &mut Vec::new()).map(|()| None),
+            Work::Made(bytes) => {
+                let made = usize::try_from(at).ok().and_then(|at| bytes.get(at..at + out.len()));
+                out.copy_from_slice(made.ok_or_else(|| Error::plugin("too few bytes were made"))?);
+                Ok(None)
+            }
             Work::Decode { .. } | Work::Stream { .. } => {
                 Err(Error::unsupported("this payload lies in no extent of a file"))
             }
@@ -138,11 +155,24 @@ impl Work {
     }
 }
 
+/// What makes a run of payload.
+#[derive(Clone, Debug)]
+pub struct Portion {
+    /// How its bytes are made.
+    pub work: Work,
+    /// The number of the source's tensor that they come from, if they come from one.
+    pub source: Option<usize>,
+    /// How many bytes.
+    pub len: u64,
+}
+
 /// A run of payload in an output file.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// The tensor's number in the planned model; `None` for other bytes of the source.
     pub tensor: Option<usize>,
+    /// The number of the source's tensor that it comes from, if it comes from one.
+    pub source: Option<usize>,
     /// How its bytes are made.
     pub work: Work,
     /// The output file's number.
@@ -168,7 +198,7 @@ impl Stretch {
     /// The tiles that a unit of its work makes, if they are one after another and its alone.
     pub fn tiles_of(&self, unit: usize) -> Range<usize> {
         let each = match self.work {
-            Work::Copy(_) | Work::Swap(..) => 1,
+            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => 1,
             Work::Decode { .. } => usize::try_from(DECODED / TILE).unwrap_or(1),
             Work::Gather(_) | Work::Stream { .. } => self.n_tiles(),
         };
@@ -199,51 +229,71 @@ pub struct Tiles {
     pub units: usize,
     /// Bytes of all tiles.
     pub bytes: u64,
-    /// For each tensor of the planned model, the number of its stretch.
-    of_tensor: Vec<Option<usize>>,
+    /// For each tensor of the planned model, the numbers of its stretches.
+    of_tensor: Vec<Range<usize>>,
     /// The stretches' numbers in the order of their units.
     by_unit: Vec<usize>,
 }
 
 impl Tiles {
-    /// Cuts the payload of `layout`; `work` gives what is to be done for each tensor.
-    pub fn new(layout: &Layout, model: &Model, mut work: impl FnMut(usize) -> Result<Work>) -> Result<Tiles> {
-        let mut tiles = Tiles { of_tensor: vec![None; model.tensors.len()], ..Tiles::default() };
+    /// Cuts the payload of `layout`; `portions` has what makes each tensor of the planned model, in order.
+    ///
+    /// # Errors
+    /// Plugin if a tensor is made of more or fewer bytes than its place has.
+    pub fn new(layout: &Layout, model: &Model, portions: &[Vec<Portion>]) -> Result<Tiles> {
+        let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::default() };
         for (number, file) in layout.files.iter().enumerate() {
             for placed in &file.segments {
-                let (tensor, work) = match &placed.segment {
+                match &placed.segment {
                     Segment::Payload { tensor } => {
-                        let named = |e: Error| e.tensor(&model.tensors[*tensor].name);
-                        (Some(*tensor), work(*tensor).map_err(named)?)
+                        let (first, mut offset) = (tiles.stretches.len(), placed.offset);
+                        for portion in &portions[*tensor] {
+                            tiles.push(Some(*tensor), portion.clone(), number, offset);
+                            offset = offset.saturating_add(portion.len);
+                        }
+                        if offset - placed.offset != placed.len {
+                            let (made, want) = (offset - placed.offset, placed.len);
+                            let error = Error::plugin(format!("{made} bytes are made, its place has {want}"));
+                            return Err(error.tensor(&model.tensors[*tensor].name));
+                        }
+                        tiles.of_tensor[*tensor] = first..tiles.stretches.len();
                     }
-                    Segment::Copy(extent) => (None, Work::Copy(*extent)),
-                    _ => continue,
-                };
-                let tile_len = work.tile_len();
-                let (offset, len, first) = (placed.offset, placed.len, tiles.count);
-                let stretch =
-                    Stretch { tensor, work, file: number, offset, len, tile_len, first, first_unit: 0 };
-                if let Some(tensor) = tensor {
-                    tiles.of_tensor[tensor] = Some(tiles.stretches.len());
+                    Segment::Copy(extent) => {
+                        let portion = Portion { work: Work::Copy(*extent), source: None, len: placed.len };
+                        tiles.push(None, portion, number, placed.offset);
+                    }
+                    _ => {}
                 }
-                tiles.count += stretch.n_tiles();
-                tiles.bytes = tiles.bytes.saturating_add(len);
-                tiles.stretches.push(stretch);
             }
         }
+        tiles.seal();
+        Ok(tiles)
+    }
+
+    /// Adds a stretch at `offset` of an output file. [`Tiles::seal`] comes after the last.
+    pub fn push(&mut self, tensor: Option<usize>, portion: Portion, file: usize, offset: u64) {
+        let Portion { work, source, len } = portion;
+        let (tile_len, first) = (work.tile_len(), self.count);
+        let stretch = Stretch { tensor, source, work, file, offset, len, tile_len, first, first_unit: 0 };
+        self.count += stretch.n_tiles();
+        self.bytes = self.bytes.saturating_add(len);
+        self.stretches.push(stretch);
+    }
+
+    /// Cuts the stretches into units of work.
+    pub fn seal(&mut self) {
         // A stream is one thread's work from begin to end: the longest first, or they would end last.
-        let mut by_unit: Vec<usize> = (0..tiles.stretches.len()).collect();
-        by_unit.sort_by_key(|&n| match &tiles.stretches[n] {
+        let mut by_unit: Vec<usize> = (0..self.stretches.len()).collect();
+        by_unit.sort_by_key(|&n| match &self.stretches[n] {
             Stretch { work: Work::Stream { .. }, len, .. } => (false, Reverse(*len)),
             _ => (true, Reverse(0)),
         });
         for &number in &by_unit {
-            let stretch = &mut tiles.stretches[number];
-            stretch.first_unit = tiles.units;
-            tiles.units = tiles.units.saturating_add(stretch.work.n_units(stretch.len));
+            let stretch = &mut self.stretches[number];
+            stretch.first_unit = self.units;
+            self.units = self.units.saturating_add(stretch.work.n_units(stretch.len));
         }
-        tiles.by_unit = by_unit;
-        Ok(tiles)
+        self.by_unit = by_unit;
     }
 
     /// The stretch that a unit of work is of, and the unit's number there.
@@ -263,8 +313,8 @@ impl Tiles {
         Tile { stretch, at, len: s.tile_len.min(s.len - at) }
     }
 
-    /// The number of a tensor's stretch.
-    pub fn of_tensor(&self, tensor: usize) -> Option<usize> {
-        self.of_tensor.get(tensor).copied().flatten()
+    /// The numbers of a tensor's stretches, which follow one another in its file.
+    pub fn of_tensor(&self, tensor: usize) -> Range<usize> {
+        self.of_tensor.get(tensor).cloned().unwrap_or_default()
     }
 }

@@ -43,10 +43,9 @@ impl<'a> Worker<'a> {
     pub fn unit(&mut self, number: usize, unit: usize) -> Result<()> {
         let shared = self.shared;
         let stretch = &shared.job.tiles.stretches[number];
-        let files = &shared.job.source.files;
-        let read = |extent: Extent, out: &mut [u8]| files.read_at(extent.file, extent.offset, out);
+        let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         match &stretch.work {
-            Work::Copy(_) | Work::Swap(..) => {
+            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => {
                 self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
             }
             Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &read),

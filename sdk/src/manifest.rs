@@ -18,6 +18,7 @@
 //! | `F.names` | `any`, `no-nul` or `no-control` |
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.tokenizer`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
+//! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host does not read the format); `-` for none |
 //! | `F.report.NAME` | one line of help; `apr inspect --NAME` shows it, and `apr scan` the one named `scan` |
@@ -80,6 +81,8 @@ pub struct FormatManifest {
     pub dialect: DialectRule,
     /// What its writer can hold.
     pub carries: Carries,
+    /// Keys of its own metadata that say how a model lies in its files, not what it is.
+    pub bookkeeping: Vec<String>,
     /// Its options.
     pub options: Vec<OptionSpec>,
     /// Its reports: id and help.

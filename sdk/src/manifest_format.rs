@@ -106,6 +106,7 @@ impl<'a> Lines<'a> {
             claims: self.get(&key("claims")).map(str::to_owned),
             dialect: self.dialect(&key("dialect"))?,
             carries: self.carries(&id)?,
+            bookkeeping: self.words(&key("bookkeeping")),
             options: self.options(&id)?,
             reports: self
                 .under(&key("report."))
@@ -260,7 +261,7 @@ mod tests {
     fn reads_every_key() {
         let manifest = Manifest::parse(&format!(
             "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
-             toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\n\
+             toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n"
         ))
         .unwrap();
@@ -271,6 +272,7 @@ mod tests {
         assert_eq!((format.carries.max_dims, format.carries.names), (4, NameRule::NoNul));
         assert_eq!(format.options[0].kind, OptionKind::Choice(vec!["big".into(), "little".into()]));
         assert_eq!(format.dialect, DialectRule::Prefers("hf".into()));
+        assert_eq!(format.bookkeeping, ["size", "cut"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
     }
 

@@ -15,9 +15,7 @@
 
 mod bench;
 
-use bench::{apr, median, peak_private, scratch, timed};
-use std::io::Write;
-use std::path::Path;
+use bench::{apr, median, noise, number, peak_private, scratch, timed, write_safetensors};
 use std::process::Command;
 
 /// The target of issue and README: at most this many times `cp` + `sync FILE`.
@@ -25,44 +23,8 @@ const TARGET_RATIO: f64 = 1.15;
 /// Private memory over the header's, in MiB.
 const TARGET_MIB: f64 = 64.0;
 
-fn argument(name: &str, standard: u64) -> u64 {
-    let arguments: Vec<_> = std::env::args().collect();
-    let at = arguments.iter().position(|a| a == name);
-    at.and_then(|at| arguments.get(at + 1)).and_then(|v| v.parse().ok()).unwrap_or(standard)
-}
-
-/// A SafeTensors file of `mib` MiB in tensors of 64 MiB, filled with bytes that do not repeat nearby.
-fn write_input(path: &Path, mib: u64) {
-    let each = 64 << 20;
-    let n = (mib << 20) / each;
-    let entries: Vec<_> = (0..n)
-        .map(|i| {
-            let (from, to) = (i * each, (i + 1) * each);
-            format!(
-                r#""blk.{i:04}.weight":{{"dtype":"BF16","shape":[{},4096],"data_offsets":[{from},{to}]}}"#,
-                each / 8192
-            )
-        })
-        .collect();
-    let mut header = format!("{{{}}}", entries.join(","));
-    while !header.len().is_multiple_of(8) {
-        header.push(' ');
-    }
-    let mut out = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).unwrap());
-    out.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
-    out.write_all(header.as_bytes()).unwrap();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    for _ in 0..n * each / 8 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.write_all(&state.to_le_bytes()).unwrap();
-    }
-    out.into_inner().unwrap().sync_all().unwrap();
-}
-
 fn main() {
-    let (mib, rounds) = (argument("--mib", 4096), argument("--rounds", 5));
+    let (mib, rounds) = (number("--mib", 4096), number("--rounds", 5));
     let folder = scratch("convert");
     let (input, copy, output) = (folder.join("in.safetensors"), folder.join("copy"), folder.join("out.apr"));
     println!(
@@ -70,7 +32,7 @@ fn main() {
         bench::cpus(),
         bench::file_system(&folder)
     );
-    write_input(&input, mib);
+    write_safetensors(&input, mib, ("BF16", 2), noise(0x9e37_79b9_7f4a_7c15));
     let convert = |threads: &str| {
         let mut command = Command::new(apr());
         command.args(["convert", "--force", "-q", "--arch", "none", "-j", threads]).arg(&input).arg(&output);

@@ -33,17 +33,10 @@ fn figure(what: &str, target_ms: f64, mut command: impl FnMut() -> Command) {
 /// A SafeTensors file of `n` tensors of 1 MiB each, its payload a hole.
 fn sparse(path: &Path, n: u64) {
     let each = 1u64 << 20;
-    let entries: Vec<_> = (0..n)
-        .map(|i| {
-            let (from, to) = (i * each, (i + 1) * each);
-            format!(r#""model.layers.{i:06}.mlp.weight":{{"dtype":"F32","shape":[512,512],"data_offsets":[{from},{to}]}}"#)
-        })
-        .collect();
-    let header = format!("{{{}}}", entries.join(","));
+    let header = bench::safetensors_header(n, each, "F32", "[512,512]");
     let mut file = std::fs::File::create(path).unwrap();
-    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
-    file.write_all(header.as_bytes()).unwrap();
-    let end = 8 + header.len() as u64 + n * each;
+    file.write_all(&header).unwrap();
+    let end = header.len() as u64 + n * each;
     file.seek(SeekFrom::Start(end - 1)).unwrap();
     file.write_all(&[0]).unwrap();
 }

@@ -20,29 +20,9 @@ use apr_host::open::{OpenOptions, open};
 use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::DType;
 use apr_tests::kinds::{Kind, Tensor, file};
-use bench::{median, scratch};
+use bench::{argument, median, noise, number, scratch};
 use std::path::Path;
 use std::time::Instant;
-
-fn argument(name: &str) -> Option<String> {
-    let arguments: Vec<_> = std::env::args().collect();
-    let at = arguments.iter().position(|a| a == name)?;
-    arguments.get(at + 1).cloned()
-}
-
-/// Bytes that do not repeat nearby.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut out = Vec::with_capacity(len + 8);
-    while out.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(len);
-    out
-}
 
 /// The strides of a tensor whose dimensions lie in the file in the order `order`, the first the outermost.
 fn strides(shape: &[u64], order: &[usize]) -> Vec<u64> {
@@ -81,12 +61,12 @@ fn timed(work: impl FnOnce()) -> [f64; 2] {
 }
 
 fn main() {
-    let number = |name: &str, standard: u64| argument(name).map_or(standard, |v| v.parse().unwrap());
     let (mib, rounds) = (number("--mib", 1024), number("--rounds", 3));
     let only = argument("--only").unwrap_or_default();
     let folder = scratch("payload");
     println!("{mib} MiB, {rounds} rounds, {} CPUs, folder {}", bench::cpus(), bench::file_system(&folder));
-    let bytes = noise(usize::try_from(mib << 20).unwrap());
+    let words = noise(0x9e37_79b9_7f4a_7c15).take(usize::try_from((mib << 20) / 8).unwrap());
+    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     let n = (mib << 20) / 4;
     let side = 1u64 << (n.ilog2() / 2);
     let f32_2d = [side, n / side];

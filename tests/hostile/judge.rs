@@ -1,12 +1,12 @@
 //! The outcome rule of design section 9: a mutated file yields a clear error, or a model that passes every host check with
 //! all payload inside the file; in little memory and time.
 
-use crate::memory::peak;
 use apr_host::convert::convert;
 use apr_host::host::Host;
 use apr_host::open::{OpenOptions, OpenedModel, open};
 use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::{Error, ErrorKind, Payload, Result};
+use apr_tests::counting::peak_here;
 use apr_tests::{Scratch, options};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Opens a damaged file of `len` bytes and judges what comes of it.
 pub fn judged(host: &Host, path: &Path) -> Result<OpenedModel> {
     let began = Instant::now();
-    let (opened, held) = peak(|| open(host, path, &OpenOptions::default()));
+    let (opened, held) = peak_here(|| open(host, path, &OpenOptions::default()));
     let took = began.elapsed();
     let shown = path.display();
     assert!(took < LONGEST, "{shown}: opening took {took:?}");

@@ -20,10 +20,14 @@ mod flips;
 mod judge;
 mod kill;
 mod lookalikes;
-mod memory;
 mod metadata;
 mod names;
 mod outputs;
 mod replace;
 mod stop;
 mod truncation;
+
+use apr_tests::counting::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -43,7 +43,7 @@ fn tensors() -> Vec<Tensor> {
 }
 
 /// The payload of a tensor, element by element.
-fn expected(tensor: &Tensor) -> Vec<u8> {
+pub fn expected(tensor: &Tensor) -> Vec<u8> {
     let width = tensor.dtype.info().unwrap().block_bytes as usize;
     let mut out = match tensor.strides.len() {
         0 => tensor.bytes.clone(),
@@ -61,8 +61,13 @@ fn expected(tensor: &Tensor) -> Vec<u8> {
         }
     };
     if tensor.kind == Kind::BigView {
-        let part = if tensor.dtype == DType::C64 { width / 2 } else { width };
-        out.chunks_exact_mut(part).for_each(<[u8]>::reverse);
+        for block in out.chunks_exact_mut(width) {
+            for field in tensor.dtype.info().unwrap().swap {
+                let (at, width) = (usize::from(field.offset), usize::from(field.width));
+                let fields = &mut block[at..at + width * usize::from(field.count)];
+                fields.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+            }
+        }
     }
     out
 }

@@ -11,6 +11,7 @@
 )]
 
 mod arrival;
+mod making;
 mod memory;
 mod refusal;
 

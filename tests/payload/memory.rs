@@ -3,50 +3,12 @@
 use crate::{alone, bytes, host, view, write};
 use apr_host::convert::{convert, plan};
 use apr_sdk::DType;
+use apr_tests::counting::{Counting, peak_of_all};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicIsize, Ordering};
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-static PEAK: AtomicIsize = AtomicIsize::new(0);
-
-struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn count(change: isize) {
-    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
-    PEAK.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call is handed to the system's allocator unchanged; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size().cast_signed());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size().cast_signed());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-layout.size().cast_signed());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size.cast_signed() - layout.size().cast_signed());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
 
 /// What everything that is not payload may take: the index, paths, the list of blocks of a tensor or two, what threads
 /// need to begin.
@@ -57,10 +19,7 @@ fn peak_of(tensors: Vec<Tensor>, threads: usize) -> (u64, u64) {
     let o = options(&write(&scratch, tensors), &scratch.at("out.kinds"));
     let host = host(threads);
     let said = plan(&host, &o).unwrap().payload_memory;
-    let before = HELD.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    convert(&host, &o).unwrap();
-    ((PEAK.load(Ordering::Relaxed) - before).cast_unsigned() as u64, said)
+    (peak_of_all(|| drop(convert(&host, &o).unwrap())).1, said)
 }
 
 #[test]

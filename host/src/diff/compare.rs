@@ -8,18 +8,17 @@ use crate::diff::distance::{Distance, Measure};
 use crate::gather::Gather;
 use crate::host::Host;
 use crate::open::OpenedModel;
-use crate::payload;
+use crate::side_by_side::{in_pieces, side_by_side};
 use crate::tile::Work;
 use apr_sdk::{Error, Extent, Payload, Result, checked_elements};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a tile of the wider side: two of them fit the cache of a core.
 const TILE: u64 = 256 << 10;
-/// Bytes of a tile where a side must be gathered, which takes memory for each element.
-const GATHER_TILE: u64 = 64 << 10;
+/// Bytes of a tile where a side must be gathered: a view that is turned is read in runs as long as its tile is high.
+const GATHER_TILE: u64 = 4 << 20;
 /// What all tiles may take, in bytes.
 const MEMORY: u64 = 96 << 20;
 
@@ -329,44 +328,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Compares payload that comes in order: a is read by a thread of its own and handed over in pieces.
+    /// Compares payload that comes in order.
     fn in_order(&self, job: &Job, again: bool) -> Result<()> {
-        let (mut number, mut whole) = (0, Vec::new());
+        let (a, b) = ((self.a, job.pair.a), (self.b, job.pair.b));
+        let sizes = job.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         if again {
-            return payload::stream(self.host, self.a, job.pair.a, &mut |bytes| {
-                cut(job, 0, bytes, &mut whole, &mut number, &mut |tile, a| {
-                    let left = job.is_left(tile);
-                    job.take(tile, if left { job.alone(tile, a) } else { Tile::Blocks(0) });
-                    Ok(())
-                })
+            return in_pieces(self.host, a, sizes[0], &mut |tile, a| {
+                job.take(tile, if job.is_left(tile) { job.alone(tile, a) } else { Tile::Blocks(0) });
+                Ok(())
             });
         }
-        std::thread::scope(|scope| {
-            let (send, receive) = sync_channel::<Vec<u8>>(1);
-            let reading = scope.spawn(move || {
-                let (mut number, mut whole) = (0, Vec::new());
-                payload::stream(self.host, self.a, job.pair.a, &mut |bytes| {
-                    cut(job, 0, bytes, &mut whole, &mut number, &mut |_, a| {
-                        // The other side stopped: its error is the one that counts.
-                        send.send(a.to_vec()).map_err(|_| Error::cancelled("stopped"))
-                    })
-                })
-            });
-            let mut ended = false;
-            let other = payload::stream(self.host, self.b, job.pair.b, &mut |bytes| {
-                cut(job, 1, bytes, &mut whole, &mut number, &mut |tile, b| {
-                    let Ok(a) = receive.recv() else {
-                        ended = true;
-                        return Err(Error::cancelled("stopped"));
-                    };
-                    self.tell(job, (a.len() + b.len()) as u64, false);
-                    job.take(tile, job.look(tile, &a, b));
-                    Ok(())
-                })
-            });
-            drop(receive);
-            let one = reading.join().map_err(|_| Error::io("a thread failed"))?;
-            if ended { one.and(other) } else { other.and(one) }
+        side_by_side(self.host, a, b, sizes, &mut |tile, a, b| {
+            self.tell(job, (a.len() + b.len()) as u64, false);
+            job.take(tile, job.look(tile, a, b));
+            Ok(())
         })
     }
 
@@ -376,30 +351,4 @@ impl Run<'_> {
             self.host.progress.bytes(done, self.total, &self.a.model.tensors[job.pair.a].name);
         }
     }
-}
-
-/// Cuts a stream of `side` into tiles.
-fn cut(
-    job: &Job,
-    side: usize,
-    mut bytes: &[u8],
-    whole: &mut Vec<u8>,
-    number: &mut u64,
-    each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
-) -> Result<()> {
-    while !bytes.is_empty() {
-        let want = job.tile_bytes(side, *number);
-        let now = (want - whole.len().min(want)).min(bytes.len());
-        if now == 0 {
-            return Err(Error::malformed("its payload is longer than its shape says"));
-        }
-        whole.extend_from_slice(&bytes[..now]);
-        bytes = &bytes[now..];
-        if whole.len() == want {
-            each(*number, whole)?;
-            whole.clear();
-            *number += 1;
-        }
-    }
-    Ok(())
 }

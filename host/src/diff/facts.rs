@@ -5,6 +5,7 @@
 //! counts for nothing; nor do keys that only say how a model is cut into files.
 
 use crate::diff::{Fact, FactKind, FactValue};
+use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::wording::n_of;
 use apr_sdk::{Bytes, Extent, Foreign, Result, Value};
@@ -18,6 +19,7 @@ const LONGEST_JSON: u64 = 1 << 20;
 
 /// Two models, and what was found.
 struct Facts<'a> {
+    host: &'a Host,
     a: &'a OpenedModel,
     b: &'a OpenedModel,
     found: Vec<Fact>,
@@ -27,8 +29,8 @@ struct Facts<'a> {
 ///
 /// # Errors
 /// What reading a value raises.
-pub fn facts(a: &OpenedModel, b: &OpenedModel) -> Result<Vec<Fact>> {
-    let mut facts = Facts { a, b, found: Vec::new() };
+pub fn facts(host: &Host, a: &OpenedModel, b: &OpenedModel) -> Result<Vec<Fact>> {
+    let mut facts = Facts { host, a, b, found: Vec::new() };
     facts.words();
     facts.architecture()?;
     facts.documents()?;
@@ -170,6 +172,9 @@ impl Facts<'_> {
             }
             return Ok(());
         }
+        // What the format itself calls bookkeeping says nothing where the two lie in files differently.
+        let declared = self.host.registry.format(format).map_or(&[][..], |f| &f.manifest.bookkeeping);
+        let declared = if cut_alike(a, b) { &[] } else { declared };
         let (of_a, order_a) = self.by_key(self.a, a)?;
         let (of_b, order_b) = self.by_key(self.b, b)?;
         let new = order_b.iter().filter(|key| !of_a.contains_key(*key));
@@ -184,12 +189,14 @@ impl Facts<'_> {
                 {
                     continue;
                 }
-                // How a model is cut into files is not what it says.
-                let of_parts = match (one, two) {
-                    (Some(_), None) => n_files(a) > n_files(b) && tells_parts(self.a, a, &of_a[key]),
-                    (None, Some(_)) => n_files(b) > n_files(a) && tells_parts(self.b, b, &of_b[key]),
-                    _ => false,
-                };
+                // How a model is cut into files is not what it says; nor is what differs from file to file, where the
+                // other side has fewer.
+                let of_parts = declared.iter().any(|known| known == key)
+                    || match (one, two) {
+                        (Some(_), None) => n_files(a) > n_files(b) && of_a[key].len() > 1,
+                        (None, Some(_)) => n_files(b) > n_files(a) && of_b[key].len() > 1,
+                        _ => false,
+                    };
                 let value =
                     |of: Option<&(&str, &Value)>| of.map(|(_, value)| FactValue::Typed((*value).clone()));
                 let file = if n > 1 { one.or(two).map_or("", |(file, _)| file) } else { "" };
@@ -240,20 +247,16 @@ impl Facts<'_> {
     }
 }
 
-fn n_files(of: Option<&Foreign>) -> usize {
-    of.map_or(0, |foreign| foreign.files.len())
+/// Whether two models lie in the same number of files, and each file of one has as many tensors as that of the other.
+fn cut_alike(a: Option<&Foreign>, b: Option<&Foreign>) -> bool {
+    let counts = |of: Option<&Foreign>| -> Vec<u64> {
+        of.iter().flat_map(|foreign| &foreign.files).map(|file| file.n_tensors).collect()
+    };
+    counts(a) == counts(b)
 }
 
-/// Whether a key of a model in several files is there only because of them: it differs from file to file, or is the
-/// number of files, of tensors, or of bytes.
-fn tells_parts(opened: &OpenedModel, of: Option<&Foreign>, values: &[(&str, &Value)]) -> bool {
-    let [(_, value)] = values else { return true };
-    let tensors = &opened.model.tensors;
-    let bytes =
-        tensors.iter().map(|tensor| tensor.payload_len().unwrap_or(0)).fold(0u64, u64::saturating_add);
-    let known = [n_files(of) as u64, tensors.len() as u64, bytes];
-    let number = value.as_unsigned().or_else(|| value.as_str()?.parse().ok());
-    number.is_some_and(|number| known.contains(&number))
+fn n_files(of: Option<&Foreign>) -> usize {
+    of.map_or(0, |foreign| foreign.files.len())
 }
 
 /// Whether two byte strings are the same, however long they are.

@@ -205,7 +205,7 @@ pub enum FactValue {
 /// # Errors
 /// InvalidArgument for a mapping that does not fit; what reading raises; Cancelled.
 pub fn diff(host: &Host, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions) -> Result<Diff> {
-    let facts = facts::facts(a, b)?;
+    let facts = facts::facts(host, a, b)?;
     let matched = pairs::matched(host, (a, b), &options.mapping)?;
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
         matched.pairs.iter().partition(|pair| a.model.tensors[pair.a].shape == b.model.tensors[pair.b].shape);

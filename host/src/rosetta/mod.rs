@@ -13,7 +13,6 @@ pub mod plot;
 pub mod prospects;
 mod run;
 mod scratch;
-mod side_by_side;
 mod sources;
 mod specimens;
 mod walk;

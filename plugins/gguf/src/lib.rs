@@ -51,6 +51,7 @@ apr_sdk::export_plugin! {
         gguf.max_name_bytes=63
         gguf.names=no-nul
         gguf.metadata=*
+        gguf.bookkeeping=split.no split.count split.tensors.count
         gguf.foreign=keep
         gguf.option.pre=write text - Name of the pre-tokenizer, instead of the one its definition has
         gguf.option.be-payload=read choice:big,little big Byte order of BF16 and block payloads in big-endian files

@@ -44,6 +44,7 @@ apr_sdk::export_plugin! {
         pytorch.dtypes=BOOL U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ I16 U16 F16 BF16 I32 U32 F32 C64 F64 I64 U64 C128
         pytorch.max_dims=8
         pytorch.metadata=*
+        pytorch.bookkeeping=total_size apr.tree apr.tied
         pytorch.foreign=lost
         pytorch.report.scan=What every pickle in the file would import and call
         pytorch.report.list-keys=The paths below which tensors lie, for --prefix

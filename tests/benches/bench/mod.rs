@@ -1,7 +1,8 @@
-//! What the benches share: where `apr` is, wall time, peak private memory, medians.
+//! What the benches share: where `apr` is, arguments, inputs, wall and processor time, peak private memory, medians.
 
 #![allow(dead_code, reason = "each bench uses its part")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +15,60 @@ pub fn apr() -> PathBuf {
     );
     assert!(path.is_file(), "{} is not there: run `cargo build --release` first", path.display());
     path
+}
+
+/// The value of an argument of the bench.
+pub fn argument(name: &str) -> Option<String> {
+    let arguments: Vec<_> = std::env::args().collect();
+    let at = arguments.iter().position(|a| a == name)?;
+    arguments.get(at + 1).cloned()
+}
+
+/// The same as a number.
+pub fn number(name: &str, standard: u64) -> u64 {
+    argument(name).map_or(standard, |value| value.parse().unwrap())
+}
+
+/// Bytes that do not repeat nearby, eight at a time.
+pub fn noise(seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    })
+}
+
+/// A SafeTensors file's length and header: `n` tensors of `shape`, of `each` bytes.
+pub fn safetensors_header(n: u64, each: u64, dtype: &str, shape: &str) -> Vec<u8> {
+    let entry = |i: u64| {
+        let (from, to) = (i * each, (i + 1) * each);
+        format!(
+            r#""model.layers.{i:06}.mlp.weight":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{from},{to}]}}"#
+        )
+    };
+    let mut header = format!("{{{}}}", (0..n).map(entry).collect::<Vec<_>>().join(","));
+    header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()
+}
+
+/// A SafeTensors file of `mib` MiB in tensors of 64 MiB, whose words of eight bytes are `words`.
+pub fn write_safetensors(
+    path: &Path,
+    mib: u64,
+    (dtype, width): (&str, u64),
+    words: impl Iterator<Item = u64>,
+) {
+    let each: u64 = 64 << 20;
+    let n = (mib << 20) / each;
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).unwrap());
+    let shape = format!("[{},4096]", each / width / 4096);
+    out.write_all(&safetensors_header(n, each, dtype, &shape)).unwrap();
+    for word in words.take(usize::try_from(n * each / 8).unwrap()) {
+        out.write_all(&word.to_le_bytes()).unwrap();
+    }
+    out.into_inner().unwrap().sync_all().unwrap();
 }
 
 /// An empty folder for a bench.
@@ -35,9 +90,19 @@ pub fn timed(command: &mut Command) -> f64 {
 
 /// The processor time that this process has used, in seconds.
 pub fn cpu_seconds() -> f64 {
+    ticks(11)
+}
+
+/// The processor time that the commands have used that ended, in seconds.
+pub fn cpu_seconds_of_commands() -> f64 {
+    ticks(13)
+}
+
+/// Two neighbours in what the kernel says of this process, in seconds: time in user and in kernel mode.
+fn ticks(first: usize) -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: f64 = fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
+    let ticks: f64 = fields[first..first + 2].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
     ticks / 100.0
 }
 

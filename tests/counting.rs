@@ -1,23 +1,30 @@
-//! Counts what a thread holds in memory, so that opening a hostile file can be shown to stay small.
+//! An allocator that counts, so that what a piece of work holds in memory can be shown to stay small: what the thread
+//! holds that does it, and what all threads hold.
+//!
+//! A test program that asks has `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+static HELD: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
 
 thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
+    static HELD_HERE: Cell<isize> = const { Cell::new(0) };
+    static PEAK_HERE: Cell<isize> = const { Cell::new(0) };
 }
 
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+/// The system's allocator, counted.
+pub struct Counting;
 
 fn count(change: isize) {
+    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
+    PEAK.fetch_max(held, Ordering::Relaxed);
     // A thread that ends frees after its locals are gone: that is not counted.
-    let _ = HELD.try_with(|held| {
+    let _ = HELD_HERE.try_with(|held| {
         held.set(held.get() + change);
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
+        let _ = PEAK_HERE.try_with(|peak| peak.set(peak.get().max(held.get())));
     });
 }
 
@@ -49,9 +56,17 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// The most bytes that this thread held at once while `work` ran, beyond what it held before.
-pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
-    let before = HELD.get();
-    PEAK.set(before);
+pub fn peak_here<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = HELD_HERE.get();
+    PEAK_HERE.set(before);
     let out = work();
-    (out, (PEAK.get() - before).cast_unsigned() as u64)
+    (out, (PEAK_HERE.get() - before).cast_unsigned() as u64)
+}
+
+/// The most bytes that all threads held at once while `work` ran, beyond what they held before. Nothing else may run.
+pub fn peak_of_all<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = HELD.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let out = work();
+    (out, (PEAK.load(Ordering::Relaxed) - before).cast_unsigned() as u64)
 }

@@ -1,0 +1,59 @@
+//! How all tensors of a planned model are made, checked and ready for the pipeline.
+
+use crate::making::Making;
+use crate::spool::{self, Spool};
+use crate::tile::{Portion, Work};
+use apr_sdk::{Error, Model, Result};
+
+/// How all tensors of a planned model are made.
+#[derive(Clone, Debug, Default)]
+pub struct Recipe {
+    /// For each tensor, in the model's order.
+    pub makings: Vec<Making>,
+    /// What the pipeline does for each tensor.
+    pub portions: Vec<Vec<Portion>>,
+    /// What must be spooled for it.
+    pub spool: Spool,
+    /// The most memory that a thread needs to spool, in bytes.
+    pub memory: u64,
+}
+
+impl Recipe {
+    /// The recipe for `planned`, made of `source`.
+    ///
+    /// # Errors
+    /// Plugin for a making that does not fit; what [`Making::portions`] raises. With the tensor.
+    pub fn new(makings: Vec<Making>, planned: &Model, source: &Model) -> Result<Recipe> {
+        if makings.len() != planned.tensors.len() {
+            let (have, want) = (makings.len(), planned.tensors.len());
+            return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
+        }
+        let mut recipe = Recipe::default();
+        for (making, tensor) in makings.iter().zip(&planned.tensors) {
+            making.check(tensor, &source.tensors)?;
+            let portions = making.portions(&source.tensors, &mut recipe.spool);
+            recipe.portions.push(portions.map_err(|e| e.tensor(&tensor.name))?);
+        }
+        recipe.memory = recipe.spool.memory(&source.tensors)?;
+        Ok(Recipe { makings, ..recipe })
+    }
+
+    /// What is done to a tensor, in words and in order.
+    pub fn ops(&self, number: usize) -> Vec<String> {
+        let mut ops: Vec<String> = Vec::new();
+        for portion in &self.portions[number] {
+            let spooled = portion.work.extent().is_some_and(|extent| extent.file == spool::FILE);
+            let name = if spooled { "spool" } else { portion.work.name() };
+            if !matches!(portion.work, Work::Copy(_)) || spooled {
+                ops.push(name.to_owned());
+            }
+        }
+        ops.sort_unstable();
+        ops.dedup();
+        ops.extend(self.makings[number].ops.iter().cloned());
+        if ops.is_empty() {
+            ops.push("copy".to_owned());
+        }
+        ops
+    }
+}

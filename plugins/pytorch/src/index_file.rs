@@ -1,6 +1,7 @@
 //! The index of a sharded model, `pytorch_model.bin.index.json`: which file holds which tensor.
 
 use crate::layout::FORMAT;
+use crate::strict_json;
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, FileId, Limits, ModelSink, OpenModel, Options, PartDecl, Result,
     Source, Value, escape,
@@ -35,8 +36,9 @@ impl Index {
     /// # Errors
     /// Malformed.
     pub fn parse(text: &str) -> Result<Index> {
-        let json: Json = serde_json::from_str(text)
-            .map_err(|e| Error::malformed(format!("the index is no JSON: {e}")).at(0))?;
+        let json = strict_json::parse(text).map_err(|(what, at)| {
+            Error::malformed(format!("the index is not what JSON allows: {what}")).at(at)
+        })?;
         let wrong = |what: &str| Error::malformed(format!("the index has no `{what}` that is a map")).at(0);
         let map = json.get("weight_map").and_then(Json::as_object).ok_or_else(|| wrong("weight_map"))?;
         let mut index = Index::default();

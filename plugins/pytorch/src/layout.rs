@@ -1,6 +1,6 @@
 //! What a file's records, storages and types are called: used by both sides.
 
-use apr_sdk::DType;
+use apr_sdk::{DType, Error};
 
 /// The format's id, in the manifest and in foreign records.
 pub const FORMAT: &str = "pytorch";
@@ -117,6 +117,23 @@ pub const OTHER_DTYPES: [&str; 29] = [
     "cint8",
     "bcomplex32",
 ];
+
+/// Classes of storages of such types.
+pub const OTHER_STORAGES: [(&str, &str); 3] =
+    [("ComplexHalfStorage", "complex32"), ("QUInt4x2Storage", "quint4x2"), ("QUInt2x4Storage", "quint2x4")];
+
+/// What is said of a tensor of such a type: why it is not carried, and what to do.
+#[cold]
+pub fn not_carried(name: &str) -> Error {
+    let (why, hint) = if name.starts_with('q') {
+        ("apr has no quantized type like it", "save it dequantized: `tensor.dequantize()`")
+    } else if name.starts_with('c') || name.starts_with("bcomplex") {
+        ("apr has no complex type of so few bits", "save it as `tensor.to(torch.complex64)`")
+    } else {
+        ("apr has no type that packs its bits so", "save its bytes: `tensor.view(torch.uint8)`")
+    };
+    Error::unsupported(format!("a tensor of type `torch.{name}`, which is not carried: {why}")).hint(hint)
+}
 
 /// The quantization schemes.
 pub const QSCHEMES: [&str; 5] = [

@@ -265,6 +265,7 @@ fn tensors(
             requires_grad: false,
             parameter: false,
             quantizer: None,
+            state: None,
             at,
         });
         if keys.insert(key, number).is_some() {

@@ -14,6 +14,7 @@
 
 mod carried;
 mod checkpoint;
+mod holds;
 mod holes;
 mod index_file;
 mod kept;
@@ -25,10 +26,12 @@ mod names;
 mod pickle;
 mod pickle_writer;
 mod plan;
+mod quantized;
 mod reader;
 mod scan;
 mod shards;
 mod storage;
+mod strict_json;
 mod tree;
 mod writer;
 mod zip_file;

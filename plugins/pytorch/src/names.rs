@@ -1,10 +1,10 @@
 //! Walks over a checkpoint's value: names for its tensors, keys for its other values, and the nesting they came from.
 
-use crate::layout::ROOTS;
+use crate::holds::{Holds, bare_storages, state_dict};
 use crate::pickle::allow_list::Global;
-use crate::pickle::value::{Arena, Dict, DictKind, Id, Node, Quantizer, Tensor};
-use crate::tree::{DEEPEST, Inline, Tree};
-use apr_sdk::{DType, Error, Limits, Result, Value, ValueType, escape};
+use crate::pickle::value::{Arena, Dict, DictKind, Id, Node, Quantizer};
+use crate::tree::{DEEPEST, Inline, Leaf, Tree};
+use apr_sdk::{Error, Limits, Result, Value, ValueType, escape};
 use std::collections::HashSet;
 
 /// How many values may be walked over for each one that the pickle made: a list of ten references to a list of ten
@@ -30,6 +30,8 @@ pub struct Walked {
     pub root: Option<String>,
     /// What was left out.
     pub notes: Vec<String>,
+    /// The tensors whose objects had attributes, which the nesting keeps.
+    with_state: Vec<String>,
 }
 
 /// Walks over `root`.
@@ -54,11 +56,19 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
     };
     let tree = walk.node(root, 0)?;
     let mut found = walk.found;
+    found.notes.extend(simplified(walk.arena));
     match prefix {
         Some(prefix) => below(&mut found, prefix)?,
         None => found.tree = Some(tree),
     }
     Ok(found)
+}
+
+/// What is said of values that became plainer.
+fn simplified(arena: &Arena) -> Option<String> {
+    let count = |((module, name), n): (&(&str, &str), &u64)| format!("{module}.{name} ({n})");
+    let all: Vec<_> = arena.simplified.iter().map(count).collect();
+    (!all.is_empty()).then(|| format!("taken as plain values, without their classes: {}", all.join(", ")))
 }
 
 /// Keeps what lies below a path, and strips it.
@@ -68,116 +78,16 @@ fn below(found: &mut Walked, prefix: &str) -> Result<()> {
     let strip = |name: &String| name.strip_prefix(&start).filter(|rest| !rest.is_empty()).map(str::to_owned);
     found.tensors = found.tensors.iter().filter_map(|(name, n)| Some((strip(name)?, *n))).collect();
     found.values = found.values.iter().filter_map(|(key, v)| Some((strip(key)?, v.clone()))).collect();
+    for name in found.with_state.iter().filter_map(strip) {
+        let name = escape(&name, 80);
+        found.notes.push(format!("what was set on the object of `{name}` is left out, with the nesting"));
+    }
     if !found.tensors.is_empty() {
         return Ok(());
     }
     let message =
         format!("no tensor lies below `{}`; the first are `{}`", escape(prefix, 80), before.join("`, `"));
     Err(Error::invalid_argument(message).hint("`apr inspect --report list-keys FILE` lists the paths"))
-}
-
-/// The one key under which a checkpoint keeps its tensors, if there is one that is usual, and none lie elsewhere.
-fn state_dict(arena: &Arena, root: Id, holds: &Holds) -> Option<String> {
-    let Node::Dict(dict) = arena.node(root) else { return None };
-    if dict.kind == DictKind::Record {
-        return None;
-    }
-    let mut with: Vec<_> = dict.entries.iter().filter(|(_, value)| holds.tensor(*value)).collect();
-    let (key, value) = *with.pop()?;
-    let key = arena.text_of(key)?;
-    let is_map = matches!(arena.node(value), Node::Dict(_));
-    (with.is_empty() && is_map && ROOTS.contains(&key)).then(|| key.to_owned())
-}
-
-/// Storages that were saved without a tensor around them become one: all their elements in a row.
-fn bare_storages(arena: &mut Arena, holds: &Holds, limits: &Limits) -> Result<()> {
-    for &id in &holds.storages {
-        let Node::Storage(number) = *arena.node(id) else { continue };
-        let Some(storage) = arena.storages.get(number as usize).copied() else { continue };
-        limits.budget.charge(256)?;
-        let tensor = u32::try_from(arena.tensors.len()).map_err(|_| Error::limit("too many tensors"))?;
-        arena.tensors.push(Tensor {
-            storage: number,
-            dtype: storage.dtype.unwrap_or(DType::U8),
-            offset: 0,
-            size: Box::new([storage.numel]),
-            stride: Box::new([1]),
-            requires_grad: false,
-            parameter: false,
-            quantizer: None,
-            at: storage.at,
-        });
-        arena.nodes[id as usize] = Node::Tensor(tensor);
-    }
-    Ok(())
-}
-
-/// Which values hold tensors: each value is looked at once, however often it is referred to.
-struct Holds {
-    states: Vec<State>,
-    storages: Vec<Id>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Unseen,
-    Open,
-    With,
-    Without,
-}
-
-impl Holds {
-    fn find(arena: &Arena, root: Id) -> Result<Holds> {
-        let mut holds = Holds { states: vec![State::Unseen; arena.nodes.len()], storages: Vec::new() };
-        holds.look(arena, root, 0)?;
-        Ok(holds)
-    }
-
-    fn tensor(&self, id: Id) -> bool {
-        self.states.get(id as usize) == Some(&State::With)
-    }
-
-    fn look(&mut self, arena: &Arena, id: Id, depth: usize) -> Result<bool> {
-        match self.states.get(id as usize) {
-            Some(State::Unseen) => {}
-            Some(State::Open) => return Err(Error::malformed("a value of the pickle contains itself")),
-            state => return Ok(state == Some(&State::With)),
-        }
-        if depth > DEEPEST {
-            return Err(Error::limit(format!("the pickle's values are nested deeper than {DEEPEST}")));
-        }
-        self.states[id as usize] = State::Open;
-        let mut with = false;
-        match arena.node(id) {
-            Node::Tensor(_) => with = true,
-            Node::Storage(_) => {
-                with = true;
-                self.storages.push(id);
-            }
-            Node::List(items) | Node::Set(items) => {
-                for &item in items {
-                    with |= self.look(arena, item, depth + 1)?;
-                }
-            }
-            Node::Tuple(items) => {
-                for &item in items {
-                    with |= self.look(arena, item, depth + 1)?;
-                }
-            }
-            Node::Dict(dict) => {
-                for &(key, value) in &dict.entries {
-                    self.look(arena, key, depth + 1)?;
-                    with |= self.look(arena, value, depth + 1)?;
-                }
-                if let Some(attributes) = dict.attributes {
-                    with |= self.look(arena, attributes, depth + 1)?;
-                }
-            }
-            _ => {}
-        }
-        self.states[id as usize] = if with { State::With } else { State::Without };
-        Ok(with)
-    }
 }
 
 struct Walk<'a> {
@@ -254,7 +164,15 @@ impl Walk<'_> {
         if let Some(quantizer) = &tensor.quantizer {
             self.quantizer(&name, quantizer)?;
         }
-        Ok(Tree::Tensor { name, parameter: tensor.parameter, requires_grad: tensor.requires_grad })
+        let state = match tensor.state.filter(|&state| !self.says_nothing(state)) {
+            None => None,
+            Some(state) => {
+                self.found.with_state.push(name.clone());
+                Some(self.attributes(state, depth)?)
+            }
+        };
+        let (parameter, requires_grad) = (tensor.parameter, tensor.requires_grad);
+        Ok(Tree::Tensor(Leaf { name, parameter, requires_grad, state }))
     }
 
     /// The scale and zero point: values beside the tensor, or tensors of their own.
@@ -276,8 +194,15 @@ impl Walk<'_> {
             Quantizer::PerChannel { scheme, scales, zero_points, axis } => {
                 keep("q_scheme", Value::from_string(scheme))?;
                 keep("q_axis", Value::from_i64(*axis))?;
-                self.found.tensors.push((format!("{name}.q_scales"), *scales));
-                self.found.tensors.push((format!("{name}.q_zero_points"), *zero_points));
+                for (suffix, number) in [("q_scales", *scales), ("q_zero_points", *zero_points)] {
+                    let extra = format!("{name}.{suffix}");
+                    let own = self.arena.tensors.get(number as usize);
+                    if own.is_some_and(|own| own.parameter || own.requires_grad || own.state.is_some()) {
+                        let shown = escape(&extra, 80);
+                        self.found.notes.push(format!("what was set on the object of `{shown}` is left out"));
+                    }
+                    self.found.tensors.push((extra, number));
+                }
             }
         }
         Ok(())
@@ -320,16 +245,25 @@ impl Walk<'_> {
             self.inline = before;
             entries.push((key, self.below(&segment, value, depth)?));
         }
-        let attributes = match dict.attributes {
-            None => None,
-            Some(attributes) => {
-                let before = std::mem::replace(&mut self.inline, true);
-                let tree = self.node(attributes, depth + 1)?;
-                self.inline = before;
-                Some(Box::new(tree))
-            }
-        };
+        let attributes = dict.attributes.map(|attributes| self.attributes(attributes, depth)).transpose()?;
         Ok(Tree::Map(dict.kind == DictKind::Ordered, entries, attributes))
+    }
+
+    /// What was set on an object itself: its values stand in the tree.
+    fn attributes(&mut self, id: Id, depth: usize) -> Result<Box<Tree>> {
+        let before = std::mem::replace(&mut self.inline, true);
+        let tree = self.node(id, depth + 1)?;
+        self.inline = before;
+        Ok(Box::new(tree))
+    }
+
+    /// Whether a tensor's state is empty, as most are.
+    fn says_nothing(&self, state: Id) -> bool {
+        match self.arena.node(state) {
+            Node::Dict(dict) => dict.entries.is_empty(),
+            Node::Tuple(both) => both.iter().all(|&each| self.says_nothing(each)),
+            node => matches!(node, Node::None),
+        }
     }
 
     /// A list of plain values of one type as one value.
@@ -370,6 +304,7 @@ impl Walk<'_> {
             Node::Bytes(span) => Inline::Bytes(held(span)?),
             Node::Complex(parts) => Inline::Complex(parts.0, parts.1),
             Node::Global(Global::DType(name, _) | Global::QScheme(name)) => Inline::Name((*name).to_owned()),
+            Node::NumpyType(dtype) => Inline::Text(dtype.code()),
             Node::Class(span) => Inline::Text(String::from_utf8_lossy(&held(span)?).into_owned()),
             Node::Global(_) => {
                 let path = escape(&self.path, 80);
@@ -387,7 +322,7 @@ fn kind(node: &Node) -> Option<ValueType> {
         Node::Bool(_) => Some(ValueType::BOOL),
         Node::Int(_) => Some(ValueType::I64),
         Node::Float(_) => Some(ValueType::F64),
-        Node::Text(_) => Some(ValueType::STRING),
+        Node::Text(_) | Node::NumpyType(_) => Some(ValueType::STRING),
         _ => None,
     }
 }
@@ -399,6 +334,7 @@ fn typed(arena: &Arena, node: &Node) -> Option<Value> {
         Node::Int(number) => Some(Value::from_i64(*number)),
         Node::Float(number) => Some(Value::from_f64(*number)),
         Node::Text(span) => Some(Value::from_string(arena.bytes(*span))),
+        Node::NumpyType(dtype) => Some(Value::from_string(dtype.code())),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! What one output file is made of: the nesting, the values in it, and what only a record of apr's own can say.
 
 use crate::carried::Carried;
-use crate::layout::storage_of;
 use crate::names::is_plain;
+use crate::quantized::Quantized;
 use crate::tree::{Inline, Tree};
 use apr_sdk::{LayoutSink, Model, Result, Value, ValueType};
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,9 @@ pub const FLAT_DICT: &str = "dict";
 pub const TIED: &str = "apr.tied";
 
 /// A file to be written anew.
-pub struct Plan {
+pub struct Plan<'m> {
+    /// The numbers of its tensors, by name.
+    pub numbers: HashMap<&'m str, usize>,
     /// The nesting.
     pub tree: Tree,
     /// The values that the nesting refers to, and those of quantized tensors.
@@ -26,29 +28,28 @@ pub struct Plan {
     pub carried: Carried,
 }
 
-impl Plan {
+impl<'m> Plan<'m> {
     /// For these tensors of the model, with the typed values that stood in the file's record.
     ///
     /// # Errors
     /// Whatever the sink raised.
     pub fn new(
-        model: &Model,
+        model: &'m Model,
         tensors: &[usize],
         typed: Vec<(String, Value)>,
         mut carried: Carried,
         sink: &mut dyn LayoutSink,
-    ) -> Result<Plan> {
-        let quantized = Quantized::of(model, tensors, &typed);
+    ) -> Result<Plan<'m>> {
         let kept = typed.iter().find(|(key, _)| key == TREE).and_then(|(_, value)| value.as_str());
         let ordered = kept != Some(FLAT_DICT);
         let tree = kept.and_then(|text| Tree::from_json(&serde_json::from_str(text).ok()?).ok());
         let values: HashMap<String, Value> = typed.iter().cloned().collect();
+        let numbers: HashMap<&str, usize> =
+            tensors.iter().map(|&n| (model.tensors[n].name.as_str(), n)).collect();
+        let beside = Beside::of(model, &numbers, &values);
         let tree = tree.map(|tree| pruned(tree, &values));
-        let names: HashSet<&str> = tensors
-            .iter()
-            .map(|&n| model.tensors[n].name.as_str())
-            .filter(|n| !quantized.extra.contains(*n))
-            .collect();
+        let names: HashSet<&str> =
+            numbers.keys().copied().filter(|name| !beside.tensors.contains(*name)).collect();
         let fits = |tree: &Tree| {
             let listed = tree.names();
             listed.len() == names.len()
@@ -64,17 +65,17 @@ impl Plan {
             Some(tree) => tree.keys().into_iter().map(str::to_owned).chain([TREE.to_owned()]).collect(),
             None => [TREE.to_owned()].into(),
         };
-        let rest = |key: &String| !used.contains(key) && !quantized.keys.contains(key);
+        let rest = |key: &String| !used.contains(key) && !beside.keys.contains(key);
         carried.typed = typed.into_iter().filter(|(key, _)| rest(key)).collect();
         let flat = || {
             let plain = |&n: &usize| {
                 let name = &model.tensors[n].name;
-                (!quantized.extra.contains(name))
+                (!beside.tensors.contains(name))
                     .then(|| (Tree::Inline(Inline::Text(name.clone())), Tree::plain(name)))
             };
             Tree::Map(ordered, tensors.iter().filter_map(plain).collect(), None)
         };
-        Ok(Plan { tree: tree.unwrap_or_else(flat), values, carried })
+        Ok(Plan { tree: tree.unwrap_or_else(flat), numbers, values, carried })
     }
 }
 
@@ -112,30 +113,31 @@ fn is_text(value: &Value) -> bool {
     value.kind != ValueType::STRING || value.as_str().is_some()
 }
 
-/// The quantized tensors: whose scale and zero point are what the reader made of them.
-struct Quantized {
-    /// Keys of values that say how.
+/// What of the model only says how others of its tensors are quantized.
+struct Beside {
+    /// Keys of values.
     keys: HashSet<String>,
-    /// Names of the tensors that are scales and zero points of others.
-    extra: HashSet<String>,
+    /// Names of tensors.
+    tensors: HashSet<String>,
 }
 
-impl Quantized {
-    fn of(model: &Model, tensors: &[usize], typed: &[(String, Value)]) -> Quantized {
-        let mut found = Quantized { keys: HashSet::new(), extra: HashSet::new() };
-        let names: HashSet<&str> = tensors.iter().map(|&n| model.tensors[n].name.as_str()).collect();
-        let values: HashMap<&str, &Value> = typed.iter().map(|(key, value)| (key.as_str(), value)).collect();
-        for &n in tensors {
+impl Beside {
+    fn of(model: &Model, numbers: &HashMap<&str, usize>, values: &HashMap<String, Value>) -> Beside {
+        let mut found = Beside { keys: HashSet::new(), tensors: HashSet::new() };
+        for &n in numbers.values() {
             let tensor = &model.tensors[n];
+            let quantized = Quantized::of(tensor, |key| values.get(key), |name| numbers.get(name).copied());
             let key = |suffix: &str| format!("{}.{suffix}", tensor.name);
-            if !values.contains_key(key("q_scheme").as_str()) || storage_of(tensor.dtype, true).is_none() {
-                continue;
+            match quantized {
+                Some(Quantized::PerTensor { .. }) => {
+                    found.keys.extend(["q_scheme", "q_scale", "q_zero_point"].map(key));
+                }
+                Some(Quantized::PerChannel { .. }) => {
+                    found.keys.extend(["q_scheme", "q_axis"].map(key));
+                    found.tensors.extend(["q_scales", "q_zero_points"].map(key));
+                }
+                None => {}
             }
-            let extra = ["q_scales", "q_zero_points"].map(key);
-            if extra.iter().all(|name| names.contains(name.as_str())) {
-                found.extra.extend(extra);
-            }
-            found.keys.extend(["q_scheme", "q_scale", "q_zero_point", "q_axis"].map(key));
         }
         found
     }

@@ -254,6 +254,9 @@ impl File {
         if let Some(root) = &self.walked.root {
             sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
         }
+        if self.walked.tensors.is_empty() {
+            sink.fact(Fact::Note("the checkpoint holds no tensor, only other values"))?;
+        }
         for note in self.checkpoint.notes.iter().chain(&self.walked.notes) {
             sink.fact(Fact::Note(note))?;
         }

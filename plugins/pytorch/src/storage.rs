@@ -71,14 +71,7 @@ impl Claims {
         let width = u64::from(tensor.dtype.require()?.block_bytes);
         let numel = check_storage(storage, at, width)?;
         let len = checked_payload_len(tensor.dtype, &tensor.size)?;
-        self.left = self.left.checked_sub(len).ok_or_else(|| {
-            Error::limit(format!(
-                "its {len} bytes are out of proportion: the tensors before it leave {} of {CLAIM_PER_BYTE} bytes \
-                 for each byte of the file",
-                self.left
-            ))
-            .hint("the file's tensors share or repeat storage; save them with `tensor.clone()`")
-        })?;
+        self.left = self.left.checked_sub(len).ok_or_else(|| self.too_much(len, at))?;
         let extent = |first: u64, count: u64| match at {
             Located::Raw(whole) => Extent::new(whole.file, whole.offset + first * width, count * width),
             Located::Deflated(entry) => Extent::new(entry.data.file, first * width, count * width),
@@ -121,6 +114,27 @@ impl Claims {
                 "its storage is deflated, and it is a strided or big-endian view of it",
             )
             .hint("store the archive's records without compression (`zip -0`)")),
+        }
+    }
+}
+
+impl Claims {
+    #[cold]
+    fn too_much(&self, len: u64, at: &Located) -> Error {
+        let of = format!(
+            "the tensors before it leave {} of {CLAIM_PER_BYTE} bytes for each byte of the file",
+            self.left
+        );
+        match at {
+            Located::Raw(_) => Error::limit(format!("its {len} bytes are out of proportion: {of}"))
+                .hint("the file's tensors share or repeat storage; save them with `tensor.clone()`"),
+            Located::Deflated(entry) => {
+                let (from, to) = (entry.data.len, entry.raw_len);
+                Error::limit(format!(
+                    "its record inflates from {from} to {to} bytes, out of proportion: {of}"
+                ))
+                .hint("if you trust the file, unpack it and pack it again without compression (`zip -0 -r`)")
+            }
         }
     }
 }
@@ -191,6 +205,7 @@ mod tests {
             requires_grad: false,
             parameter: false,
             quantizer: None,
+            state: None,
             at: 0,
         }
     }

@@ -11,15 +11,8 @@ pub const DEEPEST: usize = 64;
 /// One place of the nesting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
-    /// A tensor of the model, by name.
-    Tensor {
-        /// Its name.
-        name: String,
-        /// Whether it is a `Parameter`.
-        parameter: bool,
-        /// Whether it asks for gradients.
-        requires_grad: bool,
-    },
+    /// A tensor of the model.
+    Tensor(Leaf),
     /// A value under this key of the typed metadata.
     Value(String),
     /// Several, of one type, as a list (or tuple).
@@ -34,6 +27,19 @@ pub enum Tree {
     Set(Vec<Tree>),
     /// A map: whether it is an `OrderedDict`, its entries, and what was set on the object itself.
     Map(bool, Vec<(Tree, Tree)>, Option<Box<Tree>>),
+}
+
+/// A tensor, by name.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Leaf {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a `Parameter`.
+    pub parameter: bool,
+    /// Whether it asks for gradients.
+    pub requires_grad: bool,
+    /// What was set on the object itself, and that it is a `Buffer`, which is said so.
+    pub state: Option<Box<Tree>>,
 }
 
 /// A value that stands in the tree itself.
@@ -74,7 +80,7 @@ const ATTRIBUTES: &str = "a";
 impl Tree {
     /// A plain tensor, as most are.
     pub fn plain(name: &str) -> Tree {
-        Tree::Tensor { name: name.to_owned(), parameter: false, requires_grad: false }
+        Tree::Tensor(Leaf { name: name.to_owned(), ..Leaf::default() })
     }
 
     /// Whether it is a map of plain tensors under their own names, which the names alone give back; and whether that is an
@@ -84,7 +90,7 @@ impl Tree {
         let plain = entries.iter().all(|entry| match entry {
             (
                 Tree::Inline(Inline::Text(key)),
-                Tree::Tensor { name, parameter: false, requires_grad: false },
+                Tree::Tensor(Leaf { name, parameter: false, requires_grad: false, state: None }),
             ) => key == name,
             _ => false,
         });
@@ -95,8 +101,8 @@ impl Tree {
     pub fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.visit(&mut |tree| {
-            if let Tree::Tensor { name, .. } = tree {
-                names.push(name.as_str());
+            if let Tree::Tensor(leaf) = tree {
+                names.push(leaf.name.as_str());
             }
         });
         names
@@ -116,6 +122,7 @@ impl Tree {
     fn visit<'t>(&'t self, each: &mut dyn FnMut(&'t Tree)) {
         each(self);
         match self {
+            Tree::Tensor(Leaf { state: Some(state), .. }) => state.visit(each),
             Tree::List(items) | Tree::Tuple(items) | Tree::Set(items) => {
                 items.iter().for_each(|t| t.visit(each))
             }
@@ -167,10 +174,15 @@ impl Serialize for Tree {
 impl Tree {
     fn object<M: SerializeMap>(&self, mut map: M) -> std::result::Result<M::Ok, M::Error> {
         match self {
-            Tree::Tensor { name, parameter, requires_grad } => {
-                map.serialize_entry(TENSOR, name)?;
-                for (key, _) in [("p", parameter), ("g", requires_grad)].iter().filter(|(_, is)| **is) {
-                    map.serialize_entry(key, &true)?;
+            Tree::Tensor(leaf) => {
+                map.serialize_entry(TENSOR, &leaf.name)?;
+                for (key, is) in [("p", leaf.parameter), ("g", leaf.requires_grad)] {
+                    if is {
+                        map.serialize_entry(key, &true)?;
+                    }
+                }
+                if let Some(state) = &leaf.state {
+                    map.serialize_entry(ATTRIBUTES, state)?;
                 }
             }
             Tree::Value(key) => map.serialize_entry(VALUE, key)?,
@@ -203,9 +215,15 @@ fn from_json(json: &Json, depth: usize) -> Result<Tree> {
     let items = || -> Result<Vec<Tree>> {
         value.as_array().ok_or_else(wrong)?.iter().map(|item| from_json(item, depth + 1)).collect()
     };
+    let attributes = || map.get(ATTRIBUTES).map(|json| from_json(json, depth + 1).map(Box::new)).transpose();
     let flag = |name: &str| map.get(name).and_then(Json::as_bool).unwrap_or(false);
     match key.as_str() {
-        TENSOR => Ok(Tree::Tensor { name: text()?, parameter: flag("p"), requires_grad: flag("g") }),
+        TENSOR => Ok(Tree::Tensor(Leaf {
+            name: text()?,
+            parameter: flag("p"),
+            requires_grad: flag("g"),
+            state: attributes()?,
+        })),
         VALUE => Ok(Tree::Value(text()?)),
         VALUE_LIST => Ok(Tree::Values(text()?, false)),
         VALUE_TUPLE => Ok(Tree::Values(text()?, true)),
@@ -218,8 +236,7 @@ fn from_json(json: &Json, depth: usize) -> Result<Tree> {
                 _ => Err(wrong()),
             };
             let entries = value.as_array().ok_or_else(wrong)?.iter().map(pair).collect::<Result<_>>()?;
-            let attributes = map.get(ATTRIBUTES).map(|json| from_json(json, depth + 1).map(Box::new));
-            Ok(Tree::Map(key == ORDERED, entries, attributes.transpose()?))
+            Ok(Tree::Map(key == ORDERED, entries, attributes()?))
         }
         _ => Inline::from_json(json).map(Tree::Inline),
     }
@@ -309,7 +326,12 @@ mod tests {
                         Tree::Inline(Inline::Name("float32".into())),
                         Tree::Set(vec![Tree::List(Vec::new())]),
                         Tree::Map(false, Vec::new(), None),
-                        Tree::Tensor { name: "p".into(), parameter: true, requires_grad: true },
+                        Tree::Tensor(Leaf {
+                            name: "p".into(),
+                            parameter: true,
+                            requires_grad: true,
+                            state: Some(Box::new(Tree::List(vec![Tree::plain("q")]))),
+                        }),
                     ]),
                 ),
             ],
@@ -317,7 +339,7 @@ mod tests {
         );
         let text = tree.to_text().unwrap();
         assert_eq!(Tree::from_json(&serde_json::from_str(&text).unwrap()).unwrap(), tree);
-        assert_eq!(tree.names(), ["a", "p"]);
+        assert_eq!(tree.names(), ["a", "p", "q"]);
         assert_eq!(tree.keys(), ["k", "v", "w"]);
         assert_eq!(tree.flat(), None);
     }

@@ -9,7 +9,6 @@ use crate::plan::Plan;
 use crate::shards::{self, Output};
 use apr_sdk::{ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written};
 use apr_zip::ZipLayout;
-use std::collections::HashMap;
 
 /// The folder inside the archive: what `torch.save` calls it that knows no file name. So the same model always makes the
 /// same bytes.
@@ -66,10 +65,13 @@ fn fetched(output: &Output<'_>, sink: &mut dyn LayoutSink) -> Result<Vec<(String
 }
 
 /// Writes one archive anew into the current file.
-pub fn write_file(model: &Model, plan: &Plan, zip: &mut ZipLayout, sink: &mut dyn LayoutSink) -> Result<()> {
-    let numbers: HashMap<&str, usize> =
-        model.tensors.iter().enumerate().map(|(n, tensor)| (tensor.name.as_str(), n)).collect();
-    let source = Source { model, numbers, values: &plan.values };
+pub fn write_file(
+    model: &Model,
+    plan: &Plan<'_>,
+    zip: &mut ZipLayout,
+    sink: &mut dyn LayoutSink,
+) -> Result<()> {
+    let source = Source { model, numbers: &plan.numbers, values: &plan.values };
     let (pickle, storages) = pickle_writer::write(&source, &plan.tree)?;
     zip.inline(sink, &format!("{FOLDER}{DATA_PKL}"), &pickle, ALIGN)?;
     zip.inline(sink, &format!("{FOLDER}{BYTEORDER}"), b"little", ALIGN)?;

@@ -2,21 +2,46 @@
 
 /// A ZIP of stored records, as plain as can be.
 pub fn zip(records: &[(&str, &[u8])]) -> Vec<u8> {
+    let records: Vec<_> = records.iter().map(|&(name, data)| (name, data.to_vec(), None)).collect();
+    archive(&records)
+}
+
+/// A record: its name, its bytes as they lie there, and if they are deflated the CRC-32 and length of what is in them.
+pub type Record<'n> = (&'n str, Vec<u8>, Option<(u32, u32)>);
+
+/// A record that is deflated, in blocks that are not made smaller; `len` is how long it is said to be.
+pub fn deflated<'n>(name: &'n str, data: &[u8], len: usize) -> Record<'n> {
+    let mut raw = Vec::new();
+    let mut pieces = data.chunks(0xffff).peekable();
+    while let Some(piece) = pieces.next() {
+        raw.push(u8::from(pieces.peek().is_none()));
+        raw.extend((piece.len() as u16).to_le_bytes());
+        raw.extend((!(piece.len() as u16)).to_le_bytes());
+        raw.extend(piece);
+    }
+    (name, raw, Some((crc32fast::hash(data), len as u32)))
+}
+
+/// A ZIP of records.
+pub fn archive(records: &[Record<'_>]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
-    for (name, data) in records {
+    for (name, data, deflated) in records {
         let at = out.len() as u32;
+        let method = if deflated.is_some() { 8u8 } else { 0 };
+        let (crc, len) = deflated.unwrap_or_else(|| (crc32fast::hash(data), data.len() as u32));
         let numbers = |out: &mut Vec<u8>| {
-            out.extend(crc32fast::hash(data).to_le_bytes());
+            out.extend([method, 0, 0, 0, 0x21, 0]);
+            out.extend(crc.to_le_bytes());
             out.extend((data.len() as u32).to_le_bytes());
-            out.extend((data.len() as u32).to_le_bytes());
+            out.extend(len.to_le_bytes());
             out.extend((name.len() as u16).to_le_bytes());
         };
-        out.extend(b"PK\x03\x04\x14\0\0\0\0\0\0\0\x21\0");
+        out.extend(b"PK\x03\x04\x14\0\0\0");
         numbers(&mut out);
         out.extend([0, 0]);
         out.extend(name.as_bytes());
-        out.extend(*data);
-        directory.extend(b"PK\x01\x02\x14\0\x14\0\0\0\0\0\0\0\x21\0");
+        out.extend(data);
+        directory.extend(b"PK\x01\x02\x14\0\x14\0\0\0");
         numbers(&mut directory);
         directory.extend([0; 12]);
         directory.extend(at.to_le_bytes());

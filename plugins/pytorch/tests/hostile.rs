@@ -1,7 +1,9 @@
 //! Small files that ask for much time or memory, and tricks that make a scanner see another program than Python runs.
 
 use crate::fixture::{bytes, open, reader};
-use crate::forge::{call, checkpoint, global, int, named, pickle, storage, stream, text, tuple, zip};
+use crate::forge::{
+    archive, call, checkpoint, deflated, global, int, named, pickle, storage, stream, text, tuple, zip,
+};
 use apr_sdk::{ErrorKind, Limits, MemorySource, Options};
 use serde_json::Value as Json;
 use std::time::{Duration, Instant};
@@ -114,25 +116,79 @@ fn a_pickle_that_is_not_where_a_scanner_looks() {
     never(&stream(&pickle(&line)));
 }
 
+/// A member of a tar, of this type.
+fn tar_member(name: &[u8], data: &[u8], magic: bool, kind: u8) -> Vec<u8> {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name);
+    header[124..135].copy_from_slice(format!("{:011o}", data.len()).as_bytes());
+    header[156] = kind;
+    if magic {
+        header[257..262].copy_from_slice(b"ustar");
+    }
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
+    header[154] = 0;
+    let mut out = [&header[..], data].concat();
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+#[test]
+fn links_and_crowds_in_a_tar_are_not_called_safe() {
+    let fine = tar_member(b"pickle", &pickle(b"}"), true, b'0');
+    let link = |kind| [fine.clone(), tar_member(b"storages", b"", true, kind)].concat();
+    // Hard and symbolic links, and headers that rename what follows: Python follows them.
+    for kind in [b'1', b'2', b'x', b'g', b'L', b'K', b'S', b'3'] {
+        let (verdict, report) = scan(&link(kind));
+        assert!(verdict == "broken" && report.contains("no plain file"), "{}: {report}", char::from(kind));
+    }
+    let mut crowd = fine.clone();
+    for n in 0..70 {
+        crowd.extend(tar_member(format!("m{n}").as_bytes(), b"", true, b'0'));
+    }
+    crowd.extend(tar_member(b"storages", &evil(), true, b'0'));
+    let (verdict, report) = scan(&crowd);
+    assert!(verdict == "broken" && report.contains("too many"), "{report}");
+}
+
+#[test]
+fn a_deflated_pickle_is_followed_to_its_end() {
+    let long = [b"N0".repeat(1 << 19), call("os", "system", &[text("id")])].concat();
+    let hidden = pickle(&long);
+    let (verdict, report) = scan(&archive(&[deflated("m/data.pkl", &hidden, hidden.len())]));
+    assert_eq!(verdict, "dangerous", "{report}");
+    // One that is longer than is looked into is not called safe, and no pickle is not called none.
+    let (verdict, report) = scan(&archive(&[deflated("m/data.pkl", &hidden, 64 << 20)]));
+    assert!(verdict == "broken" && report.contains("too long to look into"), "{report}");
+    // What is wrong in it is said with the file and the record.
+    let odd = pickle(b"\xff");
+    let error = open(&archive(&[deflated("m/data.pkl", &odd, odd.len())])).map(drop).unwrap_err();
+    let file = error.file().unwrap_or_default();
+    assert!(file.contains("model.pt") && file.contains("inflated m/data.pkl"), "{error}");
+    assert_eq!(error.offset(), Some(2), "{error}");
+}
+
+#[test]
+fn many_traces_keep_no_more_than_one_does() {
+    let each = pickle(&b"N0".repeat(4000));
+    let names: Vec<String> = (0..500).map(|n| format!("m/{n}.pkl")).collect();
+    let records: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &each[..])).collect();
+    let source = MemorySource::new("m.pt", zip(&records));
+    let report = reader().report("scan", &source, &Limits::default(), &Options::new()).unwrap();
+    let json: Json = serde_json::from_str(&report.json).unwrap();
+    let pickles = json["pickles"].as_array().unwrap();
+    let kept = |pickle: &Json| pickle["trace"].as_array().unwrap().len();
+    assert_eq!((pickles.len(), pickles.iter().map(kept).sum::<usize>()), (500, 20_000));
+    assert!(pickles.iter().all(|pickle| pickle["opcodes"] == 8002), "{}", report.text);
+    assert!(pickles[0]["trace_is_whole"] == true && pickles[499]["trace_is_whole"] == false);
+}
+
 #[test]
 fn a_tar_is_read_as_python_reads_it() {
     let whole = bytes("legacy_tar.pt");
     assert_eq!(scan(&whole).0, "safe");
-    let member = |name: &[u8], data: &[u8], magic: bool| {
-        let mut header = [0; 512];
-        header[..name.len()].copy_from_slice(name);
-        header[124..135].copy_from_slice(format!("{:011o}", data.len()).as_bytes());
-        if magic {
-            header[257..262].copy_from_slice(b"ustar");
-        }
-        header[148..156].fill(b' ');
-        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-        header[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
-        header[154] = 0;
-        let mut out = [&header[..], data].concat();
-        out.resize(out.len().next_multiple_of(512), 0);
-        out
-    };
+    let member = |name: &[u8], data: &[u8], magic: bool| tar_member(name, data, magic, 0);
     // Python takes the last of two; it needs no magic; a data member may begin with any opcode.
     let mut twice = member(b"pickle", &pickle(b"}"), true);
     twice.extend_from_slice(&whole);

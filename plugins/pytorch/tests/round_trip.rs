@@ -25,12 +25,15 @@ fn record(bytes: &[u8], name: &str) -> Vec<u8> {
 #[test]
 fn the_pickle_written_anew_is_the_one_that_torch_writes() {
     for name in [
+        "attributes.pt",
         "every_dtype.pt",
         "list.pt",
         "nested.pt",
         "no_tensors.pt",
         "optimizer.pt",
+        "parameters.pt",
         "quantized.pt",
+        "quantized_embedding.pt",
         "shapes.pt",
         "tensor.pt",
     ] {

@@ -1,6 +1,7 @@
 //! The names a pickle may use. Whatever is not here does not exist for the machine: there is nothing it could call.
 
-use crate::layout::{DTYPES, OTHER_DTYPES, QSCHEMES, StorageType, storage_type};
+use super::plain_data::{self, Class};
+use crate::layout::{DTYPES, OTHER_DTYPES, OTHER_STORAGES, QSCHEMES, StorageType, storage_type};
 use apr_sdk::DType;
 
 /// A name that the machine knows, and what it stands for.
@@ -14,8 +15,10 @@ pub enum Global {
     DefaultDict,
     /// A class of plain values; as a factory, and called with nothing.
     Plain(&'static str),
-    /// `set` and `frozenset`.
-    Set,
+    /// `set` and `frozenset`, by name.
+    Set(&'static str),
+    /// A class whose values are taken as data.
+    Data(&'static Class),
     /// `bytearray`.
     Bytearray,
     /// `complex`.
@@ -36,7 +39,7 @@ pub enum Global {
     QScheme(&'static str),
     /// A function that rebuilds tensors.
     Rebuild(Rebuild),
-    /// A class of tensors: `Tensor`, `Parameter`, `Buffer`.
+    /// A class of tensors: `Tensor` or `Parameter`. A `Buffer` is a `Tensor` whose state says so.
     TensorClass {
         /// Whether it is `Parameter`.
         parameter: bool,
@@ -80,6 +83,10 @@ static NOT_CARRIED: [(&str, &str); 6] = [
 
 /// What `module.name` stands for; `None` for everything else there is.
 pub fn find(module: &str, name: &str) -> Option<Global> {
+    listed(module, name).or_else(|| plain_data::find(module, name).map(Global::Data))
+}
+
+fn listed(module: &str, name: &str) -> Option<Global> {
     match (module, name) {
         ("collections", "OrderedDict") => Some(Global::OrderedDict),
         ("collections", "Counter") => Some(Global::Counter),
@@ -88,7 +95,6 @@ pub fn find(module: &str, name: &str) -> Option<Global> {
         ("_codecs", "encode") => Some(Global::Encode),
         ("torch.serialization", "_get_layout") => Some(Global::Layout),
         ("torch.nn.parameter", "Parameter") => Some(Global::TensorClass { parameter: true }),
-        ("torch.nn.parameter", "Buffer") => Some(Global::TensorClass { parameter: false }),
         ("torch.storage", "UntypedStorage") => storage_type(name).map(Global::Storage),
         ("torch.cuda" | "torch.sparse", _) => storage_type(name).map(Global::Storage),
         ("torch", _) => torch(name),
@@ -106,7 +112,8 @@ pub fn find(module: &str, name: &str) -> Option<Global> {
 fn builtin(name: &str) -> Option<Global> {
     let plain = ["dict", "list", "tuple", "int", "float", "str", "bool", "bytes", "long", "unicode"];
     match name {
-        "set" | "frozenset" => Some(Global::Set),
+        "set" => Some(Global::Set("set")),
+        "frozenset" => Some(Global::Set("frozenset")),
         "bytearray" => Some(Global::Bytearray),
         "complex" => Some(Global::Complex),
         _ => plain.into_iter().find(|known| *known == name).map(Global::Plain),
@@ -119,6 +126,9 @@ fn torch(name: &str) -> Option<Global> {
     }
     if let Some((known, dtype)) = DTYPES.iter().find(|(known, _)| *known == name) {
         return Some(Global::DType(known, Some(*dtype)));
+    }
+    if let Some((_, dtype)) = OTHER_STORAGES.into_iter().find(|(class, _)| *class == name) {
+        return Some(Global::DType(dtype, None));
     }
     if let Some(known) = OTHER_DTYPES.into_iter().find(|known| *known == name) {
         return Some(Global::DType(known, None));
@@ -163,6 +173,10 @@ mod tests {
             ("collections", "OrderedDict.__init__"),
             ("_codecs", "decode"),
             ("torch.serialization", "load"),
+            ("types", "CodeType"),
+            ("pathlib", "Path.write_text"),
+            ("numpy", "load"),
+            ("numpy._core.multiarray", "fromfile"),
             ("", ""),
         ] {
             assert_eq!(find(module, name), None, "{module}.{name}");

@@ -335,8 +335,11 @@ impl Machine<'_, '_, '_> {
 pub fn refused(step: &Step, module: &str, name: &str) -> Error {
     let (module, name) = (escape(module, 120), escape(name, 120));
     let message = format!(
-        "the pickle names `{module}.{name}` ({}), which rebuilds no tensor and no plain container: {NOTHING}",
+        "the pickle names `{module}.{name}` ({}), which makes no tensor and no plain value: {NOTHING}",
         step.opcode.name
     );
-    Error::unsupported(message).hint("`apr scan FILE` lists all that it would import and call")
+    Error::unsupported(message).hint(
+        "`apr scan FILE` lists all that it would import and call; if you trust it, load it in Python and save its tensors \
+         alone: `torch.save(model.state_dict(), OUT)`",
+    )
 }

@@ -3,6 +3,7 @@
 use super::allow_list::Global;
 use super::decoder::Step;
 use super::machine::{Machine, NOTHING, refused};
+use super::plain_data;
 use super::value::{DictKind, Id, Node};
 use apr_sdk::{Error, Result};
 
@@ -130,9 +131,17 @@ impl Machine<'_, '_, '_> {
     /// NEWOBJ: only TorchScript's classes make something, a record.
     fn new_object(&mut self, step: &Step) -> Result<()> {
         let (arguments, class) = (self.pop(step)?, self.pop(step)?);
+        if let &Node::Global(global @ Global::Data(_)) = self.arena.node(class) {
+            simplified(global).into_iter().for_each(|name| self.simplified(name));
+        }
         match (self.arena.node(class), self.arena.items_of(arguments)) {
             (Node::Class(_), Some([])) => self.push_dict(DictKind::Record),
             (Node::Global(Global::OrderedDict), Some([])) => self.push_dict(DictKind::Ordered),
+            (&Node::Global(Global::Data(class)), Some(items)) => {
+                let items = items.to_vec();
+                let made = self.plain_data(step, class, &items)?;
+                self.push(made)
+            }
             _ => {
                 let what = (self.arena.what(class), self.arena.what(arguments));
                 Err(self.call_refused(step, &format!("it makes an object of {} with {}", what.0, what.1)))
@@ -140,9 +149,14 @@ impl Machine<'_, '_, '_> {
         }
     }
 
-    /// BUILD: the attributes of a map, of a record, or of a tensor, which are left out.
+    /// BUILD: the attributes of a map, of a record, or of a tensor.
     fn build(&mut self, step: &Step) -> Result<()> {
         let (state, to) = (self.pop(step)?, self.top(step)?);
+        match self.arena.node(to) {
+            Node::NumpyType(_) => return self.set_numpy_type(step, to, state),
+            Node::Dict(dict) if dict.kind == DictKind::Array => return self.set_numpy_array(step, to, state),
+            _ => {}
+        }
         let Node::Dict(state_dict) = self.arena.node(state) else {
             let what = (self.arena.what(to), self.arena.what(state));
             return Err(self.wrong(step, format!("the state of {} is {}, not a dict", what.0, what.1)));
@@ -150,9 +164,14 @@ impl Machine<'_, '_, '_> {
         let entries = state_dict.entries.clone();
         self.charge(8 * entries.len() as u64)?;
         match self.arena.nodes.get_mut(to as usize) {
-            Some(Node::Dict(dict)) if dict.kind == DictKind::Record => dict.entries.extend(entries),
+            Some(Node::Dict(dict)) if matches!(dict.kind, DictKind::Record | DictKind::Object) => {
+                dict.entries.extend(entries);
+            }
             Some(Node::Dict(dict)) if dict.kind == DictKind::Ordered => dict.attributes = Some(state),
-            Some(Node::Tensor(_)) => {}
+            Some(Node::Tensor(number)) => {
+                let tensor = Node::Tensor(*number);
+                self.set_state(step, &tensor, state)?;
+            }
             _ => {
                 return Err(self.call_refused(step, &format!("it sets the state of {}", self.arena.what(to))));
             }
@@ -169,7 +188,11 @@ impl Machine<'_, '_, '_> {
         let Node::Global(global) = *self.arena.node(callee) else {
             return Err(self.call_refused(step, &format!("it calls {}", self.arena.what(callee))));
         };
+        if let Some(name) = simplified(global) {
+            self.simplified(name);
+        }
         let node = match (global, items.as_slice()) {
+            (Global::Data(class), items) => return self.plain_data(step, class, items),
             (Global::Rebuild(rebuild), _) => self.rebuild(step, rebuild, &items)?,
             (Global::TensorClass { parameter: true }, [tensor, grad]) => {
                 self.parameter(step, *tensor, *grad)?
@@ -192,8 +215,8 @@ impl Machine<'_, '_, '_> {
                 return Ok(*bytes);
             }
             (Global::Encode | Global::Bytearray, [text, encoding]) => self.encode(step, *text, *encoding)?,
-            (Global::Set, []) => Node::Set(Vec::new()),
-            (Global::Set, [list]) => match self.arena.items_of(*list) {
+            (Global::Set(_), []) => Node::Set(Vec::new()),
+            (Global::Set(_), [list]) => match self.arena.items_of(*list) {
                 Some(items) => {
                     self.charge(4 * items.len() as u64)?;
                     Node::Set(items.to_vec())
@@ -233,11 +256,6 @@ impl Machine<'_, '_, '_> {
         self.make(node)
     }
 
-    fn dict(&mut self, kind: DictKind) -> Result<Id> {
-        self.charge(64)?;
-        self.make(Node::Dict(Box::new(super::value::Dict { kind, ..Default::default() })))
-    }
-
     /// A map of pairs, as Python 2 wrote an `OrderedDict`.
     fn dict_of(&mut self, step: &Step, kind: DictKind, pairs: Id) -> Result<Id> {
         let mut entries = Vec::new();
@@ -272,5 +290,20 @@ impl Machine<'_, '_, '_> {
         let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
         let bytes = bytes.ok_or_else(|| self.wrong(step, "text that is not Latin-1"))?;
         Ok(Node::Bytes(self.store(&bytes)?))
+    }
+}
+
+/// The name of a callable whose values are read as plainer ones.
+fn simplified(global: Global) -> Option<(&'static str, &'static str)> {
+    match global {
+        Global::Counter => Some(("collections", "Counter")),
+        Global::DefaultDict => Some(("collections", "defaultdict")),
+        Global::Set("frozenset") => Some(("builtins", "frozenset")),
+        Global::Bytearray => Some(("builtins", "bytearray")),
+        Global::Size => Some(("torch", "Size")),
+        Global::Device => Some(("torch", "device")),
+        Global::Layout => Some(("torch", "layout")),
+        Global::Data(class) => plain_data::told(class),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@ use super::allow_list::Global;
 use super::decoder::Step;
 use super::machine::Machine;
 use super::value::{Id, Node, Storage};
+use crate::layout::not_carried;
 use apr_sdk::{Error, Result};
 use std::collections::HashMap;
 
@@ -49,9 +50,13 @@ impl Machine<'_, '_, '_> {
         if !self.arena.is(items[0], "storage") {
             return Err(self.wrong(step, "a persistent id that names no storage"));
         }
-        let Node::Global(Global::Storage(class)) = *self.arena.node(items[1]) else {
-            let what = self.arena.what(items[1]);
-            return Err(self.wrong(step, format!("a storage whose class is {what}")));
+        let class = match *self.arena.node(items[1]) {
+            Node::Global(Global::Storage(class)) => class,
+            Node::Global(Global::DType(name, None)) => return Err(not_carried(name)),
+            _ => {
+                let what = self.arena.what(items[1]);
+                return Err(self.wrong(step, format!("a storage whose class is {what}")));
+            }
         };
         let (Node::Text(key), true) = (self.arena.node(items[2]).clone(), self.arena.is_text(items[3]))
         else {

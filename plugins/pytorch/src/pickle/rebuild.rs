@@ -4,7 +4,7 @@ use super::allow_list::{Global, Rebuild};
 use super::decoder::Step;
 use super::machine::{Machine, NOTHING};
 use super::value::{Id, Node, Quantizer, Tensor};
-use crate::layout::DTYPES;
+use crate::layout::not_carried;
 use apr_sdk::{DType, Error, Result};
 
 impl Machine<'_, '_, '_> {
@@ -43,11 +43,13 @@ impl Machine<'_, '_, '_> {
                 self.checked_extras(step, hooks, &[])?;
                 self.parameter(step, data, grad)
             }
-            (Rebuild::ParameterWithState, &[data, grad, hooks, _state]) => {
+            (Rebuild::ParameterWithState, &[data, grad, hooks, state]) => {
                 self.checked_extras(step, hooks, &[])?;
-                self.parameter(step, data, grad)
+                let node = self.parameter(step, data, grad)?;
+                self.set_state(step, &node, state)?;
+                Ok(node)
             }
-            (Rebuild::FromType, &[function, class, arguments, _state]) => {
+            (Rebuild::FromType, &[function, class, arguments, state]) => {
                 let parameter = match self.arena.node(class) {
                     Node::Global(Global::TensorClass { parameter }) => *parameter,
                     _ => return Err(self.wrong(step, "a class that is no tensor's")),
@@ -55,12 +57,15 @@ impl Machine<'_, '_, '_> {
                 match *self.arena.node(function) {
                     Node::Global(Global::Rebuild(inner)) if inner != Rebuild::FromType => {
                         let made = self.reduce(step, function, arguments)?;
-                        if !parameter {
-                            return Ok(self.arena.node(made).clone());
-                        }
-                        let grad = self.requires_grad(made);
-                        let grad = self.make(Node::Bool(grad))?;
-                        self.parameter(step, made, grad)
+                        let node = if parameter {
+                            let grad = self.requires_grad(made);
+                            let grad = self.make(Node::Bool(grad))?;
+                            self.parameter(step, made, grad)?
+                        } else {
+                            self.arena.node(made).clone()
+                        };
+                        self.set_state(step, &node, state)?;
+                        Ok(node)
                     }
                     _ => Err(self.wrong(step, "a function that rebuilds no tensor")),
                 }
@@ -147,6 +152,7 @@ impl Machine<'_, '_, '_> {
             requires_grad,
             parameter: false,
             quantizer: None,
+            state: None,
             at: step.at,
         })
     }
@@ -163,10 +169,7 @@ impl Machine<'_, '_, '_> {
     fn dtype(&self, step: &Step, id: Id) -> Result<DType> {
         match self.arena.node(id) {
             Node::Global(Global::DType(_, Some(dtype))) => Ok(*dtype),
-            Node::Global(Global::DType(name, None)) => Err(Error::unsupported(format!(
-                "a tensor of type `torch.{name}`, which is not carried: {NOTHING}"
-            ))
-            .hint(format!("save it as another type: `tensor.to(torch.{})`", DTYPES[0].0))),
+            Node::Global(Global::DType(name, None)) => Err(not_carried(name)),
             _ => Err(self.wrong(step, format!("a type that is {}", self.arena.what(id)))),
         }
     }
@@ -193,7 +196,27 @@ impl Machine<'_, '_, '_> {
         let tensor = self.arena.tensors.get(*number as usize).cloned();
         let tensor = tensor.ok_or_else(|| self.wrong(step, "a parameter of no tensor"))?;
         let requires_grad = *grad;
-        self.record(Tensor { parameter: true, requires_grad, at: step.at, ..tensor })
+        // What was set on the data is not set on the parameter.
+        self.record(Tensor { parameter: true, requires_grad, state: None, at: step.at, ..tensor })
+    }
+
+    /// Sets what belongs to a tensor object itself: a dict, or a dict and the values of its slots.
+    pub(super) fn set_state(&mut self, step: &Step, tensor: &Node, state: Id) -> Result<()> {
+        match self.arena.node(state) {
+            Node::None => return Ok(()),
+            Node::Dict(_) => {}
+            Node::Tuple(two) if two.len() == 2 => {}
+            _ => {
+                let what = self.arena.what(state);
+                return Err(self.wrong(step, format!("the state of a tensor is {what}, not a dict")));
+            }
+        }
+        let Node::Tensor(number) = *tensor else { return Err(self.wrong(step, "a state of no tensor")) };
+        match self.arena.tensors.get_mut(number as usize) {
+            Some(tensor) if tensor.state.is_none() => tensor.state = Some(state),
+            _ => return Err(self.wrong(step, "a tensor whose state is set twice")),
+        }
+        Ok(())
     }
 
     /// `(scheme, scale, zero_point)` or `(scheme, scales, zero_points, axis)`.

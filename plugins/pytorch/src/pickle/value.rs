@@ -2,7 +2,9 @@
 //! nothing and none is ever dropped recursively.
 
 use super::allow_list::Global;
+use super::numpy::NumpyType;
 use apr_sdk::{Budget, DType, Result};
+use std::collections::BTreeMap;
 
 /// A value's number.
 pub type Id = u32;
@@ -51,6 +53,8 @@ pub enum Node {
     Tensor(u32),
     /// A complex number.
     Complex(Box<(f64, f64)>),
+    /// An element type of NumPy.
+    NumpyType(NumpyType),
 }
 
 /// A map.
@@ -74,6 +78,10 @@ pub enum DictKind {
     Ordered,
     /// A TorchScript object: its attributes.
     Record,
+    /// An object of attributes.
+    Object,
+    /// A NumPy array: its type, shape, order and bytes.
+    Array,
 }
 
 /// A storage as a persistent id names it.
@@ -110,6 +118,8 @@ pub struct Tensor {
     pub parameter: bool,
     /// How it is quantized.
     pub quantizer: Option<Box<Quantizer>>,
+    /// What was set on the object itself: a dict, or a tuple of two.
+    pub state: Option<Id>,
     /// Where the pickle rebuilds it.
     pub at: u64,
 }
@@ -150,6 +160,8 @@ pub struct Arena {
     pub storages: Vec<Storage>,
     /// The tensors, as they were rebuilt.
     pub tensors: Vec<Tensor>,
+    /// Modules and names of classes whose values are read as something plainer, and how many there were.
+    pub simplified: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 /// What a value costs: its record, with room for a vector that grows.
@@ -206,6 +218,14 @@ impl Arena {
         }
     }
 
+    /// The text of a value, if it is text of a few bytes. A long one is not looked at: it may be asked for often.
+    pub fn short_text_of(&self, id: Id) -> Option<&str> {
+        match self.node(id) {
+            Node::Text(span) if span.len <= 32 => Some(self.str(*span)),
+            _ => None,
+        }
+    }
+
     /// Whether a value is text. Unlike [`Arena::text_of`] it does not look at the text, which may be long and be asked
     /// for often.
     pub fn is_text(&self, id: Id) -> bool {
@@ -247,7 +267,7 @@ impl Arena {
             Node::Tuple(_) => "a tuple",
             Node::Set(_) => "a set",
             Node::Dict(_) => "a dict",
-            Node::Global(_) | Node::Class(_) => "a name",
+            Node::Global(_) | Node::Class(_) | Node::NumpyType(_) => "a name",
             Node::Storage(_) => "a storage",
             Node::Tensor(_) => "a tensor",
         }

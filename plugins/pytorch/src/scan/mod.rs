@@ -5,7 +5,8 @@ mod places;
 mod trace;
 
 use crate::layout::FORMAT;
-use apr_sdk::{FileId, Limits, Report, Result, Source, escape};
+use crate::reader::File;
+use apr_sdk::{ErrorKind, FileId, Limits, ModelBuilder, Report, Result, Source, escape};
 use names::Verdict;
 use serde_json::{Value as Json, json};
 use trace::Trace;
@@ -21,9 +22,12 @@ pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Repo
     let found = places::traces(source, file, limits)?;
     let worst = found.traces.iter().map(|trace| trace.verdict()).max().unwrap_or(Verdict::Known);
     let broken = found.traces.iter().any(|trace| trace.problem.is_some()) || found.problem.is_some();
-    let passed = worst == Verdict::Known && !broken && !found.traces.is_empty();
+    let whole = worst == Verdict::Known && !broken && !found.traces.is_empty();
+    let refused = if whole { refused(source, file, limits)? } else { None };
+    let passed = whole && refused.is_none();
     let verdict = match (worst, passed) {
         (Verdict::Known, true) => "safe",
+        (Verdict::Known, false) if whole => "does not load",
         (Verdict::Known, false) if found.traces.is_empty() && found.problem.is_none() => "no pickle",
         (Verdict::Known, false) => "broken",
         (worst, _) => worst.word(),
@@ -36,7 +40,11 @@ pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Repo
         lines.extend(text(trace));
     }
     lines.push(match verdict {
-        "safe" => "verdict: safe: every name rebuilds tensors or plain containers".to_owned(),
+        "safe" => "verdict: safe: every name rebuilds tensors or plain values".to_owned(),
+        "does not load" => {
+            let why = refused.as_deref().unwrap_or_default();
+            format!("verdict: does not load: it imports nothing but tensors and plain values, but: {why}")
+        }
         "no pickle" => "verdict: no pickle was found".to_owned(),
         "broken" => "verdict: broken: no bad name was found, but not everything could be read".to_owned(),
         "unknown" => {
@@ -50,9 +58,32 @@ pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Repo
         "schema": format!("{FORMAT}.scan/1"),
         "verdict": verdict,
         "problem": found.problem,
+        "refused": refused,
         "pickles": pickles,
     });
     Ok(Report { text: lines.join("\n"), json: json.to_string(), passed })
+}
+
+/// Why the file does not open, if it does not: what no other program would load either must not be called safe.
+fn refused(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Option<String>> {
+    let opened = File::open(source, file, String::new(), None, limits);
+    let described = opened.and_then(|opened| {
+        let file_len = |file| source.len(file);
+        opened.describe_plain(&mut ModelBuilder::new(FORMAT, limits, &file_len))
+    });
+    match described {
+        Ok(()) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => Err(error),
+        Err(error) => Ok(Some(match error.offset() {
+            Some(at) => format!("at {at}: {}", error.message()),
+            None => error.message().to_owned(),
+        })),
+    }
+}
+
+/// "once", or how many times.
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn text(trace: &Trace) -> Vec<String> {
@@ -65,14 +96,14 @@ fn text(trace: &Trace) -> Vec<String> {
     for name in &trace.names {
         let calls = match name.calls.first() {
             None => String::new(),
-            Some((at, opcode)) => format!(", called {} times, first at {at} ({opcode})", name.n_calls),
+            Some((at, opcode)) => format!(", called {}, first at {at} ({opcode})", times(name.n_calls)),
         };
         let (at, opcode) = name.first;
         let shown = escape(&name.name, 120);
         lines.push(format!(
-            "  {:9}  {shown}: named {} times, first at {at} ({opcode}){calls}",
+            "  {:9}  {shown}: named {}, first at {at} ({opcode}){calls}",
             name.verdict.word(),
-            name.n_imports
+            times(name.n_imports)
         ));
     }
     lines

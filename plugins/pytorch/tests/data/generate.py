@@ -4,7 +4,10 @@
 Values come from torch.Generator().manual_seed(20). Nothing depends on the machine but the `serialization_id` record,
 which is a hash of the records' names and sizes.
 """
+import argparse
 import collections
+import datetime
+import decimal
 import hashlib
 import io
 import json
@@ -14,10 +17,12 @@ import pickle
 import struct
 import sys
 import tarfile
+import types
 import warnings
 import zipfile
 from collections import OrderedDict
 
+import numpy
 import torch
 
 warnings.filterwarnings("ignore")
@@ -76,7 +81,9 @@ def flatten(value, path=""):
     """Every tensor of a value with its path."""
     if isinstance(value, torch.Tensor):
         yield path or "data", value
-        if value.is_quantized and value.qscheme() == torch.per_channel_affine:
+        for key, item in vars(value).items():
+            yield from flatten(item, f"{path}.{key}" if path else key)
+        if value.is_quantized and value.qscheme() != torch.per_tensor_affine:
             yield f"{path}.q_scales", value.q_per_channel_scales()
             yield f"{path}.q_zero_points", value.q_per_channel_zero_points()
     elif isinstance(value, dict):
@@ -259,6 +266,33 @@ def main():
     (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
     both = OrderedDict(item for shard in shards for item in shard.items())
     golden("sharded/pytorch_model.bin.index.json", flatten(both))
+    embedding = torch.quantize_per_channel(floats(3, 2), torch.tensor([0.5, 0.25, 0.75]), torch.tensor([1.5, 2.0, 0.5]), 0, torch.quint8)
+    save("quantized_embedding.pt", {"embedding": embedding})
+    utc = datetime.timezone.utc
+    version = torch.torch_version.TorchVersion("2.15.0")
+    values = {
+        "hyper_parameters": argparse.Namespace(lr=0.125, layers=[1, 2], inner=types.SimpleNamespace(name="é")),
+        "path": pathlib.PosixPath("/data/run 1/model"), "relative": pathlib.PurePosixPath("a/b"),
+        "windows": pathlib.PureWindowsPath("C:\\runs\\1"), "version": version,
+        "counter": collections.Counter("aab"), "default": collections.defaultdict(list, {"x": [1]}),
+        "deque": collections.deque([1, 2], 5), "range": range(2, 9, 3), "frozen": frozenset({4}),
+        "when": datetime.datetime(2020, 1, 2, 3, 4, 5, 6), "zoned": datetime.datetime(2020, 1, 2, 3, tzinfo=utc),
+        "day": datetime.date(1999, 12, 31), "time": datetime.time(23, 59, 1), "span": datetime.timedelta(1, 2, 500000),
+        "decimal": decimal.Decimal("1.50"),
+        "f16": numpy.float16(-1.5), "f32": numpy.float32(0.1), "f64": numpy.float64(0.1), "c64": numpy.complex64(1 - 2j),
+        "i8": numpy.int8(-3), "i64": numpy.int64(-1 << 62), "u16": numpy.uint16(65535), "u64": numpy.uint64(2**64 - 1),
+        "bool": numpy.bool_(True), "str": numpy.str_("né"), "dtype": numpy.dtype(">f4"),
+        "big": numpy.dtype(">i4").type(7), "rng": numpy.arange(4, dtype=numpy.uint32).reshape(2, 2),
+        "state_dict": OrderedDict(w=floats(2)),
+    }
+    torch.save(values, HERE / "plain_values.ckpt")
+    golden("plain_values.ckpt", flatten(torch.load(HERE / "plain_values.ckpt", weights_only=False)["state_dict"]))
+    tagged = OrderedDict(p=torch.nn.Parameter(floats(3)), t=floats(2), buffer=torch.nn.Buffer(floats(2), persistent=False))
+    tagged["p"].tensor_model_parallel = True
+    tagged["p"].partition_dim = 1
+    tagged["t"].scale = floats(2)
+    tagged["t"].history = [1, "two", {"three": (3.0, None)}]
+    save("attributes.pt", tagged)
 
 
 def rewrite(path, tensors):

@@ -1,0 +1,133 @@
+//! What is said: one case for each message that misled somebody once.
+
+use crate::fixture::{FORMAT, bytes, open, reader};
+use crate::forge::{call, checkpoint, global, int, named, pickle, storage, tensor, text, tuple, zip};
+use apr_sdk::{Error, ErrorKind, Limits, MemorySource, Options, Report};
+use serde_json::Value as Json;
+
+fn scan(file: &[u8]) -> (Report, Json) {
+    let source = MemorySource::new("m.pt", file);
+    let report = reader().report("scan", &source, &Limits::default(), &Options::new()).unwrap();
+    let json = serde_json::from_str(&report.json).unwrap();
+    (report, json)
+}
+
+#[test]
+fn a_key_twice_in_an_index_is_refused() {
+    let index = |text: &str| -> Error {
+        let source =
+            MemorySource::new("pytorch_model.bin.index.json", text).with("a.bin", "").with("b.bin", "");
+        apr_testkit::read(&*reader(), FORMAT, &source, &Options::new()).map(drop).unwrap_err()
+    };
+    for text in [
+        r#"{"weight_map": {"k": "a.bin", "k": "b.bin"}}"#,
+        r#"{"weight_map": {"x": "a.bin"}, "metadata": {"k": 1, "k": 2}}"#,
+        r#"{"k": 1, "weight_map": {"x": "a.bin"}, "k": {}}"#,
+    ] {
+        let error = index(text);
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+        assert!(error.message().contains("the key `k` is there twice"), "{error}");
+        assert!(error.offset().is_some_and(|at| at > 0), "{error}");
+    }
+}
+
+#[test]
+fn a_checkpoint_without_a_tensor_says_so() {
+    let (_, model, _) = open(&bytes("no_tensors.pt")).unwrap();
+    assert!(model.notes.iter().any(|note| note.contains("holds no tensor")), "{:?}", model.notes);
+    let (_, model, _) = open(&bytes("tensor.pt")).unwrap();
+    assert_eq!(model.notes, [""; 0]);
+}
+
+#[test]
+fn scan_calls_nothing_safe_that_does_not_open() {
+    let doubling: Vec<u8> = (0..20u8)
+        .flat_map(|n| [b"0](".to_vec(), [b'h', n].repeat(10), vec![b'e', b'q', n + 1]].concat())
+        .collect();
+    let sparse = named(&call("torch._utils", "_rebuild_sparse_tensor", &[]));
+    let short = named(&tensor(storage("FloatStorage", 5), 0, &[5], &[1]));
+    for (object, why) in [
+        (b"\x80\x02]q\0h\0a.".to_vec(), "contains itself"),
+        ([b"\x80\x02]q\0", &doubling[..], b"."].concat(), "unfold without measure"),
+        (b"\x80\x04\x95\xff\xff\0\0\0\0\0\0}.".to_vec(), "a frame of 65535 bytes"),
+        (sparse, "a sparse tensor"),
+        (short, "the record has 16 bytes"),
+    ] {
+        let file = checkpoint(&object, 16);
+        assert!(open(&file).is_err(), "{why}");
+        let (report, json) = scan(&file);
+        assert!(!report.passed && json["verdict"] == "does not load", "{}", report.text);
+        assert!(json["refused"].as_str().unwrap().contains(why), "{json}");
+        let last = report.text.lines().last().unwrap();
+        assert!(last.starts_with("verdict: does not load: it imports nothing but"), "{last}");
+        assert!(last.contains(why), "{last}");
+    }
+}
+
+#[test]
+fn scan_counts_as_people_do() {
+    let value = tensor(storage("FloatStorage", 4), 0, &[4], &[1]);
+    let one = call("torch", "device", &[text("cpu")]);
+    let object = pickle(&tuple(&[value.clone(), value, one]));
+    let (report, _) = scan(&checkpoint(&object, 16));
+    assert!(report.text.contains("torch.device: named once, first at"), "{}", report.text);
+    assert!(report.text.contains("called once, first at"), "{}", report.text);
+    assert!(report.text.contains("torch._utils._rebuild_tensor_v2: named 2 times"), "{}", report.text);
+    assert!(!report.text.contains("1 times"), "{}", report.text);
+}
+
+#[test]
+fn types_that_are_not_carried_say_so_with_a_way_out() {
+    for (name, way) in [
+        ("complex32", "complex64"),
+        ("quint4x2", "dequantize"),
+        ("quint2x4", "dequantize"),
+        ("uint4", "uint8"),
+        ("bits8", "uint8"),
+    ] {
+        let hooks = [global("collections", "OrderedDict"), b")R".to_vec()].concat();
+        let numbers = |n| tuple(&[int(n)]);
+        let items = [
+            [
+                tuple(&[
+                    text("storage"),
+                    global("torch.storage", "UntypedStorage"),
+                    text("0"),
+                    text("cpu"),
+                    int(16),
+                ]),
+                b"Q".to_vec(),
+            ]
+            .concat(),
+            int(0),
+            numbers(4),
+            numbers(1),
+            b"\x89".to_vec(),
+            hooks,
+            global("torch", name),
+        ];
+        let error = open(&checkpoint(&named(&call("torch._utils", "_rebuild_tensor_v3", &items)), 16))
+            .map(drop)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains(&format!("`torch.{name}`")), "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains(way)), "{name}: {:?}", error.hint_text());
+    }
+    // By the class of its storage, as torch writes these.
+    for (class, name, way) in [
+        ("ComplexHalfStorage", "complex32", "complex64"),
+        ("QUInt4x2Storage", "quint4x2", "dequantize"),
+        ("QUInt2x4Storage", "quint2x4", "dequantize"),
+    ] {
+        let value = tensor(storage(class, 4), 0, &[4], &[1]);
+        let error = open(&checkpoint(&named(&value), 16)).map(drop).unwrap_err();
+        assert!(error.message().contains(&format!("`torch.{name}`")), "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains(way)), "{class}: {:?}", error.hint_text());
+    }
+}
+
+#[test]
+fn archives_with_nothing_to_load_are_no_pickle() {
+    let (report, json) = scan(&zip(&[("x.txt", b"hello")]));
+    assert!(!report.passed && json["verdict"] == "no pickle", "{}", report.text);
+}

@@ -90,7 +90,11 @@ mod tests {
             ("numpy", "loaded", Verdict::Unknown),
             ("numpy.testing._private.utils", "runstring", Verdict::Dangerous),
             ("torch", "load", Verdict::Dangerous),
-            ("argparse", "Namespace", Verdict::Unknown),
+            ("argparse", "Namespace", Verdict::Known),
+            ("argparse", "ArgumentParser", Verdict::Unknown),
+            ("pathlib", "PosixPath", Verdict::Known),
+            ("pathlib", "Path.write_text", Verdict::Dangerous),
+            ("types", "CodeType", Verdict::Dangerous),
         ] {
             assert_eq!(judge(module, name), verdict, "{module}.{name}");
         }

@@ -51,8 +51,8 @@ def tokenizer_facts(kind):
     return size, named
 
 
-def model_tensors(name, model, config_file, scratch):
-    """Config text and tensors of a model, as transformers saves it."""
+def model_tensors(model, config_file, scratch):
+    """The tensors of a model, as transformers saves it."""
     import torch
     import transformers
 
@@ -60,12 +60,12 @@ def model_tensors(name, model, config_file, scratch):
     folder.mkdir()
     (folder / "config.json").write_text(config_file)
     config = transformers.AutoConfig.from_pretrained(folder)
-    torch.manual_seed(0)
-    built = getattr(transformers, config.architectures[0])(config).to(getattr(torch, TORCH[model["dtype"]]))
+    # Norms are ones or zeros without it, and one model's own fails on a norm that has no bias.
+    transformers.PreTrainedModel._initialize_weights = lambda self, *rest: None
+    built = getattr(transformers, model.get("library_class", model["config"]["architectures"][0]))(config).to(getattr(torch, TORCH[model["dtype"]]))
     saved = scratch / "saved"
     built.save_pretrained(saved)
-    text = config_file if model.get("hub") else (saved / "config.json").read_text()
-    return text, tensors_of_saved(saved)
+    return tensors_of_saved(saved)
 
 
 def make_folder(name, model, scratch, out):
@@ -74,13 +74,15 @@ def make_folder(name, model, scratch, out):
     target.mkdir(parents=True)
     size, ids = tokenizer_facts(model["tokenizer"])
     pad = model.get("pad", 1)
-    config = model["config"] | ids | {"vocab_size": -(-size // pad) * pad} | model.get("last", {})
+    config = model["config"] | ids | {"vocab_size": -(-size // pad) * pad}
     text = json_text(dict(sorted(config.items())))
     if model.get("library", True):
-        text, tensors = model_tensors(name, model, text, scratch)
+        tensors = model_tensors(model, text, scratch)
     else:
         tensors = [(n, model["dtype"], shape, center) for n, shape, center in model["tensors"](config)]
-    tensors = sorted(tensors + model.get("add", []))
+    wide = model.get("f32", "\0")
+    tensors = [(n, "F32" if n.endswith(wide) else dtype, shape, center) for n, dtype, shape, center in tensors + model.get("add", [])]
+    tensors.sort()
     kind = model["tokenizer"]
     companions = {"config.json": f"{name}/config.json"}
     companions |= {file.name: f"tokenizers/{kind}/{file.name}" for file in sorted((HERE / "tokenizers" / kind).iterdir())}

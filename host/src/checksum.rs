@@ -28,6 +28,15 @@ pub struct Summer<'a> {
     pub holes: &'a HashMap<u32, Vec<u8>>,
 }
 
+/// Of which bytes a checksum is.
+#[derive(Clone, Copy)]
+enum Side {
+    /// Of those that were written.
+    Output,
+    /// Of those they were made of.
+    Source,
+}
+
 impl Summer<'_> {
     /// CRC-32 of `start..end` of a file.
     ///
@@ -69,7 +78,7 @@ impl Summer<'_> {
 
     /// CRC-32 of a tensor's written payload.
     pub fn tensor(&self, tensor: usize) -> Option<u32> {
-        self.combined(self.tiles.of_tensor(tensor), |(out, _)| out)
+        self.combined(self.tiles.of_tensor(tensor), Side::Output)
     }
 
     /// CRC-32 of each input's payload in file order; `inputs` are the numbers of the source's files. What is decoded or
@@ -98,8 +107,9 @@ impl Summer<'_> {
                 let mut all = Hasher::new();
                 let begin = by_place.partition_point(|((file, ..), _)| *file < input);
                 for (_, stretch) in by_place[begin..].iter().take_while(|((file, ..), _)| *file == input) {
-                    if let Some(sum) = self.combined(*stretch..*stretch + 1, |(_, source)| source) {
-                        all.combine(&Hasher::new_with_initial_len(sum, self.tiles.stretches[*stretch].len));
+                    if let Some(sum) = self.combined(*stretch..*stretch + 1, Side::Source) {
+                        let stretch = &self.tiles.stretches[*stretch];
+                        all.combine(&Hasher::new_with_initial_len(sum, stretch.before(stretch.len)));
                     }
                 }
                 all.finalize()
@@ -114,15 +124,19 @@ impl Summer<'_> {
         let before = |at: u64| stretches.partition_point(|s| (s.file, s.offset) < (file, at));
         let filled = before(offset)..before(offset + len);
         let there: u64 = stretches[filled.clone()].iter().map(|s| s.len).sum();
-        if there == len { self.combined(filled, |(out, _)| out) } else { None }
+        if there == len { self.combined(filled, Side::Output) } else { None }
     }
 
-    fn combined(&self, mut stretches: Range<usize>, pick: impl Fn((u32, u32)) -> u32) -> Option<u32> {
+    fn combined(&self, mut stretches: Range<usize>, side: Side) -> Option<u32> {
         let mut all = Hasher::new();
         let mut add = |s: &Stretch| {
             (s.first..s.first + s.n_tiles()).try_for_each(|number| {
-                let sum = pick(self.sums.get(number)?);
-                all.combine(&Hasher::new_with_initial_len(sum, self.tiles.tile(number).len));
+                let ((out, source), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
+                let (sum, len) = match side {
+                    Side::Output => (out, len),
+                    Side::Source => (source, s.before(len)),
+                };
+                all.combine(&Hasher::new_with_initial_len(sum, len));
                 Some(())
             })
         };

@@ -1,5 +1,7 @@
 //! Converting a model: open, plan, write, verify, publish.
 
+use crate::changed;
+pub use crate::changed::ChangedTensor;
 use crate::finish::{WrittenOutput, finish};
 use crate::host::Host;
 use crate::journal::Journal;
@@ -40,6 +42,9 @@ pub struct Converted {
     pub seconds: f64,
     /// What was proved.
     pub verified: Vec<String>,
+    /// Tensors with values that a cast or an addition could not keep.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<ChangedTensor>,
     /// What was assumed, changed or not carried.
     pub notes: Vec<String>,
     /// What the user should look at.
@@ -113,6 +118,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         .collect();
     let Prepared { source, plan, output, .. } = prepared;
     let mut notes = plan.notes;
+    notes.extend(changed::notes(&written.changed));
     if !written.dropped.is_empty() {
         notes.push(format!("metadata keys not in the output: {}", written.dropped.join(", ")));
     }
@@ -126,6 +132,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         bytes: written.lengths.iter().sum(),
         seconds: began.elapsed().as_secs_f64(),
         verified: written.proved,
+        changed: written.changed,
         notes,
         warnings: source.warnings,
     })
@@ -159,7 +166,8 @@ fn write(
     let has_journal = journal.is_some();
     let spooled = recipe.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
     let (outputs, spool) = (&staging.files, spooled.as_ref());
-    let job = Job { source, model, tiles: &tiles, outputs, sums: &sums, spool };
+    let allow_nonfinite = options.allow_nonfinite || options.force;
+    let job = Job { source, model, tiles: &tiles, outputs, sums: &sums, spool, allow_nonfinite };
     pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
     finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))
 }

@@ -1,5 +1,6 @@
 //! The end of a conversion: what the layout itself holds, the writer's patches, and verify.
 
+use crate::changed::{ChangedTensor, changed};
 use crate::checksum::Summer;
 use crate::host::Host;
 use crate::layout::{Layout, Patch, PatchCollector, Segment};
@@ -21,6 +22,8 @@ pub struct WrittenOutput {
     pub proved: Vec<String>,
     /// Metadata keys that the output does not have.
     pub dropped: Vec<String>,
+    /// Tensors with values that could not be kept.
+    pub changed: Vec<ChangedTensor>,
 }
 
 /// Everything but payload: inline segments, holes, verify.
@@ -71,7 +74,8 @@ pub fn finish(
     let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
     let verdict = verify(host, output.format, model, source, &summer, layout.entry, options.verify)?;
     refuse_changed(source)?;
-    Ok(WrittenOutput { lengths, proved: verdict.proved, dropped: verdict.dropped })
+    let changed = changed(model, tiles, sums);
+    Ok(WrittenOutput { lengths, proved: verdict.proved, dropped: verdict.dropped, changed })
 }
 
 /// The bytes that the layout itself has.

@@ -1,9 +1,11 @@
 //! What a stopped conversion leaves behind so that `--resume` need not begin anew.
 //!
 //! The file `.NAME.apr-journal` is one line of JSON (what the work was: plan digest, plugins, inputs), then records of
-//! 16 bytes, little-endian: tile number u64, CRC-32 of the written bytes u32, CRC-32 of the source's bytes u32.
+//! 32 bytes, little-endian: tile number u64, CRC-32 of the written bytes u32, CRC-32 of the source's bytes u32, and how many
+//! values a cast rounded, made infinite, met that were not finite, and would not give back, u32 each.
 //! Records are appended only after the data they speak of is durable.
 
+use crate::cast::Changes;
 use crate::files::io_error;
 use crate::sink::StagedFile;
 use crate::tile::Tiles;
@@ -14,7 +16,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a record.
-const RECORD: usize = 16;
+const RECORD: usize = 32;
 
 /// A journal being written.
 pub struct Journal {
@@ -98,7 +100,8 @@ impl Journal {
         let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];
         let there = outputs[stretch.file].read_at(stretch.offset + tile.at, &mut bytes);
         if there.is_ok() && crc32fast::hash(&bytes) == out {
-            sums.set(number, out, source);
+            let [rounded, overflowed, nonfinite, not_undone] = [16, 20, 24, 28].map(|at| u64::from(word(at)));
+            sums.set(number, (out, source), Changes { rounded, overflowed, nonfinite, not_undone });
             self.recorded[number] = true;
         }
     }
@@ -117,6 +120,10 @@ impl Journal {
                 records.extend_from_slice(&(number as u64).to_le_bytes());
                 records.extend_from_slice(&out.to_le_bytes());
                 records.extend_from_slice(&source.to_le_bytes());
+                let Changes { rounded, overflowed, nonfinite, not_undone } = sums.changes(number);
+                for n in [rounded, overflowed, nonfinite, not_undone] {
+                    records.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
+                }
                 news.push(number);
             }
         }

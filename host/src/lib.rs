@@ -3,11 +3,14 @@
 mod blocks;
 pub mod bundled;
 mod carries;
+pub mod cast;
+mod changed;
 mod checksum;
 mod compose;
 pub mod convert;
 pub mod diff;
 mod edits;
+pub mod exact;
 pub mod files;
 mod finish;
 mod gather;

@@ -2,6 +2,7 @@
 //! is a *box* of a source tensor: a permutation, a transpose, a split, a slice are one box, a stack or a concatenation is
 //! one for each part. What changes values ([`Making::add`], a cast) is done to each element on its way.
 
+use crate::cast::Cast;
 use crate::compose::{compose, merged};
 use crate::spool::Spool;
 use crate::tile::{Portion, Work};
@@ -96,8 +97,11 @@ impl Making {
         Ok(())
     }
 
-    /// Bytes of a piece; `u64::MAX` for more than a number can say.
-    fn piece_len(&self, piece: &Piece) -> Result<u64> {
+    /// Bytes of a piece, before a cast; `u64::MAX` for more than a number can say.
+    ///
+    /// # Errors
+    /// As [`unit`].
+    pub fn piece_len(&self, piece: &Piece) -> Result<u64> {
         Ok(match piece {
             Piece::Bytes(bytes) => bytes.len() as u64,
             Piece::Box { dims, .. } => {
@@ -107,23 +111,25 @@ impl Making {
         })
     }
 
-    /// What the pipeline does for each piece. Payload of `sources` that cannot be read as its box wants it is read from
+    /// What the pipeline does for each piece of a tensor of this dtype. Payload of `sources` that cannot be read as its box wants it is read from
     /// `spool`, which makes room for it.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown, or a payload of an unknown kind.
-    pub fn portions(&self, sources: &[Tensor], spool: &mut Spool) -> Result<Vec<Portion>> {
+    /// Unsupported for a dtype that is unknown, a cast that there is not, or a payload of an unknown kind.
+    pub fn portions(&self, dtype: DType, sources: &[Tensor], spool: &mut Spool) -> Result<Vec<Portion>> {
+        let cast = Cast::new(self.source_dtype, dtype, self.add)?;
         let portion = |piece: &Piece| {
             let len = self.piece_len(piece)?;
+            let len = cast.map_or(len, |cast| cast.after(len));
             Ok(match piece {
-                Piece::Bytes(bytes) => Portion { work: Work::Made(bytes.clone()), source: None, len },
+                Piece::Bytes(bytes) => Portion { work: Work::Made(bytes.clone()), source: None, cast, len },
                 Piece::Box { tensor: number, start, dims } => {
                     let (dims, tensor) = (merged(dims), &sources[*number]);
                     let work = match compose(tensor, *number, *start, &dims)? {
                         Some(work) => work,
                         None => spool.read(tensor, *number, *start, &dims)?,
                     };
-                    Portion { work, source: Some(*number), len }
+                    Portion { work, source: Some(*number), cast, len }
                 }
             })
         };

@@ -223,7 +223,7 @@ fn split(n: i128) -> (f64, f64) {
 
 /// What the codes with the greatest exponent, or minus zero, mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Odd {
+pub enum Odd {
     /// Infinity and NaN as in IEEE 754.
     Ieee,
     /// No infinity; all ones are NaN (OFP8 E4M3).
@@ -236,9 +236,9 @@ enum Odd {
 
 /// A float of sign, `exponent_bits` and `mantissa_bits`, without a branch: the exponent is moved to its place, and
 /// subnormal numbers, which are read as if they had the leading bit, lose it by one exact subtraction. Not by a product:
-/// subnormal factors are slow.
+/// subnormal factors are slow. A NaN of IEEE 754 keeps its payload.
 #[inline(always)]
-fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32, odd: Odd) -> f32 {
+pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32, odd: Odd) -> f32 {
     const LEADING: u32 = 1 << 23;
     let sign = code >> (exponent_bits + mantissa_bits);
     let magnitude = code & ((1 << (exponent_bits + mantissa_bits)) - 1);
@@ -253,8 +253,9 @@ fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32, odd
     let is_odd = if odd == Odd::Ieee { all_if(magnitude >> mantissa_bits == all_exponent) } else { 0 };
     let moved = (magnitude << (23 - mantissa_bits)) + rebias;
     let moved = moved + (is_subnormal & LEADING) + (is_odd & ((255 - 127 + bias - all_exponent) << 23));
-    let value = f32::from_bits(moved) - f32::from_bits(is_subnormal & (rebias + LEADING));
-    f32::from_bits(value.to_bits() | sign << 31 | is_nan & f32::NAN.to_bits())
+    let lowered = (f32::from_bits(moved) - f32::from_bits(rebias + LEADING)).to_bits();
+    let value = lowered & is_subnormal | moved & !is_subnormal;
+    f32::from_bits(value | sign << 31 | is_nan & f32::NAN.to_bits())
 }
 
 /// OCP MX scale: eight bits of exponent, the last code is NaN. The least, 2^-127, is a subnormal `f32`.

@@ -6,6 +6,7 @@ use crate::in_order::InOrder;
 use crate::open::OpenedModel;
 use crate::tile::Work;
 use apr_sdk::{Extent, Result};
+use std::ops::ControlFlow;
 
 /// Fills a piece with the bytes at an offset of the payload.
 type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
@@ -22,16 +23,21 @@ pub fn stream(
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let decl = &opened.model.tensors[tensor];
-    let mut pieces = || in_pieces(host, opened, decl.payload_len()?, &Work::new(decl, tensor)?, each);
+    let mut each = |bytes: &[u8]| each(bytes).map(ControlFlow::Continue);
+    let mut pieces = || in_pieces(host, opened, decl.payload_len()?, &Work::new(decl, tensor)?, &mut each);
     pieces().map_err(|e| opened.files.show(e.tensor(&decl.name)))
 }
 
-fn in_pieces(
+/// Hands `len` bytes of some work to `each`, in order, in pieces of at most one tile, until it breaks.
+///
+/// # Errors
+/// As [`stream`].
+pub fn in_pieces(
     host: &Host,
     opened: &OpenedModel,
     len: u64,
     work: &Work,
-    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    each: &mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let read = |extent: Extent, out: &mut [u8]| opened.files.read_at(extent.file, extent.offset, out);
     let mut fill: Box<Fill<'_>> = match work {
@@ -54,7 +60,11 @@ fn in_pieces(
         host.check_cancelled()?;
         let n = usize::try_from((len - at).min(window)).unwrap_or(0);
         fill(at, &mut buffer[..n])?;
-        buffer[..n].chunks(tile).try_for_each(&mut *each)?;
+        for piece in buffer[..n].chunks(tile) {
+            if each(piece)?.is_break() {
+                return Ok(());
+            }
+        }
         at += n as u64;
     }
     Ok(())

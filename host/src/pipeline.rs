@@ -1,5 +1,6 @@
 //! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
 
+use crate::cast::{Cast, Changes};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::open::OpenedModel;
@@ -31,6 +32,8 @@ pub struct Job<'a> {
     pub sums: &'a TileSums,
     /// What was spooled.
     pub spool: Option<&'a StagedFile>,
+    /// Whether values that are not finite are cast like others.
+    pub allow_nonfinite: bool,
 }
 
 impl Job<'_> {
@@ -43,6 +46,25 @@ impl Job<'_> {
             Some(spool) if extent.file == spool::FILE => spool.read_at(extent.offset, out),
             _ => self.source.files.read_at(extent.file, extent.offset, out),
         }
+    }
+
+    /// Casts elements of a stretch; `at` is where the bytes of `out` lie in it.
+    ///
+    /// # Errors
+    /// Failed for the first value that is not finite, or does not stay so, unless that is allowed.
+    pub fn cast(&self, stretch: usize, cast: &Cast, from: &[u8], at: u64, out: &mut [u8]) -> Result<Changes> {
+        let changes = cast.apply(from, out);
+        if self.allow_nonfinite || !changes.is_bad() {
+            return Ok(changes);
+        }
+        let Some((number, value)) = cast.first_bad(from) else { return Ok(changes) };
+        let stretches = &self.tiles.stretches;
+        let tensor =
+            stretches[stretch].tensor.map_or(stretch..stretch, |tensor| self.tiles.of_tensor(tensor));
+        let begin = stretches[tensor.start].offset;
+        let element = (stretches[stretch].offset - begin + at) / cast.widths[1] + number;
+        let error = Error::failed(format!("element {element} is {value}, and it is to be made {}", cast.to));
+        Err(error.hint("--allow-nonfinite makes of it what can be made"))
     }
 }
 

@@ -73,7 +73,7 @@ impl Plan {
                 let Segment::Payload { tensor: number } = placed.segment else { continue };
                 let tensor = &planned.tensors[number];
                 let portions = &recipe.portions[number];
-                memory = portions.iter().fold(memory, |most, portion| most.max(portion.work.memory()));
+                memory = portions.iter().fold(memory, |most, portion| most.max(portion.memory()));
                 self.tensors.push(PlanTensor {
                     name: tensor.name.clone(),
                     dtype: tensor.dtype.name().to_owned(),

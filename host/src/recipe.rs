@@ -31,7 +31,7 @@ impl Recipe {
         let mut recipe = Recipe::default();
         for (making, tensor) in makings.iter().zip(&planned.tensors) {
             making.check(tensor, &source.tensors)?;
-            let portions = making.portions(&source.tensors, &mut recipe.spool);
+            let portions = making.portions(tensor.dtype, &source.tensors, &mut recipe.spool);
             recipe.portions.push(portions.map_err(|e| e.tensor(&tensor.name))?);
         }
         recipe.memory = recipe.spool.memory(&source.tensors)?;
@@ -51,6 +51,9 @@ impl Recipe {
         ops.sort_unstable();
         ops.dedup();
         ops.extend(self.makings[number].ops.iter().cloned());
+        ops.extend(self.makings[number].add.map(|c| format!("add {c}")));
+        let cast = self.portions[number].first().and_then(|portion| portion.cast);
+        ops.extend(cast.filter(|c| c.from != c.to).map(|c| format!("cast {} -> {}", c.from, c.to)));
         if ops.is_empty() {
             ops.push("copy".to_owned());
         }

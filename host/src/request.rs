@@ -34,6 +34,8 @@ pub struct ConvertOptions {
     pub force: bool,
     /// Whether a stopped conversion is taken up again.
     pub resume: bool,
+    /// Whether values that are not finite are cast like others, instead of being an error.
+    pub allow_nonfinite: bool,
     /// Whether the input stands alone, without the folder around it.
     pub bare: bool,
 }

@@ -45,7 +45,7 @@ impl Spool {
         let work = |&(number, offset): &(usize, u64)| {
             let tensor = &source[number];
             let (work, len) = (Work::new(tensor, number)?, tensor.payload_len()?);
-            Ok((offset, Portion { work, source: Some(number), len }))
+            Ok((offset, Portion { work, source: Some(number), cast: None, len }))
         };
         self.tensors.iter().map(work).collect()
     }
@@ -75,8 +75,15 @@ impl Spool {
         }
         tiles.seal();
         let sums = TileSums::new(&tiles);
-        let job =
-            Job { source, model: &source.model, tiles: &tiles, outputs: &files, sums: &sums, spool: None };
+        let job = Job {
+            source,
+            model: &source.model,
+            tiles: &tiles,
+            outputs: &files,
+            sums: &sums,
+            spool: None,
+            allow_nonfinite: true,
+        };
         pipeline::run(host, job, None)?;
         let [file] = files;
         Ok(Some(file))

@@ -2,6 +2,7 @@
 //! plan, so that every thread count gives the same work and the same bytes.
 
 use crate::blocks::SHARED;
+use crate::cast::Cast;
 use crate::gather::Gather;
 use crate::layout::{Layout, Segment};
 use crate::swap;
@@ -12,8 +13,8 @@ use std::ops::Range;
 /// Bytes of a tile, where nothing forces another size.
 pub const TILE: u64 = 1 << 20;
 
-/// Bytes of a tensor in blocks that one thread decodes in one go: a block at either edge is decoded twice.
-const DECODED: u64 = 16 * TILE;
+/// Tiles of a tensor in blocks that one thread decodes in one go: a block at either edge is decoded twice.
+const DECODED: usize = 16;
 
 /// What is done to get a tile.
 #[derive(Clone, Debug)]
@@ -109,18 +110,6 @@ impl Work {
         }
     }
 
-    /// In how many units the threads share the work on `len` bytes.
-    fn n_units(&self, len: u64) -> usize {
-        let n = match self {
-            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => len.div_ceil(self.tile_len()),
-            Work::Gather(gather) => return gather.n_parts(),
-            // One even if it is empty: then there must be nothing.
-            Work::Decode { .. } => len.div_ceil(DECODED).max(1),
-            Work::Stream { .. } => 1,
-        };
-        usize::try_from(n).unwrap_or(usize::MAX)
-    }
-
     /// Fills `out` with the bytes at `at` of the result, whole elements of it; gives the CRC-32 of the source's bytes if
     /// that differs.
     ///
@@ -162,8 +151,23 @@ pub struct Portion {
     pub work: Work,
     /// The number of the source's tensor that they come from, if they come from one.
     pub source: Option<usize>,
-    /// How many bytes.
+    /// What is done to each element then.
+    pub cast: Option<Cast>,
+    /// How many bytes come of it.
     pub len: u64,
+}
+
+impl Portion {
+    /// The most memory that a thread needs for it, in bytes, but for what [`Work::memory`] leaves out.
+    pub fn memory(&self) -> u64 {
+        self.work.memory() + if self.cast.is_some() { TILE } else { 0 }
+    }
+
+    /// Bytes of its tiles.
+    fn tile_len(&self) -> u64 {
+        let widest = |cast: &Cast| TILE / cast.widths[0].max(cast.widths[1]) * cast.widths[1];
+        self.cast.as_ref().map_or_else(|| self.work.tile_len(), widest)
+    }
 }
 
 /// A run of payload in an output file.
@@ -175,6 +179,8 @@ pub struct Stretch {
     pub source: Option<usize>,
     /// How its bytes are made.
     pub work: Work,
+    /// What is done to each element then.
+    pub cast: Option<Cast>,
     /// The output file's number.
     pub file: usize,
     /// Its offset there.
@@ -195,11 +201,27 @@ impl Stretch {
         usize::try_from(self.len.div_ceil(self.tile_len)).unwrap_or(usize::MAX)
     }
 
+    /// In how many units the threads share its work.
+    fn n_units(&self) -> usize {
+        match &self.work {
+            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => self.n_tiles(),
+            Work::Gather(gather) => gather.n_parts(),
+            // One even if it is empty: then there must be nothing.
+            Work::Decode { .. } => self.n_tiles().div_ceil(DECODED).max(1),
+            Work::Stream { .. } => 1,
+        }
+    }
+
+    /// Bytes before the cast for so many bytes of it.
+    pub fn before(&self, len: u64) -> u64 {
+        self.cast.as_ref().map_or(len, |cast| cast.before(len))
+    }
+
     /// The tiles that a unit of its work makes, if they are one after another and its alone.
     pub fn tiles_of(&self, unit: usize) -> Range<usize> {
         let each = match self.work {
             Work::Copy(_) | Work::Swap(..) | Work::Made(_) => 1,
-            Work::Decode { .. } => usize::try_from(DECODED / TILE).unwrap_or(1),
+            Work::Decode { .. } => DECODED,
             Work::Gather(_) | Work::Stream { .. } => self.n_tiles(),
         };
         let tiles = unit.saturating_mul(each)..unit.saturating_add(1).saturating_mul(each);
@@ -259,7 +281,8 @@ impl Tiles {
                         tiles.of_tensor[*tensor] = first..tiles.stretches.len();
                     }
                     Segment::Copy(extent) => {
-                        let portion = Portion { work: Work::Copy(*extent), source: None, len: placed.len };
+                        let portion =
+                            Portion { work: Work::Copy(*extent), source: None, cast: None, len: placed.len };
                         tiles.push(None, portion, number, placed.offset);
                     }
                     _ => {}
@@ -272,9 +295,10 @@ impl Tiles {
 
     /// Adds a stretch at `offset` of an output file. [`Tiles::seal`] comes after the last.
     pub fn push(&mut self, tensor: Option<usize>, portion: Portion, file: usize, offset: u64) {
-        let Portion { work, source, len } = portion;
-        let (tile_len, first) = (work.tile_len(), self.count);
-        let stretch = Stretch { tensor, source, work, file, offset, len, tile_len, first, first_unit: 0 };
+        let (tile_len, first) = (portion.tile_len(), self.count);
+        let Portion { work, source, cast, len } = portion;
+        let stretch =
+            Stretch { tensor, source, work, cast, file, offset, len, tile_len, first, first_unit: 0 };
         self.count += stretch.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
         self.stretches.push(stretch);
@@ -291,7 +315,7 @@ impl Tiles {
         for &number in &by_unit {
             let stretch = &mut self.stretches[number];
             stretch.first_unit = self.units;
-            self.units = self.units.saturating_add(stretch.work.n_units(stretch.len));
+            self.units = self.units.saturating_add(stretch.n_units());
         }
         self.by_unit = by_unit;
     }

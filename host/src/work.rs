@@ -1,6 +1,7 @@
 //! One thread of the pipeline: makes the tiles of a unit of work, and writes them.
 
 use crate::blocks::{BlockList, Decoder};
+use crate::cast::Changes;
 use crate::gather::{Gather, Part};
 use crate::in_order::InOrder;
 use crate::pipeline::Shared;
@@ -24,6 +25,8 @@ type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> +
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     buffer: Vec<u8>,
+    /// What is cast into `buffer`, or out of it.
+    cast: Vec<u8>,
     strip: Vec<u8>,
     decoder: Decoder,
     /// The blocks of the stretch that it works on.
@@ -33,7 +36,14 @@ pub struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// A thread's beginning.
     pub fn new(shared: &'a Shared<'a>) -> Worker<'a> {
-        Worker { shared, buffer: Vec::new(), strip: Vec::new(), decoder: Decoder::default(), list: None }
+        Worker {
+            shared,
+            buffer: Vec::new(),
+            cast: Vec::new(),
+            strip: Vec::new(),
+            decoder: Decoder::default(),
+            list: None,
+        }
     }
 
     /// Does unit number `unit` of a stretch, but for the tiles that are known already.
@@ -72,10 +82,18 @@ impl<'a> Worker<'a> {
         let stretch = &shared.job.tiles.stretches[number];
         let at = shared.job.tiles.tile(tile);
         let out = room(&mut self.buffer, at.len)?;
-        let source = fill(&mut self.decoder, at.at, out)?;
+        let (source, changes) = match &stretch.cast {
+            None => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
+            Some(cast) => {
+                let before = room(&mut self.cast, cast.before(at.len))?;
+                let source = fill(&mut self.decoder, cast.before(at.at), before)?;
+                let changes = shared.job.cast(number, cast, before, at.at, out)?;
+                (Some(source.unwrap_or_else(|| crc32fast::hash(before))), changes)
+            }
+        };
         let sum = crc32fast::hash(out);
         shared.job.outputs[stretch.file].write_at(stretch.offset + at.at, out)?;
-        shared.job.sums.set(tile, sum, source.unwrap_or(sum));
+        shared.job.sums.set(tile, (sum, source.unwrap_or(sum)), changes);
         shared.written(number, at.len);
         Ok(())
     }
@@ -151,27 +169,37 @@ impl<'a> Worker<'a> {
         let shared = self.shared;
         shared.host.check_cancelled()?;
         let stretch = &shared.job.tiles.stretches[number];
+        let after = |before: u64| stretch.cast.as_ref().map_or(before, |cast| cast.after(before));
         let (run, offsets) = gather.runs_of(part);
-        let offsets: Vec<u64> = offsets.collect();
-        if offsets
-            .iter()
-            .all(|&at| tiles_in(stretch, at, run).all(|(tile, ..)| shared.job.sums.get(tile).is_some()))
-        {
+        let offsets: Vec<u64> = offsets.map(after).collect();
+        let known = |(tile, ..): (usize, u64, u64)| shared.job.sums.get(tile).is_some();
+        if offsets.iter().all(|&at| tiles_in(stretch, at, after(run)).all(known)) {
             return Ok(());
         }
-        let out = room(&mut self.buffer, run * offsets.len() as u64)?;
-        gather.read_part(read, part, out, &mut self.strip)?;
+        let gathered = room(&mut self.buffer, run * offsets.len() as u64)?;
+        gather.read_part(read, part, gathered, &mut self.strip)?;
         let size = usize::try_from(run).unwrap_or(usize::MAX);
-        for (bytes, &at) in out.chunks_exact(size).zip(&offsets) {
-            shared.job.outputs[stretch.file].write_at(stretch.offset + at, bytes)?;
-            let mut rest = bytes;
-            for (tile, len, behind) in tiles_in(stretch, at, run) {
-                let (now, later) = rest.split_at(usize::try_from(len).unwrap_or(0));
-                shared.job.sums.add(tile, now, behind);
+        for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
+            let output = &shared.job.outputs[stretch.file];
+            if stretch.cast.is_none() {
+                output.write_at(stretch.offset + at, bytes)?;
+            }
+            let (mut rest, mut at) = (bytes, at);
+            for (tile, len, behind) in tiles_in(stretch, at, after(run)) {
+                let (now, later) = rest.split_at(usize::try_from(stretch.before(len)).unwrap_or(0));
+                if let Some(cast) = &stretch.cast {
+                    let out = room(&mut self.cast, len)?;
+                    let changes = shared.job.cast(number, cast, now, at, out)?;
+                    output.write_at(stretch.offset + at, out)?;
+                    shared.job.sums.add(tile, (out, behind), Some((now, cast.before(behind))), changes);
+                } else {
+                    shared.job.sums.add(tile, (now, behind), None, Changes::default());
+                }
+                at += len;
                 rest = later;
             }
         }
-        shared.written(number, out.len() as u64);
+        shared.written(number, after(gathered.len() as u64));
         Ok(())
     }
 }

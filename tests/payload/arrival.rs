@@ -1,17 +1,15 @@
 //! Everything arrives, the same with any number of threads, and after a stop too.
 
-use crate::{alone, bytes, host, noise, view, write};
+use crate::{StopAfter, alone, bytes, host, noise, view, write};
 use apr_host::convert::{convert, plan};
 use apr_host::open::{OpenOptions, open};
-use apr_host::progress::Progress;
 use apr_host::stats::{RowOptions, tensor_rows};
 use apr_host::verify::VerifyMode;
-use apr_sdk::{DType, ErrorKind, LogLevel};
+use apr_sdk::{DType, ErrorKind};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, must, options};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Every kind, with edges where they hurt: over many tiles, not at whole tiles, empty, of one element, blocks that lie
 /// across tiles and units, and blocks too large for all threads to have one.
@@ -123,19 +121,6 @@ fn the_plan_says_what_is_done() {
     ] {
         assert_eq!(op(name), [ops], "{name}");
     }
-}
-
-/// Stops the work after some bytes.
-struct StopAfter(u64, Arc<AtomicBool>);
-
-impl Progress for StopAfter {
-    fn bytes(&self, done: u64, _total: u64, _what: &str) {
-        if done >= self.0 {
-            self.1.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn log(&self, _level: LogLevel, _message: &str) {}
 }
 
 #[test]

@@ -11,16 +11,19 @@
 )]
 
 mod arrival;
+mod casts;
 mod making;
 mod memory;
 mod refusal;
 
 use apr_host::host::Host;
-use apr_sdk::DType;
+use apr_host::progress::Progress;
+use apr_sdk::{DType, LogLevel};
 use apr_tests::Scratch;
 use apr_tests::kinds::{Kind, PLUGIN, Tensor, file};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One test at a time: memory is counted for the whole process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -67,4 +70,17 @@ fn write(scratch: &Scratch, tensors: Vec<Tensor>) -> PathBuf {
     let path = scratch.at("in.kinds");
     std::fs::write(&path, file(tensors)).unwrap();
     path
+}
+
+/// Stops the work after some bytes.
+pub struct StopAfter(pub u64, pub Arc<AtomicBool>);
+
+impl Progress for StopAfter {
+    fn bytes(&self, done: u64, _total: u64, _what: &str) {
+        if done >= self.0 {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
 }

@@ -1,6 +1,7 @@
 //! Tensors made of others: every op against a plain loop over the same elements, from every kind of payload.
 
 use crate::arrival::expected;
+use crate::casts::slowly_cast;
 use crate::{alone, bytes, host, noise, view, write};
 use apr_host::convert::{Remake, convert_as, plan_as};
 use apr_host::making::{Making, Piece, unit};
@@ -68,7 +69,8 @@ pub fn made(input: &Path, scratch: &Scratch, threads: usize, remake: &Remake<'_>
     std::fs::read(&output).unwrap()
 }
 
-fn making(dtype: DType, pieces: Vec<Piece>) -> Making {
+/// These pieces, as they are.
+pub fn making(dtype: DType, pieces: Vec<Piece>) -> Making {
     Making { pieces, source_dtype: dtype, add: None, ops: Vec::new() }
 }
 
@@ -171,12 +173,18 @@ fn any_boxes_of_any_payload_are_what_a_loop_gives() {
                     if dice.below(3) == 0 {
                         pieces.push(Piece::Bytes(noise(round, 3 * info.block_bytes as usize)));
                     }
-                    let making = making(dtype, pieces);
+                    let mut making = making(dtype, pieces);
                     let n = slowly(&payloads, &making).len() as u64 / u64::from(info.block_bytes);
-                    (name, dtype, vec![n * u64::from(info.block_elements)], making)
+                    let mut to = dtype;
+                    if matches!(dtype, DType::F32 | DType::BF16) {
+                        to = [dtype, DType::F32, DType::F16, DType::F64][dice.below(4) as usize];
+                        making.add = [None, Some(1.0)][dice.below(2) as usize];
+                    }
+                    (name, to, vec![n * u64::from(info.block_elements)], making)
                 })
                 .collect();
-            let want: Vec<u8> = wanted.iter().flat_map(|(.., making)| slowly(&payloads, making)).collect();
+            let each = |(_, to, _, making): &Wanted| slowly_cast(&payloads, making, *to).0;
+            let want: Vec<u8> = wanted.iter().flat_map(each).collect();
             let input = write(&scratch, tensors);
             for threads in [1, 3] {
                 let bytes = made(&input, &scratch, threads, &remade(&wanted));

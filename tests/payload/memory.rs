@@ -1,7 +1,9 @@
 //! Payload takes the memory that the plan says, and no more.
 
+use crate::making::{Wanted, making, remade, turned};
 use crate::{alone, bytes, host, view, write};
-use apr_host::convert::{convert, plan};
+use apr_host::convert::{Remake, convert_as, plan_as};
+use apr_host::making::{Making, copies};
 use apr_sdk::DType;
 use apr_tests::counting::{Counting, peak_of_all};
 use apr_tests::kinds::{Kind, Tensor};
@@ -15,11 +17,16 @@ static ALLOCATOR: Counting = Counting;
 const BESIDE: u64 = 2 << 20;
 
 fn peak_of(tensors: Vec<Tensor>, threads: usize) -> (u64, u64) {
+    peak_of_remade(tensors, threads, &|opened, _| copies(&opened.model))
+}
+
+fn peak_of_remade(tensors: Vec<Tensor>, threads: usize, remake: &Remake<'_>) -> (u64, u64) {
     let scratch = Scratch::in_memory();
-    let o = options(&write(&scratch, tensors), &scratch.at("out.kinds"));
+    let mut o = options(&write(&scratch, tensors), &scratch.at("out.kinds"));
+    o.allow_nonfinite = true;
     let host = host(threads);
-    let said = plan(&host, &o).unwrap().payload_memory;
-    (peak_of_all(|| drop(convert(&host, &o).unwrap())).1, said)
+    let said = plan_as(&host, &o, remake).unwrap().payload_memory;
+    (peak_of_all(|| drop(convert_as(&host, &o, remake).unwrap())).1, said)
 }
 
 #[test]
@@ -51,4 +58,29 @@ fn large_blocks_are_in_memory_one_at_a_time() {
     let (peak, said) = peak_of(tensors, 5);
     // One block stored and one raw.
     assert!(peak <= said + 2 * block as u64 + BESIDE, "{peak} bytes, the plan says {said}");
+}
+
+#[test]
+fn what_is_made_anew_takes_the_memory_that_the_plan_says() {
+    let _alone = alone();
+    let shape = [4096, 4096];
+    for kind in [Kind::Plain, Kind::View, Kind::Blocks, Kind::Stream] {
+        let mut tensor = view("t", kind, DType::F32, &shape, &[1, 0]);
+        if kind != Kind::View {
+            tensor.strides = Vec::new();
+        }
+        let rows = || making(DType::F32, vec![turned(0, &[32, 2, 64, 4096], &[0, 2, 1, 3])]);
+        let columns = making(DType::F32, vec![turned(0, &shape, &[1, 0])]);
+        let wanted: [Wanted; 3] = [
+            ("rows", DType::F32, shape.to_vec(), Making { add: Some(1.0), ..rows() }),
+            ("narrow", DType::F16, shape.to_vec(), rows()),
+            ("columns", DType::F64, shape.to_vec(), columns),
+        ];
+        for threads in [1, 2, 5] {
+            let (peak, said) = peak_of_remade(vec![tensor.clone()], threads, &remade(&wanted));
+            let name = format!("{kind:?}, {threads} threads");
+            assert!(peak <= said + BESIDE, "{name}: {peak} bytes, the plan says {said}");
+            assert!(said <= threads as u64 * (16 << 20), "{name}: {said}");
+        }
+    }
 }

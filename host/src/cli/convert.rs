@@ -147,6 +147,8 @@ fn options(args: &Args) -> Result<ConvertOptions> {
         set: args.set.clone(),
         unset: args.unset.clone(),
         force: args.force,
+        // Nothing that a user can ask for casts yet.
+        allow_nonfinite: false,
         resume: args.resume,
         bare: args.open.bare,
     })

@@ -1,0 +1,181 @@
+//! Casts between floats, and an addition before them, element by element. A value is rounded once, to the nearest, ties to
+//! even. A NaN stays one: it keeps its sign and as much of its payload as fits; where it is made narrower it becomes a
+//! quiet one. Integers are never cast.
+//!
+//! The loops are plain and without branches, so that the compiler turns them into vector code, once for each kind of
+//! processor.
+
+mod floats;
+#[cfg(test)]
+mod tests;
+
+use apr_sdk::{DType, Error, Result};
+use fearless_simd::{Level, dispatch};
+use floats::{BF16, F8_E4M3, F8_E5M2, F16, F32, F64, Source, Target, Wide};
+use serde::Serialize;
+use std::ops::AddAssign;
+
+/// What a cast or an addition did to values that it could not keep: how many of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Finite values that became other finite ones.
+    pub rounded: u64,
+    /// Finite values that became infinite.
+    pub overflowed: u64,
+    /// Values that were infinite or no number before.
+    pub nonfinite: u64,
+    /// Finite values that the addition does not give back: `(x + c) - c` is not `x`.
+    pub not_undone: u64,
+}
+
+impl Changes {
+    /// Whether every value was finite and kept.
+    pub fn is_exact(&self) -> bool {
+        self.rounded + self.overflowed + self.nonfinite == 0
+    }
+
+    /// Whether a value that is not finite was met or made.
+    pub fn is_bad(&self) -> bool {
+        self.overflowed + self.nonfinite > 0
+    }
+}
+
+impl AddAssign for Changes {
+    fn add_assign(&mut self, more: Changes) {
+        self.rounded += more.rounded;
+        self.overflowed += more.overflowed;
+        self.nonfinite += more.nonfinite;
+        self.not_undone += more.not_undone;
+    }
+}
+
+/// Casts whole little-endian elements; both slices hold as many.
+type Convert = fn(from: &[u8], to: &mut [u8], add: Option<f32>) -> Changes;
+
+/// What is done to each element of a tensor.
+#[derive(Clone, Copy, Debug)]
+pub struct Cast {
+    /// The type before.
+    pub from: DType,
+    /// The type after.
+    pub to: DType,
+    /// Added in F32 before the cast.
+    pub add: Option<f32>,
+    /// Bytes of an element before and after.
+    pub widths: [u64; 2],
+    convert: Convert,
+}
+
+impl Cast {
+    /// What is done to get from one type to another; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// Unsupported for types between which no cast is, and for an addition to F64, which F32 cannot hold.
+    pub fn new(from: DType, to: DType, add: Option<f32>) -> Result<Option<Cast>> {
+        if from == to && add.is_none() {
+            return Ok(None);
+        }
+        let row = KERNELS.iter().flatten().find(|row| (row.0, row.1) == (from, to));
+        let row = row.filter(|_| add.is_none() || from != DType::F64);
+        let Some((.., convert)) = row else {
+            let what = if add.is_some() { "an addition and a cast" } else { "a cast" };
+            return Err(Error::unsupported(format!("there is no way from {from} to {to} by {what}")));
+        };
+        let width = |dtype: DType| dtype.require().map(|info| u64::from(info.block_bytes));
+        let widths = [width(from)?, width(to)?];
+        Ok(Some(Cast { from, to, add, widths, convert: *convert }))
+    }
+
+    /// Bytes before for so many bytes after.
+    pub fn before(&self, after: u64) -> u64 {
+        after / self.widths[1] * self.widths[0]
+    }
+
+    /// Bytes after for so many bytes before.
+    pub fn after(&self, before: u64) -> u64 {
+        before / self.widths[0] * self.widths[1]
+    }
+
+    /// Fills `to` with the elements of `from`, which are as many.
+    pub fn apply(&self, from: &[u8], to: &mut [u8]) -> Changes {
+        (self.convert)(from, to, self.add)
+    }
+
+    /// The first element of `from` that is not finite or does not stay so: its number, and what it is and becomes.
+    pub fn first_bad(&self, from: &[u8]) -> Option<(u64, String)> {
+        let [before, after] = self.widths.map(|width| usize::try_from(width).unwrap_or(1));
+        let wide = Cast::new(self.from, DType::F64, None).ok().flatten();
+        (0u64..).zip(from.chunks_exact(before)).find_map(|(number, element)| {
+            let mut out = [0; 8];
+            if !self.apply(element, &mut out[..after]).is_bad() {
+                return None;
+            }
+            out[..before].copy_from_slice(element);
+            if let Some(wide) = wide {
+                wide.apply(element, &mut out);
+            }
+            let value = f64::from_le_bytes(out);
+            let how = if value.is_finite() {
+                format!("more than {} can hold", self.to)
+            } else {
+                "not finite".to_owned()
+            };
+            Some((number, format!("{value:e}, {how}")))
+        })
+    }
+}
+
+fn convert<S, T, const N: usize, const M: usize>(from: &[u8], to: &mut [u8], add: Option<f32>) -> Changes
+where
+    S: Source<N>,
+    T: Target<M, S::Wide>,
+{
+    match add {
+        None => dispatch!(Level::new(), _ => each::<S, T, N, M, false>(from, to, 0.0)),
+        Some(c) => dispatch!(Level::new(), _ => each::<S, T, N, M, true>(from, to, c)),
+    }
+}
+
+#[inline(always)]
+fn each<S, T, const N: usize, const M: usize, const ADD: bool>(from: &[u8], to: &mut [u8], c: f32) -> Changes
+where
+    S: Source<N>,
+    T: Target<M, S::Wide>,
+{
+    /// Elements that are counted in 32 bits, which are as wide as most elements are.
+    const RUN: usize = 1 << 16;
+    let mut changes = Changes::default();
+    let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<M>().0);
+    for (from, to) in from.chunks(RUN).zip(to.chunks_mut(RUN)) {
+        let mut counts = [0u32; 4];
+        for (from, to) in from.iter().zip(to) {
+            let before = S::read(*from);
+            let wanted = if ADD { before.plus(c) } else { before };
+            let (bytes, value) = T::write(wanted);
+            *to = bytes;
+            let (finite, stays) = (before.finite(), value.finite());
+            counts[0] += u32::from(stays & (value != wanted));
+            counts[1] += u32::from(finite & !stays);
+            counts[2] += u32::from(!finite);
+            counts[3] += u32::from(ADD && finite & (wanted.plus(-c) != before));
+        }
+        let [rounded, overflowed, nonfinite, not_undone] = counts.map(u64::from);
+        changes += Changes { rounded, overflowed, nonfinite, not_undone };
+    }
+    changes
+}
+
+macro_rules! from {
+    ($from:ident, $n:literal) => {
+        [
+            (DType::$from, DType::F64, convert::<$from, F64, $n, 8>),
+            (DType::$from, DType::F32, convert::<$from, F32, $n, 4>),
+            (DType::$from, DType::F16, convert::<$from, F16, $n, 2>),
+            (DType::$from, DType::BF16, convert::<$from, BF16, $n, 2>),
+        ]
+    };
+}
+
+/// Every cast there is.
+static KERNELS: &[[(DType, DType, Convert); 4]] =
+    &[from!(F64, 8), from!(F32, 4), from!(F16, 2), from!(BF16, 2), from!(F8_E4M3, 1), from!(F8_E5M2, 1)];

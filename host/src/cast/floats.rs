@@ -1,0 +1,234 @@
+//! The floats that are cast, and how a value becomes the nearest of another type.
+
+use crate::numbers::{Odd, small_float};
+
+/// A value on its way: wide enough for all that is done to it.
+pub trait Wide: Copy + PartialEq {
+    /// Whether it is neither infinite nor NaN.
+    fn finite(self) -> bool;
+    /// The nearest value of the sum.
+    fn plus(self, c: f32) -> Self;
+}
+
+impl Wide for f32 {
+    #[inline(always)]
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+
+    #[inline(always)]
+    fn plus(self, c: f32) -> f32 {
+        self + c
+    }
+}
+
+impl Wide for f64 {
+    #[inline(always)]
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+
+    #[inline(always)]
+    fn plus(self, c: f32) -> f64 {
+        self + f64::from(c)
+    }
+}
+
+/// A type that is cast from, of elements of `N` bytes.
+pub trait Source<const N: usize> {
+    /// Holds all its values.
+    type Wide: Wide;
+    /// The value of an element.
+    fn read(bytes: [u8; N]) -> Self::Wide;
+}
+
+/// A type that is cast to.
+pub trait Target<const N: usize, W> {
+    /// The bytes of the nearest value, and that value.
+    fn write(value: W) -> ([u8; N], W);
+}
+
+/// IEEE 754 binary64.
+pub struct F64;
+/// IEEE 754 binary32.
+pub struct F32;
+/// IEEE 754 binary16.
+pub struct F16;
+/// The upper half of a binary32.
+pub struct BF16;
+#[allow(non_camel_case_types, reason = "the names of the dtype table")]
+/// OFP8 E4M3.
+pub struct F8_E4M3;
+#[allow(non_camel_case_types, reason = "the names of the dtype table")]
+/// OFP8 E5M2.
+pub struct F8_E5M2;
+
+impl Source<8> for F64 {
+    type Wide = f64;
+    #[inline(always)]
+    fn read(bytes: [u8; 8]) -> f64 {
+        f64::from_le_bytes(bytes)
+    }
+}
+
+impl Source<4> for F32 {
+    type Wide = f32;
+    #[inline(always)]
+    fn read(bytes: [u8; 4]) -> f32 {
+        f32::from_le_bytes(bytes)
+    }
+}
+
+impl Source<2> for F16 {
+    type Wide = f32;
+    #[inline(always)]
+    fn read(bytes: [u8; 2]) -> f32 {
+        half(u16::from_le_bytes(bytes))
+    }
+}
+
+impl Source<2> for BF16 {
+    type Wide = f32;
+    #[inline(always)]
+    fn read(bytes: [u8; 2]) -> f32 {
+        f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
+    }
+}
+
+impl Source<1> for F8_E4M3 {
+    type Wide = f32;
+    #[inline(always)]
+    fn read([code]: [u8; 1]) -> f32 {
+        small_float(code.into(), 4, 3, 7, Odd::OneNan)
+    }
+}
+
+impl Source<1> for F8_E5M2 {
+    type Wide = f32;
+    #[inline(always)]
+    fn read([code]: [u8; 1]) -> f32 {
+        small_float(code.into(), 5, 2, 15, Odd::Ieee)
+    }
+}
+
+impl Target<8, f64> for F64 {
+    #[inline(always)]
+    fn write(value: f64) -> ([u8; 8], f64) {
+        (value.to_le_bytes(), value)
+    }
+}
+
+impl Target<8, f32> for F64 {
+    #[inline(always)]
+    fn write(value: f32) -> ([u8; 8], f32) {
+        let bits = u64::from(value.to_bits());
+        // By its bits, because a processor makes a signalling NaN a quiet one.
+        let nan = (bits & 0x8000_0000) << 32 | 0x7ff << 52 | (bits & 0x7f_ffff) << 29;
+        let wide = if value.is_nan() { nan } else { f64::from(value).to_bits() };
+        (wide.to_le_bytes(), value)
+    }
+}
+
+impl Target<4, f32> for F32 {
+    #[inline(always)]
+    fn write(value: f32) -> ([u8; 4], f32) {
+        (value.to_le_bytes(), value)
+    }
+}
+
+impl Target<4, f64> for F32 {
+    #[inline(always)]
+    fn write(value: f64) -> ([u8; 4], f64) {
+        let narrow = to_single(value);
+        (narrow.to_le_bytes(), f64::from(narrow))
+    }
+}
+
+impl Target<2, f32> for F16 {
+    #[inline(always)]
+    fn write(value: f32) -> ([u8; 2], f32) {
+        let bits = to_half(value);
+        (bits.to_le_bytes(), half(bits))
+    }
+}
+
+impl Target<2, f32> for BF16 {
+    #[inline(always)]
+    fn write(value: f32) -> ([u8; 2], f32) {
+        let bits = to_upper_half(value);
+        (bits.to_le_bytes(), f32::from_bits(u32::from(bits) << 16))
+    }
+}
+
+/// What an `f64` becomes by way of the odd `f32` is what it becomes at once.
+macro_rules! by_way_of_f32 {
+    ($($type:ty),*) => {$(
+        impl Target<2, f64> for $type {
+            #[inline(always)]
+            fn write(value: f64) -> ([u8; 2], f64) {
+                let (bytes, narrow) = <$type as Target<2, f32>>::write(to_odd(value));
+                (bytes, f64::from(narrow))
+            }
+        }
+    )*};
+}
+
+by_way_of_f32!(F16, BF16);
+
+/// The value of a binary16.
+#[inline(always)]
+fn half(bits: u16) -> f32 {
+    small_float(bits.into(), 5, 10, 15, Odd::Ieee)
+}
+
+/// The nearest `f32`.
+#[inline(always)]
+fn to_single(value: f64) -> f32 {
+    let bits = value.to_bits();
+    let [low, high] = [bits >> 29, bits >> 32].map(|n| u32::try_from(n & 0xffff_ffff).unwrap_or(0));
+    let nan = high & 0x8000_0000 | 0x7fc0_0000 | low & 0x3f_ffff;
+    #[allow(clippy::cast_possible_truncation, reason = "rounded on purpose")]
+    let narrow = value as f32;
+    if value.is_nan() { f32::from_bits(nan) } else { narrow }
+}
+
+/// The `f32` towards zero from a value between two, and if it is even, its odd neighbour away from zero: what is rounded
+/// again, to at most 22 bits, is rounded as if it had been only once (Boldo and Melquiond 2008, "Emulation of FMA and
+/// correctly rounded sums").
+#[inline(always)]
+fn to_odd(value: f64) -> f32 {
+    let near = to_single(value);
+    let wide = f64::from(near);
+    let towards_zero = near.to_bits().wrapping_sub(u32::from(wide.abs() > value.abs()));
+    if wide == value || value.is_nan() { near } else { f32::from_bits(towards_zero | 1) }
+}
+
+/// The nearest binary16.
+#[inline(always)]
+fn to_half(value: f32) -> u16 {
+    /// A number so large that what a subnormal binary16 cannot hold is rounded away when it is added.
+    const SHIFT: f32 = 0.5;
+    const REBIAS: u32 = (127 - 15) << 23;
+    let bits = value.to_bits();
+    let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+    let normal = magnitude.wrapping_sub(REBIAS).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+    let subnormal = (f32::from_bits(magnitude) + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits());
+    let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
+    let finite = if magnitude < 0x3880_0000 { subnormal } else { normal };
+    let large = if magnitude > 0x7f80_0000 { nan } else { 0x7c00 };
+    low_half(sign | if magnitude < 0x4780_0000 { finite } else { large })
+}
+
+/// The nearest value whose lower half is zero, as its upper half.
+#[inline(always)]
+fn to_upper_half(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    low_half(if value.is_nan() { bits >> 16 | 0x40 } else { nearest })
+}
+
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "the upper half is left out on purpose")]
+fn low_half(bits: u32) -> u16 {
+    bits as u16
+}

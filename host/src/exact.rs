@@ -1,0 +1,78 @@
+//! Whether values would survive being made narrower, found out before anything is planned.
+
+use crate::cast::Cast;
+use crate::compose::{compose, merged};
+use crate::host::Host;
+use crate::making::{Making, Piece};
+use crate::open::OpenedModel;
+use crate::payload::in_pieces;
+use crate::pipeline::n_threads;
+use crate::tile::Work;
+use apr_sdk::{DType, Result};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// For each of these tensors to be made whether every value is finite and exactly one of a dtype. Reads them, side by side
+/// on all threads, each as far as the first value that is not.
+///
+/// Of a tensor that can be read only in order, the whole is read, even if only some of it is wanted.
+///
+/// # Errors
+/// What reading raises; Unsupported if there is no cast; Cancelled.
+pub fn exact_in(host: &Host, source: &OpenedModel, wanted: &[(&Making, DType)]) -> Result<Vec<bool>> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Ok(vec![false; wanted.len()]));
+    let look = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((making, dtype)) = wanted.get(number) else { break };
+            let exact = is_exact(host, source, making, *dtype);
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            match (found.as_mut(), exact) {
+                (Ok(found), Ok(exact)) => found[number] = exact,
+                (Ok(_), Err(error)) => {
+                    *found = Err(error);
+                    next.store(wanted.len(), Ordering::Relaxed);
+                }
+                (Err(_), _) => {}
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..n_threads(host.threads, wanted.len())).for_each(|_| drop(scope.spawn(look)));
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether every value of one is.
+fn is_exact(host: &Host, source: &OpenedModel, making: &Making, dtype: DType) -> Result<bool> {
+    let Some(cast) = Cast::new(making.source_dtype, dtype, making.add)? else { return Ok(true) };
+    let (mut out, mut exact) = (Vec::new(), true);
+    for piece in &making.pieces {
+        let mut each = |bytes: &[u8]| {
+            let len = usize::try_from(cast.after(bytes.len() as u64)).unwrap_or(usize::MAX);
+            out.resize(len, 0);
+            exact = cast.apply(bytes, &mut out).is_exact();
+            Ok(if exact { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        };
+        match piece {
+            Piece::Bytes(bytes) => each(bytes).map(drop)?,
+            Piece::Box { tensor: number, start, dims } => {
+                let tensor = &source.model.tensors[*number];
+                let mut read = || {
+                    let work = match compose(tensor, *number, *start, &merged(dims))? {
+                        Some(work) => (work, making.piece_len(piece)?),
+                        None => (Work::new(tensor, *number)?, tensor.payload_len()?),
+                    };
+                    in_pieces(host, source, work.1, &work.0, &mut each)
+                };
+                read().map_err(|e| source.files.show(e.tensor(&tensor.name)))?;
+            }
+        }
+        if !exact {
+            break;
+        }
+    }
+    Ok(exact)
+}

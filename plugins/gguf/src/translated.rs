@@ -12,6 +12,15 @@ const FILE_TYPE_KEY: &str = "general.file_type";
 /// Keys that every file of llama.cpp's converter has, and that the host does not make.
 const MADE_HERE: [&str; 2] = [TYPE_KEY, "general.name"];
 
+/// Architectures for which the converter forgets the file's type.
+const NO_FILE_TYPE: [&str; 2] = ["gptneox", "mpt"];
+
+/// The architecture whose converter says before all else of the tokenizer whether a beginning is added.
+const BEGINS_EARLY: &str = "phi2";
+
+/// The key that is made with a tensor, and so before all others.
+const EARLY: &str = "phi3.rope.scaling.attn_factor";
+
 type Keys = Vec<(String, Value)>;
 
 /// The keys for `model`, if `given` are those of a translated model; `given` as they are otherwise.
@@ -43,6 +52,9 @@ pub fn complete(
         }
     }
     let mut keys = vec![(ARCHITECTURE_KEY.to_owned(), Value::from_string(&arch))];
+    if let Some(at) = own.iter().position(|(key, _)| key == EARLY) {
+        keys.push(own.remove(at));
+    }
     keys.push((TYPE_KEY.to_owned(), Value::from_string("model")));
     let said = held(model.model_card.as_ref(), sink)?;
     let said = said.map(|text| serde_json::from_slice(&text)).transpose();
@@ -50,10 +62,10 @@ pub fn complete(
     keys.extend(card::keys(said.as_ref(), &card::Parameters::count(&model.tensors), &request.stem));
     general.into_iter().for_each(|(key, value)| set(&mut keys, key, value));
     keys.extend(own);
-    if !keys.iter().any(|(key, _)| key == FILE_TYPE_KEY) {
+    let known = keys.iter().any(|(key, _)| key == FILE_TYPE_KEY);
+    if !known && !NO_FILE_TYPE.contains(&arch.as_str()) {
         keys.push((FILE_TYPE_KEY.to_owned(), Value::from_u32(file_type(&model.tensors))));
     }
-    keys.push((QUANTIZATION_VERSION_KEY.to_owned(), Value::from_u32(QUANTIZATION_VERSION)));
     let made = match held(model.tokenizer.as_ref(), sink)? {
         Some(text) => {
             let tokenizer = Tokenizer::from_json(&text)?;
@@ -61,7 +73,13 @@ pub fn complete(
         }
         None => Keys::new(),
     };
-    keys.extend(tokenizer::merge(made, tokens));
+    let mut made = tokenizer::merge(made, tokens);
+    let begins = tokenizer::begins(&made);
+    if let Some(at) = begins.filter(|_| arch == BEGINS_EARLY) {
+        keys.push(made.remove(at));
+    }
+    keys.push((QUANTIZATION_VERSION_KEY.to_owned(), Value::from_u32(QUANTIZATION_VERSION)));
+    keys.extend(made);
     Ok(keys)
 }
 

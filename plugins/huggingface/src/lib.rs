@@ -15,6 +15,7 @@ mod flat;
 mod json;
 mod layout;
 mod reader;
+pub mod tokenizer;
 mod weights;
 
 apr_sdk::export_plugin! {

@@ -1,7 +1,7 @@
 //! Reads a folder: its configuration and tokenizer files, and the weights as a part of another format.
 
 use crate::layout::{CONFIG, FORMAT, MAX_JSON, OBJECTS, TOKENIZERS};
-use crate::{flat, json, weights};
+use crate::{flat, json, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, PartDecl,
     Reader, Result, Score, Source, Value,
@@ -75,6 +75,24 @@ fn held(file: FileId, bytes: Vec<u8>) -> Bytes {
     if len > Bytes::INLINE_LIMIT { Extent::new(file, 0, len).into() } else { bytes.into() }
 }
 
+/// The bytes of a file of the folder, if it is there.
+fn fetch(source: &dyn Source, entries: &[String], name: &str, limits: &Limits) -> Result<Option<Vec<u8>>> {
+    if entries.iter().all(|entry| entry != name) {
+        return Ok(None);
+    }
+    let file = source.sibling(name)?;
+    let mut left = source.len(file)?;
+    let mut cursor = Cursor::new(source, file, 0, limits)?;
+    let mut bytes = Vec::new();
+    while left > 0 {
+        // What reading earns pays for the next piece.
+        let piece = left.min(1 << 20);
+        bytes.extend_from_slice(&cursor.bytes(piece)?);
+        left -= piece;
+    }
+    Ok(Some(bytes))
+}
+
 /// An opened folder.
 struct Folder {
     records: Vec<Record>,
@@ -94,5 +112,12 @@ impl OpenModel for Folder {
         }
         let file = source.sibling(&self.weights)?;
         sink.part(PartDecl { file, range: None, format: self.format, options: Options::new() })
+    }
+
+    fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
+        let entries = source.entries()?;
+        let limits = Limits::default();
+        let mut fetch = |name: &str| fetch(source, &entries, name, &limits);
+        Ok(tokenizer::read(&mut fetch)?.map(|tokenizer| tokenizer.to_json()))
     }
 }

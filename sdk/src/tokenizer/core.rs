@@ -29,8 +29,8 @@ pub struct Core {
     pub chat_templates: BTreeMap<String, String>,
 }
 
-/// Names of special ids that every format can say.
-const SPECIAL: [&str; 8] = ["bos", "eos", "unk", "sep", "pad", "mask", "eot", "eom"];
+/// Names of special ids that every format can say, and that none makes up.
+const SPECIAL: [&str; 6] = ["bos", "eos", "unk", "sep", "pad", "mask"];
 /// What every format can say of adding.
 const ADD: [&str; 3] = ["bos", "eos", "sep"];
 
@@ -63,10 +63,15 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
         scores,
         merges,
         special: tokenizer.special.iter().filter(|(name, _)| keep(name)).cloned().collect(),
-        add: tokenizer.add.iter().filter(|(name, _)| ADD.contains(&name.as_str())).cloned().collect(),
+        add: tokenizer.add.iter().filter(|(name, yes)| adds(name, *yes)).cloned().collect(),
         charsmap: tokenizer.charsmap.clone().filter(|_| tokenizer.kind == Kind::Unigram),
         chat_templates: tokenizer.chat_templates.iter().map(|(n, t)| (plain(n), t.clone())).collect(),
     }
+}
+
+/// Whether a statement counts. That nothing separates is the same as saying nothing.
+fn adds(name: &str, yes: bool) -> bool {
+    ADD.contains(&name) && (yes || name != "sep")
 }
 
 /// The text of an id that no token has.

@@ -29,9 +29,11 @@
 
 mod check;
 mod core;
+mod definitions;
 mod json;
 
 pub use self::core::Core;
+pub use self::definitions::{Around, fill_definitions, post_processor};
 use crate::Result;
 use serde_json::Value as Json;
 

@@ -1,6 +1,5 @@
 //! The tokenizer: the SDK's form to and from the `tokenizer.*` keys, exactly as llama.cpp's converter writes them.
 
-mod definitions;
 mod pre;
 mod quirks;
 mod read;
@@ -25,6 +24,11 @@ pub fn merge(mut made: Vec<(String, Value)>, given: Vec<(String, Value)>) -> Vec
         }
     }
     made
+}
+
+/// Which key says whether a beginning is added.
+pub fn begins(keys: &[(String, Value)]) -> Option<usize> {
+    keys.iter().position(|(key, _)| *key == ADD[0].1)
 }
 
 /// What the tokenizer's keys begin with.

@@ -1,13 +1,14 @@
 //! From keys to the SDK's tokenizer: `llama_vocab::impl::load` of llama.cpp, and the converter's rules in reverse.
 
-use super::definitions::{self, Around};
 use super::scan::Scan;
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
     REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre,
 };
 use crate::metadata::Key;
-use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer};
+use apr_sdk::tokenizer::{
+    AddedToken, Around, Kind, Parts, Spelling, TokenType, Tokenizer, fill_definitions, post_processor,
+};
 use apr_sdk::{Error, FileId, Limits, Result, Source, escape};
 use std::collections::HashMap;
 
@@ -50,10 +51,12 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         parts.pre = Some(name);
         merges(&scan, &mut parts)?;
     }
-    definitions::fill(&mut parts);
-    (bos, sep) = (parts.adds("bos").unwrap_or(bos), parts.adds("sep").unwrap_or(sep));
-    // BERT's end is its separator, whatever is said of ends.
-    eos = if kind == Kind::WordPiece { sep } else { parts.adds("eos").unwrap_or(eos) };
+    fill_definitions(&mut parts);
+    sep = parts.adds("sep").unwrap_or(sep);
+    // llama.cpp always begins and ends BERT's texts, whatever the keys say.
+    if kind != Kind::WordPiece {
+        (bos, eos) = (parts.adds("bos").unwrap_or(bos), parts.adds("eos").unwrap_or(eos));
+    }
     let id = |name: &str, default: u32| parts.special_id(name).unwrap_or(default);
     let (first, last, between) = match kind {
         Kind::Bpe if spelling == Spelling::Bytes => (id("bos", 11), id("eos", 11), id("sep", u32::MAX)),
@@ -64,7 +67,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     around.bos = bos.then_some(first);
     around.eos = eos.then_some(last);
     around.sep = sep.then_some(between);
-    parts.post_processor = definitions::post_processor(&parts, around);
+    parts.post_processor = post_processor(&parts, around);
     Tokenizer::new(parts).map(Some)
 }
 

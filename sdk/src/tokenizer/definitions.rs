@@ -1,11 +1,11 @@
-//! What `tokenizer.json` would say for kinds of tokenizers that the format knows by name only.
+//! What `tokenizer.json` would say of kinds of tokenizers that other formats know by name only.
 
-use apr_sdk::tokenizer::{Kind, Parts, Spelling};
+use super::{Kind, Parts, Spelling};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value as Json, json};
 
-/// Fills in normalizer, pre-tokenizer and decoder of what is not byte-level.
-pub fn fill(parts: &mut Parts) {
+/// Fills in normalizer, pre-tokenizer and decoder as the kind of tokenizer has them; of bytes, the decoder alone.
+pub fn fill_definitions(parts: &mut Parts) {
     match (parts.kind, parts.spelling) {
         (Kind::Bpe, Spelling::SentencePiece) => pieces(parts),
         (Kind::Unigram, _) => unigram(parts),
@@ -66,8 +66,11 @@ fn word_piece(parts: &mut Parts) {
 /// What is put around a text, and between two, by these ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around {
+    /// Before it.
     pub bos: Option<u32>,
+    /// Behind it.
     pub eos: Option<u32>,
+    /// Between two.
     pub sep: Option<u32>,
 }
 

@@ -1,0 +1,123 @@
+//! The tokenizer: the folder's files to and from the SDK's form. Where `tokenizer.json` and SentencePiece's model are both
+//! there, the first says what is done to a text, the second gives scores and types, as llama.cpp's converter takes them.
+
+mod fast;
+mod sentencepiece;
+mod slow;
+mod special;
+mod write;
+
+pub use write::files;
+
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, TokenType, Tokenizer, fill_definitions};
+use apr_sdk::{Error, Result};
+use serde_json::Value as Json;
+
+/// Names of SentencePiece's model, the first that is there counts.
+const MODELS: [&str; 3] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model"];
+
+/// What gives the bytes of a file of the folder, or `None` if it is not there.
+pub type Fetch<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>> + 'a;
+
+/// The tokenizer of a folder; `None` if it has none.
+///
+/// # Errors
+/// Malformed or Unsupported, naming the file.
+pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
+    let fast = json(fetch, "tokenizer.json")?;
+    let config = json(fetch, "config.json")?;
+    let mut said = json(fetch, "tokenizer_config.json")?;
+    let model = model(fetch, fast.is_some())?;
+    let mut parts = match (&fast, &model) {
+        (Some(json), _) => fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?,
+        (None, Some((name, model))) => sentencepiece::parts(model).map_err(|e| e.in_file(*name))?,
+        (None, None) => match slow::read(fetch)? {
+            Some(parts) => parts,
+            None => return Ok(None),
+        },
+    };
+    if let Some((_, model)) = &model
+        && parts.spelling == Spelling::SentencePiece
+    {
+        let added = json(fetch, "added_tokens.json")?;
+        sentencepiece::overlay(&mut parts, model, added.as_ref(), said.as_ref(), fast.is_none())?;
+    }
+    if fast.is_none() {
+        fill_definitions(&mut parts);
+    }
+    if let Some(space) = said.as_ref().and_then(|said| said.get("add_prefix_space")).and_then(Json::as_bool)
+        && parts.kind == Kind::Bpe
+    {
+        parts.add_space_prefix = Some(space);
+    }
+    size(&mut parts, config.as_ref())?;
+    special::read(&mut parts, fast.as_ref(), said.as_mut(), config.as_ref());
+    parts.chat_templates = templates(fetch, said.as_ref())?;
+    Tokenizer::new(parts).map(Some)
+}
+
+/// A JSON file, if it is there.
+fn json(fetch: &mut Fetch<'_>, name: &str) -> Result<Option<Json>> {
+    let Some(bytes) = fetch(name)? else { return Ok(None) };
+    let parsed = serde_json::from_slice(&bytes);
+    parsed.map(Some).map_err(|e| Error::malformed(format!("it is not JSON: {e}")).in_file(name))
+}
+
+/// SentencePiece's model. Other programs name files so too: one that is not is passed over if there is a `tokenizer.json`.
+fn model(fetch: &mut Fetch<'_>, optional: bool) -> Result<Option<(&'static str, sentencepiece::Model)>> {
+    for name in MODELS {
+        let Some(bytes) = fetch(name)? else { continue };
+        return match sentencepiece::parse(&bytes) {
+            Ok(model) => Ok(Some((name, model))),
+            Err(_) if optional => Ok(None),
+            Err(error) => Err(error.in_file(name)),
+        };
+    }
+    Ok(None)
+}
+
+/// The model's own size, if the configuration states one that is not too small.
+fn size(parts: &mut Parts, config: Option<&Json>) -> Result<()> {
+    let stated = |config: &Json| config.get("vocab_size").and_then(Json::as_u64);
+    let size = config.and_then(|c| stated(c).or_else(|| c.get("text_config").and_then(stated))).unwrap_or(0);
+    let size = u32::try_from(size).map_err(|_| {
+        Error::limit(format!("a vocabulary of {size} ids, the limit is 2^24")).in_file("config.json")
+    })?;
+    parts.vocab_size = size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX));
+    Ok(())
+}
+
+fn templates(fetch: &mut Fetch<'_>, said: Option<&Json>) -> Result<Vec<(String, String)>> {
+    let one = |text: &str| vec![("default".to_owned(), text.to_owned())];
+    match said.and_then(|said| said.get("chat_template")) {
+        Some(Json::String(text)) => return Ok(one(text)),
+        Some(Json::Array(list)) => {
+            let text = |entry: &Json, key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);
+            let named = |entry| Some((text(entry, "name")?, text(entry, "template")?));
+            return Ok(list.iter().filter_map(named).collect());
+        }
+        _ => {}
+    }
+    if let Some(bytes) = fetch("chat_template.jinja")? {
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Error::malformed("it is not UTF-8").in_file("chat_template.jinja"))?;
+        return Ok(one(&text));
+    }
+    let json = json(fetch, "chat_template.json")?;
+    let text = json.as_ref().and_then(|json| json.get("chat_template")).and_then(Json::as_str);
+    Ok(text.map(one).unwrap_or_default())
+}
+
+/// Whether an added token that is not called special looks so (`does_token_look_special` of llama.cpp's converter).
+fn looks_special(text: &str) -> bool {
+    let between = |head: &str, tail: &str| text.starts_with(head) && text.ends_with(tail);
+    ["<pad>", "<mask>", "<2mass>", "[@BOS@]"].contains(&text)
+        || between("<|", "|>")
+        || between("<｜", "｜>")
+        || between("<unused", ">")
+}
+
+/// The type of an added token.
+fn added_type(special: bool, text: &str) -> TokenType {
+    if special || looks_special(text) { TokenType::Control } else { TokenType::UserDefined }
+}

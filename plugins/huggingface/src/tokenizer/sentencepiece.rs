@@ -1,0 +1,301 @@
+//! SentencePiece's model (`sentencepiece_model.proto`), read and written. Field numbers are the proto's.
+
+use super::{added_type, fast};
+use apr_sdk::tokenizer::{AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer};
+use apr_sdk::{Error, Result};
+use prost::Message;
+use serde_json::Value as Json;
+
+/// `ModelProto`, without what only training needs.
+#[derive(Clone, PartialEq, Message)]
+pub struct Model {
+    #[prost(message, repeated, tag = "1")]
+    pieces: Vec<Piece>,
+    #[prost(message, optional, tag = "2")]
+    trainer: Option<Trainer>,
+    #[prost(message, optional, tag = "3")]
+    normalizer: Option<Normalizer>,
+}
+
+/// `SentencePiece`.
+#[derive(Clone, PartialEq, Message)]
+struct Piece {
+    #[prost(string, optional, tag = "1")]
+    piece: Option<String>,
+    #[prost(float, optional, tag = "2")]
+    score: Option<f32>,
+    #[prost(int32, optional, tag = "3")]
+    kind: Option<i32>,
+}
+
+/// `TrainerSpec`.
+#[derive(Clone, PartialEq, Message)]
+struct Trainer {
+    #[prost(int32, optional, tag = "3")]
+    model_type: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    vocab_size: Option<i32>,
+    #[prost(bool, optional, tag = "35")]
+    byte_fallback: Option<bool>,
+    #[prost(int32, optional, tag = "40")]
+    unk_id: Option<i32>,
+    #[prost(int32, optional, tag = "41")]
+    bos_id: Option<i32>,
+    #[prost(int32, optional, tag = "42")]
+    eos_id: Option<i32>,
+    #[prost(int32, optional, tag = "43")]
+    pad_id: Option<i32>,
+    #[prost(string, optional, tag = "45")]
+    unk_piece: Option<String>,
+    #[prost(string, optional, tag = "46")]
+    bos_piece: Option<String>,
+    #[prost(string, optional, tag = "47")]
+    eos_piece: Option<String>,
+    #[prost(string, optional, tag = "48")]
+    pad_piece: Option<String>,
+}
+
+/// `NormalizerSpec`.
+#[derive(Clone, PartialEq, Message)]
+struct Normalizer {
+    #[prost(string, optional, tag = "1")]
+    name: Option<String>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    charsmap: Option<Vec<u8>>,
+    #[prost(bool, optional, tag = "3")]
+    add_dummy_prefix: Option<bool>,
+    #[prost(bool, optional, tag = "4")]
+    remove_extra_whitespaces: Option<bool>,
+    #[prost(bool, optional, tag = "5")]
+    escape_whitespaces: Option<bool>,
+}
+
+const UNIGRAM: i32 = 1;
+const BPE: i32 = 2;
+
+/// The model in `bytes`.
+///
+/// # Errors
+/// Malformed for anything else; LimitExceeded above [`MAX_TOKENS`] pieces.
+pub fn parse(bytes: &[u8]) -> Result<Model> {
+    let model =
+        Model::decode(bytes).map_err(|e| Error::malformed(format!("it is no SentencePiece model: {e}")))?;
+    if model.pieces.is_empty() {
+        return Err(Error::malformed("it is no SentencePiece model: it has no pieces"));
+    }
+    if model.pieces.len() > MAX_TOKENS {
+        let n = model.pieces.len();
+        return Err(Error::limit(format!("{n} pieces, the limit is {MAX_TOKENS}")));
+    }
+    Ok(model)
+}
+
+impl Model {
+    fn kind(&self) -> Result<Kind> {
+        match self.trainer.as_ref().and_then(|trainer| trainer.model_type).unwrap_or(UNIGRAM) {
+            UNIGRAM => Ok(Kind::Unigram),
+            BPE => Ok(Kind::Bpe),
+            other => {
+                Err(Error::unsupported(format!("a SentencePiece model of the type {other} (word or char)")))
+            }
+        }
+    }
+
+    /// The type of piece `n`.
+    fn type_of(&self, n: usize) -> TokenType {
+        let number = self.pieces.get(n).and_then(|piece| piece.kind).unwrap_or(1);
+        let kind = u64::try_from(number).ok().and_then(TokenType::from_number);
+        kind.filter(|kind| *kind != TokenType::None).unwrap_or(TokenType::Normal)
+    }
+}
+
+/// The parts that the model alone says.
+///
+/// # Errors
+/// Unsupported for models of words or characters; Malformed.
+pub fn parts(model: &Model) -> Result<Parts> {
+    let mut parts = Parts { kind: model.kind()?, spelling: Spelling::SentencePiece, ..Parts::default() };
+    for (n, piece) in model.pieces.iter().enumerate() {
+        let id = u32::try_from(n).unwrap_or(u32::MAX);
+        fast::place(&mut parts, model.pieces.len(), id, piece.piece.as_deref().unwrap_or_default())?;
+        let kind = model.type_of(n);
+        parts.types[n] = kind;
+        let special = matches!(kind, TokenType::Control | TokenType::Unknown);
+        if special || kind == TokenType::UserDefined {
+            parts.added.push(AddedToken { id, special, ..AddedToken::default() });
+        }
+        if kind == TokenType::Unknown {
+            parts.unk = Some(id);
+        }
+    }
+    parts.scores = Some(vec![0.0; model.pieces.len()]);
+    parts.byte_fallback = parts.types.contains(&TokenType::Byte);
+    parts.fuse_unk = true;
+    Ok(parts)
+}
+
+/// Scores, types and flags of the model, over parts that another file said. `alone` if there was none.
+///
+/// # Errors
+/// Malformed for a list of added tokens that is none; LimitExceeded for ids out of proportion.
+pub fn overlay(
+    parts: &mut Parts,
+    model: &Model,
+    added: Option<&Json>,
+    said: Option<&Json>,
+    alone: bool,
+) -> Result<()> {
+    let n = model.pieces.len();
+    if parts.tokens.len() < n {
+        return Err(Error::malformed(format!(
+            "SentencePiece's model has {n} pieces, `tokenizer.json` has {} tokens",
+            parts.tokens.len()
+        )));
+    }
+    let by_merges = parts.kind == Kind::Bpe;
+    // What the model does not have is what was added, and has the score that llama.cpp gives that.
+    let mut scores = vec![if by_merges { ADDED } else { 0.0 }; parts.tokens.len()];
+    for (at, piece) in model.pieces.iter().enumerate() {
+        scores[at] = f64::from(piece.score.unwrap_or(0.0));
+        let kind = model.type_of(at);
+        // A piece that `tokenizer.json` cuts out first is no ordinary one.
+        if kind != TokenType::Normal || parts.types[at] == TokenType::Normal {
+            parts.types[at] = kind;
+        }
+    }
+    for (text, id) in added.and_then(Json::as_object).into_iter().flatten() {
+        let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+        let id =
+            id.ok_or_else(|| Error::malformed("an id is no whole number").in_file("added_tokens.json"))?;
+        put(parts, &mut scores, id, text, TokenType::UserDefined, by_merges)?;
+    }
+    let decoder = said.and_then(|said| said.get("added_tokens_decoder")).and_then(Json::as_object);
+    for (id, token) in decoder.into_iter().flatten().filter(|_| by_merges) {
+        let (Ok(id), Some(text)) = (id.parse(), token.get("content").and_then(Json::as_str)) else {
+            continue;
+        };
+        let special = token.get("special").and_then(Json::as_bool).unwrap_or(false);
+        put(parts, &mut scores, id, text, added_type(special, text), by_merges)?;
+    }
+    parts.scores = Some(scores);
+    let normalizer = model.normalizer.clone().unwrap_or_default();
+    let first = normalizer.add_dummy_prefix.unwrap_or(true);
+    if !by_merges || !first {
+        parts.add_space_prefix = Some(first);
+    }
+    if !by_merges {
+        parts.remove_extra_whitespaces = Some(normalizer.remove_extra_whitespaces.unwrap_or(true));
+        parts.charsmap = normalizer.charsmap.filter(|bytes| !bytes.is_empty());
+        // Only where later tokens have no place in a file of their own.
+        let later = !alone && parts.tokens.len() > n && added.is_none();
+        parts.n_pieces = later.then(|| u32::try_from(n).unwrap_or(u32::MAX));
+    }
+    if alone && said.is_none() {
+        trained_ids(parts, model);
+    }
+    Ok(())
+}
+
+/// The score of added tokens.
+const ADDED: f64 = -1000.0;
+
+fn put(
+    parts: &mut Parts,
+    scores: &mut Vec<f64>,
+    id: u32,
+    text: &str,
+    kind: TokenType,
+    by_merges: bool,
+) -> Result<()> {
+    let at = id as usize;
+    // Another text at the id of a piece is an unused piece that got a use.
+    if let Some(slot) = parts.tokens.get_mut(at) {
+        *slot = Some(text.to_owned());
+    } else {
+        fast::place(parts, parts.tokens.len(), id, text)?;
+        scores.resize(parts.tokens.len(), 0.0);
+    }
+    parts.types[at] = kind;
+    scores[at] = if by_merges { ADDED } else { scores[at] };
+    if parts.added.iter().all(|added| added.id != id) {
+        let special = kind == TokenType::Control;
+        parts.added.push(AddedToken { id, special, ..AddedToken::default() });
+    }
+    Ok(())
+}
+
+/// The ids that training gave, where nothing else says any.
+fn trained_ids(parts: &mut Parts, model: &Model) {
+    let trainer = model.trainer.clone().unwrap_or_default();
+    let ids = [
+        ("bos", trainer.bos_id.unwrap_or(1)),
+        ("eos", trainer.eos_id.unwrap_or(2)),
+        ("unk", trainer.unk_id.unwrap_or(0)),
+        ("pad", trainer.pad_id.unwrap_or(-1)),
+    ];
+    for (name, id) in ids {
+        if let Some(id) = u32::try_from(id).ok().filter(|id| parts.token(*id).is_some()) {
+            parts.special.push((name.to_owned(), id));
+        }
+    }
+}
+
+/// The model of a tokenizer that SentencePiece can be; `None` for any other.
+pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
+    let scores = tokenizer.scores.as_ref().filter(|_| tokenizer.spelling == Spelling::SentencePiece)?;
+    let model_type = if tokenizer.kind == Kind::Bpe { BPE } else { UNIGRAM };
+    let unk = tokenizer.unk?;
+    let mut pieces = Vec::with_capacity(scores.len());
+    for ((id, text), score) in (0u32..).zip(&tokenizer.tokens).zip(scores) {
+        if !tokenizer.written(id) {
+            break;
+        }
+        let kind = match tokenizer.type_of(id) {
+            _ if id == unk => TokenType::Unknown,
+            TokenType::None => TokenType::Unused,
+            TokenType::Unknown => TokenType::Normal,
+            // Only what begins, ends and pads is never found in a text; other special tokens are.
+            TokenType::Control if tokenizer.special.iter().all(|(_, special)| *special != id) => {
+                TokenType::UserDefined
+            }
+            kind => kind,
+        };
+        // The library has 0 where a score says nothing.
+        let counts = matches!(kind, TokenType::Normal | TokenType::Byte | TokenType::Unused);
+        #[allow(clippy::cast_possible_truncation, reason = "the model holds 32 bits")]
+        let score = if counts { *score as f32 } else { 0.0 };
+        let text = text.clone().unwrap_or_else(|| format!("[PAD{id}]"));
+        pieces.push(Piece { piece: Some(text), score: Some(score), kind: Some(i32::from(kind.number())) });
+    }
+    let id = |name: &str| {
+        tokenizer
+            .special_id(name)
+            .and_then(|id| i32::try_from(id).ok())
+            .filter(|id| *id < 1 << 24)
+            .unwrap_or(-1)
+    };
+    let text = |name: &str| tokenizer.special_id(name).and_then(|id| tokenizer.token(id)).map(str::to_owned);
+    let trainer = Trainer {
+        model_type: Some(model_type),
+        vocab_size: i32::try_from(pieces.len()).ok(),
+        byte_fallback: Some(tokenizer.byte_fallback),
+        unk_id: i32::try_from(unk).ok(),
+        bos_id: Some(id("bos")),
+        eos_id: Some(id("eos")),
+        pad_id: Some(id("pad")),
+        unk_piece: tokenizer.token(unk).map(str::to_owned),
+        bos_piece: text("bos"),
+        eos_piece: text("eos"),
+        pad_piece: text("pad"),
+    };
+    let unigram = tokenizer.kind == Kind::Unigram;
+    let normalizer = Normalizer {
+        name: Some(if tokenizer.charsmap.is_some() { "user_defined" } else { "identity" }.to_owned()),
+        charsmap: tokenizer.charsmap.clone(),
+        add_dummy_prefix: Some(tokenizer.add_space_prefix.unwrap_or(true)),
+        remove_extra_whitespaces: Some(tokenizer.remove_extra_whitespaces.unwrap_or(unigram)),
+        escape_whitespaces: Some(true),
+    };
+    let model = Model { pieces, trainer: Some(trainer), normalizer: Some(normalizer) };
+    Some(model.encode_to_vec())
+}

@@ -1,0 +1,92 @@
+//! Tokenizers of the time before `tokenizer.json`: `vocab.json` and `merges.txt` of GPT-2's kind, `vocab.txt` of BERT's.
+
+use super::{Fetch, fast, json};
+use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType};
+use apr_sdk::{Error, Result, escape};
+use serde_json::{Value as Json, json};
+
+/// The parts, or `None` without such files.
+///
+/// # Errors
+/// Malformed, naming the file.
+pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Parts>> {
+    if let Some(vocabulary) = json(fetch, "vocab.json")? {
+        return merged(fetch, &vocabulary).map(Some);
+    }
+    match fetch("vocab.txt")? {
+        Some(bytes) => words(bytes).map(Some).map_err(|e| e.in_file("vocab.txt")),
+        None => Ok(None),
+    }
+}
+
+fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
+    let mut parts = Parts { kind: Kind::Bpe, spelling: Spelling::Bytes, ..Parts::default() };
+    put(&mut parts, vocabulary).map_err(|e| e.in_file("vocab.json"))?;
+    if let Some(added) = json(fetch, "added_tokens.json")? {
+        put(&mut parts, &added).map_err(|e| e.in_file("added_tokens.json"))?;
+        for id in added.as_object().into_iter().flat_map(|map| map.values()) {
+            add(&mut parts, id.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX));
+        }
+    }
+    let name = "merges.txt";
+    let missing = || Error::malformed("`vocab.json` needs the merges of `merges.txt`, which is not there");
+    let bytes = fetch(name)?.ok_or_else(missing)?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(n, line)| !(line.trim().is_empty() || *n == 0 && line.starts_with('#')));
+    let pairs = lines.map(|(n, line)| {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some(a), Some(b), None) => Ok((a, b)),
+            _ => Err(Error::malformed(format!("line {} is no pair", n + 1))),
+        }
+    });
+    parts.merges = fast::ids_of_merges(&parts, pairs).map_err(|e| e.in_file(name))?;
+    parts.pre_tokenizer = Some(
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}),
+    );
+    // GPT-2's end of text is in its vocabulary, and no merge gives it.
+    let end = parts.each().find(|(_, text)| *text == "<|endoftext|>").map(|(id, _)| id);
+    end.into_iter().for_each(|id| add(&mut parts, id));
+    Ok(parts)
+}
+
+fn put(parts: &mut Parts, vocabulary: &Json) -> Result<()> {
+    let map = vocabulary.as_object().ok_or_else(|| Error::malformed("it is no JSON object"))?;
+    for (text, id) in map {
+        let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
+            Error::malformed(format!("the id of token `{}` is no whole number below 2^32", escape(text, 60)))
+        })?;
+        fast::place(parts, map.len(), id, text)?;
+    }
+    Ok(())
+}
+
+fn add(parts: &mut Parts, id: u32) {
+    let at = id as usize;
+    if parts.token(id).is_some() && parts.added.iter().all(|added| added.id != id) {
+        parts.types[at] = TokenType::Control;
+        parts.added.push(AddedToken { id, special: true, ..AddedToken::default() });
+    }
+}
+
+fn words(bytes: Vec<u8>) -> Result<Parts> {
+    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8"))?;
+    let mut parts = Parts { kind: Kind::WordPiece, ..Parts::default() };
+    for line in text.lines() {
+        let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].contains(&line);
+        let id = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
+        if special {
+            parts.added.push(AddedToken { id, special, ..AddedToken::default() });
+        }
+        if line == "[UNK]" {
+            parts.unk = Some(id);
+        }
+        parts.tokens.push(Some(line.to_owned()));
+        parts.types.push(if special { TokenType::Control } else { TokenType::Normal });
+    }
+    parts.lowercase = Some(true);
+    Ok(parts)
+}

@@ -1,0 +1,175 @@
+//! The SDK's form to the files that the `tokenizers` library, transformers and SentencePiece read.
+
+use super::sentencepiece;
+use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer};
+use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
+
+/// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json` and, for SentencePiece, `tokenizer.model`.
+pub fn files(tokenizer: &Tokenizer) -> Vec<(&'static str, Vec<u8>)> {
+    let mut files = vec![
+        ("tokenizer.json", lines(&fast(tokenizer))),
+        ("tokenizer_config.json", lines(&config(tokenizer))),
+    ];
+    files.extend(sentencepiece::write(tokenizer).map(|bytes| ("tokenizer.model", bytes)));
+    files
+}
+
+fn lines(json: &Json) -> Vec<u8> {
+    let mut text = format!("{json:#}").into_bytes();
+    text.push(b'\n');
+    text
+}
+
+fn fast(tokenizer: &Tokenizer) -> Json {
+    let added: Vec<Json> = tokenizer.added.iter().map(|added| added_token(tokenizer, added, true)).collect();
+    json!({
+        "version": "1.0",
+        "truncation": tokenizer.truncation,
+        "padding": tokenizer.padding,
+        "added_tokens": added,
+        "normalizer": tokenizer.normalizer,
+        "pre_tokenizer": tokenizer.pre_tokenizer,
+        "post_processor": tokenizer.post_processor,
+        "decoder": tokenizer.decoder,
+        "model": model(tokenizer),
+    })
+}
+
+fn added_token(parts: &Parts, added: &AddedToken, with_id: bool) -> Json {
+    let mut map = Map::new();
+    if with_id {
+        map.insert("id".to_owned(), added.id.into());
+    }
+    map.insert("content".to_owned(), parts.token(added.id).into());
+    for (name, yes) in [
+        ("single_word", added.single_word),
+        ("lstrip", added.lstrip),
+        ("rstrip", added.rstrip),
+        ("normalized", added.normalized),
+        ("special", added.special),
+    ] {
+        map.insert(name.to_owned(), yes.into());
+    }
+    Json::Object(map)
+}
+
+fn model(tokenizer: &Tokenizer) -> Json {
+    let unk = tokenizer.unk.and_then(|id| tokenizer.token(id));
+    let vocabulary = || -> Map<String, Json> {
+        tokenizer.each().map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
+    };
+    match tokenizer.kind {
+        Kind::Bpe => {
+            let text = |id: u32| tokenizer.token(id).unwrap_or_default();
+            let merges: Vec<Json> = match merges(tokenizer) {
+                Some(made) => made.iter().map(|(a, b)| json!([text(*a), text(*b)])).collect(),
+                None => tokenizer.merges.iter().map(|(a, b)| json!([text(*a), text(*b)])).collect(),
+            };
+            json!({
+                "type": "BPE",
+                "dropout": null,
+                "unk_token": unk,
+                "continuing_subword_prefix": tokenizer.continuing_prefix,
+                "end_of_word_suffix": tokenizer.word_suffix,
+                "fuse_unk": tokenizer.fuse_unk,
+                "byte_fallback": tokenizer.byte_fallback,
+                "ignore_merges": tokenizer.ignore_merges,
+                "vocab": vocabulary(),
+                "merges": merges,
+            })
+        }
+        Kind::WordPiece => json!({
+            "type": "WordPiece",
+            "unk_token": unk.unwrap_or("[UNK]"),
+            "continuing_subword_prefix": tokenizer.continuing_prefix.as_deref().unwrap_or("##"),
+            "max_input_chars_per_word": tokenizer.max_word_chars.unwrap_or(100),
+            "vocab": vocabulary(),
+        }),
+        Kind::Unigram => json!({
+            "type": "Unigram",
+            "unk_id": tokenizer.unk,
+            "vocab": scored(tokenizer),
+            "byte_fallback": tokenizer.byte_fallback,
+        }),
+    }
+}
+
+/// Texts and scores. An id that no token has gets a text that none looks like, and no token but an ordinary one a score
+/// below those: the library derives the cost of unknown text from the lowest.
+fn scored(tokenizer: &Tokenizer) -> Vec<Json> {
+    let scores = tokenizer.scores.as_deref().unwrap_or_default();
+    let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);
+    let lowest = ordinary.map(|(_, score)| *score).fold(0.0, f64::min);
+    let entry = |((id, text), score): ((usize, &Option<String>), &f64)| match text {
+        Some(text) => json!([text, score.max(lowest)]),
+        None => json!([format!("[PAD{id}]"), lowest]),
+    };
+    tokenizer.tokens.iter().enumerate().zip(scores).map(entry).collect()
+}
+
+/// The pairs that give each piece, the best piece first: what SentencePiece's scores mean, for a tokenizer without merges.
+fn merges(tokenizer: &Tokenizer) -> Option<Vec<(u32, u32)>> {
+    if tokenizer.spelling != Spelling::SentencePiece || !tokenizer.merges.is_empty() {
+        return None;
+    }
+    let scores = tokenizer.scores.as_ref()?;
+    let mergeable = |id: u32| matches!(tokenizer.type_of(id), TokenType::Normal | TokenType::UserDefined);
+    let ids: HashMap<&str, u32> =
+        tokenizer.each().filter(|(id, _)| mergeable(*id)).map(|(id, text)| (text, id)).collect();
+    let mut found: Vec<(f64, u32, u32)> = Vec::new();
+    for (id, text) in tokenizer.each().filter(|(id, text)| mergeable(*id) && text.len() <= MAX_PIECE) {
+        // What is found whole before anything else comes before all pairs.
+        let score = match tokenizer.type_of(id) {
+            TokenType::UserDefined => f64::INFINITY,
+            _ => scores.get(id as usize).copied().unwrap_or(0.0),
+        };
+        let mut pairs: Vec<(u32, u32)> = text
+            .char_indices()
+            .skip(1)
+            .filter_map(|(at, _)| Some((*ids.get(&text[..at])?, *ids.get(&text[at..])?)))
+            .collect();
+        pairs.sort_unstable();
+        found.extend(pairs.into_iter().map(|(a, b)| (score, a, b)));
+    }
+    // Stable: pieces of one score stay in the order of ids.
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Some(found.into_iter().map(|(_, a, b)| (a, b)).collect())
+}
+
+/// Bytes of a piece that is made of pairs. 1024: SentencePiece's own limit is 16 characters, a run of spaces may be longer.
+const MAX_PIECE: usize = 1024;
+
+fn config(tokenizer: &Tokenizer) -> Json {
+    let mut map = Map::new();
+    for (name, yes) in &tokenizer.add {
+        map.insert(format!("add_{name}_token"), (*yes).into());
+    }
+    if let (Kind::Bpe, Some(yes)) = (tokenizer.kind, tokenizer.add_space_prefix) {
+        map.insert("add_prefix_space".to_owned(), yes.into());
+    }
+    let decoder: Map<String, Json> = tokenizer
+        .added
+        .iter()
+        .map(|added| (added.id.to_string(), added_token(tokenizer, added, false)))
+        .collect();
+    map.insert("added_tokens_decoder".to_owned(), Json::Object(decoder));
+    for (name, id) in &tokenizer.special {
+        if let Some(text) = tokenizer.token(*id) {
+            map.insert(format!("{name}_token"), text.into());
+        }
+    }
+    match &tokenizer.chat_templates[..] {
+        [] => {}
+        [(name, template)] if name == "default" => {
+            map.insert("chat_template".to_owned(), template.as_str().into());
+        }
+        all => {
+            let all = all.iter().map(|(name, template)| json!({"name": name, "template": template}));
+            map.insert("chat_template".to_owned(), all.collect());
+        }
+    }
+    map.insert("clean_up_tokenization_spaces".to_owned(), false.into());
+    map.insert("tokenizer_class".to_owned(), "PreTrainedTokenizerFast".into());
+    Json::Object(map)
+}

@@ -148,6 +148,9 @@ fn other_threads_and_another_spelling_of_the_path_are_the_same_work() {
     assert!(progress.seen.load(Ordering::Relaxed) <= 9 << 20);
 }
 
+/// Bytes of a record of the journal.
+const RECORD: usize = 32;
+
 #[test]
 fn a_torn_record_costs_its_tile_alone() {
     let scratch = Scratch::new();
@@ -160,9 +163,9 @@ fn a_torn_record_costs_its_tile_alone() {
     assert_eq!(convert(&host, &o).unwrap_err().kind(), ErrorKind::Cancelled);
     let again = std::fs::read(&journal).unwrap();
     let begin = again.iter().position(|&b| b == b'\n').unwrap() + 1;
-    assert_eq!((again.len() - begin) % 16, 0);
+    assert_eq!((again.len() - begin) % RECORD, 0);
     let number = |record: &[u8]| u64::from_le_bytes(record[..8].try_into().unwrap());
-    let mut tiles: Vec<_> = again[begin..].chunks(16).map(number).collect();
+    let mut tiles: Vec<_> = again[begin..].chunks(RECORD).map(number).collect();
     tiles.sort_unstable();
     let n_records = tiles.len();
     tiles.dedup();

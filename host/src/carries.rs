@@ -99,7 +99,9 @@ pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<S
         _ => true,
     };
     model.foreign.retain(|foreign| {
-        let keep = carried || foreign.format == target.id();
+        // What the formats of its parts say, those write.
+        let own = foreign.format == target.id() || target.manifest.parts.contains(&foreign.format);
+        let keep = carried || own;
         let n_keys: usize = foreign.files.iter().map(|f| f.typed.len()).sum();
         if !keep && n_keys > 0 {
             let way = match (policy, carries.foreign) {

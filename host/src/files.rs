@@ -99,7 +99,7 @@ pub fn allow_many_files() {
 pub struct Files {
     /// The folder that siblings are confined to: as typed, and resolved.
     folder: PathBuf,
-    resolved: PathBuf,
+    resolved: Vec<PathBuf>,
     table: RwLock<Vec<Arc<ModelFile>>>,
     read: AtomicU64,
     cancel: Arc<AtomicBool>,
@@ -121,6 +121,8 @@ impl Files {
         let resolved = folder
             .canonicalize()
             .map_err(|e| io_error(&e, "resolve").in_file(folder.display().to_string()))?;
+        let blobs = blobs_of(&resolved);
+        let resolved = [resolved].into_iter().chain(blobs).collect();
         let table = RwLock::new(vec![Arc::new(file)]);
         Ok(Files { folder, resolved, table, read: AtomicU64::new(0), cancel })
     }
@@ -168,12 +170,6 @@ impl Files {
     /// # Errors
     /// NotFound; InvalidArgument for a path, or a link, that leaves the folder; LimitExceeded.
     pub fn sibling(&self, path: &str) -> Result<FileId> {
-        let shown = escape(path, 200);
-        let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
-        if path.is_empty() || path.contains('\0') || !inside {
-            let message = format!("the file name `{shown}` leaves the model's folder");
-            return Err(Error::malformed(message).hint("apr reads only files inside the folder of the model"));
-        }
         let known = {
             let table = self.table.read().unwrap_or_else(std::sync::PoisonError::into_inner);
             table.iter().position(|f| f.name == path && !f.is_folder())
@@ -181,15 +177,10 @@ impl Files {
         if let Some(at) = known {
             return FileId::try_from(at).map_err(|_| Error::limit("too many files"));
         }
-        let typed = self.folder.join(path);
-        let resolved = typed.canonicalize().map_err(|e| io_error(&e, "open").in_file(path.to_owned()))?;
-        if !resolved.starts_with(&self.resolved) {
-            let message = format!("`{shown}` is a link that leaves the model's folder");
-            return Err(Error::malformed(message).hint("copy the file into the folder"));
-        }
+        let typed = self.confined(path)?;
         let file = ModelFile::open(&typed, path.to_owned()).map_err(|e| e.with_file(path.to_owned()))?;
         if file.is_folder() {
-            return Err(Error::malformed(format!("`{shown}` is a folder, a file is wanted")));
+            return Err(Error::malformed(format!("`{}` is a folder, a file is wanted", escape(path, 200))));
         }
         let mut table = self.table.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if table.len() >= Limits::default().files as usize {
@@ -199,24 +190,48 @@ impl Files {
         FileId::try_from(table.len() - 1).map_err(|_| Error::limit("too many files"))
     }
 
+    /// Where a path relative to the model's folder leads.
+    fn confined(&self, path: &str) -> Result<PathBuf> {
+        let shown = escape(path, 200);
+        let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
+        if path.is_empty() || path.contains('\0') || !inside {
+            let message = format!("the file name `{shown}` leaves the model's folder");
+            return Err(Error::malformed(message).hint("apr reads only files inside the folder of the model"));
+        }
+        let typed = self.folder.join(path);
+        let resolved = typed.canonicalize().map_err(|e| io_error(&e, "open").in_file(path.to_owned()))?;
+        if !self.resolved.iter().any(|root| resolved.starts_with(root)) {
+            let message = format!("`{shown}` is a link that leaves the model's folder");
+            return Err(Error::malformed(message).hint("copy the file into the folder"));
+        }
+        Ok(typed)
+    }
+
+    /// The first bytes of a file of the model's folder, which does not become a file of the model by that.
+    ///
+    /// # Errors
+    /// As [`Files::sibling`].
+    pub fn peek(&self, path: &str, len: usize) -> Result<Vec<u8>> {
+        let file = ModelFile::open(&self.confined(path)?, path.to_owned())?;
+        let mut head = vec![0; usize::try_from(file.len).unwrap_or(usize::MAX).min(len)];
+        file.read_at(0, &mut head)?;
+        Ok(head)
+    }
+
     /// The names in the model's folder, sorted; folders end in `/`.
     ///
     /// # Errors
-    /// Io.
+    /// Io; LimitExceeded.
     pub fn entries(&self) -> Result<Vec<String>> {
-        let wrong = |e: std::io::Error| io_error(&e, "list").in_file(self.folder.display().to_string());
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.folder).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
-            // A name that is not UTF-8 cannot be asked for by any format.
-            let Ok(mut name) = entry.file_name().into_string() else { continue };
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                name.push('/');
-            }
-            names.push(name);
-        }
-        names.sort();
-        Ok(names)
+        list(&self.folder)
+    }
+
+    /// The same of a folder in it.
+    ///
+    /// # Errors
+    /// As [`Files::sibling`] and [`Files::entries`].
+    pub fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        list(&self.confined(folder)?)
     }
 
     /// Shows an error's file as the user typed it.
@@ -237,6 +252,37 @@ impl Files {
             }
         }
     }
+}
+
+/// The folder that links of a download cache lead to: `CACHE/blobs`, for the model in `CACHE/snapshots/NAME`. Both lie in
+/// the same model's cache, which its files are confined to; a `blobs` that is a link itself does not count.
+fn blobs_of(resolved: &Path) -> Option<PathBuf> {
+    let snapshots = resolved.parent().filter(|parent| parent.ends_with("snapshots"))?;
+    let blobs = snapshots.parent()?.join("blobs");
+    blobs.canonicalize().is_ok_and(|real| real == blobs).then_some(blobs)
+}
+
+/// The most names of one folder. 2^20: none that is a model has as many, and a list of them stays below 100 MB.
+const MOST_ENTRIES: usize = 1 << 20;
+
+fn list(folder: &Path) -> Result<Vec<String>> {
+    let wrong = |e: std::io::Error| io_error(&e, "list").in_file(folder.display().to_string());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        if names.len() >= MOST_ENTRIES {
+            let error = Error::limit(format!("the folder holds more than {MOST_ENTRIES} files"));
+            return Err(error.in_file(folder.display().to_string()));
+        }
+        // A name that is not UTF-8 cannot be asked for by any format.
+        let Ok(mut name) = entry.file_name().into_string() else { continue };
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            name.push('/');
+        }
+        names.push(name);
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// An I/O error as ours: NotFound has its own exit code.

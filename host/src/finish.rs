@@ -3,7 +3,7 @@
 use crate::changed::{ChangedTensor, changed};
 use crate::checksum::Summer;
 use crate::host::Host;
-use crate::layout::{Layout, Patch, PatchCollector, Segment};
+use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
 use crate::open::OpenedModel;
 use crate::prepare::Prepared;
 use crate::request::ConvertOptions;
@@ -42,13 +42,18 @@ pub fn finish(
     write_inline(layout, staging, options.resume)?;
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
-    let written = {
+    let mut patches = Vec::new();
+    for scope in &layout.scopes {
         let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
-        describe_written(prepared, &summer)
-    };
-    let mut patches = PatchCollector::new(layout);
-    prepared.writer.finish(&written, &mut patches)?;
-    for patch in patches.finish()? {
+        let written = describe_written(prepared, &summer, scope);
+        let mut collector = PatchCollector::new(layout, scope);
+        match &scope.format {
+            None => prepared.writer.finish(&written, &mut collector)?,
+            Some(part) => host.registry.format(part)?.writer()?.finish(&written, &mut collector)?,
+        }
+        patches.extend(collector.finish()?);
+    }
+    for patch in patches {
         match patch {
             Patch::Fill { id, bytes } => {
                 fill_hole(layout, staging, id, &bytes)?;
@@ -121,27 +126,34 @@ fn fill_hole(layout: &Layout, staging: &Staging, id: u32, bytes: &[u8]) -> Resul
     staging.files[file].write_at(offset, bytes)
 }
 
-fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>) -> Written {
+/// What one writer's files became, in its own numbers.
+fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>, scope: &Scope) -> Written {
     let layout = summer.layout;
+    let files = scope.files.iter().map(|&number| &layout.files[number]);
+    let places: Option<HashMap<usize, usize>> = scope
+        .tensors
+        .as_ref()
+        .map(|all| all.iter().enumerate().map(|(own, &number)| (number, own)).collect());
+    let n_tensors = places.as_ref().map_or(prepared.model.tensors.len(), HashMap::len);
     let mut written = Written {
-        files: layout.files.iter().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
-        tensors: vec![WrittenTensor::default(); prepared.model.tensors.len()],
+        files: files.clone().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
+        tensors: vec![WrittenTensor::default(); n_tensors],
         ..Written::default()
     };
-    for (number, file) in (0u32..).zip(&layout.files) {
+    let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();
+    for (number, file) in (0u32..).zip(files) {
         for placed in &file.segments {
+            let (offset, len) = (placed.offset, placed.len);
             match placed.segment {
                 Segment::Payload { tensor } => {
-                    written.tensors[tensor] = WrittenTensor {
-                        file: number,
-                        offset: placed.offset,
-                        stored_len: placed.len,
-                        raw_len: placed.len,
-                        crc32: layout.wants_crc32.then(|| summer.tensor(tensor)).flatten(),
-                    };
+                    let own = places.as_ref().map_or(Some(tensor), |places| places.get(&tensor).copied());
+                    if let Some(slot) = own.and_then(|own| written.tensors.get_mut(own)) {
+                        let crc32 = layout.wants_crc32.then(|| summer.tensor(tensor)).flatten();
+                        *slot = WrittenTensor { file: number, offset, stored_len: len, raw_len: len, crc32 };
+                    }
                 }
                 Segment::Hole { id } => {
-                    let (offset, len) = (placed.offset, placed.len);
+                    let id = holes.get(&id).copied().unwrap_or(id);
                     written.holes.push(WrittenHole { id, file: number, offset, len });
                 }
                 _ => {}

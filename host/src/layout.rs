@@ -1,9 +1,10 @@
 //! Collects a writer's layout: files made of segments at known offsets.
 
-use crate::open::OpenedModel;
+use crate::open::{GivenOption, OpenedModel};
+use crate::registry::Registry;
 use apr_sdk::{
-    Budget, Bytes, CrcForm, Digest, Encoding, Error, Extent, LayoutSink, Limits, Model, PartRequest,
-    PatchSink, Result, escape,
+    Budget, Bytes, CrcForm, Digest, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits, Model,
+    PartRequest, PatchSink, Result, escape,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +24,7 @@ pub enum Segment {
     Zeros,
     /// Filled after the payload.
     Hole {
-        /// Its number.
+        /// Its number in the layout, whatever its writer calls it.
         id: u32,
     },
 }
@@ -61,8 +62,25 @@ pub struct Layout {
     pub wants_crc32: bool,
     /// What the writer had to say.
     pub notes: Vec<String>,
+    /// What each writer laid out: the target's own first, then the parts'.
+    pub scopes: Vec<Scope>,
     /// Where each hole lies: file, offset, length.
-    holes: HashMap<u32, (usize, u64, u64)>,
+    pub(crate) holes: HashMap<u32, (usize, u64, u64)>,
+    /// The number of the next hole.
+    pub(crate) next_hole: u32,
+}
+
+/// What one writer laid out. It counts files, tensors and holes by itself.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// The format, for a part; `None` for the target's own writer.
+    pub format: Option<String>,
+    /// The numbers in the layout of its files.
+    pub files: Vec<usize>,
+    /// The numbers in the planned model of its tensors; `None` for all.
+    pub tensors: Option<Vec<usize>>,
+    /// The numbers in the layout of its holes.
+    pub holes: HashMap<u32, u32>,
 }
 
 impl Layout {
@@ -79,11 +97,24 @@ impl Layout {
 
 /// The host's [`LayoutSink`].
 pub struct Collector<'a> {
-    opened: &'a OpenedModel,
-    model: &'a Model,
+    pub(crate) registry: &'a Registry,
+    pub(crate) opened: &'a OpenedModel,
+    pub(crate) model: &'a Model,
+    pub(crate) request: &'a LayoutRequest,
+    /// The options that the user gave, for the writers of parts.
+    pub(crate) given: &'a [GivenOption],
+    /// Whether names are kept whatever dialect a format needs.
+    pub(crate) any_dialect: bool,
+    /// Whether this collects a part.
+    pub(crate) is_part: bool,
     budget: Budget,
-    layout: Layout,
-    names: HashSet<String>,
+    pub(crate) layout: Layout,
+    pub(crate) names: HashSet<String>,
+    own: Scope,
+    /// The file that the writer marked.
+    entry: Option<usize>,
+    /// Whether the last file is the writer's own, so that segments go there.
+    pub(crate) in_file: bool,
 }
 
 /// The most bytes of one segment list entry kept inline in a row; neighbours are joined.
@@ -91,19 +122,51 @@ const JOINED: usize = 1 << 20;
 
 impl<'a> Collector<'a> {
     /// A collector for `model`, whose bytes lie in the files of `opened`.
-    pub fn new(opened: &'a OpenedModel, model: &'a Model) -> Collector<'a> {
+    pub fn new(
+        registry: &'a Registry,
+        opened: &'a OpenedModel,
+        model: &'a Model,
+        request: &'a LayoutRequest,
+    ) -> Collector<'a> {
         // A writer may look at what the reader was allowed to hold: the header's bytes, sixteenfold.
         let budget = Budget::default();
         budget.earn(opened.header_bytes());
         model.byte_strings().for_each(|bytes| budget.earn(bytes.len()));
-        Collector { opened, model, budget, layout: Layout::default(), names: HashSet::new() }
+        Collector {
+            registry,
+            opened,
+            model,
+            request,
+            given: &[],
+            any_dialect: false,
+            is_part: false,
+            budget,
+            layout: Layout::default(),
+            names: HashSet::new(),
+            own: Scope::default(),
+            entry: None,
+            in_file: false,
+        }
+    }
+
+    /// What parts are to know besides: the options that were given, and whether names are kept whatever a format needs.
+    pub fn asked(mut self, given: &'a [GivenOption], any_dialect: bool) -> Collector<'a> {
+        (self.given, self.any_dialect) = (given, any_dialect);
+        self
+    }
+
+    /// The same for a part of what `outer` collects.
+    pub(crate) fn inside(mut self, outer: &Collector<'_>) -> Collector<'a> {
+        self.is_part = true;
+        self.names.clone_from(&outer.names);
+        self
     }
 
     /// The layout, if every tensor has its place exactly once.
     ///
     /// # Errors
     /// Plugin for a tensor that the writer left out or placed twice, or a layout without files.
-    pub fn finish(self) -> Result<Layout> {
+    pub fn finish(mut self) -> Result<Layout> {
         let mut places = vec![0u32; self.model.tensors.len()];
         for placed in self.layout.files.iter().flat_map(|f| &f.segments) {
             if let Segment::Payload { tensor } = placed.segment {
@@ -117,6 +180,8 @@ impl<'a> Collector<'a> {
         if self.layout.files.is_empty() {
             return Err(Error::plugin("the writer made no file"));
         }
+        self.layout.entry = self.entry.or(self.own.files.first().copied()).unwrap_or(0);
+        self.layout.scopes.insert(0, self.own);
         Ok(self.layout)
     }
 
@@ -124,6 +189,7 @@ impl<'a> Collector<'a> {
         self.layout
             .files
             .last_mut()
+            .filter(|_| self.in_file)
             .ok_or_else(|| Error::plugin("the writer pushed a segment before the first file"))
     }
 
@@ -162,13 +228,15 @@ impl LayoutSink for Collector<'_> {
         if !self.names.insert(name.to_owned()) {
             return Err(Error::plugin(format!("the writer made the file `{}` twice", escape(name, 120))));
         }
+        self.own.files.push(self.layout.files.len());
         self.layout.files.push(OutputFile { name: name.to_owned(), ..OutputFile::default() });
+        self.in_file = true;
         Ok(())
     }
 
     fn entry(&mut self) -> Result<()> {
         self.current()?;
-        self.layout.entry = self.layout.files.len() - 1;
+        self.entry = Some(self.layout.files.len() - 1);
         Ok(())
     }
 
@@ -210,17 +278,21 @@ impl LayoutSink for Collector<'_> {
     }
 
     fn hole(&mut self, id: u32, len: u64) -> Result<()> {
-        if self.layout.hole(id).is_some() {
+        let number = self.layout.next_hole;
+        if self.own.holes.contains_key(&id) {
             return Err(Error::plugin(format!("the writer made hole {id} twice")));
         }
-        self.push(len, Segment::Hole { id })?;
+        self.push(len, Segment::Hole { id: number })?;
+        self.own.holes.insert(id, number);
+        self.layout.next_hole =
+            number.checked_add(1).ok_or_else(|| Error::plugin("the writer made 2^32 holes"))?;
         let file = self.layout.files.len() - 1;
-        self.layout.holes.insert(id, (file, self.layout.files[file].len - len, len));
+        self.layout.holes.insert(number, (file, self.layout.files[file].len - len, len));
         Ok(())
     }
 
     fn part(&mut self, part: PartRequest<'_>) -> Result<()> {
-        Err(Error::unsupported(format!("writing a `{}` part of a folder format is planned", part.format)))
+        self.lay_out_part(&part)
     }
 
     fn digest(&mut self, digest: Digest) -> Result<()> {
@@ -232,7 +304,7 @@ impl LayoutSink for Collector<'_> {
     }
 
     fn position(&self) -> Option<u64> {
-        self.layout.files.last().map(|f| f.len)
+        self.layout.files.last().filter(|_| self.in_file).map(|f| f.len)
     }
 
     fn fetch(&mut self, bytes: &Bytes) -> Result<Bytes> {
@@ -282,14 +354,15 @@ pub enum Patch {
 /// The host's [`PatchSink`].
 pub struct PatchCollector<'a> {
     layout: &'a Layout,
+    scope: &'a Scope,
     patches: Vec<Patch>,
     filled: HashSet<u32>,
 }
 
 impl<'a> PatchCollector<'a> {
-    /// A collector for the holes of `layout`.
-    pub fn new(layout: &'a Layout) -> PatchCollector<'a> {
-        PatchCollector { layout, patches: Vec::new(), filled: HashSet::new() }
+    /// A collector for the holes that one writer made in `layout`.
+    pub fn new(layout: &'a Layout, scope: &'a Scope) -> PatchCollector<'a> {
+        PatchCollector { layout, scope, patches: Vec::new(), filled: HashSet::new() }
     }
 
     /// Fails if a hole was left open.
@@ -297,49 +370,54 @@ impl<'a> PatchCollector<'a> {
     /// # Errors
     /// Plugin, with the hole's number.
     pub fn finish(self) -> Result<Vec<Patch>> {
-        match self.layout.holes.keys().filter(|id| !self.filled.contains(id)).min() {
+        match self.scope.holes.keys().filter(|id| !self.filled.contains(id)).min() {
             Some(id) => Err(Error::plugin(format!("the writer left hole {id} open"))),
             None => Ok(self.patches),
         }
     }
 
-    /// Notes that hole `id` is filled with `len` bytes.
-    fn fills(&mut self, id: u32, len: u64) -> Result<()> {
-        match self.layout.hole(id) {
-            Some((_, _, hole)) if hole == len && self.filled.insert(id) => Ok(()),
-            Some((_, _, hole)) => {
+    /// Notes that hole `id` is filled with `len` bytes; gives its number in the layout.
+    fn fills(&mut self, id: u32, len: u64) -> Result<u32> {
+        let number = self.scope.holes.get(&id).copied();
+        let hole = number.and_then(|number| Some((number, self.layout.hole(number)?.2)));
+        match hole {
+            Some((number, hole)) if hole == len && self.filled.insert(id) => Ok(number),
+            Some((_, hole)) => {
                 Err(Error::plugin(format!("the writer fills hole {id} of {hole} bytes with {len}, or twice")))
             }
             None => Err(Error::plugin(format!("the writer fills hole {id}, which it never made"))),
         }
     }
+
+    /// The number in the layout of the writer's file number `file`.
+    fn file(&self, file: u32) -> Option<usize> {
+        self.scope.files.get(file as usize).copied()
+    }
 }
 
 impl PatchSink for PatchCollector<'_> {
     fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
-        self.fills(id, bytes.len() as u64)?;
+        let id = self.fills(id, bytes.len() as u64)?;
         self.patches.push(Patch::Fill { id, bytes: bytes.to_vec() });
         Ok(())
     }
 
     fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()> {
-        self.fills(id, if form == CrcForm::Hex { 8 } else { 4 })?;
-        let file = file as usize;
-        let len = self.layout.files.get(file).map(|f| f.len);
-        if start > end || len.is_none_or(|len| end > len) {
+        let id = self.fills(id, if form == CrcForm::Hex { 8 } else { 4 })?;
+        let number = self.file(file);
+        let Some(file) = number.filter(|&file| start <= end && end <= self.layout.files[file].len) else {
             return Err(Error::plugin(format!(
                 "the writer asks for the CRC-32 of {start}..{end} of file {file}"
             )));
-        }
+        };
         self.patches.push(Patch::Crc32 { id, file, start, end, form });
         Ok(())
     }
 
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
-        let file = file as usize;
-        if file >= self.layout.files.len() {
+        let Some(file) = self.file(file) else {
             return Err(Error::plugin(format!("the writer appends to file {file}, which it never made")));
-        }
+        };
         self.patches.push(Patch::Append { file, bytes: bytes.to_vec() });
         Ok(())
     }

@@ -24,6 +24,7 @@ pub mod making;
 mod numbers;
 pub mod open;
 mod output;
+pub mod part_layout;
 mod payload;
 mod pipeline;
 pub mod plan;

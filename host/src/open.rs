@@ -2,12 +2,12 @@
 
 use crate::files::Files;
 use crate::host::Host;
-use crate::probe;
+use crate::probe::{self, Choice};
 use crate::registry::{Format, Registry};
 use crate::source::{CallSource, Root};
 use apr_sdk::{
     Bytes, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, OptionKind, OptionSpec, Options,
-    Part, Payload, Result,
+    Part, Payload, Result, escape,
 };
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -95,13 +95,33 @@ impl OpenedModel {
 /// # Errors
 /// NotFound; what probing and the readers raise, with the file as the user typed it.
 pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
-    let files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
-    let (opened, warnings) = match open_files(host, &files, options) {
-        Ok(opened) => opened,
+    let mut files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
+    let choice = probe::choose(host, &files, options.from.as_deref(), options.bare)
+        .map_err(|e| files.show(way_out(e)))?;
+    let mut only = None;
+    if choice.claimed {
+        only = Some(files.get(0)?.name.clone())
+            .filter(|name| choice.format.manifest.claims.as_ref() != Some(name));
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        files = Files::open(folder, None, host.cancel.clone())?;
+    }
+    let merged = match open_files(host, &files, &choice, only.as_deref(), options) {
+        Ok(merged) => merged,
         Err(error) => return Err(files.show(way_out(error))),
     };
-    let Merged { model, format, origins } = opened;
-    Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
+    let Merged { mut model, origins } = merged;
+    if let Some(name) = only.filter(|_| options.from.is_none()) {
+        let whole = &choice.format.manifest.name;
+        model.notes.insert(
+            0,
+            format!(
+                "`{}` is opened as the {whole} that it lies in; --bare takes the file alone",
+                escape(&name, 120)
+            ),
+        );
+    }
+    let format = choice.format.id().to_owned();
+    Ok(OpenedModel { model, format, path: path.to_owned(), warnings: choice.warnings, files, origins })
 }
 
 /// A file that breaks its own rules was damaged, or written wrongly: whoever found that out need not say so each time.
@@ -119,77 +139,95 @@ fn way_out(error: Error) -> Error {
 
 struct Merged {
     model: Model,
-    format: String,
     origins: Vec<Origin>,
 }
 
-fn open_files(host: &Host, files: &Files, options: &OpenOptions) -> Result<(Merged, Vec<String>)> {
-    let choice = probe::choose(host, files, options.from.as_deref())?;
-    let limits = Limits::default();
-    let format = choice.format;
-    let values = option_values(format, &options.options, |spec| spec.read)?;
-    let given = &options.options;
-    let (mut model, whole) = open_one(host, files, format, Root::WHOLE, &values, &limits)?;
-    let mut origins = vec![Origin { open: whole, root: Root::WHOLE, first: 0, count: model.tensors.len() }];
-    let parts = std::mem::take(&mut model.parts);
-    let mut names: HashSet<String> = HashSet::new();
-    if !parts.is_empty() {
-        names.extend(model.tensors.iter().map(|t| t.name.clone()));
-    }
-    let mapped = parts.iter().any(|part| part.expected.is_some());
-    for part in parts {
-        let (mut piece, open, root) = open_part(host, files, &part, &values, format.id(), given, &limits)?;
-        check_expected(&part, &piece, mapped, files)?;
-        for tensor in &piece.tensors {
-            if !names.insert(tensor.name.clone()) {
-                let file = files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
-                return Err(Error::malformed("two parts have this tensor")
-                    .tensor(&tensor.name)
-                    .in_file(file));
-            }
-        }
-        origins.push(Origin { open, root, first: model.tensors.len(), count: piece.tensors.len() });
-        merge(&mut model, &mut piece)?;
-    }
-    let warnings = choice.warnings.into_iter().collect();
-    Ok((Merged { model, format: format.id().to_owned(), origins }, warnings))
-}
-
-fn open_part(
+fn open_files(
     host: &Host,
     files: &Files,
-    part: &Part,
-    whole_values: &Options,
-    whole_format: &str,
-    given: &[GivenOption],
-    limits: &Limits,
-) -> Result<(Model, Box<dyn OpenModel>, Root)> {
-    let format = host.registry.format(&part.format).map_err(|e| {
-        Error::unsupported(format!(
-            "a part of this model needs the format `{}`: {}",
-            part.format,
-            e.message()
-        ))
-    })?;
-    let (offset, len) = part.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
-    let root = Root { file: part.file, offset, len };
-    // A part of the same format is read as the user asked for the whole.
-    let mut values = if part.format == whole_format {
-        whole_values.clone()
-    } else {
-        // Of what was given, restrictions alone reach a part of another format.
-        option_values(format, given, |s| s.kind == OptionKind::Refuse)?;
-        option_values(format, &[], |s| s.read)?
-    };
-    for (name, value) in part.options.iter() {
-        values.set(name, value);
+    choice: &Choice<'_>,
+    only: Option<&str>,
+    options: &OpenOptions,
+) -> Result<Merged> {
+    let mut values = option_values(choice.format, &options.options, |spec| spec.read)?;
+    if let Some(name) = only {
+        values.set(Options::ONLY, name);
     }
-    values.set(Options::PART, "true");
-    let (model, open) = open_one(host, files, format, root, &values, limits)?;
-    if !model.parts.is_empty() {
-        return Err(Error::plugin(format!("`{}` gave parts inside a part", part.format)));
+    let opening = Opening { host, files, given: &options.options, limits: Limits::default() };
+    opening.model(choice.format, Root::WHOLE, &values, 0)
+}
+
+/// What opening a model and its parts shares.
+struct Opening<'a> {
+    host: &'a Host,
+    files: &'a Files,
+    given: &'a [GivenOption],
+    limits: Limits,
+}
+
+impl Opening<'_> {
+    /// Opens a model and its parts, and merges them.
+    fn model(&self, format: &Format, root: Root, values: &Options, depth: u32) -> Result<Merged> {
+        let (mut model, whole) = open_one(self.host, self.files, format, root, values, &self.limits)?;
+        let mut origins = vec![Origin { open: whole, root, first: 0, count: model.tensors.len() }];
+        let parts = std::mem::take(&mut model.parts);
+        // A folder's weights may be an index of shards; nothing lies deeper.
+        if !parts.is_empty() && (values.is_part() || depth > 1) {
+            return Err(Error::plugin(format!("`{}` gave parts inside a part", format.id())));
+        }
+        let mut names: HashSet<String> = HashSet::new();
+        if !parts.is_empty() {
+            names.extend(model.tensors.iter().map(|t| t.name.clone()));
+        }
+        let mapped = parts.iter().any(|part| part.expected.is_some());
+        for part in parts {
+            let Merged { model: mut piece, origins: of_piece } = self.part(&part, format, values, depth)?;
+            check_expected(&part, &piece, mapped, self.files)?;
+            for tensor in &piece.tensors {
+                if !names.insert(tensor.name.clone()) {
+                    let file = self.files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
+                    return Err(Error::malformed("two parts have this tensor")
+                        .tensor(&tensor.name)
+                        .in_file(file));
+                }
+            }
+            let first = model.tensors.len();
+            origins
+                .extend(of_piece.into_iter().map(|origin| Origin { first: first + origin.first, ..origin }));
+            merge(&mut model, &mut piece)?;
+        }
+        Ok(Merged { model, origins })
     }
-    Ok((model, open, root))
+
+    fn part(&self, part: &Part, whole: &Format, whole_values: &Options, depth: u32) -> Result<Merged> {
+        let format = self.host.registry.format(&part.format).map_err(|e| {
+            Error::unsupported(format!(
+                "a part of this model needs the format `{}`: {}",
+                part.format,
+                e.message()
+            ))
+        })?;
+        let (offset, len) = part.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
+        let root = Root { file: part.file, offset, len };
+        let of_own_format = format.id() == whole.id();
+        // A part of the same format is read as the user asked for the whole.
+        let mut values = if of_own_format {
+            whole_values.clone()
+        } else if whole.manifest.parts.contains(&part.format) {
+            option_values(format, self.given, |s| s.read)?
+        } else {
+            // Of what was given, restrictions alone reach a part of another format.
+            option_values(format, self.given, |s| s.kind == OptionKind::Refuse)?;
+            option_values(format, &[], |s| s.read)?
+        };
+        for (name, value) in part.options.iter() {
+            values.set(name, value);
+        }
+        if of_own_format {
+            values.set(Options::PART, "true");
+        }
+        self.model(format, root, &values, depth + 1)
+    }
 }
 
 fn open_one(
@@ -286,11 +324,13 @@ fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
         }
         whole.assets.push(asset);
     }
-    if whole.dialect == "none" {
+    // What a part of another format has recorded of itself, the whole only assumes.
+    if whole.dialect == "none" || (piece.dialect != "none" && piece.format != whole.format) {
         whole.dialect.clone_from(&piece.dialect);
     }
     whole.architecture = whole.architecture.take().or(piece.architecture.take());
     whole.tokenizer = whole.tokenizer.take().or(piece.tokenizer.take());
+    whole.model_card = whole.model_card.take().or(piece.model_card.take());
     whole.recipe = whole.recipe.take().or(piece.recipe.take());
     whole.provenance = whole.provenance.take().or(piece.provenance.take());
     for note in piece.notes.drain(..) {
@@ -338,6 +378,12 @@ pub fn option_values(
     Ok(values)
 }
 
+/// A format and those that may hold its payload.
+fn with_parts<'a>(registry: &'a Registry, format: &&'a Format) -> Vec<&'a Format> {
+    let parts = format.manifest.parts.iter().filter_map(|id| registry.format(id).ok());
+    [*format].into_iter().chain(parts).collect()
+}
+
 /// What an option takes, in words.
 fn takes(kind: &OptionKind) -> String {
     match kind {
@@ -353,7 +399,12 @@ fn takes(kind: &OptionKind) -> String {
 ///
 /// # Errors
 /// InvalidArgument, with those that are declared.
-pub fn check_options(registry: &Registry, formats: &[&Format], given: &[GivenOption]) -> Result<()> {
+pub fn check_options<'a>(
+    registry: &'a Registry,
+    formats: &[&'a Format],
+    given: &[GivenOption],
+) -> Result<()> {
+    let formats: Vec<&Format> = formats.iter().flat_map(|f| with_parts(registry, f)).collect();
     for (of, name, _) in given {
         let fits = |f: &Format| of.as_ref().is_none_or(|of| of == f.id());
         let declares = |f: &Format| f.manifest.options.iter().any(|spec| spec.name == *name);

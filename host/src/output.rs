@@ -37,10 +37,17 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a
     let stem = input_stem(&options.input);
     let path = match &options.output {
         Some(path) => path.clone(),
+        None if format.manifest.folder => options.input.with_file_name(&stem),
         None => options.input.with_file_name(format!("{stem}.{extension}")),
     };
     let typed_folder = path.as_os_str().to_string_lossy().ends_with('/');
+    if format.manifest.folder && path.exists() && !path.is_dir() {
+        let message = format!("this is a file, and {} is written as a folder", format.manifest.name);
+        let error = Error::invalid_argument(message).in_file(path.display().to_string());
+        return Err(error.hint("give another name for the output"));
+    }
     let folder = typed_folder
+        || format.manifest.folder
         || path.is_dir()
         || (options.to.is_some() && path.extension().is_none() && !path.exists());
     if typed_folder && path.exists() && !path.is_dir() {
@@ -74,8 +81,11 @@ fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {
     let shown = path.display().to_string();
     let known = || {
         let formats = host.registry.formats().iter().filter(|f| f.manifest.writes);
-        let list: Vec<_> =
-            formats.map(|f| format!("{} (.{})", f.id(), f.manifest.extensions.join(", ."))).collect();
+        let shape = |f: &Format| match f.manifest.folder {
+            true => "a folder".to_owned(),
+            false => format!(".{}", f.manifest.extensions.join(", .")),
+        };
+        let list: Vec<_> = formats.map(|f| format!("{} ({})", f.id(), shape(f))).collect();
         format!("say it with --to FORMAT; present are {}", list.join(", "))
     };
     let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {

@@ -69,7 +69,8 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     long_values::check(host, &source, &model)?;
     let recipe = Recipe::new(makings, &model, &source.model).map_err(of_source)?;
     let writer = target.writer()?;
-    let mut collector = Collector::new(&source, &model);
+    let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
+        .asked(&options.options, options.arch.as_deref() == Some("none"));
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
     let layout = collector.finish()?;
     if !output.target.folder && layout.files.len() > 1 {

@@ -11,6 +11,8 @@ pub struct Choice<'a> {
     pub format: &'a Format,
     /// For example a wrong extension.
     pub warnings: Vec<String>,
+    /// Whether the file is to be opened as the model that its folder is.
+    pub claimed: bool,
 }
 
 /// The bounded look that probes get of file 0.
@@ -38,11 +40,16 @@ impl LookData {
         Ok(LookData { name: file.name.clone(), len: file.len, head, tail, is_folder, entries })
     }
 
-    fn look(&self) -> Look<'_> {
+    /// What `format` may see.
+    fn look<'a>(&'a self, format: &Format, files: &Files, claim: &'a mut Vec<u8>) -> Look<'a> {
+        let claims =
+            format.manifest.claims.as_ref().filter(|name| self.is_folder && self.entries.contains(name));
+        // One that cannot be read claims nothing; opening the folder says why.
+        *claim = claims.and_then(|name| files.peek(name, Look::HEAD).ok()).unwrap_or_default();
         Look {
             name: &self.name,
             len: self.len,
-            head: &self.head,
+            head: if self.is_folder { claim } else { &self.head },
             tail: &self.tail,
             is_folder: self.is_folder,
             entries: &self.entries,
@@ -58,20 +65,21 @@ impl LookData {
 ///
 /// # Errors
 /// `E001` if no format knows the file; Unsupported if two know it equally well; InvalidArgument for an unknown `--from`.
-pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>) -> Result<Choice<'a>> {
+pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>, bare: bool) -> Result<Choice<'a>> {
     let data = LookData::take(files)?;
     if let Some(id) = from {
         let format = host.registry.format(id)?;
         let warnings =
             not_a_model(&data).map(|(what, _)| vec![format!("this looks like {what}")]).unwrap_or_default();
-        return Ok(Choice { format, warnings });
+        // One of a folder's files stands for it, whichever it is.
+        let claimed = format.manifest.claims.is_some() && format.manifest.folder && !data.is_folder;
+        return Ok(Choice { format, warnings, claimed });
     }
-    let look = data.look();
     let mut scored: Vec<(Score, &Format)> = Vec::new();
     for format in host.registry.formats().iter().filter(|f| f.manifest.reads) {
         let magic = format.manifest.magic.iter().any(|magic| magic.matches(&data.head));
         let mut score = match format.reader() {
-            Ok(reader) => reader.probe(&look),
+            Ok(reader) => reader.probe(&data.look(format, files, &mut Vec::new())),
             // A plugin that cannot be loaded must not keep others from their files; its own file names it.
             Err(error) if magic && !data.is_folder => return Err(error),
             Err(error) => {
@@ -91,13 +99,37 @@ pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>) -> Result<C
     let winners: Vec<_> =
         scored.iter().filter(|(score, _)| *score == best).map(|(_, format)| *format).collect();
     match winners[..] {
-        [format] => Ok(Choice { warnings: extension_warning(host, format, &data), format }),
+        [format] => {
+            let warnings = extension_warning(host, format, &data);
+            let claiming = if bare { None } else { claiming(host, files, format, &data) };
+            Ok(Choice { format: claiming.unwrap_or(format), warnings, claimed: claiming.is_some() })
+        }
         _ => {
             let ids: Vec<_> = winners.iter().map(|f| f.id()).collect();
             let message = format!("{} are equally sure that this is theirs", ids.join(" and "));
             Err(Error::unsupported(message).hint(format!("say which: --from {}", ids.join(" or --from "))))
         }
     }
+}
+
+/// The format whose model the folder around a file is, if that file is its claim or may hold its payload.
+fn claiming<'a>(host: &'a Host, files: &Files, of_file: &Format, data: &LookData) -> Option<&'a Format> {
+    if data.is_folder {
+        return None;
+    }
+    let mut entries = None;
+    host.registry.formats().iter().filter(|f| f.manifest.reads).find(|format| {
+        let manifest = &format.manifest;
+        let Some(claim) = &manifest.claims else { return false };
+        let concerned = manifest.parts.iter().any(|part| part == of_file.id()) || format.id() == of_file.id();
+        if !concerned {
+            return false;
+        }
+        let (Ok(head), Ok(reader)) = (files.peek(claim, Look::HEAD), format.reader()) else { return false };
+        let entries = entries.get_or_insert_with(|| files.entries().unwrap_or_default());
+        let look = Look { name: "", len: 0, head: &head, tail: &[], is_folder: true, entries };
+        reader.probe(&look) >= Score::STRUCTURE
+    })
 }
 
 fn extension_warning(host: &Host, format: &Format, data: &LookData) -> Vec<String> {

@@ -167,12 +167,13 @@ impl Registry {
         &self.formats
     }
 
-    /// The format of this id.
+    /// The format of this id, or with this other name for it.
     ///
     /// # Errors
     /// InvalidArgument, naming those that are present.
     pub fn format(&self, id: &str) -> Result<&Format> {
-        self.formats.iter().find(|f| f.id() == id).ok_or_else(|| {
+        let named = |f: &&Format| f.id() == id || f.manifest.aliases.iter().any(|alias| alias == id);
+        self.formats.iter().find(named).ok_or_else(|| {
             let known: Vec<_> = self.formats.iter().map(Format::id).collect();
             let hint = match known[..] {
                 [] => "no format plugin is loaded: see `apr plugins list`".to_owned(),

@@ -38,7 +38,7 @@ pub fn report(host: &Host, path: &Path, id: &str, options: &OpenOptions) -> Resu
 }
 
 fn make(host: &Host, files: &Files, id: &str, options: &OpenOptions) -> Result<FormatReport> {
-    let (format, warnings) = match probe::choose(host, files, options.from.as_deref()) {
+    let (format, warnings) = match probe::choose(host, files, options.from.as_deref(), true) {
         Ok(choice) => (choice.format, choice.warnings),
         Err(error) if error.explicit_code() == Some("E001") => {
             (only_one_with(host, id).ok_or(error)?, Vec::new())

@@ -118,6 +118,10 @@ impl Source for CallSource<'_> {
         self.files.entries()
     }
 
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        self.files.entries_of(folder)
+    }
+
     fn is_folder(&self) -> bool {
         self.files.get(self.root.file).is_ok_and(|f| f.is_folder())
     }

@@ -204,7 +204,10 @@ fn compare_rest(
     let mut dropped = Vec::new();
     for foreign in &planned.foreign {
         // What is its own, a format says in its own way.
-        let of_another = foreign.format != format.id() && foreign.describes(planned.tensors.len());
+        // Records of files without tensors describe any model.
+        let describes =
+            foreign.describes(planned.tensors.len()) || foreign.files.iter().all(|file| file.n_tensors == 0);
+        let of_another = foreign.format != format.id() && describes;
         if of_another && carries.foreign == ForeignCarrier::All {
             compare_whole(foreign, source, written)?;
             continue;

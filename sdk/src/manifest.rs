@@ -11,7 +11,10 @@
 //! | `F.roles` | `read`, `write` or both |
 //! | `F.magic` | `OFFSET:HEX`, several separated by spaces; `-` instead of two digits matches any byte |
 //! | `F.extensions` | without the dot, separated by spaces; the first is the default for writing |
-//! | `F.claims` | a file name that makes a folder this format's (`config.json`) |
+//! | `F.claims` | a file name that makes a folder this format's (`config.json`); a probe of a folder sees that file's first bytes |
+//! | `F.parts` | ids of the formats that hold its payload: their files in a claimed folder are opened as that folder's model |
+//! | `F.folder` | `yes`: its models are folders always |
+//! | `F.aliases` | other ids that `--from` and `--to` take |
 //! | `F.dialect` | `always D`, `requires D`, `prefers D` or `any` (the default) |
 //! | `F.dtypes` | names the writer can hold, or `*` |
 //! | `F.max_dims`, `F.max_name_bytes` | caps of the writer; 8 and 65535 if absent |
@@ -77,6 +80,12 @@ pub struct FormatManifest {
     pub extensions: Vec<String>,
     /// A file name that makes a folder this format's.
     pub claims: Option<String>,
+    /// The formats that hold the payload of this one's models, as parts: ids.
+    pub parts: Vec<String>,
+    /// Whether its models are folders always.
+    pub folder: bool,
+    /// Other ids that a user may say.
+    pub aliases: Vec<String>,
     /// What naming world it wants.
     pub dialect: DialectRule,
     /// What its writer can hold.

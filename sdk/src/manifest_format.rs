@@ -104,6 +104,9 @@ impl<'a> Lines<'a> {
             magic,
             extensions: self.words(&key("extensions")),
             claims: self.get(&key("claims")).map(str::to_owned),
+            parts: self.words(&key("parts")),
+            folder: self.yes(&key("folder"), false)?,
+            aliases: self.words(&key("aliases")),
             dialect: self.dialect(&key("dialect"))?,
             carries: self.carries(&id)?,
             bookkeeping: self.words(&key("bookkeeping")),
@@ -262,7 +265,8 @@ mod tests {
         let manifest = Manifest::parse(&format!(
             "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
              toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\n\
-             toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n"
+             toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
+             toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\n"
         ))
         .unwrap();
         let format = &manifest.formats[0];
@@ -273,6 +277,8 @@ mod tests {
         assert_eq!(format.options[0].kind, OptionKind::Choice(vec!["big".into(), "little".into()]));
         assert_eq!(format.dialect, DialectRule::Prefers("hf".into()));
         assert_eq!(format.bookkeeping, ["size", "cut"]);
+        assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
+        assert_eq!(format.aliases, ["ty"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
     }
 

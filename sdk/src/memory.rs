@@ -33,6 +33,19 @@ impl MemorySource {
         self.log.lock().map(|log| log.clone()).unwrap_or_default()
     }
 
+    /// The names of files and folders whose path begins with `prefix`, without that.
+    fn below(&self, prefix: &str) -> Vec<String> {
+        let files = self.files.iter().skip(usize::from(self.is_folder));
+        let direct = |name: &str| match name.split_once('/') {
+            Some((folder, _)) => format!("{folder}/"),
+            None => name.to_owned(),
+        };
+        let mut names: Vec<_> = files.filter_map(|f| f.0.strip_prefix(prefix)).map(direct).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     fn file(&self, file: FileId) -> Result<&(String, Vec<u8>)> {
         self.files
             .get(file as usize)
@@ -72,15 +85,11 @@ impl Source for MemorySource {
     }
 
     fn entries(&self) -> Result<Vec<String>> {
-        let files = self.files.iter().skip(usize::from(self.is_folder));
-        let direct = |name: &str| match name.split_once('/') {
-            Some((folder, _)) => format!("{folder}/"),
-            None => name.to_owned(),
-        };
-        let mut names: Vec<_> = files.map(|f| direct(&f.0)).collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+        Ok(self.below(""))
+    }
+
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        Ok(self.below(&format!("{folder}/")))
     }
 
     fn is_folder(&self) -> bool {

@@ -54,8 +54,13 @@ pub struct Options {
 
 impl Options {
     /// Set by the host when it opens a file as a part of a model: the reader describes this one file only and looks
-    /// for no siblings.
+    /// for no siblings. A writer that is asked for a part names its files after [`crate::LayoutRequest::stem`], whatever
+    /// the model's files were called before.
     pub const PART: &'static str = "apr.part";
+
+    /// Set by the host when a folder is opened by one of its files: the reader takes that file, or the shard set that
+    /// it is of, for the payload.
+    pub const ONLY: &'static str = "apr.only";
 
     /// No options.
     pub fn new() -> Options {

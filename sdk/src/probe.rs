@@ -24,7 +24,7 @@ pub struct Look<'a> {
     pub name: &'a str,
     /// The file's length in bytes; 0 for a folder.
     pub len: u64,
-    /// The first bytes, at most [`Look::HEAD`].
+    /// The first bytes, at most [`Look::HEAD`]; of a folder, those of the file that the format's manifest claims.
     pub head: &'a [u8],
     /// The last bytes, at most [`Look::TAIL`].
     pub tail: &'a [u8],

@@ -139,7 +139,8 @@ pub struct PartDecl<'a> {
     pub range: Option<(u64, u64)>,
     /// The id of the format that reads it.
     pub format: &'a str,
-    /// Options for that format's reader; the host adds [`Options::PART`].
+    /// Options for that format's reader; the host adds [`Options::PART`] if it is the model's own format. A part of
+    /// another format is a model of its own, which may have parts.
     pub options: Options,
 }
 

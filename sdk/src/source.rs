@@ -1,6 +1,6 @@
 //! What the host lends a plugin to read from.
 
-use crate::{Extent, FileId, Result};
+use crate::{Error, Extent, FileId, Result, escape};
 
 /// How grave a message of a plugin is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// Io if the folder cannot be listed.
     fn entries(&self) -> Result<Vec<String>>;
+
+    /// The names in a folder of the model's folder, by its path relative to that; sorted, folders end in `/`.
+    ///
+    /// # Errors
+    /// As [`Source::sibling`] and [`Source::entries`].
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        Err(Error::not_found(format!("no folder `{}`", escape(folder, 200))))
+    }
 
     /// Whether file 0 is a folder.
     fn is_folder(&self) -> bool {

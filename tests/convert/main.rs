@@ -12,6 +12,7 @@ mod carrier;
 mod companions;
 mod declared;
 mod edits;
+mod huggingface;
 mod identity;
 mod lying;
 mod numpy;

@@ -135,6 +135,10 @@ fn every_promise_is_kept_and_every_exception_needed() {
 fn every_format_with_a_writer_is_promised_through_apr() {
     let promised: BTreeSet<(String, String)> = promises().into_iter().map(|p| (p.from, p.through)).collect();
     for format in host().registry.formats().iter().filter(|f| f.manifest.writes && f.manifest.reads) {
+        // A format of parts is promised by a test of its own: its models cannot begin in memory.
+        if !format.manifest.parts.is_empty() {
+            continue;
+        }
         let id = format.id().to_owned();
         assert!(
             id == "apr" || promised.contains(&(id.clone(), "apr".to_owned())),

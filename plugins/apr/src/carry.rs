@@ -33,6 +33,7 @@ pub fn metadata(
         recipe: None,
         dtypes,
         tokenizer: None,
+        model_card: None,
         assets: Vec::new(),
         foreign: Vec::new(),
         order: order(model, tensors)?,
@@ -53,6 +54,7 @@ pub fn metadata(
     }
     metadata.recipe.clone_from(&model.recipe);
     metadata.tokenizer.clone_from(&model.tokenizer);
+    metadata.model_card.clone_from(&model.model_card);
     metadata.assets.clone_from(&model.assets);
     metadata.provenance.clone_from(&model.provenance);
     if policy != ForeignPolicy::Drop {
@@ -183,6 +185,7 @@ impl Hidden {
         }
         Ok(self.same(&found.architecture, &planned.architecture, fetch)?
             && self.same_option(found.tokenizer.as_ref(), planned.tokenizer.as_ref(), fetch)?
+            && self.same_option(found.model_card.as_ref(), planned.model_card.as_ref(), fetch)?
             && self.same_assets(&found.assets, &planned.assets, fetch)?
             && self.same_foreign(&found.foreign, &planned.foreign, fetch)?
             && self.same_option(found.order.as_ref(), planned.order.as_ref(), fetch)?

@@ -196,6 +196,9 @@ impl File {
         if let Some(tokenizer) = &metadata.tokenizer {
             sink.fact(Fact::Tokenizer(tokenizer.clone()))?;
         }
+        if let Some(card) = &metadata.model_card {
+            sink.fact(Fact::ModelCard(card.clone()))?;
+        }
         for asset in &metadata.assets {
             sink.asset(&asset.name, asset.bytes.clone())?;
         }

@@ -22,6 +22,7 @@ pub const KNOWN: &[&str] = &[
     "recipe",
     "dtypes",
     "tokenizer",
+    "model_card",
     "assets",
     "order",
     "provenance",
@@ -42,6 +43,8 @@ pub struct Metadata {
     pub dtypes: Numbers,
     /// The tokenizer.
     pub tokenizer: Option<Bytes>,
+    /// What the model's makers say of it.
+    pub model_card: Option<Bytes>,
     /// Companion files.
     pub assets: Vec<Asset>,
     /// Other formats' metadata.
@@ -93,6 +96,10 @@ impl Metadata {
         if let Some(tokenizer) = &self.tokenizer {
             let tokenizer = out.carried(tokenizer, fetch)?;
             out.entry("tokenizer", &tokenizer);
+        }
+        if let Some(card) = &self.model_card {
+            let card = out.carried(card, fetch)?;
+            out.entry("model_card", &card);
         }
         if !self.assets.is_empty() {
             out.assets(&self.assets, fetch)?;
@@ -151,6 +158,7 @@ mod tests {
             recipe: Some("Q4_K_M".to_owned()),
             dtypes: Numbers { named: vec![(128, "X".to_owned())] },
             tokenizer: Some(Bytes::from(" [1]")),
+            model_card: Some(Bytes::from(r#"{"name":"é"}"#)),
             assets: vec![Asset { name: "README.md".to_owned(), bytes: Bytes::from("é") }],
             foreign: vec![Foreign {
                 format: "toy".to_owned(),

@@ -55,6 +55,7 @@ impl<'a> Parser<'a> {
         let dtypes = raw("dtypes").map_or(Ok(Numbers::default()), |raw| self.dtypes(raw))?;
         let architecture = self.carried(architecture)?;
         let tokenizer = raw("tokenizer").map(|raw| self.carried(raw)).transpose()?;
+        let model_card = raw("model_card").map(|raw| self.carried(raw)).transpose()?;
         let assets = raw("assets").map_or(Ok(Vec::new()), |raw| self.assets(raw))?;
         let mut foreign = Vec::new();
         for (key, raw) in &entries {
@@ -77,6 +78,7 @@ impl<'a> Parser<'a> {
             recipe,
             dtypes,
             tokenizer,
+            model_card,
             assets,
             foreign,
             order,

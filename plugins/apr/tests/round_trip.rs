@@ -57,6 +57,7 @@ fn full(sink: &mut dyn ModelSink, extra: u64) {
     sink.fact(Fact::Architecture("whisper", r#"{ "n_mels": 80 }"#.into())).unwrap();
     sink.fact(Fact::Recipe("Q4_K_M")).unwrap();
     sink.fact(Fact::Tokenizer("{\"schema\": 1}\n".into())).unwrap();
+    sink.fact(Fact::ModelCard(r#"{"name":"é"}"#.into())).unwrap();
     sink.asset("README.md", "# é".into()).unwrap();
     sink.asset("big.bin", Extent::new(0, extra, 70_000).into()).unwrap();
     sink.asset("small.bin", Extent::new(0, extra, 3).into()).unwrap();
@@ -86,7 +87,8 @@ fn carries_everything_and_then_the_same_bytes() {
     assert_eq!((&back.model.dialect, &back.model.recipe), (&made.model.dialect, &made.model.recipe));
     let strings = |fixture: &Fixture| -> Vec<Vec<u8>> {
         let model = &fixture.model;
-        let facts = model.architecture.iter().map(|a| &a.config).chain(&model.tokenizer);
+        let facts =
+            model.architecture.iter().map(|a| &a.config).chain(&model.tokenizer).chain(&model.model_card);
         let assets = model.assets.iter().map(|a| &a.bytes);
         let files = model.foreign.iter().flat_map(|f| &f.files);
         let foreign = files.flat_map(|f| f.typed.iter().map(|(_, v)| &v.bytes).chain(&f.verbatim));
@@ -120,6 +122,7 @@ fn policies_leave_out_what_they_say() {
     assert!(files.len() == 2 && files.iter().all(|f| f.typed.len() == 3 && f.verbatim.is_none()));
     let drop = written(ForeignPolicy::Drop);
     assert!(drop.foreign.is_empty() && drop.assets.len() == 3 && drop.tokenizer.is_some());
+    assert_eq!(drop.model_card, Some(r#"{"name":"é"}"#.into()));
     assert!(written(ForeignPolicy::Keep).foreign_of("toy").unwrap().files[0].verbatim.is_some());
 }
 

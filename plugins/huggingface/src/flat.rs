@@ -9,8 +9,9 @@
 //! | `null` | nothing |
 
 use crate::json::not_json;
-use apr_sdk::{Value, ValueType};
-use serde_json::{Map, Value as Json};
+use apr_sdk::{Error, Result, Value, ValueType, escape};
+use serde_json::{Map, Number, Value as Json};
+use std::collections::{HashMap, HashSet};
 
 /// The members of an object as typed keys, in its order.
 pub fn flatten(object: &Map<String, Json>) -> Vec<(String, Value)> {
@@ -74,6 +75,115 @@ fn array(kind: ValueType, items: &[Value]) -> Value {
     Value::from_items(kind, items.len() as u64, &bytes)
 }
 
+/// The object that has these typed keys.
+///
+/// # Errors
+/// Unsupported for a key that is both a value and an object.
+pub fn unflatten<'v>(typed: impl Iterator<Item = (&'v str, &'v Value)>) -> Result<Map<String, Json>> {
+    let mut object = Map::new();
+    for (key, value) in typed {
+        *place(&mut object, key)? = json_of(value);
+    }
+    Ok(object)
+}
+
+/// `object` with exactly these typed keys: what it has that no key stands for (null) stays, and so does its order.
+///
+/// # Errors
+/// As [`unflatten`].
+pub fn edited(mut object: Map<String, Json>, typed: &[(String, Value)]) -> Result<Map<String, Json>> {
+    let before: HashMap<String, Value> = flatten(&object).into_iter().collect();
+    let wanted: HashSet<&str> = typed.iter().map(|(key, _)| key.as_str()).collect();
+    for key in before.keys().filter(|key| !wanted.contains(key.as_str())) {
+        remove(&mut object, &names(key));
+    }
+    for (key, value) in typed.iter().filter(|(key, value)| before.get(key) != Some(value)) {
+        *place(&mut object, key)? = json_of(value);
+    }
+    Ok(object)
+}
+
+fn remove(object: &mut Map<String, Json>, path: &[String]) {
+    match path {
+        [last] => {
+            object.shift_remove(last);
+        }
+        [first, rest @ ..] => {
+            if let Some(Json::Object(inner)) = object.get_mut(first) {
+                remove(inner, rest);
+                if inner.is_empty() {
+                    object.shift_remove(first);
+                }
+            }
+        }
+        [] => {}
+    }
+}
+
+/// Where the value of `key` stands, made if it is not there.
+fn place<'o>(object: &'o mut Map<String, Json>, key: &str) -> Result<&'o mut Json> {
+    let both = || Error::unsupported(format!("`{}` would be a value and an object", escape(key, 120)));
+    let mut path = names(key);
+    let last = path.pop().unwrap_or_default();
+    let mut inner = object;
+    for name in path {
+        let slot = inner.entry(name).or_insert_with(|| Json::Object(Map::new()));
+        inner = slot.as_object_mut().ok_or_else(both)?;
+    }
+    let slot = inner.entry(last).or_insert(Json::Null);
+    if slot.as_object().is_some_and(|object| !object.is_empty()) { Err(both()) } else { Ok(slot) }
+}
+
+/// The names that a key is made of.
+fn names(key: &str) -> Vec<String> {
+    let (mut names, mut name, mut escaped) = (Vec::new(), String::new(), false);
+    for c in key.chars() {
+        match c {
+            '\\' if !escaped => escaped = true,
+            '.' if !escaped => names.push(std::mem::take(&mut name)),
+            _ => {
+                name.push(c);
+                escaped = false;
+            }
+        }
+    }
+    names.push(name);
+    names
+}
+
+/// The JSON of a typed value, whoever made it.
+pub fn json_of(value: &Value) -> Json {
+    let whole = |whole: Option<i64>| whole.map_or(Json::Null, Json::from);
+    match value.kind {
+        ValueType::STRING => {
+            Json::from(String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned())
+        }
+        ValueType::BOOL => Json::from(value.as_bool().unwrap_or_default()),
+        // The shortest digits that are this float, not those of the double next to it.
+        ValueType::F32 => {
+            float(value.as_f32().and_then(|float| float.to_string().parse().ok()).unwrap_or(f64::NAN))
+        }
+        ValueType::F64 => float(value.as_f64().unwrap_or(f64::NAN)),
+        ValueType::I8 => whole(value.as_i8().map(i64::from)),
+        ValueType::I16 => whole(value.as_i16().map(i64::from)),
+        ValueType::I32 => whole(value.as_i32().map(i64::from)),
+        ValueType::I64 => whole(value.as_i64()),
+        ValueType::ARRAY => {
+            let items = value.items();
+            let only = match &items[..] {
+                [only] => only.as_str().and_then(stands_for_json),
+                _ => None,
+            };
+            only.unwrap_or_else(|| Json::Array(items.iter().map(json_of).collect()))
+        }
+        _ => value.as_unsigned().map_or(Json::Null, Json::from),
+    }
+}
+
+fn float(float: f64) -> Json {
+    Number::from_f64(float).map_or_else(|| Json::from(crate::json::mark(float)), Json::Number)
+}
+
 /// The list or object that a string stands for, where it is the only one of a list.
 fn stands_for_json(text: &str) -> Option<Json> {
     let json = crate::json::parse(text).ok()?;
@@ -83,6 +193,31 @@ fn stands_for_json(text: &str) -> Option<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn typed_keys_make_the_object_again() {
+        let text = r#"{"rope": {"factor": 8.0, "inner": {"on": true}}, "a.b\\c": -1, "ids": [1, 2], "names": ["x"],
+            "none": {}, "deep": [[1], null], "json": ["[1]"], "limit": Infinity, "empty": []}"#;
+        let object = crate::json::parse_object(text).unwrap();
+        let typed = flatten(&object);
+        assert_eq!(unflatten(typed.iter().map(|(key, value)| (key.as_str(), value))).unwrap(), object);
+        let clash = [("a".to_owned(), Value::from_i64(1)), ("a.b".to_owned(), Value::from_i64(1))];
+        assert!(unflatten(clash.iter().map(|(key, value)| (key.as_str(), value))).is_err());
+        assert_eq!(json_of(&Value::from_f32(0.1)).to_string(), "0.1");
+    }
+
+    #[test]
+    fn an_edit_leaves_the_rest_as_it_was() {
+        let object =
+            crate::json::parse_object(r#"{"n": null, "a": {"x": 1, "y": 2}, "b": [1.5], "c": {"z": 3}}"#)
+                .unwrap();
+        let mut typed = flatten(&object);
+        assert_eq!(edited(object.clone(), &typed).unwrap(), object);
+        typed.retain(|(key, _)| key != "c.z" && key != "a.x");
+        typed.push(("a.new".to_owned(), Value::from_string("s")));
+        let text = Json::Object(edited(object, &typed).unwrap()).to_string();
+        assert_eq!(text, r#"{"n":null,"a":{"y":2,"new":"s"},"b":[1.5]}"#);
+    }
 
     #[test]
     fn every_kind_has_its_type() {

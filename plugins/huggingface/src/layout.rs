@@ -49,3 +49,49 @@ pub const WEIGHT_FORMATS: [(&str, &str); 6] = [
     (".pt", "pytorch"),
     (".pth", "pytorch"),
 ];
+
+/// What other formats say of the model, where that is kept (`--foreign keep`).
+pub const CARRIED: &str = "apr_foreign.json";
+
+/// Where sentence-transformers lists a model's modules; their folders are wholly the model's.
+pub const MODULES: &str = "modules.json";
+
+/// Endings of weights in other formats, and of what training leaves: files that are no companions.
+pub const NO_COMPANIONS: [&str; 26] = [
+    ".safetensors",
+    ".bin",
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".h5",
+    ".msgpack",
+    ".ot",
+    ".onnx",
+    ".onnx_data",
+    ".onnx.data",
+    ".gguf",
+    ".ggml",
+    ".llamafile",
+    ".tflite",
+    ".pb",
+    ".mlmodel",
+    ".npz",
+    ".npy",
+    ".pkl",
+    ".pickle",
+    ".joblib",
+    ".zip",
+    ".tar",
+    ".gz",
+    ".index.json",
+];
+
+/// Folders that hold the same model in another format, or what training leaves.
+pub const NO_COMPANION_FOLDERS: [&str; 8] =
+    ["onnx", "openvino", "coreml", "original", "runs", "logs", "__pycache__", "checkpoints"];
+
+/// The most companion files. 1000: each is held open, and processes may often open no more than 1024 files.
+pub const MOST_COMPANIONS: usize = 1000;
+
+/// How deep companions' folders are looked into.
+pub const DEEPEST: usize = 8;

@@ -11,25 +11,37 @@
 
 #![forbid(unsafe_code)]
 
+mod card;
+mod carried;
+mod companions;
 mod flat;
+mod front_matter;
 mod json;
 mod layout;
 mod reader;
+mod text;
 pub mod tokenizer;
 mod weights;
+mod writer;
 
 apr_sdk::export_plugin! {
     id: huggingface,
     manifest: "
         formats=huggingface
         huggingface.name=Hugging Face folder
-        huggingface.roles=read
+        huggingface.roles=read write
+        huggingface.aliases=hf
+        huggingface.folder=yes
         huggingface.claims=config.json
+        huggingface.parts=safetensors pytorch
         huggingface.dialect=requires hf
-        huggingface.tokenizer=yes
+        huggingface.dtypes=*
+        huggingface.max_dims=8
         huggingface.assets=yes
         huggingface.metadata=*
+        huggingface.foreign=keep
+        huggingface.option.weights=write choice:safetensors,pytorch safetensors Format of the weights files
     ",
     reader: |_| Some(Box::new(reader::HuggingFace)),
-    writer: |_| None,
+    writer: |_| Some(Box::new(writer::HuggingFace)),
 }

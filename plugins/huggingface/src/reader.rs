@@ -1,11 +1,14 @@
 //! Reads a folder: its configuration and tokenizer files, and the weights as a part of another format.
 
-use crate::layout::{CONFIG, FORMAT, MAX_JSON, OBJECTS, TOKENIZERS};
-use crate::{flat, json, tokenizer, weights};
+use crate::carried::Carried;
+use crate::companions::Companions;
+use crate::layout::{CARRIED, CONFIG, FORMAT, MAX_JSON, OBJECTS, TOKENIZERS};
+use crate::{card, flat, json, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, PartDecl,
-    Reader, Result, Score, Source, Value,
+    Reader, Result, Score, Source, Value, escape,
 };
+use serde_json::{Map, Value as Json};
 
 /// The reader: of folders, of a folder by its `config.json`, and of one by one of its weights files.
 pub struct HuggingFace;
@@ -23,13 +26,15 @@ impl Reader for HuggingFace {
         if has_config && has_weights && speaks { Score::MAGIC } else { Score::NO }
     }
 
-    fn open(&self, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Box<dyn OpenModel>> {
+    fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
         let entries = source.entries()?;
-        let own = source.name(0);
-        let weights = match weights::format_of(&own) {
-            Some(_) if !source.is_folder() => weights::whole(&own, &entries),
-            _ => weights::choose(&entries)?,
+        let weights = match options.get(Options::ONLY) {
+            Some(only) => weights::whole(only, &entries),
+            None => weights::choose(&entries)?,
         };
+        let format = weights::format_of(weights).ok_or_else(|| {
+            Error::unsupported(format!("`{}` is no weights file of a folder", escape(weights, 120)))
+        })?;
         let mut records = Vec::new();
         for name in OBJECTS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
             records.push(object(source, name, limits)?);
@@ -39,8 +44,16 @@ impl Reader for HuggingFace {
             let verbatim = Bytes::Extent(Extent::new(file, 0, source.len(file)?));
             records.push(Record { name, typed: Vec::new(), verbatim });
         }
-        let (weights, format) = (weights.to_owned(), weights::format_of(weights).unwrap_or_default());
-        Ok(Box::new(Folder { records, weights, format }))
+        let carried = match entries.iter().any(|entry| entry == CARRIED) {
+            true => Some(Carried::read(source, limits)?),
+            false => None,
+        };
+        let companions = Companions::find(source, &entries, |name| weights::belongs(name, weights))?;
+        let front = card::front(source, &entries)?;
+        let typed = |name: &str| records.iter().find(|r| r.name == name).map_or(&[][..], |r| &r.typed[..]);
+        let folder = if source.is_folder() { source.name(0) } else { String::new() };
+        let card = card::card(front.as_ref(), typed(CONFIG), typed("generation_config.json"), &folder);
+        Ok(Box::new(Folder { card, records, companions, carried, weights: weights.to_owned(), format }))
     }
 }
 
@@ -61,12 +74,20 @@ fn object(source: &dyn Source, name: &'static str, limits: &Limits) -> Result<Re
         return Err(placed(Error::limit(message).at(0)));
     }
     let bytes = Cursor::new(source, file, 0, limits)?.bytes(len).map_err(placed)?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|e| placed(Error::malformed("it is not UTF-8").at(e.valid_up_to() as u64)))?;
     // A value of the tree takes up to 32 bytes for the two that a number and its comma have in the text.
     limits.budget.charge(len * 16).map_err(placed)?;
-    let typed = flat::flatten(&json::parse_object(text).map_err(placed)?);
+    let typed = flat::flatten(&parse(&bytes).map_err(placed)?);
     Ok(Record { name, typed, verbatim: held(file, bytes) })
+}
+
+/// The object that a file's bytes are.
+///
+/// # Errors
+/// Malformed, with the offset.
+pub fn parse(bytes: &[u8]) -> Result<Map<String, Json>> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| Error::malformed("it is not UTF-8").at(e.valid_up_to() as u64))?;
+    json::parse_object(text)
 }
 
 /// A whole file: held, or by its place if it is long.
@@ -96,6 +117,9 @@ fn fetch(source: &dyn Source, entries: &[String], name: &str, limits: &Limits) -
 /// An opened folder.
 struct Folder {
     records: Vec<Record>,
+    companions: Companions,
+    card: Option<String>,
+    carried: Option<Carried>,
     weights: String,
     format: &'static str,
 }
@@ -109,6 +133,18 @@ impl OpenModel for Folder {
                 sink.foreign(key, value.clone())?;
             }
             sink.verbatim(record.verbatim.clone())?;
+        }
+        if let Some(card) = &self.card {
+            sink.fact(Fact::ModelCard(card.as_str().into()))?;
+        }
+        if let Some(carried) = &self.carried {
+            carried.describe(sink)?;
+        }
+        for (name, bytes) in &self.companions.assets {
+            sink.asset(name, bytes.clone())?;
+        }
+        if let Some(note) = self.companions.note() {
+            sink.fact(Fact::Note(&note))?;
         }
         let file = source.sibling(&self.weights)?;
         sink.part(PartDecl { file, range: None, format: self.format, options: Options::new() })

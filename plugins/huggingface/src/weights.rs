@@ -44,6 +44,22 @@ pub fn whole<'a>(name: &'a str, entries: &'a [String]) -> &'a str {
     index().map_or(name, String::as_str)
 }
 
+/// Whether a file is the chosen weights, or a shard of the chosen index.
+pub fn belongs(name: &str, chosen: &str) -> bool {
+    name == chosen
+        || stem_of_index(chosen).is_some_and(|(stem, extension)| {
+            let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(extension));
+            middle.is_some_and(|middle| {
+                middle.starts_with('-') && middle.ends_with('.') && middle.contains("-of-")
+            })
+        })
+}
+
+/// `model` and `safetensors` of `model.safetensors.index.json`.
+fn stem_of_index(name: &str) -> Option<(&str, &str)> {
+    name.strip_suffix(".index.json")?.rsplit_once('.')
+}
+
 /// Names of weights files and of their indexes. PyTorch's endings are also those of training states and other pickles.
 pub fn candidates(entries: &[String]) -> impl Iterator<Item = &str> {
     let is_state = |name: &str| {
@@ -83,5 +99,7 @@ mod tests {
         assert_eq!(whole("m-00001-of-00002.bin", &names), "m.bin.index.json");
         assert_eq!(whole("n-00001-of-00002.bin", &names), "n-00001-of-00002.bin");
         assert_eq!(whole("m.bin", &names), "m.bin");
+        assert!(belongs("m-00001-of-00002.bin", "m.bin.index.json") && belongs("m.bin", "m.bin"));
+        assert!(!belongs("n-00001-of-00002.bin", "m.bin.index.json") && !belongs("m-x.bin", "m.bin"));
     }
 }

@@ -1,13 +1,14 @@
 //! What folders say.
 
-use crate::fixture::{CONFIG, FORMAT, folder, probe_folder, read, smallest};
-use apr_sdk::{MemorySource, Score, Source};
+use crate::fixture::{CONFIG, FORMAT, folder, probe_folder, read, reader, smallest};
+use apr_sdk::{Options, Score, Source};
 
 #[test]
 fn a_configuration_and_weights_make_a_model() {
     let source = smallest();
     let model = read(&source).unwrap();
     assert_eq!(model.dialect, "hf");
+    assert_eq!(model.model_card, Some(r#"{"ids":["tiny"]}"#.into()));
     let record = &model.foreign_of(FORMAT).unwrap().files[0];
     let keys: Vec<_> = record.typed.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(record.name, "config.json");
@@ -30,28 +31,57 @@ fn a_configuration_and_weights_make_a_model() {
 }
 
 #[test]
-fn a_weights_file_in_a_folder_chooses_itself_or_its_shard_set() {
-    for (opened, part) in [
+fn a_weights_file_chooses_itself_or_its_shard_set() {
+    let names = [
+        "model.safetensors",
+        "other.safetensors",
+        "pytorch_model.bin.index.json",
+        "pytorch_model-00002-of-00002.bin",
+    ];
+    let source =
+        names.iter().fold(folder(&[("config.json", CONFIG.as_bytes())]), |all, name| all.with(*name, ""));
+    for (only, part) in [
         ("other.safetensors", "other.safetensors"),
         ("pytorch_model-00002-of-00002.bin", "pytorch_model.bin.index.json"),
-        ("config.json", "model.safetensors"),
     ] {
-        let names = [
-            "model.safetensors",
-            "other.safetensors",
-            "pytorch_model.bin.index.json",
-            "pytorch_model-00002-of-00002.bin",
-        ];
-        let mut source = MemorySource::new(opened, if opened == "config.json" { CONFIG } else { "" });
-        for name in names.iter().filter(|name| **name != opened) {
-            source = source.with(*name, "");
-        }
-        if opened != "config.json" {
-            source = source.with("config.json", CONFIG);
-        }
-        let model = read(&source).unwrap();
-        assert_eq!(source.name(model.parts[0].file), part, "{opened}");
+        let options = Options::new().with(Options::ONLY, only);
+        let model = apr_testkit::read(&*reader(), FORMAT, &source, &options).unwrap();
+        assert_eq!(source.name(model.parts[0].file), part);
     }
+    assert_eq!(source.name(read(&source).unwrap().parts[0].file), "model.safetensors");
+    let options = Options::new().with(Options::ONLY, "notes.txt");
+    assert!(apr_testkit::read(&*reader(), FORMAT, &source, &options).is_err());
+}
+
+#[test]
+fn other_files_are_companions_and_what_is_left_out_is_named() {
+    let modules = br#"[{"idx": 0, "path": ""}, {"idx": 2, "path": "2_Dense", "type": "x"}]"#;
+    let source = folder(&[
+        ("config.json", CONFIG.as_bytes()),
+        ("model.safetensors", b"weights"),
+        ("modules.json", modules),
+        ("1_Pooling/config.json", b"{}"),
+        ("2_Dense/model.safetensors", b"dense"),
+        ("README.md", b"# tiny"),
+        (".gitattributes", b"x"),
+        ("tf_model.h5", b"x"),
+        ("onnx/model.onnx", b"x"),
+        ("assets/deep/picture.png", b"x"),
+    ]);
+    let model = read(&source).unwrap();
+    let names: Vec<_> = model.assets.iter().map(|asset| asset.name.as_str()).collect();
+    let kept = [
+        "1_Pooling/config.json",
+        "2_Dense/model.safetensors",
+        "README.md",
+        "assets/deep/picture.png",
+        "modules.json",
+    ];
+    assert_eq!(names, kept);
+    assert_eq!(
+        model.notes,
+        ["files of the folder that are left out: `.gitattributes`, `onnx/`, `tf_model.h5`"]
+    );
 }
 
 #[test]

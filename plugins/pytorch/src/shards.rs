@@ -44,7 +44,11 @@ pub fn choose<'m>(
     };
     let (indexes, files): (Vec<_>, Vec<_>) = records.iter().partition(|r| index_file::is_name(&r.name));
     let counted = files.iter().try_fold(0u64, |n, record| n.checked_add(record.n_tensors));
-    let repeats = request.folder && request.max_shard_size.is_none() && indexes.len() == 1;
+    // A part's files have the names that the whole wants.
+    let is_part = request.options.is_part();
+    let named = |index: &ForeignFile| index.name == format!("{}.bin.index.json", request.stem);
+    let may_repeat = indexes.len() == 1 && (!is_part || named(indexes[0]));
+    let repeats = request.folder && request.max_shard_size.is_none() && may_repeat;
     if repeats && counted == Some(model.tensors.len() as u64) && files.iter().all(|r| !r.name.is_empty()) {
         let mut first = 0;
         let repeated = files.iter().map(|&record| {
@@ -78,7 +82,11 @@ pub fn choose<'m>(
         sink.note(&format!("`{}` of the index is left out: one file has no index", escape(key, 120)));
     }
     let own_name = !request.folder && !request.file_name.is_empty();
-    let name = if own_name { request.file_name.clone() } else { format!("{stem}.pt") };
+    let name = if own_name {
+        request.file_name.clone()
+    } else {
+        format!("{stem}.{}", if is_part { "bin" } else { "pt" })
+    };
     let verbatim = files.first().filter(|_| files.len() == 1).and_then(|record| record.verbatim.as_ref());
     let tensors = (0..model.tensors.len()).collect();
     Ok(Outputs { files: vec![Output { name, tensors, records: files, verbatim }], index: None })

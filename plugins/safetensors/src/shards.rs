@@ -16,6 +16,9 @@ pub const TOTAL_SIZE: &str = "total_size";
 /// `total_size` says another number. So a count that was always wrong is told from one that became wrong.
 pub const PAYLOAD_BYTES: &str = "apr.payload_bytes";
 
+/// The key of `__metadata__` that says which framework's tensors these are.
+const FRAMEWORK: &str = "format";
+
 /// The extension of a file, and what its index appends to its stem.
 const EXTENSION: &str = ".safetensors";
 const INDEX_EXTENSION: &str = ".safetensors.index.json";
@@ -65,12 +68,20 @@ impl<'m> Shards<'m> {
             _ => model.foreign_of(FORMAT).map_or(&[], |foreign| &foreign.files),
         };
         let (indexes, files): (Vec<_>, Vec<_>) = records.iter().partition(|r| index::is_name(&r.name));
-        let repeats = request.folder && request.max_shard_size.is_none() && indexes.len() == 1;
+        // A part's files have the names that the whole wants.
+        let named = |index: &ForeignFile| index.name == format!("{}{INDEX_EXTENSION}", request.stem);
+        let may_repeat = indexes.len() == 1 && (!request.options.is_part() || named(indexes[0]));
+        let repeats = request.folder && request.max_shard_size.is_none() && may_repeat;
         let n_tensors = files.iter().try_fold(0u64, |n, record| n.checked_add(record.n_tensors));
         if repeats && n_tensors == Some(model.tensors.len() as u64) {
             return Shards::repeat(indexes[0], &files, sink);
         }
-        let metadata = Metadata::union(&files, sink)?;
+        let mut metadata = Metadata::union(&files, sink)?;
+        if let Some(framework) = request.options.get("framework")
+            && !metadata.values.iter().any(|(key, _)| key == FRAMEWORK)
+        {
+            metadata.values.push((FRAMEWORK.to_owned(), Value::from_string(framework)));
+        }
         let stem = if request.stem.is_empty() { "model" } else { &request.stem };
         let runs = match request.max_shard_size {
             Some(limit) => split(model, limit)?,

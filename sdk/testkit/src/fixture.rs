@@ -144,6 +144,10 @@ impl Source for Asked {
         self.inner.entries()
     }
 
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        self.inner.entries_of(folder)
+    }
+
     fn log(&self, level: LogLevel, message: &str) {
         self.inner.log(level, message);
     }

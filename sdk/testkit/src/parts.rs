@@ -179,6 +179,7 @@ fn push(piece: &Piece, source: &dyn Source, sink: &mut ModelBuilder<'_>) -> Resu
             sink.fact(Fact::Architecture(&it.id, it.config.clone()))?;
         }
         model.tokenizer.iter().try_for_each(|json| sink.fact(Fact::Tokenizer(json.clone())))?;
+        model.model_card.iter().try_for_each(|json| sink.fact(Fact::ModelCard(json.clone())))?;
         model.recipe.iter().try_for_each(|name| sink.fact(Fact::Recipe(name)))?;
         model.provenance.iter().try_for_each(|json| sink.fact(Fact::Provenance(json.clone())))?;
     }

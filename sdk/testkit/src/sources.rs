@@ -104,6 +104,10 @@ impl Source for MeteringSource<'_> {
         self.inner.entries()
     }
 
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        self.inner.entries_of(folder)
+    }
+
     fn is_folder(&self) -> bool {
         self.inner.is_folder()
     }
@@ -208,6 +212,11 @@ impl Source for FailingSource<'_> {
     fn entries(&self) -> Result<Vec<String>> {
         self.call()?;
         self.inner.entries()
+    }
+
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        self.call()?;
+        self.inner.entries_of(folder)
     }
 
     fn is_folder(&self) -> bool {

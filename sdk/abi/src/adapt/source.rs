@@ -43,6 +43,12 @@ impl WireSource for ToWireSource<'_> {
         host_wire("listing files", || Ok(self.0.entries()?.into_iter().map(RString::from).collect()))
     }
 
+    fn entries_of(&self, folder: RStr<'_>) -> R<RVec<RString>> {
+        host_wire("listing files", || {
+            Ok(self.0.entries_of(folder.as_str())?.into_iter().map(RString::from).collect())
+        })
+    }
+
     fn is_folder(&self) -> bool {
         guard(|| self.0.is_folder()).unwrap_or(false)
     }
@@ -88,6 +94,10 @@ impl Source for FromWireSource<'_, '_> {
 
     fn entries(&self) -> Result<Vec<String>> {
         Ok(result(self.0.entries())?.into_iter().map(String::from).collect())
+    }
+
+    fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        Ok(result(self.0.entries_of(folder.into()))?.into_iter().map(String::from).collect())
     }
 
     fn is_folder(&self) -> bool {

@@ -20,6 +20,8 @@ pub trait WireSource: Send + Sync {
     fn sibling(&self, path: RStr<'_>) -> R<u32>;
     /// The files there are.
     fn entries(&self) -> R<RVec<RString>>;
+    /// The files of a folder below.
+    fn entries_of(&self, folder: RStr<'_>) -> R<RVec<RString>>;
     /// Whether file 0 is a folder.
     fn is_folder(&self) -> bool;
     /// Whether the user wants the work to stop.

@@ -1,0 +1,175 @@
+//! The model card: what README.md's front matter, `generation_config.json` and `config.json` say of the model.
+
+use crate::front_matter;
+use apr_sdk::{Result, Source, Value};
+use serde_json::{Map, Number, Value as Json};
+
+/// The file whose front matter is read.
+pub const README: &str = "README.md";
+
+/// The most bytes of it that are looked at. 64 KiB: front matter with results of a hundred benchmarks has 30.
+const LONGEST: u64 = 64 * 1024;
+
+/// Texts, and the other keys that say them, the first that is set first.
+const TEXTS: [(&str, &[&str]); 12] = [
+    ("name", &["name", "model_name"]),
+    ("author", &["author", "model_author", "model_creator"]),
+    ("version", &["version", "model_version"]),
+    ("organization", &["organization", "model_organization"]),
+    ("finetune", &["finetune", "model_finetune"]),
+    ("basename", &["basename", "model_basename", "model_type"]),
+    ("description", &["description", "model_description"]),
+    ("quantized_by", &["quantized_by", "model_quantized_by"]),
+    ("size_label", &["size_label", "model_size_label"]),
+    ("license", &["license"]),
+    ("license_name", &["license_name"]),
+    ("license_link", &["license_link"]),
+];
+
+/// Texts that say where the model came from.
+const SOURCE: [&str; 4] = ["url", "doi", "uuid", "repo_url"];
+
+/// Lists of models and sets of data.
+const ORIGINS: [(&str, &[&str]); 2] = [
+    ("base_models", &["base_model", "base_models", "base_model_sources"]),
+    ("datasets", &["datasets", "dataset"]),
+];
+
+/// Lists of words, each of all these keys.
+const WORDS: [(&str, &[&str]); 2] =
+    [("tags", &["tags", "pipeline_tag"]), ("languages", &["languages", "language"])];
+
+/// Sampling: the card's name, that of `generation_config.json`.
+const SAMPLING: [(&str, &str); 13] = [
+    ("sequence", "sequence"),
+    ("top_k", "top_k"),
+    ("top_p", "top_p"),
+    ("min_p", "min_p"),
+    ("xtc_probability", "xtc_probability"),
+    ("xtc_threshold", "xtc_threshold"),
+    ("temp", "temperature"),
+    ("penalty_last_n", "penalty_last_n"),
+    ("penalty_repeat", "penalty_repeat"),
+    ("penalty_repeat", "repetition_penalty"),
+    ("mirostat", "mirostat"),
+    ("mirostat_tau", "mirostat_tau"),
+    ("mirostat_eta", "mirostat_eta"),
+];
+
+/// The map of the README's front matter; nothing where there is none, or none that is understood.
+///
+/// # Errors
+/// Whatever reading raised.
+pub fn front(source: &dyn Source, entries: &[String]) -> Result<Option<Map<String, Json>>> {
+    if !entries.iter().any(|name| name == README) {
+        return Ok(None);
+    }
+    // What cannot be opened is left out as a companion too, and said there.
+    let Ok(file) = source.sibling(README) else { return Ok(None) };
+    let len = source.len(file)?.min(LONGEST);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    source.read_at(file, 0, &mut bytes)?;
+    let end = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
+    let text = std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or_default();
+    Ok(front_matter::of(text).and_then(front_matter::parse))
+}
+
+/// The card as JSON; `None` if nothing is said. `config` and `generation` are typed keys; `folder` is the folder's name.
+pub fn card(
+    front: Option<&Map<String, Json>>,
+    config: &[(String, Value)],
+    generation: &[(String, Value)],
+    folder: &str,
+) -> Option<String> {
+    let empty = Map::new();
+    let front = front.unwrap_or(&empty);
+    let mut card = Map::new();
+    for (name, keys) in TEXTS {
+        if let Some(text) = keys.iter().find_map(|key| front.get(*key)?.as_str()) {
+            card.insert(name.to_owned(), Json::from(text));
+        }
+    }
+    let typed = |keys: &[(String, Value)], name: &str| {
+        keys.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone())
+    };
+    let named = typed(config, "_name_or_path");
+    // A path of the maker's machine says nothing.
+    let named =
+        named.as_ref().and_then(Value::as_str).filter(|id| !id.is_empty() && id.matches('/').count() <= 1);
+    let told = |name: &&str| !name.is_empty() && !name.starts_with('.') && !is_hash(name);
+    let ids: Vec<_> = named.into_iter().chain(Some(folder).filter(told)).map(Json::from).collect();
+    if !ids.is_empty() {
+        card.insert("ids".to_owned(), Json::Array(ids));
+    }
+    let source = SOURCE.iter().filter_map(|key| Some(((*key).to_owned(), front.get(*key)?.clone())));
+    let source: Map<String, Json> = source.filter(|(_, json)| json.is_string()).collect();
+    if !source.is_empty() {
+        card.insert("source".to_owned(), Json::Object(source));
+    }
+    for (name, keys) in ORIGINS {
+        let ids: Vec<_> = words(front, keys).map(|id| serde_json::json!({ "id": id })).collect();
+        if !ids.is_empty() {
+            card.insert(name.to_owned(), Json::Array(ids));
+        }
+    }
+    for (name, keys) in WORDS {
+        let words: Vec<_> = words(front, keys).map(Json::from).collect();
+        if !words.is_empty() {
+            card.insert(name.to_owned(), Json::Array(words));
+        }
+    }
+    let mut sampling = Map::new();
+    for (name, key) in SAMPLING {
+        if let Some(json) =
+            typed(generation, key).as_ref().and_then(sampled).filter(|_| !sampling.contains_key(name))
+        {
+            sampling.insert(name.to_owned(), json);
+        }
+    }
+    if !sampling.is_empty() {
+        card.insert("sampling".to_owned(), Json::Object(sampling));
+    }
+    (!card.is_empty()).then(|| Json::Object(card).to_string())
+}
+
+/// The texts of several keys, each a text or a list of some.
+fn words<'f>(front: &'f Map<String, Json>, keys: &'f [&str]) -> impl Iterator<Item = &'f str> {
+    keys.iter().filter_map(|key| front.get(*key)).flat_map(|json| match json {
+        Json::Array(items) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>(),
+        other => other.as_str().into_iter().collect(),
+    })
+}
+
+fn sampled(value: &Value) -> Option<Json> {
+    let float = value.as_f64().and_then(Number::from_f64).map(Json::Number);
+    value.as_i64().map(Json::from).or(float).or_else(|| value.as_str().map(Json::from))
+}
+
+/// Whether a name is a revision of a download cache.
+fn is_hash(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_the_files_say() {
+        let front = "license: apache-2.0\nmodel_name: Tiny\nmodel_creator: me\nlanguage:\n- en\n- no\ntags: [x]\n\
+                     pipeline_tag: text-generation\nbase_model: org/base\ndatasets: [a/b]\nrepo_url: https://x\n";
+        let front = front_matter::parse(front).unwrap();
+        let config = [("_name_or_path".to_owned(), Value::from_string("org/tiny"))];
+        let generation = [
+            ("top_k".to_owned(), Value::from_i64(40)),
+            ("temperature".to_owned(), Value::from_f64(0.6)),
+            ("repetition_penalty".to_owned(), Value::from_f64(1.1)),
+        ];
+        let said = card(Some(&front), &config, &generation, "folder").unwrap();
+        let expected = r#"{"name":"Tiny","author":"me","license":"apache-2.0","ids":["org/tiny","folder"],"source":{"repo_url":"https://x"},"base_models":[{"id":"org/base"}],"datasets":[{"id":"a/b"}],"tags":["x","text-generation"],"languages":["en","no"],"sampling":{"top_k":40,"temp":0.6,"penalty_repeat":1.1}}"#;
+        assert_eq!(said, expected);
+        assert_eq!(card(None, &[], &[], &"a1".repeat(20)), None);
+        let path = [("_name_or_path".to_owned(), Value::from_string("/home/me/tiny"))];
+        assert_eq!(card(None, &path, &[], ""), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! A folder's other files: companions of the model, or left out and named.
+
+use crate::json;
+use crate::layout::{
+    CARRIED, DEEPEST, MODULES, MOST_COMPANIONS, NO_COMPANION_FOLDERS, NO_COMPANIONS, OBJECTS, TOKENIZERS,
+};
+use apr_sdk::{Bytes, Error, ErrorKind, Extent, Result, Source, escape};
+
+/// What was found.
+#[derive(Default)]
+pub struct Companions {
+    /// Names and contents, sorted.
+    pub assets: Vec<(String, Bytes)>,
+    /// Names of what is left out, sorted.
+    pub left_out: Vec<String>,
+}
+
+impl Companions {
+    /// Looks through a folder's `entries`. `taken` says which names hold the weights that were chosen.
+    ///
+    /// # Errors
+    /// Unsupported for more than [`MOST_COMPANIONS`]; Io.
+    pub fn find(source: &dyn Source, entries: &[String], taken: impl Fn(&str) -> bool) -> Result<Companions> {
+        let modules = if entries.iter().any(|name| name == MODULES) { modules(source) } else { Vec::new() };
+        let mut found = Companions::default();
+        for name in entries {
+            let own =
+                OBJECTS.contains(&name.as_str()) || TOKENIZERS.contains(&name.as_str()) || name == CARRIED;
+            if own || taken(name) {
+                continue;
+            }
+            match name.strip_suffix('/') {
+                Some(folder) => {
+                    found.folder(source, folder, modules.iter().any(|module| module == folder), 1)?
+                }
+                None => found.file(source, name.clone(), is_no_companion(name))?,
+            }
+        }
+        Ok(found)
+    }
+
+    fn folder(&mut self, source: &dyn Source, path: &str, is_module: bool, depth: usize) -> Result<()> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let refused =
+            name.starts_with('.') || name.starts_with("checkpoint-") || NO_COMPANION_FOLDERS.contains(&name);
+        if !is_module && refused || depth > DEEPEST {
+            self.left_out.push(format!("{path}/"));
+            return Ok(());
+        }
+        for name in source.entries_of(path)? {
+            let inner = format!("{path}/{name}");
+            match inner.strip_suffix('/') {
+                Some(folder) => self.folder(source, folder, is_module, depth + 1)?,
+                None => self.file(source, inner.clone(), !is_module && is_no_companion(&name))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, source: &dyn Source, path: String, left_out: bool) -> Result<()> {
+        if left_out {
+            self.left_out.push(path);
+            return Ok(());
+        }
+        if self.assets.len() >= MOST_COMPANIONS {
+            let message = format!("the folder holds more than {MOST_COMPANIONS} companion files");
+            let error = Error::unsupported(message);
+            return Err(error
+                .hint("open the weights alone with --bare, or move what is no part of the model elsewhere"));
+        }
+        match source.sibling(&path) {
+            Ok(file) => {
+                let bytes = Extent::new(file, 0, source.len(file)?);
+                self.assets.push((path, bytes.into()));
+                Ok(())
+            }
+            // A link that leaves the folder, a pipe: nothing that a model needs.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Malformed | ErrorKind::InvalidArgument | ErrorKind::NotFound
+                ) =>
+            {
+                self.left_out.push(path);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What to say of that which is left out.
+    pub fn note(&self) -> Option<String> {
+        const SHOWN: usize = 10;
+        if self.left_out.is_empty() {
+            return None;
+        }
+        let shown: Vec<_> =
+            self.left_out.iter().take(SHOWN).map(|name| format!("`{}`", escape(name, 80))).collect();
+        let more = match self.left_out.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!("files of the folder that are left out: {}{more}", shown.join(", ")))
+    }
+}
+
+fn is_no_companion(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    name.starts_with('.') || NO_COMPANIONS.iter().any(|ending| lower.ends_with(ending))
+}
+
+/// The folders of the modules that sentence-transformers lists. A list that is none names none.
+fn modules(source: &dyn Source) -> Vec<String> {
+    let text = || {
+        let file = source.sibling(MODULES).ok()?;
+        let len = source.len(file).ok().filter(|len| *len <= Bytes::INLINE_LIMIT)?;
+        let mut text = vec![0; usize::try_from(len).ok()?];
+        source.read_at(file, 0, &mut text).ok()?;
+        json::parse(std::str::from_utf8(&text).ok()?).ok()
+    };
+    let list = text().unwrap_or_default();
+    let paths = list.as_array().into_iter().flatten().filter_map(|module| module.get("path")?.as_str());
+    paths.filter(|path| !path.is_empty()).map(str::to_owned).collect()
+}

@@ -19,12 +19,14 @@ const LISTED: usize = 100_000;
 /// As opening.
 pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Report> {
     let mut checkpoint = open_checkpoint(source, file, limits)?;
-    let walked = names::walk(&mut checkpoint.arena, checkpoint.root, None, limits)?;
+    let walked =
+        names::walk(&mut checkpoint.arena, checkpoint.root, None, limits).map_err(|e| e.at(checkpoint.at))?;
     let mut paths: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let (mut tensors, mut bytes) = (0u64, 0u64);
     for (name, number) in &walked.tensors {
         let tensor = &checkpoint.arena.tensors[*number as usize];
-        let len = checked_payload_len(tensor.dtype, &tensor.size)?;
+        let len =
+            checked_payload_len(tensor.dtype, &tensor.size).map_err(|e| e.tensor(name).at(tensor.at))?;
         tensors += 1;
         bytes = bytes.saturating_add(len);
         let whole = match &walked.root {

@@ -127,6 +127,16 @@ fn types_that_are_not_carried_say_so_with_a_way_out() {
 }
 
 #[test]
+fn list_keys_says_where_it_fails() {
+    let wide = named(&tensor(storage("LongStorage", 2), 0, &[1 << 62], &[0]));
+    for object in [wide, b"\x80\x02]q\0h\0a.".to_vec()] {
+        let source = MemorySource::new("m.pt", checkpoint(&object, 16));
+        let error = reader().report("list-keys", &source, &Limits::default(), &Options::new()).unwrap_err();
+        assert!(error.offset().is_some() && error.file().is_some(), "{error}");
+    }
+}
+
+#[test]
 fn archives_with_nothing_to_load_are_no_pickle() {
     let (report, json) = scan(&zip(&[("x.txt", b"hello")]));
     assert!(!report.passed && json["verdict"] == "no pickle", "{}", report.text);

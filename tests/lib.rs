@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub fn host() -> Host {
     let mut registry = Registry::new();
     registry.add_bundled(&apr_plugin_apr::PLUGIN);
+    registry.add_bundled(&apr_plugin_architectures::PLUGIN);
     registry.add_bundled(&apr_plugin_ggml_legacy::PLUGIN);
     registry.add_bundled(&apr_plugin_gguf::PLUGIN);
     registry.add_bundled(&apr_plugin_huggingface::PLUGIN);

@@ -6,6 +6,7 @@ use apr_sdk::PluginDecl;
 #[cfg(all(feature = "bundled", not(target_family = "wasm")))]
 mod referenced {
     extern crate apr_plugin_apr as _;
+    extern crate apr_plugin_architectures as _;
     extern crate apr_plugin_ggml_legacy as _;
     extern crate apr_plugin_gguf as _;
     extern crate apr_plugin_huggingface as _;
@@ -34,6 +35,7 @@ pub fn declared() -> Vec<&'static PluginDecl> {
     #[cfg(feature = "bundled")]
     return vec![
         &apr_plugin_apr::PLUGIN,
+        &apr_plugin_architectures::PLUGIN,
         &apr_plugin_ggml_legacy::PLUGIN,
         &apr_plugin_gguf::PLUGIN,
         &apr_plugin_huggingface::PLUGIN,

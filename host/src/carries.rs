@@ -2,7 +2,7 @@
 
 use crate::registry::Format;
 use crate::wording::n_of;
-use apr_sdk::manifest::{DialectRule, ForeignCarrier, NameRule};
+use apr_sdk::manifest::{ForeignCarrier, NameRule};
 use apr_sdk::{DType, DTypeKind, Error, ForeignPolicy, Model, Result, escape};
 
 /// Checks every tensor against the target's manifest.
@@ -57,35 +57,6 @@ fn ways_out(dtype: DType) -> &'static str {
             "write a format that has this type, or change it with --precision f32|f16|bf16 (planned)"
         }
         _ => "write a format that has this type",
-    }
-}
-
-/// Checks the naming world that the target requires; `arch` is `--arch`. Gives what the summary should say.
-///
-/// # Errors
-/// Unsupported if the names would have to be translated and no table can.
-pub fn dialect(model: &Model, target: &Format, arch: Option<&str>) -> Result<Option<String>> {
-    let have = model.dialect.as_str();
-    match (&target.manifest.dialect, arch) {
-        (_, Some("none")) => Ok(None),
-        (_, Some(id)) => {
-            let error =
-                Error::unsupported(format!("the architecture engine, which --arch {id} needs, is planned"));
-            Err(error.hint("--arch none keeps every name as it is"))
-        }
-        (DialectRule::Always(want) | DialectRule::Requires(want), None) if want != have => {
-            let what = &target.manifest.name;
-            let message = format!(
-                "{what} needs names of the dialect `{want}`, the source has `{have}`, and no table translates them"
-            );
-            let error = Error::unsupported(message);
-            Err(error
-                .hint("--arch none keeps every name as it is; architecture tables (--arch ID) are planned"))
-        }
-        (DialectRule::Prefers(want), None) if want != have && have != "none" => {
-            Ok(Some(format!("names are kept in the dialect `{have}`: no table translates them to `{want}`")))
-        }
-        _ => Ok(None),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The host: everything `apr` does that no format knows of.
 
+pub mod architecture;
 mod blocks;
 pub mod bundled;
 mod carries;

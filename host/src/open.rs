@@ -76,6 +76,26 @@ impl OpenedModel {
             .ok_or_else(|| Error::plugin("a tensor without a reader"))
     }
 
+    /// The tokenizer: the one that the model holds, or the one that a reader makes of what its format holds. The JSON of
+    /// `apr_sdk::tokenizer`.
+    ///
+    /// # Errors
+    /// Unsupported for a kind of tokenizer that has no such form; Malformed; whatever reading raised.
+    pub fn tokenizer(&self, host: &Host) -> Result<Option<Bytes>> {
+        if let Some(held) = &self.model.tokenizer {
+            return Ok(Some(held.clone()));
+        }
+        let limits = Limits::default();
+        limits.budget.earn(self.header_bytes());
+        for origin in &self.origins {
+            let source = CallSource::new(&self.files, origin.root, &limits.budget, host.progress.as_ref());
+            if let Some(json) = origin.open.tokenizer(&source).map_err(|e| self.files.show(e))? {
+                return Ok(Some(Bytes::from(json)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Reads a byte string of the model.
     ///
     /// # Errors
@@ -418,7 +438,8 @@ pub fn check_options<'a>(
             .iter()
             .flat_map(|f| f.manifest.options.iter().map(|o| format!("{}.{}", f.id(), o.name)))
             .collect();
-        known.dedup();
+        let mut seen = HashSet::new();
+        known.retain(|option| seen.insert(option.clone()));
         let hint =
             if known.is_empty() { "these formats have no options".to_owned() } else { known.join(", ") };
         let full = of.as_ref().map_or(name.clone(), |of| format!("{of}.{name}"));

@@ -1,5 +1,6 @@
 //! Everything that a conversion knows before it writes a byte.
 
+use crate::architecture::{Wishes, translate_model};
 use crate::edits;
 use crate::host::Host;
 use crate::layout::{Collector, Layout};
@@ -11,7 +12,7 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::request::ConvertOptions;
 use crate::{carries, registry::Format};
-use apr_sdk::{Error, Model, Result, Writer};
+use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
 use std::sync::Arc;
 
 /// Everything that is known before a byte is written.
@@ -61,14 +62,21 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     let of_source = |e: Error| e.in_file(options.input.display().to_string());
     let mut notes: Vec<String> = source.model.notes.clone();
     let mut model = source.model.clone();
-    notes.extend(carries::dialect(&model, target, options.arch.as_deref()).map_err(of_source)?);
-    let makings = remake(&source, &mut model).map_err(of_source)?;
+    let writer = target.writer()?;
+    understand_tokenizer(host, &source, &mut model, target, &mut notes)?;
+    let wishes = Wishes { arch: options.arch.as_deref(), precision: None, foreign: options.foreign };
+    let translation =
+        translate_model(host, &mut model, target, writer.as_ref(), wishes).map_err(of_source)?;
+    notes.extend(translation.notes);
+    let makings = match translation.makings {
+        Some(makings) => makings,
+        None => remake(&source, &mut model).map_err(of_source)?,
+    };
     edits::apply(&mut model, target, &options.set, &options.unset)?;
     notes.extend(carries::prune(&mut model, target, options.foreign));
     carries::check(&model, target).map_err(of_source)?;
     long_values::check(host, &source, &model)?;
     let recipe = Recipe::new(makings, &model, &source.model).map_err(of_source)?;
-    let writer = target.writer()?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"));
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
@@ -91,6 +99,28 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     };
     plan.describe(&layout, &model, &recipe, host.threads);
     Ok(Prepared { source, model, output, writer, layout, plan, recipe, inputs })
+}
+
+/// Has the source's tokenizer understood, if the target holds one and is not the source's own format.
+fn understand_tokenizer(
+    host: &Host,
+    source: &OpenedModel,
+    model: &mut Model,
+    target: &Format,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    if !target.manifest.carries.tokenizer || source.format == target.id() {
+        return Ok(());
+    }
+    match source.tokenizer(host) {
+        Ok(tokenizer) => model.tokenizer = tokenizer,
+        // Its keys or files may still be carried as they are.
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            notes.push(format!("not carried: the tokenizer, which is not understood: {}", error.message()));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// A model of one file may have others beside it, if their names say whose they are: `model.x` and `model.x.data`.

@@ -188,6 +188,30 @@ impl Registry {
         self.formats.iter().filter(|f| f.manifest.extensions.iter().any(|e| e == extension)).collect()
     }
 
+    /// The ids of the architectures for which a loaded plugin has a table, in search order; the first of an id counts.
+    pub fn architectures(&self) -> impl Iterator<Item = &str> {
+        let mut seen = std::collections::HashSet::new();
+        let ids = self.loaded().flat_map(|manifest| &manifest.architectures).map(String::as_str);
+        ids.filter(move |id| seen.insert(*id))
+    }
+
+    /// The text of an architecture's table.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is none; what the plugin raises.
+    pub fn architecture(&self, id: &str) -> Result<String> {
+        let has = |plugin: &&Plugin| {
+            plugin.manifest.as_ref().is_some_and(|m| m.architectures.iter().any(|a| a == id))
+        };
+        let found = self.plugins.iter().filter(has).find_map(|plugin| plugin.state.as_ref().ok());
+        match found {
+            Some(provider) => provider.architecture(id),
+            None => {
+                Err(Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80))))
+            }
+        }
+    }
+
     /// Loads every plugin that was put off, so that [`Registry::plugins`] shows what would be refused when needed.
     pub fn load_all(&mut self) {
         for plugin in &mut self.plugins {

@@ -1,5 +1,6 @@
 //! The command line: one parser, one file per verb, and one place where a result or an error meets the terminal.
 
+mod arch;
 mod cancel;
 mod completions;
 mod config;
@@ -73,6 +74,7 @@ enum Verb {
     Validate(validate::Args),
     Rosetta(rosetta::Args),
     Plugins(plugins::Args),
+    Arch(arch::Args),
     Explain(explain::Args),
     Config(config::Args),
     Completions(completions::Args),
@@ -122,6 +124,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
+        Verb::Arch(args) => arch::run(&args, context),
         Verb::Explain(args) => explain::run(&args).map(report::boxed),
         Verb::Config(args) => config::run(&args, context).map(report::boxed),
         Verb::Completions(args) => completions::run(&args, context).map(report::boxed),

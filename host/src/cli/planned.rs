@@ -20,7 +20,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("sign", "Sign a model"),
     ("encrypt", "Encrypt a model"),
     ("decrypt", "Decrypt a model"),
-    ("arch", "Draft and check architecture tables"),
     ("tui", "Explore a model on the terminal"),
     ("run", "Run a model on a prompt"),
     ("chat", "Talk to a model"),

@@ -5,6 +5,7 @@ use super::lazy::Library;
 use super::lock::Lock;
 use super::named::Named;
 use super::rehearsal::Rehearsal;
+use super::table_file::TableFile;
 use super::trust::{self, TrustRules};
 use super::{lock, section};
 use crate::registry::{Plugin, Provider, Registry, Tier};
@@ -73,6 +74,9 @@ pub struct Candidate {
     pub beside_executable: bool,
 }
 
+/// What the names of architecture tables end with.
+const TABLE: &str = ".toml";
+
 /// The file name of the library of plugin `id` on this system.
 pub fn file_name(id: &str) -> String {
     format!("{DLL_PREFIX}apr_plugin_{id}{DLL_SUFFIX}")
@@ -109,7 +113,11 @@ fn in_folder(folder: &Path, tier: Tier) -> Vec<Candidate> {
     paths.into_iter().map(|path| Candidate { path, tier, beside_executable: false }).collect()
 }
 
+/// Libraries by their names, and architecture tables.
 fn is_plugin_name(name: &str) -> bool {
+    if name.len() > TABLE.len() && name.ends_with(TABLE) && !name.starts_with('.') {
+        return true;
+    }
     let id = name.strip_prefix(DLL_PREFIX).and_then(|rest| rest.strip_suffix(DLL_SUFFIX));
     let id = id.and_then(|rest| rest.strip_prefix("apr_plugin_"));
     id.is_some_and(|id| {
@@ -187,6 +195,13 @@ fn judge(
             Error::plugin("there is no such file").code("E_NOT_FOUND").cause(error.to_string())
         })?;
         trust::check(&candidate.path, &path, candidate.beside_executable, rules)?;
+        if path.to_string_lossy().ends_with(TABLE) {
+            let (manifest, table) = TableFile::read(&path)?;
+            lock::check(&path, &manifest.id, lock, options.listed_only)?;
+            let provider = Named::new(table, &manifest.id, &manifest.version);
+            plugin.manifest = Some(manifest);
+            return Ok(Arc::new(provider));
+        }
         let section = section::read(&path);
         // The id decides what the lock says, so a file that has none can only fail on its own account.
         let section = section?;
@@ -210,7 +225,10 @@ mod tests {
     #[test]
     fn only_plugin_names_are_looked_at() {
         assert!(is_plugin_name(&file_name("gg_2")));
-        for name in ["libserde_derive-0a1b.so", "libapr_plugin_.so", "libapr_plugin_a-b.so", "apr_plugin_a"] {
+        assert!(is_plugin_name("mine.toml"));
+        for name in
+            ["libserde_derive-0a1b.so", "libapr_plugin_.so", "libapr_plugin_a-b.so", "apr_plugin_a", ".toml"]
+        {
             assert!(!is_plugin_name(name), "{name}");
         }
     }

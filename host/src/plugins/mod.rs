@@ -7,6 +7,7 @@ mod lock;
 mod named;
 mod rehearsal;
 pub mod section;
+mod table_file;
 pub mod trust;
 
 pub use discover::{Candidate, DiscoverOptions, candidates, file_name};

@@ -16,6 +16,7 @@
 
 mod card;
 mod carried;
+mod dtypes;
 mod header;
 mod index;
 mod layout;

@@ -3,10 +3,10 @@
 use crate::layout::{HEADER_LEN, MAGIC, MAX_DIMS, MAX_NAME_BYTES, VERSION, align_up};
 use crate::plan::{self, PlannedFile};
 use crate::remainder::Remainder;
-use crate::{Gguf, types};
+use crate::{Gguf, dtypes, types};
 use apr_sdk::{
-    Bytes, Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor, Value, ValueType, Writer,
-    escape,
+    Bytes, DType, DTypeChoice, Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor,
+    TensorFacts, Value, ValueType, Writer, escape,
 };
 
 impl Writer for Gguf {
@@ -15,6 +15,10 @@ impl Writer for Gguf {
             write_file(model, &file, sink)?;
         }
         Ok(())
+    }
+
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
+        dtypes::choose(tensors, wanted)
     }
 }
 

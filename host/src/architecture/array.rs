@@ -1,0 +1,426 @@
+//! Arrays that are described, not held: which boxes of which source tensors make up a tensor, in row-major order. Every
+//! reordering of a table is one of four steps on them: permute axes, slice, join, reshape. Sizes are in units of the
+//! dtype: elements, or blocks along the last axis.
+
+use apr_sdk::{Error, Result};
+
+/// A box of a source tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Box_ {
+    /// The tensor's number in the source; `None` for zeros.
+    pub tensor: Option<usize>,
+    /// Its first unit.
+    pub start: u64,
+    /// Sizes and strides, outermost first, in units.
+    pub dims: Vec<(u64, u64)>,
+}
+
+/// An array of boxes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Array {
+    /// One box, whose axes are groups of the box's dimensions.
+    Leaf {
+        /// The source tensor; `None` for zeros.
+        tensor: Option<usize>,
+        /// The first unit.
+        start: u64,
+        /// For each axis its dimensions: size and stride.
+        axes: Vec<Vec<(u64, u64)>>,
+    },
+    /// Arrays one after another along an axis.
+    Joined {
+        /// The axis.
+        axis: usize,
+        /// The arrays, whose other axes agree.
+        parts: Vec<Array>,
+    },
+    /// Boxes in row-major order, of which only the whole shape is known.
+    Flat {
+        /// The boxes.
+        boxes: Vec<Box_>,
+        /// The shape.
+        shape: Vec<u64>,
+    },
+}
+
+/// The most boxes of one tensor: 256 heads of 4 parts in 1000 experts.
+const MOST_BOXES: u64 = 1 << 20;
+
+fn product(sizes: impl IntoIterator<Item = u64>) -> Option<u64> {
+    sizes.into_iter().try_fold(1u64, u64::checked_mul)
+}
+
+impl Array {
+    /// A whole tensor of `shape` units.
+    pub fn whole(tensor: usize, shape: &[u64]) -> Array {
+        Array::dense(Some(tensor), shape)
+    }
+
+    /// Zeros.
+    pub fn zeros(shape: &[u64]) -> Array {
+        Array::dense(None, shape)
+    }
+
+    fn dense(tensor: Option<usize>, shape: &[u64]) -> Array {
+        let mut stride = 1u64;
+        let mut axes: Vec<Vec<(u64, u64)>> = Vec::with_capacity(shape.len());
+        for &size in shape.iter().rev() {
+            axes.push(vec![(size, stride)]);
+            stride = stride.saturating_mul(size);
+        }
+        axes.reverse();
+        Array::Leaf { tensor, start: 0, axes }
+    }
+
+    /// The arrays one after another along `axis`.
+    ///
+    /// # Errors
+    /// InvalidArgument if their other axes differ, or there is none.
+    pub fn join(axis: usize, parts: Vec<Array>) -> Result<Array> {
+        let rest = |array: &Array| {
+            let mut shape = array.shape();
+            (axis < shape.len()).then(|| shape.remove(axis)).map(|_| shape)
+        };
+        let first = parts.first().and_then(rest);
+        if first.is_none() || parts.iter().any(|part| rest(part) != first) {
+            let shapes: Vec<_> = parts.iter().map(Array::shape).collect();
+            return Err(Error::invalid_argument(format!("{shapes:?} cannot be joined along axis {axis}")));
+        }
+        Ok(match <[Array; 1]>::try_from(parts) {
+            Ok([one]) => one,
+            Err(parts) => Array::Joined { axis, parts },
+        })
+    }
+
+    /// Its shape in units.
+    pub fn shape(&self) -> Vec<u64> {
+        match self {
+            Array::Leaf { axes, .. } => {
+                axes.iter().map(|axis| axis.iter().map(|(size, _)| size).product()).collect()
+            }
+            Array::Joined { axis, parts } => {
+                let mut shape = parts[0].shape();
+                shape[*axis] = parts.iter().map(|part| part.shape()[*axis]).sum();
+                shape
+            }
+            Array::Flat { shape, .. } => shape.clone(),
+        }
+    }
+
+    /// The array with its axes in another order: axis `n` of the result is axis `order[n]`.
+    ///
+    /// # Errors
+    /// Unsupported after a reshape that no axis survived.
+    pub fn permute(&self, order: &[usize]) -> Result<Array> {
+        match self {
+            Array::Leaf { tensor, start, axes } => Ok(Array::Leaf {
+                tensor: *tensor,
+                start: *start,
+                axes: order.iter().map(|&axis| axes[axis].clone()).collect(),
+            }),
+            Array::Joined { axis, parts } => Ok(Array::Joined {
+                axis: order.iter().position(|a| a == axis).unwrap_or(0),
+                parts: parts.iter().map(|part| part.permute(order)).collect::<Result<_>>()?,
+            }),
+            Array::Flat { .. } => Err(flat()),
+        }
+    }
+
+    /// The indices `from..to` of an axis.
+    ///
+    /// # Errors
+    /// InvalidArgument for indices outside, or inside of what an earlier step merged.
+    pub fn slice(&self, axis: usize, from: u64, to: u64) -> Result<Array> {
+        let shape = self.shape();
+        if axis >= shape.len() || from > to || to > shape[axis] {
+            return Err(Error::invalid_argument(format!("{from}..{to} is not in axis {axis} of {shape:?}")));
+        }
+        if to - from == shape[axis] {
+            return Ok(self.clone());
+        }
+        match self {
+            Array::Leaf { tensor, start, axes } => {
+                let mut axes = axes.clone();
+                let inner: u64 = axes[axis].iter().skip(1).map(|(size, _)| size).product();
+                if inner == 0 || from % inner != 0 || to % inner != 0 {
+                    let message = format!("{from}..{to} cuts rows of {inner} that belong together");
+                    return Err(Error::invalid_argument(message));
+                }
+                let Some(outer) = axes[axis].first_mut() else { return Ok(self.clone()) };
+                let start = start + from / inner * outer.1;
+                outer.0 = (to - from) / inner;
+                Ok(Array::Leaf { tensor: *tensor, start, axes })
+            }
+            Array::Joined { axis: along, parts } if *along == axis => {
+                let (mut begin, mut inside) = (0, Vec::new());
+                for part in parts {
+                    let end = begin + part.shape()[axis];
+                    let (first, last) = (from.max(begin), to.min(end));
+                    if first < last {
+                        inside.push(part.slice(axis, first - begin, last - begin)?);
+                    }
+                    begin = end;
+                }
+                match inside.is_empty() {
+                    true => parts[0].slice(axis, 0, 0),
+                    false => Array::join(axis, inside),
+                }
+            }
+            Array::Joined { axis: along, parts } => Ok(Array::Joined {
+                axis: *along,
+                parts: parts.iter().map(|part| part.slice(axis, from, to)).collect::<Result<_>>()?,
+            }),
+            Array::Flat { .. } => Err(flat()),
+        }
+    }
+
+    /// The same units in row-major order under another shape.
+    ///
+    /// # Errors
+    /// InvalidArgument for another number of units, or sizes that cut across each other.
+    pub fn reshape(&self, shape: &[u64]) -> Result<Array> {
+        let have = self.shape();
+        if have == shape {
+            return Ok(self.clone());
+        }
+        if product(have.iter().copied()) != product(shape.iter().copied()) {
+            return Err(Error::invalid_argument(format!("{have:?} cannot be seen as {shape:?}")));
+        }
+        match self {
+            Array::Leaf { tensor, start, axes } => match regroup(axes, shape) {
+                Some(axes) => Ok(Array::Leaf { tensor: *tensor, start: *start, axes }),
+                None => Err(Error::invalid_argument(format!("{have:?} cannot be seen as {shape:?}"))),
+            },
+            Array::Joined { axis, parts } => match joined_axis(&have, *axis, shape) {
+                Some((new_axis, rows)) => {
+                    let sizes: Vec<u64> = parts.iter().map(|part| part.shape()[*axis]).collect();
+                    if sizes.iter().any(|size| size % rows != 0) {
+                        return self.flat(shape);
+                    }
+                    let one = |(part, size): (&Array, &u64)| {
+                        let mut shape = shape.to_vec();
+                        shape[new_axis] = size / rows;
+                        part.reshape(&shape)
+                    };
+                    let parts = parts.iter().zip(&sizes).map(one).collect::<Result<_>>()?;
+                    Ok(Array::Joined { axis: new_axis, parts })
+                }
+                None => self.flat(shape),
+            },
+            Array::Flat { boxes, .. } => Ok(Array::Flat { boxes: boxes.clone(), shape: shape.to_vec() }),
+        }
+    }
+
+    fn flat(&self, shape: &[u64]) -> Result<Array> {
+        Ok(Array::Flat { boxes: self.boxes()?, shape: shape.to_vec() })
+    }
+
+    /// The boxes that make it up, in row-major order.
+    ///
+    /// # Errors
+    /// LimitExceeded for more than a million.
+    pub fn boxes(&self) -> Result<Vec<Box_>> {
+        let mut boxes: Vec<Box_> = Vec::new();
+        self.push_boxes(&mut boxes)?;
+        Ok(boxes)
+    }
+
+    fn push_boxes(&self, into: &mut Vec<Box_>) -> Result<()> {
+        match self {
+            Array::Leaf { tensor, start, axes } => push(
+                into,
+                Box_ { tensor: *tensor, start: *start, dims: merged(axes.iter().flatten().copied()) },
+            ),
+            Array::Flat { boxes, .. } => boxes.iter().try_for_each(|one| push(into, one.clone())),
+            Array::Joined { axis: 0, parts } => parts.iter().try_for_each(|part| part.push_boxes(into)),
+            // Whatever lies outside of the joined axis runs first.
+            Array::Joined { parts, .. } => {
+                let outer = parts[0].shape()[0];
+                (0..outer).try_for_each(|at| {
+                    parts
+                        .iter()
+                        .try_for_each(|part| part.slice(0, at, at + 1)?.without_first()?.push_boxes(into))
+                })
+            }
+        }
+    }
+
+    /// The array without its first axis, whose size is 1.
+    fn without_first(&self) -> Result<Array> {
+        match self {
+            Array::Leaf { tensor, start, axes } => {
+                Ok(Array::Leaf { tensor: *tensor, start: *start, axes: axes[1..].to_vec() })
+            }
+            Array::Joined { axis, parts } if *axis > 0 => Ok(Array::Joined {
+                axis: axis - 1,
+                parts: parts.iter().map(Array::without_first).collect::<Result<_>>()?,
+            }),
+            // Of parts joined along an axis of size 1, one holds it.
+            Array::Joined { parts, .. } => match parts.iter().find(|part| part.shape()[0] == 1) {
+                Some(part) => part.without_first(),
+                None => Err(flat()),
+            },
+            Array::Flat { .. } => Err(flat()),
+        }
+    }
+}
+
+fn flat() -> Error {
+    Error::unsupported("the table goes on after a step that leaves no axes")
+}
+
+/// Adds a box; two that follow one another in the source are one.
+fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
+    let plain = |b: &Box_| match b.dims[..] {
+        [(size, 1)] => Some(size),
+        _ => None,
+    };
+    if let (Some(last), Some(more)) = (into.last_mut(), plain(&one))
+        && let Some(len) = plain(last)
+        && last.tensor == one.tensor
+        && (last.tensor.is_none() || last.start + len == one.start)
+    {
+        last.dims[0].0 += more;
+        return Ok(());
+    }
+    if into.len() as u64 >= MOST_BOXES {
+        return Err(Error::limit(format!("a tensor would be made of more than {MOST_BOXES} pieces")));
+    }
+    into.push(one);
+    Ok(())
+}
+
+/// The dimensions with neighbours merged that lie next to each other, and without those of size 1.
+fn merged(dims: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for (size, stride) in dims.filter(|(size, _)| *size != 1) {
+        match out.last_mut() {
+            Some(last) if Some(last.1) == stride.checked_mul(size) => *last = (last.0 * size, stride),
+            _ => out.push((size, stride)),
+        }
+    }
+    if out.is_empty() {
+        out.push((1, 1));
+    }
+    out
+}
+
+/// The dimensions of `axes` in groups of the sizes of `shape`; a dimension is cut where a group ends inside of it.
+fn regroup(axes: &[Vec<(u64, u64)>], shape: &[u64]) -> Option<Vec<Vec<(u64, u64)>>> {
+    let mut rest = merged(axes.iter().flatten().copied());
+    rest.retain(|(size, _)| *size != 1);
+    rest.reverse();
+    let mut groups = Vec::with_capacity(shape.len());
+    for &size in shape {
+        let (mut left, mut group) = (size, Vec::new());
+        while left != 1 {
+            let (have, stride) = rest.pop()?;
+            if have != 0 && left % have == 0 {
+                group.push((have, stride));
+                left /= have;
+            } else if left != 0 && have % left == 0 {
+                let inner = have / left;
+                group.push((left, stride.checked_mul(inner)?));
+                rest.push((inner, stride));
+                left = 1;
+            } else {
+                return None;
+            }
+        }
+        groups.push(group);
+    }
+    rest.is_empty().then_some(groups)
+}
+
+/// Where the joined axis of `have` is in `shape`, and how many of its indices one index there stands for.
+fn joined_axis(have: &[u64], axis: usize, shape: &[u64]) -> Option<(usize, u64)> {
+    let before = product(have[..axis].iter().copied())?;
+    let at =
+        (0..shape.len()).find(|&n| product(shape[..n].iter().copied()) == Some(before) && shape[n] != 1)?;
+    let inner_have = product(have[axis + 1..].iter().copied())?;
+    let inner_new = product(shape[at + 1..].iter().copied())?;
+    // One index of the new axis must be whole indices of the old one.
+    (inner_have > 0 && inner_new % inner_have == 0).then(|| (at, inner_new / inner_have))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The units of the array, as numbers: 1000 × the tensor + the unit's place there.
+    fn units(array: &Array) -> Vec<u64> {
+        let mut out = Vec::new();
+        for one in array.boxes().unwrap() {
+            let n: u64 = one.dims.iter().map(|(size, _)| size).product();
+            for mut index in 0..n {
+                let mut at = one.start;
+                for (size, stride) in one.dims.iter().rev() {
+                    at += index % size * stride;
+                    index /= size;
+                }
+                out.push(one.tensor.map_or(u64::MAX, |t| t as u64 * 1000 + at));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn a_permutation_of_rows_and_back() {
+        // 2 heads of 4 rows, of 3 columns.
+        let rows = Array::whole(0, &[8, 3]);
+        let turned = rows.reshape(&[2, 2, 2, 3]).unwrap().permute(&[0, 2, 1, 3]).unwrap();
+        let there = turned.reshape(&[8, 3]).unwrap();
+        let first: Vec<u64> = units(&there).iter().step_by(3).map(|u| u / 3).collect();
+        assert_eq!(first, [0, 2, 1, 3, 4, 6, 5, 7]);
+        let back = there.reshape(&[2, 2, 2, 3]).unwrap().permute(&[0, 2, 1, 3]).unwrap();
+        assert_eq!(units(&back), (0..24).collect::<Vec<_>>());
+        assert_eq!(back.boxes().unwrap().len(), 1, "a whole tensor is one plain box");
+        assert_eq!(back.boxes().unwrap()[0].dims, [(24, 1)]);
+    }
+
+    #[test]
+    fn joined_parts_come_in_row_major_order_whatever_the_axis() {
+        let (a, b) = (Array::whole(0, &[2, 3]), Array::whole(1, &[2, 1]));
+        let wide = Array::join(1, vec![a.clone(), b.clone()]).unwrap();
+        assert_eq!(wide.shape(), [2, 4]);
+        assert_eq!(units(&wide), [0, 1, 2, 1000, 3, 4, 5, 1001]);
+        // What was joined comes apart again.
+        assert_eq!(units(&wide.slice(1, 0, 3).unwrap()), units(&a));
+        assert_eq!(units(&wide.slice(1, 3, 4).unwrap()), units(&b));
+        assert_eq!(units(&wide.slice(0, 1, 2).unwrap()), [3, 4, 5, 1001]);
+        assert_eq!(units(&wide.permute(&[1, 0]).unwrap()), [0, 3, 1, 4, 2, 5, 1000, 1001]);
+        // A reshape that leaves no axis still has its order.
+        assert_eq!(units(&wide.reshape(&[8]).unwrap()), units(&wide));
+        // A stack is joined along a new first axis.
+        let stacked =
+            Array::join(0, vec![a.reshape(&[1, 2, 3]).unwrap(), a.reshape(&[1, 2, 3]).unwrap()]).unwrap();
+        assert_eq!(stacked.shape(), [2, 2, 3]);
+        assert_eq!(units(&stacked.slice(0, 1, 2).unwrap().reshape(&[2, 3]).unwrap()), units(&a));
+        // A joined axis may be cut finer.
+        let tall = Array::join(0, vec![Array::whole(0, &[4, 3]), Array::whole(1, &[2, 3])]).unwrap();
+        let fine = tall.reshape(&[3, 2, 3]).unwrap();
+        assert_eq!(units(&fine.permute(&[1, 0, 2]).unwrap())[..6], [0, 1, 2, 6, 7, 8]);
+    }
+
+    #[test]
+    fn neighbours_become_one_box() {
+        let whole = Array::whole(3, &[6, 5]);
+        let parts = vec![whole.slice(0, 0, 2).unwrap(), whole.slice(0, 2, 6).unwrap()];
+        assert_eq!(Array::join(0, parts).unwrap().boxes().unwrap().len(), 1);
+        let turned = vec![whole.slice(0, 2, 6).unwrap(), whole.slice(0, 0, 2).unwrap()];
+        assert_eq!(Array::join(0, turned).unwrap().boxes().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let a = Array::whole(0, &[6, 4]);
+        a.reshape(&[5, 5]).unwrap_err();
+        a.reshape(&[4, 6]).unwrap();
+        a.permute(&[1, 0]).unwrap().reshape(&[3, 8]).unwrap_err();
+        a.slice(0, 2, 7).unwrap_err();
+        a.slice(2, 0, 1).unwrap_err();
+        a.permute(&[1, 0]).unwrap().reshape(&[24]).unwrap().slice(0, 1, 5).unwrap_err();
+        Array::join(0, vec![a.clone(), Array::whole(1, &[6, 5])]).unwrap_err();
+        Array::join(0, vec![]).unwrap_err();
+    }
+}

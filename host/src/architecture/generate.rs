@@ -1,0 +1,84 @@
+//! Tensors that a dialect holds and that follow from the configuration.
+
+use super::expression::{Scalar, Scope};
+use apr_sdk::{DType, Error, Result, escape};
+
+/// A computed tensor: dtype, shape and little-endian bytes.
+pub type Generated = (DType, Vec<u64>, Vec<u8>);
+
+/// Makes the tensor of a rule's `generate`; `None` if the configuration does not ask for it.
+///
+/// # Errors
+/// InvalidArgument for an unknown generator, or a configuration that it cannot work with.
+pub fn generate(what: &str, scope: &dyn Scope) -> Result<Option<Generated>> {
+    match what {
+        "llama3_freqs" => llama3_freqs(scope),
+        "longrope_factors_long" => longrope_factors(scope, "rope_scaling_long_factor"),
+        "longrope_factors_short" => longrope_factors(scope, "rope_scaling_short_factor"),
+        other => Err(Error::invalid_argument(format!("`{}` is no generator", escape(other, 80)))),
+    }
+}
+
+fn number(scope: &dyn Scope, name: &str) -> Result<Option<f64>> {
+    Ok(match scope.value(name)? {
+        Some(Scalar::Int(n)) => n.to_string().parse().ok(),
+        Some(Scalar::Float(x)) => Some(x),
+        _ => None,
+    })
+}
+
+/// The divisors of Llama 3's rotary frequencies, as llama.cpp's converter computes them (`rope_freqs.weight`): 1 below
+/// the wavelength `ctx / high`, the factor above `ctx / low`, smooth between.
+fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
+    if scope.value("rope_scaling_type")? != Some(Scalar::Text("llama3".to_owned())) {
+        return Ok(None);
+    }
+    let get = |name: &str| {
+        number(scope, name)?.ok_or_else(|| {
+            Error::invalid_argument(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
+        })
+    };
+    let (theta, dim) = (get("rope_theta")?, get("head_dim")?);
+    let factor = get("rope_scaling_factor")?;
+    let (low, high) = (get("rope_scaling_low_freq_factor")?, get("rope_scaling_high_freq_factor")?);
+    let context = get("rope_scaling_original_max_position_embeddings")?;
+    if low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
+        return Err(Error::invalid_argument("Llama 3's rope scaling is stated with impossible numbers"));
+    }
+    // The converter computes with F32 tensors, and Python's floats join in as F32.
+    #[allow(clippy::cast_possible_truncation, reason = "as above")]
+    let [theta, dim, factor, low, high, context] = [theta, dim, factor, low, high, context].map(|x| x as f32);
+    let (low_wavelength, high_wavelength) = (context / low, context / high);
+    let (mut bytes, mut exponent) = (Vec::new(), 0.0f32);
+    while exponent < dim {
+        let frequency = 1.0 / theta.powf(exponent / dim);
+        let wavelength = 2.0 * std::f32::consts::PI / frequency;
+        let divisor = if wavelength < high_wavelength {
+            1.0
+        } else if wavelength > low_wavelength {
+            factor
+        } else {
+            let smooth = (context / wavelength - low) / (high - low);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        };
+        bytes.extend_from_slice(&divisor.to_le_bytes());
+        exponent += 2.0;
+    }
+    Ok(Some((DType::F32, vec![bytes.len() as u64 / 4], bytes)))
+}
+
+/// The long or short factors of LongRoPE, which the configuration lists.
+fn longrope_factors(scope: &dyn Scope, name: &str) -> Result<Option<Generated>> {
+    let Some(Scalar::List(items)) = scope.value(name)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    for item in &items {
+        let x = match item {
+            Scalar::Int(n) => n.to_string().parse().unwrap_or(f64::NAN),
+            Scalar::Float(x) => *x,
+            other => return Err(Error::invalid_argument(format!("`{name}` holds {other}"))),
+        };
+        #[allow(clippy::cast_possible_truncation, reason = "F32 is what is written")]
+        bytes.extend_from_slice(&(x as f32).to_le_bytes());
+    }
+    Ok(Some((DType::F32, vec![items.len() as u64], bytes)))
+}

@@ -1,0 +1,71 @@
+//! Architectures are data (design section 6): tables say what each tensor and key is called in each dialect, and this
+//! engine translates a model from one to another.
+
+mod array;
+mod config;
+mod expression;
+mod generate;
+mod model;
+mod operation;
+mod pattern;
+mod table;
+mod translate;
+
+pub use model::{Wishes, translate_model};
+pub use table::Table;
+
+use crate::registry::Registry;
+use apr_sdk::{Error, Result, Value, escape};
+
+/// The tables that are present.
+pub struct Tables {
+    tables: Vec<Table>,
+}
+
+impl Tables {
+    /// Parses the tables of every plugin, and those that lie in plugin folders.
+    ///
+    /// # Errors
+    /// What giving and parsing a table raise.
+    pub fn load(registry: &Registry) -> Result<Tables> {
+        let base = |id: &str| registry.architecture(id);
+        let tables = registry.architectures().map(|id| Table::parse(&registry.architecture(id)?, &base));
+        Ok(Tables { tables: tables.collect::<Result<_>>()? })
+    }
+
+    /// The tables of architectures, bases aside.
+    pub fn all(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(|table| !table.is_base)
+    }
+
+    /// The table of an architecture.
+    ///
+    /// # Errors
+    /// InvalidArgument for an architecture without one.
+    pub fn find(&self, id: &str) -> Result<&Table> {
+        self.all().find(|table| table.id == id).ok_or_else(|| {
+            let known: Vec<&str> = self.all().map(|table| table.id.as_str()).collect();
+            let message = format!("no table says how architecture `{}` is laid out", escape(id, 80));
+            Error::invalid_argument(message).hint(format!("known are {}, and none", known.join(", ")))
+        })
+    }
+
+    /// The table that a model's keys in `dialect` mark: the one of which most conditions hold.
+    ///
+    /// # Errors
+    /// InvalidArgument if two fit equally well.
+    pub fn detect(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Result<Option<&Table>> {
+        let marks = |table: &Table| table.dialect(dialect).and_then(|d| config::marks(d, lookup));
+        let mut found: Vec<(usize, &Table)> =
+            self.all().filter_map(|table| marks(table).map(|n| (n, table))).collect();
+        found.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+        match found[..] {
+            [] => Ok(None),
+            [(n, first), (m, second), ..] if n == m => {
+                let message = format!("the model could be of architecture `{}` or `{}`", first.id, second.id);
+                Err(Error::invalid_argument(message).hint("say which: --arch ID"))
+            }
+            [(_, first), ..] => Ok(Some(first)),
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! A whole model from one dialect to the one that its target wants: tensors, configuration, and what is said of both.
+
+use super::config::{Config, ConfigScope, Dimensions, canonical};
+use super::table::{CANONICAL, Dialect, Table};
+use super::translate::{Made, Request, Translated, translate};
+use super::{Tables, array::Box_};
+use crate::host::Host;
+use crate::making::{Making, Piece};
+use crate::registry::Format;
+use crate::wording::n_of;
+use apr_sdk::manifest::{DialectRule, ForeignCarrier};
+use apr_sdk::{
+    Architecture, Bytes, DType, DTypeChoice, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload,
+    Result, Tensor, Value, Writer, escape,
+};
+use std::collections::HashSet;
+
+/// What became of a model.
+#[derive(Debug, Default)]
+pub struct Translation {
+    /// How each tensor of the changed model is made of the source's; `None` if the model was left as it is.
+    pub makings: Option<Vec<Making>>,
+    /// Tensors that become this dtype if it holds every value exactly: their numbers.
+    pub narrow_if_exact: Vec<(usize, DType)>,
+    /// What the summary should say.
+    pub notes: Vec<String>,
+}
+
+/// What the user asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes<'a> {
+    /// `--arch`.
+    pub arch: Option<&'a str>,
+    /// `--precision`.
+    pub precision: Option<DType>,
+    /// `--foreign`.
+    pub foreign: ForeignPolicy,
+}
+
+/// Translates `model` into the dialect that `target` wants, if it wants another.
+///
+/// # Errors
+/// Unsupported if the target requires another dialect and no table leads there, or the table does not know a tensor;
+/// Malformed for a model that lacks what its architecture has.
+pub fn translate_model(
+    host: &Host,
+    model: &mut Model,
+    target: &Format,
+    writer: &dyn Writer,
+    wishes: Wishes<'_>,
+) -> Result<Translation> {
+    let (want, required) = match &target.manifest.dialect {
+        DialectRule::Always(want) | DialectRule::Requires(want) => (want.as_str(), true),
+        DialectRule::Prefers(want) => (want.as_str(), false),
+        _ => return Ok(Translation::default()),
+    };
+    if wishes.arch == Some("none") || model.dialect == want {
+        return Ok(Translation::default());
+    }
+    let tables = Tables::load(&host.registry)?;
+    let Some((table, from)) = find_table(&tables, model, wishes.arch)? else {
+        return no_table(model, target, want, required);
+    };
+    if !table.knows(want) || !table.knows(&from) {
+        let missing = if table.knows(want) { &from } else { want };
+        let message =
+            format!("the table of architecture `{}` says nothing of the dialect `{missing}`", table.id);
+        return if required {
+            Err(ways_out(Error::unsupported(message)))
+        } else {
+            no_table(model, target, want, false)
+        };
+    }
+    let journey = Journey { table, from: &from, to: want, target };
+    match journey.translate(model, writer, wishes) {
+        // A target that only would rather have other names does without, where the table does not fit all of the model.
+        Err(error)
+            if !required
+                && wishes.arch.is_none()
+                && [ErrorKind::Malformed, ErrorKind::Unsupported].contains(&error.kind()) =>
+        {
+            let tensor =
+                error.tensor_name().map(|name| format!(" ({})", escape(name, 120))).unwrap_or_default();
+            let note = format!(
+                "names are kept in the dialect `{from}`: the table of architecture `{}` does not fit: {}{tensor}",
+                table.id,
+                error.message()
+            );
+            Ok(Translation { notes: vec![note], ..Translation::default() })
+        }
+        done => done,
+    }
+}
+
+/// The table of the model's architecture, and the dialect that the model is in.
+fn find_table<'t>(
+    tables: &'t Tables,
+    model: &Model,
+    arch: Option<&str>,
+) -> Result<Option<(&'t Table, String)>> {
+    let lookup = |key: &str| stated(model, key);
+    if let Some(id) = arch {
+        let table = tables.find(id)?;
+        let from = match model.dialect.as_str() {
+            // Names alone must say which dialect it is.
+            "none" => by_names(table, model).unwrap_or_else(|| CANONICAL.to_owned()),
+            known => known.to_owned(),
+        };
+        return Ok(Some((table, from)));
+    }
+    if let Some(architecture) = &model.architecture {
+        let found = tables.all().find(|table| table.id == architecture.id);
+        return Ok(found.map(|table| (table, model.dialect.clone())));
+    }
+    Ok(tables.detect(&model.dialect, &lookup)?.map(|table| (table, model.dialect.clone())))
+}
+
+/// The dialect in which the table knows most of the model's names.
+fn by_names(table: &Table, model: &Model) -> Option<String> {
+    let known = |dialect: &str| {
+        let knows = |name: &str| {
+            table.rules.iter().any(|rule| {
+                let names = rule.side(dialect).map_or(&rule.members, |side| &side.images);
+                names.iter().any(|pattern| pattern.numbers(name).is_some())
+            })
+        };
+        model.tensors.iter().filter(|tensor| knows(&tensor.name)).count()
+    };
+    let dialects = table.dialects.iter().map(|d| d.id.clone());
+    dialects.map(|id| (known(&id), id)).filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n).map(|(_, id)| id)
+}
+
+/// A key that the model's own format states.
+fn stated(model: &Model, key: &str) -> Option<Value> {
+    model.foreign_of(&model.format)?.get(key).cloned()
+}
+
+fn no_table(model: &Model, target: &Format, want: &str, required: bool) -> Result<Translation> {
+    let have = model.dialect.as_str();
+    let what = &target.manifest.name;
+    if required {
+        let message = match have {
+            "none" => format!(
+                "{what} needs names of the dialect `{want}`, and nothing here says what architecture the model has"
+            ),
+            _ => format!(
+                "{what} needs names of the dialect `{want}`, the source has `{have}`, and no table translates them"
+            ),
+        };
+        return Err(ways_out(Error::unsupported(message)));
+    }
+    let mut translation = Translation::default();
+    if have != "none" {
+        let note = format!("names are kept in the dialect `{have}`: no table translates them to `{want}`");
+        translation.notes.push(note);
+    }
+    Ok(translation)
+}
+
+fn ways_out(error: Error) -> Error {
+    error.hint("--arch ID says the architecture (`apr arch list`); --arch none keeps every name as it is")
+}
+
+/// One translation's fixed points.
+struct Journey<'a> {
+    table: &'a Table,
+    from: &'a str,
+    to: &'a str,
+    target: &'a Format,
+}
+
+impl Journey<'_> {
+    fn translate(&self, model: &mut Model, writer: &dyn Writer, wishes: Wishes<'_>) -> Result<Translation> {
+        let canonical = canonical();
+        let from = self.table.dialect(self.from).unwrap_or(&canonical);
+        let names = model.tensors.clone();
+        let first = |name: &str, axis: usize| self.dimension(&names, name, axis);
+        let (config, used) = self.config(model, from, &first)?;
+        let scope = ConfigScope::new(self.table, &config, &first);
+        let came_from_target = model.foreign_of(self.target.id()).is_some();
+        let request = Request {
+            table: self.table,
+            scope: &scope,
+            tensors: &names,
+            from: self.from,
+            to: self.to,
+            keep_order: came_from_target,
+        };
+        let translated = translate(&request)?;
+        let mut notes = Vec::new();
+        self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
+        self.say_what_is_dropped(&translated, &mut notes);
+        let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
+        notes.append(&mut translation.notes);
+        translation.notes = notes;
+        let config_json = config.to_json()?;
+        model.architecture =
+            Some(Architecture { id: self.table.id.clone(), config: Bytes::from(config_json) });
+        self.to.clone_into(&mut model.dialect);
+        if let Some(dialect) = self.table.dialect(self.to)
+            && self.target.manifest.carries.has_metadata()
+        {
+            let keys = config.write(self.table, dialect, &first)?;
+            self.place_keys(model, keys, &mut translation.notes);
+        }
+        Ok(translation)
+    }
+
+    /// A dimension of the source's tensor that a canonical name has there.
+    fn dimension(&self, tensors: &[Tensor], name: &str, axis: usize) -> Option<u64> {
+        let rule = self.table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+        let pattern = match rule.side(self.from) {
+            Some(side) => side.images.first()?,
+            None => rule.members.first()?,
+        };
+        let tensor = tensors.iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
+        tensor.shape.get(axis).copied()
+    }
+
+    fn config(
+        &self,
+        model: &Model,
+        from: &Dialect,
+        dimensions: Dimensions<'_>,
+    ) -> Result<(Config, HashSet<String>)> {
+        if let Some(architecture) = model.architecture.as_ref().filter(|a| a.id == self.table.id)
+            && let Some(json) = architecture.config.inline()
+            && from.id == CANONICAL
+        {
+            return Ok((Config::from_json(self.table, json)?, HashSet::new()));
+        }
+        Config::read(self.table, from, &|key| stated(model, key), dimensions)
+    }
+
+    /// Says which keys of the source's configuration have no counterpart, and takes out those that are now said otherwise.
+    fn say_what_is_left(
+        &self,
+        model: &mut Model,
+        from: &Dialect,
+        used: &HashSet<String>,
+        policy: ForeignPolicy,
+        notes: &mut Vec<String>,
+    ) {
+        let carries = self.target.manifest.carries.foreign;
+        let carried = carries == ForeignCarrier::All
+            || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None;
+        if carried || model.format == self.target.id() {
+            return;
+        }
+        let Some(at) = model.foreign.iter().position(|f| f.format == model.format) else { return };
+        let own = |key: &str| from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
+        let entry = model.foreign[at].files.first();
+        let keys = entry.into_iter().flat_map(|file| &file.typed).map(|(key, _)| key.as_str());
+        let in_table = |key: &&str| from.same_names || own(key);
+        let left: Vec<String> = keys
+            .filter(in_table)
+            .filter(|key| !used.contains(*key))
+            .map(|key| escape(key, 80).to_string())
+            .collect();
+        if !left.is_empty() {
+            notes.push(format!(
+                "not carried: {} that the table does not know: {}",
+                n_of(left.len(), "key"),
+                left.join(", ")
+            ));
+        }
+        model.foreign.remove(at);
+    }
+
+    fn say_what_is_dropped(&self, translated: &Translated, notes: &mut Vec<String>) {
+        let mut reasons: Vec<&str> = translated.dropped.iter().map(|(_, reason)| reason.as_str()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            let names: Vec<String> = translated
+                .dropped
+                .iter()
+                .filter(|(_, r)| r == reason)
+                .map(|(name, _)| escape(name, 120).to_string())
+                .collect();
+            let shown = match names.len() {
+                0..=4 => names.join(", "),
+                n => format!("{}, ... and {} more", names[..3].join(", "), n - 3),
+            };
+            notes.push(format!("left out: {} ({reason}): {shown}", n_of(names.len(), "tensor")));
+        }
+        for name in &translated.padded {
+            notes.push(format!("rows that the source lacks are zeros: {}", escape(name, 120)));
+        }
+    }
+
+    /// Puts the translated tensors into the model, with the dtypes that the target's writer wants.
+    fn tensors(
+        &self,
+        model: &mut Model,
+        translated: Translated,
+        writer: &dyn Writer,
+        came_from_target: bool,
+        wishes: Wishes<'_>,
+    ) -> Result<Translation> {
+        let facts: Vec<_> = translated.tensors.iter().map(|made| made.facts.clone()).collect();
+        let choices = match came_from_target {
+            // What was the target's own keeps its types.
+            true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
+            _ => writer.dtypes(&facts, wishes.precision),
+        };
+        let mut translation = Translation::default();
+        let (mut tensors, mut makings, mut cast) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (made, choice)) in translated.tensors.into_iter().zip(choices).enumerate() {
+            let mut dtype = made.dtype;
+            match choice {
+                DTypeChoice::Cast(wanted) if wanted != dtype && is_cast(dtype) => {
+                    if narrows(dtype, wanted) {
+                        cast.push((dtype, wanted));
+                    }
+                    dtype = wanted;
+                }
+                DTypeChoice::NarrowIfExact(wanted) if wanted != dtype && is_cast(dtype) => {
+                    translation.narrow_if_exact.push((number, wanted));
+                }
+                _ => {}
+            }
+            let making = making(&made, &model.tensors)?;
+            let payload = match made.boxes.iter().find_map(|b| b.tensor) {
+                Some(source) => model.tensors[source].payload.clone(),
+                None => Payload::Sequential,
+            };
+            tensors.push(Tensor { name: made.name, dtype, shape: made.shape, payload });
+            makings.push(making);
+        }
+        for (from, to) in [
+            (DType::F64, DType::F32),
+            (DType::F32, DType::F16),
+            (DType::F32, DType::BF16),
+            (DType::BF16, DType::F16),
+            (DType::F16, DType::BF16),
+        ] {
+            let n = cast.iter().filter(|pair| **pair == (from, to)).count();
+            if n > 0 {
+                let what = n_of(n, "tensor");
+                translation.notes.push(format!(
+                    "{what} of {from} written as {to}, as is usual for {}",
+                    self.target.manifest.name
+                ));
+            }
+        }
+        model.tensors = tensors;
+        translation.makings = Some(makings);
+        Ok(translation)
+    }
+
+    /// The target's keys: over those that it brought along itself, or as a record of their own.
+    fn place_keys(&self, model: &mut Model, keys: Vec<(String, Value)>, notes: &mut Vec<String>) {
+        let n_tensors = model.tensors.len() as u64;
+        let foreign = model.foreign_mut(self.target.id());
+        if foreign.files.is_empty() {
+            foreign.files.push(ForeignFile { name: String::new(), n_tensors, typed: keys, verbatim: None });
+            return;
+        }
+        for (key, value) in keys {
+            let same = foreign.get(&key).is_some_and(|have| {
+                *have == value || super::config::from_value(have) == super::config::from_value(&value)
+            });
+            if !same && let Some(file) = foreign.files.first_mut() {
+                notes.push(format!("the key `{}` follows the model's configuration", escape(&key, 120)));
+                file.set(&key, value);
+            }
+        }
+    }
+}
+
+/// Whether a dtype is one that casts lead from.
+fn is_cast(dtype: DType) -> bool {
+    [DType::F64, DType::F32, DType::F16, DType::BF16].contains(&dtype)
+}
+
+/// Whether some value of `from` may not fit `to`.
+fn narrows(from: DType, to: DType) -> bool {
+    let exact = [
+        (DType::F16, DType::F32),
+        (DType::BF16, DType::F32),
+        (DType::F32, DType::F64),
+        (DType::F16, DType::F64),
+        (DType::BF16, DType::F64),
+    ];
+    !exact.contains(&(from, to))
+}
+
+/// How the pipeline makes a tensor.
+fn making(made: &Made, sources: &[Tensor]) -> Result<Making> {
+    let piece = |one: &Box_| match one.tensor {
+        Some(tensor) => Ok(Piece::Box { tensor, start: one.start, dims: one.dims.clone() }),
+        None => {
+            let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
+            let bytes = units.saturating_mul(u64::from(made.dtype.require()?.block_bytes));
+            let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
+            let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
+            Ok(Piece::Bytes(vec![0; bytes]))
+        }
+    };
+    let mut pieces: Vec<Piece> = made.boxes.iter().map(piece).collect::<Result<_>>()?;
+    if let Some(bytes) = &made.bytes {
+        pieces.push(Piece::Bytes(bytes.clone()));
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
+    let add = (made.add != 0.0).then_some(made.add as f32);
+    let mut ops: Vec<String> =
+        made.words.iter().filter(|w| **w != "add").map(|word| (*word).to_owned()).collect();
+    let source_name = made.boxes.iter().find_map(|b| b.tensor).map(|n| sources[n].name.as_str());
+    if ops.is_empty() && source_name.is_some_and(|name| name != made.name) {
+        ops.push("rename".to_owned());
+    }
+    Ok(Making { pieces, source_dtype: made.dtype, add, ops })
+}

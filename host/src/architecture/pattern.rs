@@ -1,0 +1,109 @@
+//! Names with places for numbers: `model.layers.{layer}.mlp.experts.{expert}.down_proj.weight`.
+
+use apr_sdk::{Error, Result, escape};
+
+/// A name with places for numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    /// Text before each place, and after the last.
+    pieces: Vec<String>,
+    /// The places' names, in order.
+    places: Vec<String>,
+}
+
+impl Pattern {
+    /// Parses `text`.
+    ///
+    /// # Errors
+    /// InvalidArgument for braces that do not close, or a place that is there twice.
+    pub fn parse(text: &str) -> Result<Pattern> {
+        let wrong =
+            |what: &str| Error::invalid_argument(format!("the name pattern `{}` {what}", escape(text, 200)));
+        let (mut pieces, mut places, mut rest) = (Vec::new(), Vec::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (place, behind) =
+                after.split_once('}').ok_or_else(|| wrong("has a `{` that does not close"))?;
+            if place.is_empty() || !place.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
+                return Err(wrong("has a place without a name"));
+            }
+            if places.iter().any(|p| p == place) {
+                return Err(wrong("has a place twice"));
+            }
+            if !places.is_empty() && before.is_empty() {
+                return Err(wrong("has two places with nothing between"));
+            }
+            pieces.push(before.to_owned());
+            places.push(place.to_owned());
+            rest = behind;
+        }
+        pieces.push(rest.to_owned());
+        Ok(Pattern { text: text.to_owned(), pieces, places })
+    }
+
+    /// The pattern's text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The places' names, in order.
+    pub fn places(&self) -> &[String] {
+        &self.places
+    }
+
+    /// The numbers at the places, if `name` is of this pattern. Numbers are written without leading zeros.
+    pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+        let mut rest = name.strip_prefix(self.pieces[0].as_str())?;
+        let mut numbers = Vec::with_capacity(self.places.len());
+        for piece in &self.pieces[1..] {
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (number, behind) = rest.split_at(digits);
+            if digits == 0 || digits > 9 || (digits > 1 && number.starts_with('0')) {
+                return None;
+            }
+            numbers.push(number.parse().ok()?);
+            rest = behind.strip_prefix(piece.as_str())?;
+        }
+        rest.is_empty().then_some(numbers)
+    }
+
+    /// The name with `number_of(place)` at each place.
+    pub fn name(&self, number_of: impl Fn(&str) -> u64) -> String {
+        let mut name = self.pieces[0].clone();
+        for (place, piece) in self.places.iter().zip(&self.pieces[1..]) {
+            name.push_str(&number_of(place).to_string());
+            name.push_str(piece);
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_and_are_made() {
+        let pattern = Pattern::parse("model.layers.{layer}.experts.{expert}.w1.weight").unwrap();
+        let name = "model.layers.12.experts.0.w1.weight";
+        assert_eq!(pattern.numbers(name), Some(vec![12, 0]));
+        assert_eq!(pattern.name(|place| if place == "layer" { 12 } else { 0 }), name);
+        for other in [
+            "model.layers.12.experts.0.w1.weight2",
+            "model.layers.012.experts.0.w1.weight",
+            "model.layers..experts.0.w1.weight",
+            "model.layers.1.experts.9999999999.w1.weight",
+            "xmodel.layers.1.experts.0.w1.weight",
+        ] {
+            assert_eq!(pattern.numbers(other), None, "{other}");
+        }
+        assert_eq!(Pattern::parse("norm.weight").unwrap().numbers("norm.weight"), Some(vec![]));
+    }
+
+    #[test]
+    fn bad_patterns_are_refused() {
+        for text in ["a.{", "a.{}", "a.{layer", "{a}{b}", "{a}.{a}", "{A}"] {
+            Pattern::parse(text).unwrap_err();
+        }
+    }
+}

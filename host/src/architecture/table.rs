@@ -1,0 +1,532 @@
+//! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
+
+use super::expression::{Expression, Scalar};
+use super::operation::Operation;
+use super::pattern::Pattern;
+use apr_sdk::{Error, Result, ValueType, escape};
+use std::collections::HashSet;
+use toml::{Table as Toml, Value as Item};
+
+/// The dialect that is the tables' own: the names and rows of the configuration and the members.
+pub const CANONICAL: &str = "canonical";
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The architecture's id.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// How rows of Q and K rotate in memory for inference: `norm`, `neox` or `none`.
+    pub rope: String,
+    /// Where facts and names come from.
+    pub sources: Vec<String>,
+    /// Whether it only is a base for others.
+    pub is_base: bool,
+    /// The configuration's names, in order.
+    pub config: Vec<ConfigName>,
+    /// How many there are of each place of names: `layer`, `expert`.
+    pub places: Vec<(String, Expression)>,
+    /// The dialects.
+    pub dialects: Vec<Dialect>,
+    /// The tensors.
+    pub rules: Vec<Rule>,
+    /// Tensors of a dialect that are left out.
+    pub drops: Vec<Drop>,
+}
+
+/// A name of the canonical configuration.
+#[derive(Clone, Debug)]
+pub struct ConfigName {
+    /// The name.
+    pub name: String,
+    /// What its values are.
+    pub kind: Kind,
+    /// Its value where nothing is stated; never written as if it were.
+    pub default: Option<Expression>,
+    /// Its names in dialects that keep configuration under names: (dialect, names, of which the first is written).
+    pub names: Vec<(String, Vec<String>)>,
+}
+
+/// What a configuration value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer.
+    Int,
+    /// A float; an integer is one too.
+    Float,
+    /// A truth value.
+    Bool,
+    /// Text.
+    Text,
+    /// A list.
+    List,
+    /// An integer for all layers, or a list of them.
+    IntOrList,
+}
+
+/// A dialect's side of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Dialect {
+    /// Its id.
+    pub id: String,
+    /// Conditions on its keys, any of which marks the architecture: keys and their values (`*` for any).
+    pub detect: Vec<Vec<(String, Vec<Scalar>)>>,
+    /// Whether its keys are the configuration's names.
+    pub same_names: bool,
+    /// Whether tensors are written in the bytewise order of their canonical names.
+    pub by_name: bool,
+    /// What its own keys begin with: each of these must be in the table.
+    pub prefix: Option<String>,
+    /// Keys, in the order they are written.
+    pub keys: Vec<Key>,
+    /// Keys that say nothing of the model, and why.
+    pub ignored: Vec<(String, String)>,
+}
+
+/// A key of a dialect.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The key.
+    pub key: String,
+    /// Its type; by the value if `None`. `true` for an array of that type.
+    pub kind: Option<(ValueType, bool)>,
+    /// What is written.
+    pub value: Source,
+    /// Whether it is written.
+    pub when: Option<Expression>,
+    /// The configuration name that reading it states, and the expression over `it`; the value's own name by default.
+    pub sets: Option<(String, Option<Expression>)>,
+}
+
+/// Where a key's value comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// An expression over the configuration.
+    Expression(Expression),
+    /// A constant.
+    Constant(Scalar),
+}
+
+/// How canonical tensors (the members) and those of each dialect belong together.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What they are.
+    pub role: Option<String>,
+    /// The canonical names.
+    pub members: Vec<Pattern>,
+    /// Their shapes, if stated.
+    pub shapes: Vec<Vec<Expression>>,
+    /// Whether a model may lack them.
+    pub optional: bool,
+    /// For which numbers of places they exist.
+    pub when: Option<Expression>,
+    /// The dialects in which they have other names or rows: (dialect, side).
+    pub sides: Vec<(String, Side)>,
+}
+
+/// A rule's tensors in one dialect.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// The names.
+    pub images: Vec<Pattern>,
+    /// What leads from the members to the images.
+    pub operations: Vec<Operation>,
+    /// What is then done to each image alone.
+    pub each: Vec<Vec<Operation>>,
+    /// Why it has none.
+    pub dropped: Option<String>,
+    /// What makes it where the source has none.
+    pub generated: Option<String>,
+}
+
+/// A tensor that a dialect's files may hold and that is left out.
+#[derive(Clone, Debug)]
+pub struct Drop {
+    /// The dialect.
+    pub dialect: String,
+    /// The name.
+    pub pattern: Pattern,
+    /// Why.
+    pub reason: String,
+}
+
+impl Table {
+    /// Parses a table. `base` gives the text of another table, on which this one may build.
+    ///
+    /// # Errors
+    /// InvalidArgument, saying where.
+    pub fn parse(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Table> {
+        let toml = with_base(text, base, 0)?;
+        let id = words(&toml, "id")?
+            .ok_or_else(|| Error::invalid_argument("an architecture table has no `id`"))?;
+        read(&toml, &id).map_err(|e| {
+            let message = format!("architecture table `{}`: {}", escape(&id, 80), e.message());
+            Error::invalid_argument(message)
+        })
+    }
+
+    /// A dialect's side of the configuration.
+    pub fn dialect(&self, id: &str) -> Option<&Dialect> {
+        self.dialects.iter().find(|d| d.id == id)
+    }
+
+    /// Whether it says anything of a dialect.
+    pub fn knows(&self, dialect: &str) -> bool {
+        dialect == CANONICAL || self.dialect(dialect).is_some()
+    }
+}
+
+impl Rule {
+    /// Its side in a dialect; `None` where that has the members as they are.
+    pub fn side(&self, dialect: &str) -> Option<&Side> {
+        self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
+    }
+}
+
+/// The table's TOML with what it takes over from its base.
+fn with_base(text: &str, base: &dyn Fn(&str) -> Result<String>, depth: u32) -> Result<Toml> {
+    let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
+        Error::invalid_argument(format!("an architecture table is no TOML: {e}"))
+    })?;
+    let Some(name) = toml.remove("base") else { return Ok(toml) };
+    let name = name.as_str().unwrap_or_default();
+    if depth > 4 {
+        return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
+    }
+    let mut whole = with_base(&base(name)?, base, depth + 1)?;
+    for key in ["is_base", "sources"] {
+        whole.remove(key);
+    }
+    if let Some(Item::Array(gone)) = toml.remove("remove")
+        && let Some(Item::Array(tensors)) = whole.get_mut("tensor")
+    {
+        tensors.retain(|tensor| !gone.iter().any(|g| tensor.get("name") == Some(g)));
+    }
+    if let Some(Item::Array(gone)) = toml.remove("remove_config")
+        && let Some(Item::Table(config)) = whole.get_mut("config")
+    {
+        config.retain(|name, _| !gone.iter().any(|g| g.as_str() == Some(name)));
+    }
+    merge(&mut whole, toml);
+    Ok(whole)
+}
+
+/// Puts `over` on top of `under`: tables by key, lists of tensors by `name`, lists of keys by `key`, all else replaced.
+fn merge(under: &mut Toml, over: Toml) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Item::Table(have)), Item::Table(more)) => merge(have, more),
+            (Some(Item::Array(have)), Item::Array(more)) if ["tensor", "key"].contains(&key.as_str()) => {
+                let identity = if key == "key" { "key" } else { "name" };
+                for item in more {
+                    match have.iter_mut().find(|old| old.get(identity) == item.get(identity)) {
+                        Some(old) => *old = item,
+                        None => have.push(item),
+                    }
+                }
+                // An empty value removes a key of the base.
+                have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
+            }
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+fn bad(what: &str, value: &Item) -> Error {
+    Error::invalid_argument(format!("{what} cannot be `{}`", escape(&value.to_string(), 120)))
+}
+
+fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
+    match toml.get(key) {
+        None => Ok(None),
+        Some(Item::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+fn truth(toml: &Toml, key: &str) -> Result<bool> {
+    match toml.get(key) {
+        None => Ok(false),
+        Some(Item::Boolean(truth)) => Ok(*truth),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+/// A list of text; a single text is a list of one.
+fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
+    let text = |item: &Item| item.as_str().map(str::to_owned).ok_or_else(|| bad(&format!("`{key}`"), item));
+    match toml.get(key) {
+        None => Ok(Vec::new()),
+        Some(Item::Array(items)) => items.iter().map(text).collect(),
+        Some(one) => Ok(vec![text(one)?]),
+    }
+}
+
+fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
+    match toml.get(key) {
+        None => Ok(Vec::new()),
+        Some(Item::Array(items)) => {
+            items.iter().map(|item| item.as_table().ok_or_else(|| bad(&format!("`{key}`"), item))).collect()
+        }
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
+    match toml.get(key) {
+        None => Ok(None),
+        Some(Item::Integer(n)) => Ok(Some(Expression::parse(&n.to_string())?)),
+        Some(Item::Float(x)) => Ok(Some(Expression::parse(&x.to_string())?)),
+        Some(Item::Boolean(b)) => Ok(Some(Expression::parse(&b.to_string())?)),
+        Some(Item::String(text)) => Ok(Some(Expression::parse(text)?)),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+fn scalar(item: &Item) -> Result<Scalar> {
+    Ok(match item {
+        Item::Integer(n) => Scalar::Int(*n),
+        Item::Float(x) => Scalar::Float(*x),
+        Item::Boolean(b) => Scalar::Bool(*b),
+        Item::String(text) => Scalar::Text(text.clone()),
+        Item::Array(items) => Scalar::List(items.iter().map(scalar).collect::<Result<_>>()?),
+        other => return Err(bad("a constant", other)),
+    })
+}
+
+fn read(toml: &Toml, id: &str) -> Result<Table> {
+    let known = ["id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop"];
+    if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(Error::invalid_argument(format!("`{}` is no key of a table", escape(key, 80))));
+    }
+    let mut table = Table {
+        id: id.to_owned(),
+        name: words(toml, "name")?.unwrap_or_else(|| id.to_owned()),
+        rope: words(toml, "rope")?.unwrap_or_else(|| "none".to_owned()),
+        sources: list(toml, "sources")?,
+        is_base: truth(toml, "is_base")?,
+        ..Table::default()
+    };
+    for (name, item) in sub_table(toml, "dialect")? {
+        let inside = item.as_table().ok_or_else(|| bad("a dialect", item))?;
+        table.dialects.push(read_dialect(name, inside)?);
+    }
+    for (name, item) in sub_table(toml, "config")? {
+        table.config.push(read_config(name, item, &table.dialects)?);
+    }
+    for (place, _) in sub_table(toml, "places")? {
+        let count = expression(sub_table(toml, "places")?, place)?;
+        table.places.extend(count.map(|count| (place.clone(), count)));
+    }
+    for rule in tables(toml, "tensor")? {
+        let rule =
+            read_rule(rule, &table.dialects).map_err(|e| match rule.get("name").and_then(Item::as_str) {
+                Some(name) => Error::invalid_argument(format!("tensor `{name}`: {}", e.message())),
+                None => e,
+            })?;
+        table.rules.push(rule);
+    }
+    let mut names = HashSet::new();
+    for name in table.rules.iter().flat_map(|rule| &rule.members).map(Pattern::text) {
+        if !names.insert(name) {
+            return Err(Error::invalid_argument(format!("tensor `{}` is there twice", escape(name, 120))));
+        }
+    }
+    for drop in tables(toml, "drop")? {
+        for name in list(drop, "name")? {
+            let pattern = Pattern::parse(&name)?;
+            let dialect = words(drop, "dialect")?.unwrap_or_default();
+            let reason = words(drop, "reason")?.unwrap_or_default();
+            if !table.knows(&dialect) || reason.is_empty() {
+                return Err(Error::invalid_argument(format!(
+                    "the drop of `{name}` needs a dialect and a reason"
+                )));
+            }
+            table.drops.push(Drop { dialect, pattern, reason });
+        }
+    }
+    Ok(table)
+}
+
+fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
+    static EMPTY: std::sync::LazyLock<Toml> = std::sync::LazyLock::new(Toml::new);
+    match toml.get(key) {
+        None => Ok(&EMPTY),
+        Some(Item::Table(inside)) => Ok(inside),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigName> {
+    let empty = Toml::new();
+    let (kind, inside) = match item {
+        Item::String(kind) => (kind.clone(), &empty),
+        Item::Table(inside) => (words(inside, "type")?.unwrap_or_default(), inside),
+        other => return Err(bad(name, other)),
+    };
+    let kind = match kind.as_str() {
+        "int" => Kind::Int,
+        "float" => Kind::Float,
+        "bool" => Kind::Bool,
+        "text" => Kind::Text,
+        "list" => Kind::List,
+        "int or list" => Kind::IntOrList,
+        other => return Err(Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"))),
+    };
+    let mut names = Vec::new();
+    for key in inside.keys().filter(|key| !["type", "default"].contains(&key.as_str())) {
+        if !dialects.iter().any(|d| d.id == *key) {
+            return Err(Error::invalid_argument(format!("`{name}` speaks of the unknown dialect `{key}`")));
+        }
+        names.push((key.clone(), list(inside, key)?));
+    }
+    Ok(ConfigName { name: name.to_owned(), kind, default: expression(inside, "default")?, names })
+}
+
+fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
+    let arch = words(toml, "arch")?.unwrap_or_default();
+    let named = |text: &str| text.replace("{arch}", &arch);
+    let mut dialect = Dialect {
+        id: id.to_owned(),
+        same_names: truth(toml, "same_names")?,
+        by_name: truth(toml, "by_name")?,
+        prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
+        ..Dialect::default()
+    };
+    for condition in tables(toml, "detect")? {
+        let mut all = Vec::new();
+        for (key, item) in condition {
+            let values = match item {
+                Item::Array(items) => items.iter().map(scalar).collect::<Result<_>>()?,
+                one => vec![scalar(one)?],
+            };
+            all.push((named(key), values));
+        }
+        dialect.detect.push(all);
+    }
+    for key in tables(toml, "key")? {
+        let name = words(key, "key")?.ok_or_else(|| Error::invalid_argument("a key has no `key`"))?;
+        dialect.keys.push(read_key(named(&name), key, &named).map_err(|e| {
+            Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
+        })?);
+    }
+    for ignored in tables(toml, "ignore")? {
+        let reason = words(ignored, "reason")?.unwrap_or_default();
+        if reason.is_empty() {
+            return Err(Error::invalid_argument("keys are ignored without a reason"));
+        }
+        dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
+    }
+    Ok(dialect)
+}
+
+fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Key> {
+    let kind = match words(toml, "type")? {
+        None => None,
+        Some(text) => {
+            let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+            let kind = ValueType::from_name(inner.unwrap_or(&text))
+                .ok_or_else(|| Error::invalid_argument(format!("`{text}` is no type")))?;
+            Some((kind, inner.is_some()))
+        }
+    };
+    let value = match (expression(toml, "value")?, toml.get("const")) {
+        (Some(value), None) => Source::Expression(value),
+        (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
+        (None, Some(constant)) => Source::Constant(scalar(constant)?),
+        _ => return Err(Error::invalid_argument("it needs `value` or `const`")),
+    };
+    let own = match &value {
+        Source::Expression(value) => value.name().map(str::to_owned),
+        Source::Constant(_) => None,
+    };
+    let sets = match words(toml, "sets")? {
+        Some(none) if none.is_empty() => None,
+        Some(name) => Some((name, expression(toml, "from")?)),
+        None => own.map(|name| (name, None)),
+    };
+    Ok(Key { key, kind, value, when: expression(toml, "when")?, sets })
+}
+
+fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
+    let names = match toml.contains_key("names") {
+        true => list(toml, "names")?,
+        false => list(toml, "name")?,
+    };
+    let members: Vec<Pattern> = names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
+    if members.is_empty() {
+        return Err(Error::invalid_argument("a tensor has no `name`"));
+    }
+    let shape = |item: &Item| {
+        let items = item.as_array().ok_or_else(|| bad("`shape`", item))?;
+        let size = |size: &Item| match size {
+            Item::Integer(n) => Expression::parse(&n.to_string()),
+            Item::String(text) => Expression::parse(text),
+            other => Err(bad("a size", other)),
+        };
+        items.iter().map(size).collect::<Result<Vec<_>>>()
+    };
+    let shapes = match (toml.get("shape"), toml.get("shapes")) {
+        (Some(one), None) => vec![shape(one)?; members.len()],
+        (None, Some(Item::Array(items))) => items.iter().map(shape).collect::<Result<_>>()?,
+        (None, None) => Vec::new(),
+        _ => return Err(Error::invalid_argument("it needs `shape`, or `shapes` as a list")),
+    };
+    if !shapes.is_empty() && shapes.len() != members.len() {
+        return Err(Error::invalid_argument("it has as many shapes as names"));
+    }
+    let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "range"];
+    let mut sides = Vec::new();
+    for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+        if !dialects.iter().any(|d| d.id == *dialect) {
+            return Err(Error::invalid_argument(format!("it speaks of the unknown dialect `{dialect}`")));
+        }
+        sides.push((dialect.clone(), read_side(item)?));
+    }
+    Ok(Rule {
+        role: words(toml, "role")?,
+        members,
+        shapes,
+        optional: truth(toml, "optional")?,
+        when: expression(toml, "when")?,
+        sides,
+    })
+}
+
+fn read_side(item: &Item) -> Result<Side> {
+    let toml = match item {
+        Item::String(name) => {
+            return Ok(Side { images: vec![Pattern::parse(name)?], ..Side::default() });
+        }
+        Item::Table(toml) => toml,
+        other => return Err(bad("a dialect's side", other)),
+    };
+    let operations =
+        |texts: Vec<String>| texts.iter().map(|text| Operation::parse(text)).collect::<Result<Vec<_>>>();
+    let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
+    let mut side = Side {
+        images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
+        operations: operations(list(toml, "ops")?)?,
+        dropped: words(toml, "drop")?,
+        generated: words(toml, "generate")?,
+        ..Side::default()
+    };
+    if let Some(Item::Array(each)) = toml.get("each") {
+        for one in each {
+            let inside = Toml::from_iter([("ops".to_owned(), one.clone())]);
+            side.each.push(operations(list(&inside, "ops")?)?);
+        }
+    }
+    if side.images.is_empty() != side.dropped.is_some() {
+        return Err(Error::invalid_argument(
+            "a dialect's side needs names, or a reason why it has none (`drop`)",
+        ));
+    }
+    if !side.each.is_empty() && side.each.len() != side.images.len() {
+        return Err(Error::invalid_argument("`each` has as many entries as names"));
+    }
+    Ok(side)
+}

@@ -1,0 +1,61 @@
+//! An architecture table as a file of its own: a plugin without code (design section 6).
+
+use crate::registry::Provider;
+use apr_sdk::{Error, Manifest, Reader, Result, Writer, escape};
+use std::path::Path;
+
+/// The most bytes of a table: the largest of ours has a thirtieth.
+const LONGEST: u64 = 1 << 20;
+
+/// A table's text.
+pub(super) struct TableFile {
+    id: String,
+    text: String,
+}
+
+impl TableFile {
+    /// Reads the table at `path`; gives what a manifest would say of it.
+    ///
+    /// # Errors
+    /// Plugin with `E_NOT_A_PLUGIN` for a file that is no table.
+    pub(super) fn read(path: &Path) -> Result<(Manifest, TableFile)> {
+        let refused = |what: String| Error::plugin(what).code("E_NOT_A_PLUGIN");
+        let len = std::fs::metadata(path).map_err(|e| crate::files::io_error(&e, "read"))?.len();
+        if len > LONGEST {
+            return Err(refused(format!("a table of {len} bytes, the limit is {LONGEST}")));
+        }
+        let text = std::fs::read(path).map_err(|e| crate::files::io_error(&e, "read"))?;
+        let text = String::from_utf8(text).map_err(|_| refused("the table is not UTF-8".to_owned()))?;
+        let toml: toml::Table = text
+            .parse()
+            .map_err(|e: toml::de::Error| refused(format!("the table is no TOML: {}", e.message())))?;
+        let word = |key: &str| toml.get(key).and_then(toml::Value::as_str);
+        let id = word("id").ok_or_else(|| refused("the table has no `id`".to_owned()))?.to_owned();
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if id.is_empty() || id.len() > 64 || !id.chars().all(fits) {
+            return Err(refused(format!(
+                "the table's id `{}` is not 1 to 64 letters, digits, `_`, `-`, `.`",
+                escape(&id, 80)
+            )));
+        }
+        let mut manifest = Manifest::default();
+        manifest.id = format!("table_{id}");
+        word("version").unwrap_or("0").clone_into(&mut manifest.version);
+        manifest.architectures = vec![id.clone()];
+        Ok((manifest, TableFile { id, text }))
+    }
+}
+
+impl Provider for TableFile {
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
+        Err(apr_abi::export::lacks("reader", format))
+    }
+
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
+        Err(apr_abi::export::lacks("writer", format))
+    }
+
+    fn architecture(&self, id: &str) -> Result<String> {
+        if id == self.id { Ok(self.text.clone()) } else { Err(apr_abi::export::lacks("table", id)) }
+    }
+}

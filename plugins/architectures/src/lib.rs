@@ -1,0 +1,15 @@
+//! Architectures as data: for each a table in `tables/`, which says what tensors and configuration keys are called, and
+//! how rows lie, in each dialect (`canonical`, `hf`, `gguf`). The host's one engine interprets them; the README describes
+//! their form. A table in a plugin folder (`NAME.toml`) works without any code.
+
+#![forbid(unsafe_code)]
+
+mod tables;
+
+apr_sdk::export_plugin! {
+    id: architectures,
+    manifest: "
+        architectures=decoder llama mistral mixtral qwen2
+    ",
+    name_mapper: || Some(Box::new(tables::Tables)),
+}

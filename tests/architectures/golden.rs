@@ -1,0 +1,178 @@
+//! Folder to GGUF, compared with the converter's file: the same tensors in the same order with the same shapes, types and
+//! bytes, and the same keys.
+
+use apr_host::convert::{ConvertOptions, convert};
+use apr_host::host::Host;
+use apr_host::open::{OpenOptions, OpenedModel, open};
+use apr_sdk::{Payload, Value, ValueType};
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, host, root};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Keys in which a file may differ from the converter's: the exceptions.
+const EXCEPT: &[&str] = &["general.quantization_version"];
+
+fn goldens() -> Vec<PathBuf> {
+    let folders = fs::read_dir(root().join("tests/golden")).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> = folders.filter(|path| path.join("golden.json").is_file()).collect();
+    found.sort();
+    found
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn opened(host: &Host, path: &Path) -> OpenedModel {
+    open(host, path, &OpenOptions::default()).unwrap()
+}
+
+fn payload(model: &OpenedModel, tensor: &apr_sdk::Tensor) -> Vec<u8> {
+    let Payload::Extent { extent, view: None } = tensor.payload else { panic!("{}", tensor.name) };
+    let bytes = model.fetch(&apr_sdk::Bytes::Extent(extent)).unwrap();
+    bytes.inline().unwrap().to_vec()
+}
+
+/// A value in the form of the manifests.
+fn shown(value: &Value) -> String {
+    if value.kind == ValueType::ARRAY {
+        let (of, count) = value.array_head().unwrap();
+        let items: Vec<String> = value.items().iter().map(shown).collect();
+        return format!("[{}; {count}] {}", of.name().unwrap(), items.join(","));
+    }
+    let kind = value.kind.name().unwrap();
+    let bytes = value.bytes.inline().unwrap();
+    match value.kind {
+        ValueType::STRING => format!("{kind} {:?}", String::from_utf8_lossy(value.as_bytes().unwrap())),
+        ValueType::F32 => format!("{kind} {:08x}", value.as_f32().unwrap().to_bits()),
+        ValueType::BOOL => format!("{kind} {}", value.as_bool().unwrap()),
+        _ => format!("{kind} {}", value.as_unsigned().map_or(format!("{bytes:?}"), |n| n.to_string())),
+    }
+}
+
+/// What is different between the file and the manifest, a line each.
+fn differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
+    let mut lines = Vec::new();
+    let want: Vec<&Json> = golden["tensors"].as_array().unwrap().iter().collect();
+    let order: Vec<&str> = want.iter().map(|t| t["name"].as_str().unwrap()).collect();
+    let have: Vec<&str> = model.model.tensors.iter().map(|t| t.name.as_str()).collect();
+    if order != have {
+        let lacks: Vec<_> = order.iter().filter(|n| !have.contains(n)).collect();
+        let more: Vec<_> = have.iter().filter(|n| !order.contains(n)).collect();
+        lines.push(format!("tensors: lacks {lacks:?}, has {more:?}, or another order"));
+    }
+    for tensor in &model.model.tensors {
+        let Some(want) = want.iter().find(|t| t["name"] == tensor.name.as_str()) else { continue };
+        let mut dims: Vec<u64> = tensor.shape.clone();
+        dims.reverse();
+        let told = format!("{} {dims:?}", tensor.dtype);
+        let wanted: Vec<u64> = want["dims"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+        let wanted = format!("{} {wanted:?}", want["type"].as_str().unwrap());
+        if told != wanted {
+            lines.push(format!("{}: {told}, not {wanted}", tensor.name));
+        } else if sha256(&payload(model, tensor)) != want["sha256"].as_str().unwrap() {
+            lines.push(format!("{}: other bytes", tensor.name));
+        }
+    }
+    lines.extend(key_differences(model, golden));
+    lines
+}
+
+fn key_differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
+    let mut lines = Vec::new();
+    let keys = &model.model.foreign_of("gguf").unwrap().files[0].typed;
+    let wanted = golden["kvs"].as_array().unwrap();
+    for kv in wanted {
+        let key = kv["key"].as_str().unwrap();
+        match keys.iter().find(|(k, _)| k == key) {
+            None => lines.push(format!("lacks {key} = {}", kv["value"])),
+            Some(_) if EXCEPT.contains(&key) => {}
+            Some((_, value)) => {
+                let value = Value { kind: value.kind, bytes: model.fetch(&value.bytes).unwrap() };
+                if !same(&value, kv) {
+                    lines.push(format!("{key}: {}, not {kv}", apr_sdk::escape(&shown(&value), 300)));
+                }
+            }
+        }
+    }
+    for (key, value) in keys {
+        if wanted.iter().all(|kv| kv["key"] != key.as_str()) {
+            lines.push(format!(
+                "has {key}, which the converter does not write ({})",
+                value.kind.name().unwrap()
+            ));
+        }
+    }
+    let order: Vec<&str> = wanted.iter().map(|kv| kv["key"].as_str().unwrap()).collect();
+    let have: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
+    if lines.is_empty() && order != have {
+        lines.push(format!("keys in another order: {have:?}, not {order:?}"));
+    }
+    lines
+}
+
+/// Whether a value is what the manifest says.
+fn same(value: &Value, want: &Json) -> bool {
+    if value.kind.name() != want["type"].as_str() {
+        return false;
+    }
+    match value.kind {
+        ValueType::ARRAY => {
+            let (of, count) = value.array_head().unwrap();
+            let of_same = want["of"].is_null() || of.name() == want["of"].as_str();
+            let same = match want.get("value").and_then(Json::as_array) {
+                Some(items) => value.items().iter().zip(items).all(|(have, want)| same_scalar(have, want)),
+                None => want["sha256"].as_str() == Some(&sha256(&value.bytes.inline().unwrap()[12..])),
+            };
+            of_same && Some(count) == want["count"].as_u64() && same
+        }
+        ValueType::F32 => want["bits"] == format!("{:08x}", value.as_f32().unwrap().to_bits()),
+        _ => same_scalar(value, &want["value"]),
+    }
+}
+
+fn same_scalar(value: &Value, want: &Json) -> bool {
+    match value.kind {
+        ValueType::STRING => value.as_str() == want.as_str(),
+        ValueType::BOOL => value.as_bool() == want.as_bool(),
+        ValueType::F32 => value.as_f32().map(f64::from) == want.as_f64(),
+        ValueType::I32 => value.as_i32().map(i64::from) == want.as_i64(),
+        ValueType::I64 => value.as_i64() == want.as_i64(),
+        _ => value.as_unsigned() == want.as_u64() && want.as_u64().is_some(),
+    }
+}
+
+#[test]
+fn a_folder_becomes_the_file_that_llama_cpp_s_converter_writes() {
+    let host = host();
+    let mut failed = Vec::new();
+    for path in goldens() {
+        let golden: Json = serde_json::from_slice(&fs::read(path.join("golden.json")).unwrap()).unwrap();
+        let model = Checkpoint::golden(&path).unwrap();
+        let scratch = Scratch::new();
+        let folder = scratch.at(&model.name);
+        model.write_to(&folder).unwrap();
+        let output = scratch.at("out.gguf");
+        let options = ConvertOptions {
+            input: folder.clone(),
+            from: Some("huggingface".to_owned()),
+            output: Some(output.clone()),
+            ..ConvertOptions::default()
+        };
+        match convert(&host, &options) {
+            Err(error) => failed.push(format!("{}: {error:#?}", name(&path))),
+            Ok(_) => {
+                let lines = differences(&opened(&host, &output), &golden);
+                failed.extend(lines.iter().map(|line| format!("{}: {line}", name(&path))));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

@@ -1,0 +1,12 @@
+//! Whole models from one dialect to another: what the tables of `plugins/architectures` say is judged by what llama.cpp's
+//! own converter wrote for the same folder (`tests/golden`).
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's failure is a panic, and its names are its documentation"
+)]
+
+mod golden;

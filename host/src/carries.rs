@@ -92,7 +92,7 @@ pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<S
         let names: Vec<_> = model.assets.drain(..).map(|a| escape(&a.name, 60)).collect();
         lost.push(format!("not carried: the companion files {}", names.join(", ")));
     }
-    if !carries.tokenizer && model.tokenizer.take().is_some() {
+    if !carries.tokenizer && !carries.tokenizer_core && model.tokenizer.take().is_some() {
         lost.push("not carried: the tokenizer".to_owned());
     }
     lost

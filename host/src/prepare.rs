@@ -68,6 +68,11 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     let translation =
         translate_model(host, &mut model, target, writer.as_ref(), wishes).map_err(of_source)?;
     notes.extend(translation.notes);
+    // Such keys belong to an architecture's.
+    let untranslated = target.manifest.carries.tokenizer_core && translation.makings.is_none();
+    if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
+        notes.push("not carried: the tokenizer, since names are not translated".to_owned());
+    }
     let makings = match translation.makings {
         Some(makings) => makings,
         None => remake(&source, &mut model).map_err(of_source)?,
@@ -109,7 +114,8 @@ fn understand_tokenizer(
     target: &Format,
     notes: &mut Vec<String>,
 ) -> Result<()> {
-    if !target.manifest.carries.tokenizer || source.format == target.id() {
+    let carries = &target.manifest.carries;
+    if !(carries.tokenizer || carries.tokenizer_core) || source.format == target.id() {
         return Ok(());
     }
     match source.tokenizer(host) {

@@ -8,6 +8,7 @@ use crate::open::{OpenOptions, OpenedModel, open};
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::ForeignCarrier;
+use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{Bytes, Checksum, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -68,7 +69,7 @@ pub fn verify(
     if whole {
         compare_order(planned, &written.model)?;
     }
-    let dropped = compare_rest(format, planned, source, &written)?;
+    let dropped = compare_rest(host, format, planned, source, &written)?;
     let n_checksums = compare_checksums(&written, summer, &places)?;
     let n_tiles = reread(summer, mode)?;
     let mut proved =
@@ -165,6 +166,7 @@ fn compare_order(planned: &Model, written: &Model) -> Result<()> {
 
 /// Metadata: what is there must be as planned; what is not there is reported.
 fn compare_rest(
+    host: &Host,
     format: &Format,
     planned: &Model,
     source: &OpenedModel,
@@ -187,6 +189,9 @@ fn compare_rest(
     if let (true, Some(want)) = (carries.tokenizer, &planned.tokenizer) {
         same("the tokenizer", want, written.model.tokenizer.as_ref())
             .map_err(|e| e.code("ROSETTA-VOCAB-001"))?;
+    }
+    if let (true, Some(want)) = (carries.tokenizer_core, &planned.tokenizer) {
+        compare_tokenizers(host, source, want, written).map_err(|e| e.code("ROSETTA-VOCAB-001"))?;
     }
     if carries.foreign == ForeignCarrier::All {
         if planned.dialect != written.model.dialect {
@@ -215,6 +220,20 @@ fn compare_rest(
         compare_foreign(foreign, source, written, &mut dropped)?;
     }
     Ok(dropped)
+}
+
+/// The keys of the output say the core of the tokenizer.
+fn compare_tokenizers(host: &Host, source: &OpenedModel, want: &Bytes, written: &OpenedModel) -> Result<()> {
+    let core = |of: &OpenedModel, json: &Bytes| {
+        let held = of.fetch(json)?;
+        Ok(Tokenizer::from_json(held.inline().unwrap_or_default())?.core())
+    };
+    let have = written.tokenizer(host)?;
+    let have = have.ok_or_else(|| not_as_planned("the tokenizer is not in the output".to_owned()))?;
+    if core(source, want)? == core(written, &have)? {
+        return Ok(());
+    }
+    Err(not_as_planned("the tokenizer is not as planned".to_owned()))
 }
 
 /// A carrier of everything has all of it: files, keys, their order, verbatim forms.

@@ -19,7 +19,8 @@
 //! | `F.dtypes` | names the writer can hold, or `*` |
 //! | `F.max_dims`, `F.max_name_bytes` | caps of the writer; 8 and 65535 if absent |
 //! | `F.names` | `any`, `no-nul` or `no-control` |
-//! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.tokenizer`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
+//! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
+//! | `F.tokenizer` | `yes`: it holds the tokenizer as it is; `core`: its own keys say what [`crate::tokenizer::Tokenizer::core`] does, of models whose names are translated; `no` (the default) |
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
 //! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
@@ -182,8 +183,10 @@ pub struct Carries {
     pub shared_storage: bool,
     /// Value types of its own metadata, by name; `None` for all. Empty: it has none.
     pub metadata: Option<Vec<String>>,
-    /// Whether it holds a tokenizer.
+    /// Whether it holds a tokenizer as it is.
     pub tokenizer: bool,
+    /// Whether its own keys say the core of a tokenizer, for models whose names are translated.
+    pub tokenizer_core: bool,
     /// Whether it holds companion files.
     pub assets: bool,
     /// Whether it holds a graph.
@@ -204,6 +207,7 @@ impl Default for Carries {
             shared_storage: false,
             metadata: Some(Vec::new()),
             tokenizer: false,
+            tokenizer_core: false,
             assets: false,
             graph: false,
             foreign: ForeignCarrier::None,

@@ -133,6 +133,8 @@ impl<'a> Lines<'a> {
     fn carries(&self, id: &str) -> Result<Carries> {
         let key = |name: &str| format!("{id}.{name}");
         let standard = Carries::default();
+        let tokenizer = [("yes", (true, false)), ("core", (false, true)), ("no", (false, false))];
+        let (tokenizer, tokenizer_core) = self.one_of(&key("tokenizer"), &tokenizer, (false, false))?;
         Ok(Carries {
             dtypes: self.list(&key("dtypes"), |name| DType::from_name(name).is_some())?.unwrap_or(None),
             max_dims: self.number(&key("max_dims"), standard.max_dims)?,
@@ -151,7 +153,8 @@ impl<'a> Lines<'a> {
                     self.list(&key("metadata"), |name| ValueType::from_name(name).is_some())?.unwrap_or(None)
                 }
             },
-            tokenizer: self.yes(&key("tokenizer"), false)?,
+            tokenizer,
+            tokenizer_core,
             assets: self.yes(&key("assets"), false)?,
             graph: self.yes(&key("graph"), false)?,
             foreign: self.one_of(

@@ -52,6 +52,7 @@ apr_sdk::export_plugin! {
         gguf.max_name_bytes=63
         gguf.names=no-nul
         gguf.metadata=*
+        gguf.tokenizer=core
         gguf.bookkeeping=split.no split.count split.tensors.count
         gguf.foreign=keep
         gguf.option.pre=write text - Name of the pre-tokenizer, instead of the one its definition has

@@ -142,7 +142,7 @@ impl Array {
             Array::Leaf { tensor, start, axes } => {
                 let mut axes = axes.clone();
                 let inner: u64 = axes[axis].iter().skip(1).map(|(size, _)| size).product();
-                if inner == 0 || from % inner != 0 || to % inner != 0 {
+                if inner == 0 || !from.is_multiple_of(inner) || !to.is_multiple_of(inner) {
                     let message = format!("{from}..{to} cuts rows of {inner} that belong together");
                     return Err(Error::invalid_argument(message));
                 }

@@ -5,6 +5,7 @@ mod array;
 mod config;
 mod expression;
 mod generate;
+mod group;
 mod model;
 mod operation;
 mod pattern;

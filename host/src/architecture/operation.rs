@@ -178,6 +178,9 @@ impl View<'_> {
     }
 }
 
+/// Shapes of a list of arrays, in units.
+pub type Shapes = Vec<Vec<u64>>;
+
 /// Does `operations` in order. Gives for each the shapes that it met, which going backwards needs.
 ///
 /// # Errors
@@ -186,7 +189,7 @@ pub fn forwards(
     operations: &[Operation],
     mut items: Vec<Item>,
     view: View<'_>,
-) -> Result<(Vec<Item>, Vec<Vec<Vec<u64>>>)> {
+) -> Result<(Vec<Item>, Vec<Shapes>)> {
     let mut met = Vec::with_capacity(operations.len());
     for operation in operations {
         met.push(items.iter().map(|item| item.array.shape()).collect());
@@ -202,7 +205,7 @@ pub fn forwards(
 pub fn backwards(
     operations: &[Operation],
     mut items: Vec<Item>,
-    met: &[Vec<Vec<u64>>],
+    met: &[Shapes],
     view: View<'_>,
 ) -> Result<Vec<Item>> {
     for (operation, met) in operations.iter().zip(met).rev() {
@@ -347,7 +350,7 @@ fn transpose(array: &Array) -> Result<Array> {
 fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
     let shape = array.shape();
     let rows = shape.first().copied().unwrap_or(0);
-    if heads == 0 || rows % heads != 0 || rows / heads % 2 != 0 {
+    if heads == 0 || rows % heads != 0 || !(rows / heads).is_multiple_of(2) {
         let message = format!("{rows} rows are not {heads} heads of two halves");
         return Err(Error::invalid_argument(message));
     }
@@ -460,7 +463,7 @@ mod tests {
                         at += index % size * stride;
                         index /= size;
                     }
-                    out.push(one.tensor.map_or(0, |t| from[t][at as usize]));
+                    out.push(one.tensor.map_or(0, |t| from[t][usize::try_from(at).unwrap()]));
                 }
             }
             out

@@ -2,15 +2,20 @@
 
 use crate::registry::Format;
 use crate::wording::n_of;
-use apr_sdk::manifest::{ForeignCarrier, NameRule};
+use apr_sdk::manifest::{ForeignCarrier, NameRule, name_after_file};
 use apr_sdk::{DType, DTypeKind, Error, ForeignPolicy, Model, Result, escape};
 
-/// Checks every tensor against the target's manifest.
+/// Checks every tensor against the target's manifest; `others` are all formats that are present.
 ///
 /// # Errors
 /// Unsupported, with the tensor and the ways out.
-pub fn check(model: &Model, target: &Format) -> Result<()> {
+pub fn check(model: &Model, target: &Format, others: &[Format]) -> Result<()> {
     let carries = &target.manifest.carries;
+    if carries.one_tensor && model.tensors.len() != 1 {
+        let have = n_of(model.tensors.len(), "tensor");
+        let message = format!("{} holds exactly one tensor, the model has {have}", target.manifest.name);
+        return Err(Error::unsupported(message).hint(several(target, others)));
+    }
     for tensor in &model.tensors {
         let refuse = |what: String| {
             Err(Error::unsupported(format!("{} {what}", target.manifest.name)).tensor(&tensor.name))
@@ -46,6 +51,28 @@ pub fn check(model: &Model, target: &Format) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Formats of the same plugin that hold more, as a way out.
+fn several(target: &Format, others: &[Format]) -> String {
+    let more = others.iter().filter(|f| f.plugin == target.plugin && f.manifest.writes);
+    let more: Vec<_> = more.filter(|f| !f.manifest.carries.one_tensor).map(Format::id).collect();
+    match &more[..] {
+        [] => "write a format that holds several".to_owned(),
+        ids => format!("--to {} holds several", ids.join(" or --to ")),
+    }
+}
+
+/// Calls the only tensor of a model after the file that it will be in, where the target has no names. Gives what the
+/// summary should say.
+pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<String> {
+    let extension = target.manifest.extensions.first().map_or("", String::as_str);
+    let name = name_after_file(file, extension);
+    let tensor = model.tensors.first_mut().filter(|_| target.manifest.carries.one_tensor)?;
+    let before = std::mem::replace(&mut tensor.name, name.to_owned());
+    let (was, is) = (escape(&before, 120), escape(name, 120));
+    (before != name)
+        .then(|| format!("not carried: the name `{was}`; the tensor is called after its file, `{is}`"))
 }
 
 fn ways_out(dtype: DType) -> &'static str {

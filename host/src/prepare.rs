@@ -79,13 +79,14 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     };
     edits::apply(&mut model, target, &options.set, &options.unset)?;
     notes.extend(carries::prune(&mut model, target, options.foreign));
-    carries::check(&model, target).map_err(of_source)?;
+    carries::check(&model, target, host.registry.formats()).map_err(of_source)?;
     long_values::check(host, &source, &model)?;
     let recipe = Recipe::new(makings, &model, &source.model).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"));
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
     let layout = collector.finish()?;
+    notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
     if !output.target.folder && layout.files.len() > 1 {
         check_companions(&layout, &output.request.file_name)?;
         output.target = output.target.with_companions();

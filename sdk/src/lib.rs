@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod carried;
 mod cursor;
 mod dtype;
 mod dtype_table;
@@ -34,6 +35,7 @@ mod quantizer;
 mod reader;
 mod report;
 mod shape;
+pub mod shards;
 mod source;
 pub mod tokenizer;
 mod value;

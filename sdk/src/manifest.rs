@@ -19,6 +19,7 @@
 //! | `F.dtypes` | names the writer can hold, or `*` |
 //! | `F.max_dims`, `F.max_name_bytes` | caps of the writer; 8 and 65535 if absent |
 //! | `F.names` | `any`, `no-nul` or `no-control` |
+//! | `F.one_tensor` | `yes` where a file is exactly one tensor, whose name is not in it: it is called after the file (see [`name_after_file`]); `no` is the default |
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
 //! | `F.tokenizer` | `yes`: it holds the tokenizer as it is; `core`: its own keys say what [`crate::tokenizer::Tokenizer::core`] does, of models whose names are translated; `no` (the default) |
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
@@ -167,6 +168,8 @@ pub enum NameRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Carries {
+    /// Whether a file is exactly one tensor, which is called after the file ([`name_after_file`]).
+    pub one_tensor: bool,
     /// Names of the dtypes; `None` for all.
     pub dtypes: Option<Vec<String>>,
     /// The most dimensions of a tensor.
@@ -198,6 +201,7 @@ pub struct Carries {
 impl Default for Carries {
     fn default() -> Carries {
         Carries {
+            one_tensor: false,
             dtypes: None,
             max_dims: 8,
             max_name_bytes: 65_535,
@@ -229,5 +233,32 @@ impl Carries {
     /// Whether it has metadata of its own.
     pub fn has_metadata(&self) -> bool {
         self.metadata.as_ref().is_none_or(|names| !names.is_empty())
+    }
+}
+
+/// What the only tensor of a file is called where a format has no names (`F.one_tensor`): the file's name without folders
+/// and without `.extension`, if anything is left. Readers of such formats use this, and the host expects it.
+pub fn name_after_file<'f>(file: &'f str, extension: &str) -> &'f str {
+    let name = file.rsplit('/').next().unwrap_or_default();
+    let stem = name.strip_suffix(extension).and_then(|rest| rest.strip_suffix('.'));
+    stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_after_file;
+
+    #[test]
+    fn a_tensor_is_called_after_its_file() {
+        for (file, name) in [
+            ("w.npy", "w"),
+            ("in/a.b.npy", "a.b"),
+            (".npy", ".npy"),
+            ("w.bin", "w.bin"),
+            ("npy", "npy"),
+            ("", ""),
+        ] {
+            assert_eq!(name_after_file(file, "npy"), name, "{file}");
+        }
     }
 }

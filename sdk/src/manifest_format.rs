@@ -136,6 +136,7 @@ impl<'a> Lines<'a> {
         let tokenizer = [("yes", (true, false)), ("core", (false, true)), ("no", (false, false))];
         let (tokenizer, tokenizer_core) = self.one_of(&key("tokenizer"), &tokenizer, (false, false))?;
         Ok(Carries {
+            one_tensor: self.yes(&key("one_tensor"), false)?,
             dtypes: self.list(&key("dtypes"), |name| DType::from_name(name).is_some())?.unwrap_or(None),
             max_dims: self.number(&key("max_dims"), standard.max_dims)?,
             max_name_bytes: self.number(&key("max_name_bytes"), standard.max_name_bytes)?,
@@ -302,6 +303,7 @@ mod tests {
             "no equals sign",
             "id=again",
             "toy.zero_size=maybe",
+            "toy.one_tensor=2",
         ] {
             assert!(Manifest::parse(&format!("{HEAD}{line}\n")).is_err(), "{line}");
         }

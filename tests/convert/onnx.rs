@@ -150,10 +150,14 @@ fn data_is_read_from_plain_files_of_the_models_folder_only() {
     symlink("/dev/zero", folder.join("device")).unwrap();
     symlink(scratch.at("."), folder.join("up")).unwrap();
     fs::create_dir(folder.join("folder")).unwrap();
+    // Opening a pipe would wait for someone to write to it, for ever.
+    let made = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status();
+    assert!(made.unwrap().success());
     for (location, opens) in [
         ("inside", true),
         ("link-out", false),
         ("device", false),
+        ("pipe", false),
         ("up/secret", false),
         ("../secret", false),
         ("folder", false),
@@ -173,4 +177,25 @@ fn data_is_read_from_plain_files_of_the_models_folder_only() {
             }
         }
     }
+}
+
+#[test]
+fn data_that_is_not_there_or_lies_elsewhere_says_what_to_do() {
+    let scratch = Scratch::new();
+    for (location, hint) in [
+        ("gone", "put that file beside the model"),
+        (
+            "../up",
+            "nothing outside the model's folder is read; put the file beside the model and save it again",
+        ),
+    ] {
+        fs::write(scratch.at("m.onnx"), model_with_data_in(location)).unwrap();
+        let error = convert(&host(), &options(&scratch.at("m.onnx"), &scratch.at("m.apr"))).unwrap_err();
+        assert_eq!(error.hint_text(), Some(hint), "{location}: {error}");
+    }
+    fs::write(scratch.at("short"), "").unwrap();
+    fs::write(scratch.at("m.onnx"), model_with_data_in("short")).unwrap();
+    let error = convert(&host(), &options(&scratch.at("m.onnx"), &scratch.at("m.apr"))).unwrap_err();
+    let hint = "get the file again: it is cut off, or belongs to another model";
+    assert_eq!(error.hint_text(), Some(hint), "{error}");
 }

@@ -1,14 +1,18 @@
 //! Writes the seeds of every target into folders: `seeds FOLDER`.
 
-use apr_fuzz::seeds::{libraries, manifests, models, single_models};
+use apr_fuzz::seeds::{archives, libraries, manifests, models, single_models};
 use std::path::PathBuf;
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).expect("usage: seeds FOLDER"));
     let formats = ["ggml_legacy", "gguf", "npy", "npz", "onnx", "pytorch", "safetensors", "apr"];
     let formats = formats.map(|id| (id, models(id)));
-    let others =
-        [("pytorch_reports", single_models("pytorch")), ("manifest", manifests()), ("library", libraries())];
+    let others = [
+        ("pytorch_reports", single_models("pytorch")),
+        ("zip", archives()),
+        ("manifest", manifests()),
+        ("library", libraries()),
+    ];
     for (target, seeds) in formats.into_iter().chain(others) {
         let folder = folder.join(target);
         std::fs::create_dir_all(&folder).expect("the folder can be made");

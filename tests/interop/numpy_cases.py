@@ -9,7 +9,7 @@ import program
 from archives import accepted, data_starts
 from judges import read_apr, read_safetensors
 from models import differences
-from numpy_judge import DTYPES, array, model_of, read_npz, stored_names, versioned
+from numpy_judge import DTYPES, array, model_of, plain, read_npz, stored_names, versioned
 from report import Failure
 from same import agree, listed_by_apr, same_file
 from seed import random_of
@@ -79,12 +79,25 @@ def single_arrays(report, scratch):
             both_ways(versioned(scratch / f"version-{version[0]}.npy", value, version), value)
     report.step("numpy: headers of versions 1, 2 and 3 are read", versions)
 
-    def not_written():
-        np.save(scratch / "one.npy", array(random, "f4", (2,)))
-        program.refuses(4, "convert", scratch / "one.npy", scratch / "other.npy", "--arch", "none", "--to", "npy")
-        if (scratch / "other.npy").exists():
-            raise Failure("the refused output is there")
-    report.step("numpy: a file for one array is refused as output, for the name would be lost", not_written)
+    def same_as_save():
+        for code in DTYPES:
+            for shape in ((), (7,), (0, 3), (2, 3, 4)):
+                value = array(random, code, shape)
+                want = scratch / f"{code}-{len(shape)}.npy"
+                np.save(want, value)
+                # By way of a format with names, and under another name.
+                middle = program.convert(want, scratch / f"{code}-{len(shape)}.npz")
+                same_file(want, program.convert(middle, scratch / "called.npy"))
+                agree(differences(model_of({"called": value}), plain({"called": np.load(scratch / "called.npy")}, "called.npy")))
+                (scratch / "called.npy").unlink()
+    report.step("numpy: one array of every type is written as `numpy.save` writes it: the same sha256", same_as_save)
+
+    def several():
+        np.savez(scratch / "two.npz", a=array(random, "f4", (2,)), b=array(random, "f4", (2,)))
+        said = program.refuses(4, "convert", scratch / "two.npz", scratch / "two.npy", "--arch", "none")
+        if (scratch / "two.npy").exists() or "exactly one tensor" not in said:
+            raise Failure(said)
+    report.step("numpy: two arrays are refused for a file of one", several)
 
 
 def through_apr(path):
@@ -131,6 +144,18 @@ def identities(report, scratch):
         agree(differences(want, read_npz(middle).sorted()))
         same_file(path, program.convert(middle, scratch / "back.safetensors"))
     report.step("safetensors without metadata: through NumPy: the package reads it, and the same sha256", middle_is_numpy)
+
+    def kept():
+        path = scratch / "k.safetensors"
+        want = write_safetensors(path, safetensors_tensors(random, SHARED, 2), {"é": "x" * 5000, "format": "np"})
+        middle = program.convert(path, scratch / "k.npz", "--foreign", "keep")
+        with np.load(middle, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        if arrays.pop("apr.foreign").dtype != np.uint8:
+            raise Failure("the metadata is no array of bytes")
+        agree(differences(want, plain(arrays, middle).sorted(), keys=False))
+        same_file(path, program.convert(middle, scratch / "k-back.safetensors", "--foreign", "keep"))
+    report.step("safetensors with metadata: through NumPy with --foreign keep: the package reads it, and the same sha256", kept)
 
 
 def written(report, scratch):

@@ -37,6 +37,13 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
+/// Archives of several programs.
+pub fn archives() -> Vec<(String, Vec<u8>)> {
+    let mut all = files(&apr_tests::root().join("sdk/zip/tests/data"));
+    all.retain(|(name, _)| name.ends_with(".zip"));
+    all
+}
+
 /// Models of a format that are one file.
 pub fn single_models(id: &str) -> Vec<(String, Vec<u8>)> {
     models(id).into_iter().filter(|(name, _)| !name.ends_with("-joined")).collect()

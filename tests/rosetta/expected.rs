@@ -37,7 +37,10 @@ fn every_pair_is_tried_and_every_length_of_chain() {
         .filter(|(a, b)| both(a, b) && whole(a) && whole(b));
     assert_eq!(MATRIX.pairs.len(), n.count());
     for pair in MATRIX.pairs.iter().filter(|pair| pair.no_return.is_none()) {
-        assert!(pair.arrived > 50, "{} -> {}: {}", pair.from, pair.to, pair.arrived);
+        // Of a format that holds one tensor there are fewer models.
+        let one = formats.iter().any(|f| f.id() == pair.from && f.manifest.carries.one_tensor);
+        let few = if one { 30 } else { 50 };
+        assert!(pair.arrived > few, "{} -> {}: {}", pair.from, pair.to, pair.arrived);
     }
     assert_eq!(MATRIX.chains.iter().map(|row| row.hops).collect::<Vec<_>>(), [3, 4, 5]);
     assert!(MATRIX.chains.iter().all(|row| row.arrived > 50), "{:?}", MATRIX.chains);

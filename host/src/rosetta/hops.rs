@@ -1,5 +1,6 @@
 //! A chain of the user's own: one model through formats, compared with where it began after every hop.
 
+use crate::carries::name_after;
 use crate::convert::{ConvertOptions, convert};
 use crate::host::Host;
 use crate::open::{OpenOptions, open};
@@ -63,7 +64,7 @@ pub fn chain(host: &Host, options: &ChainOptions) -> Result<Chain> {
     for id in &options.via {
         host.registry.format(id)?;
     }
-    let began = open(host, &options.input, &OpenOptions::default())?;
+    let mut began = open(host, &options.input, &OpenOptions::default())?;
     let scratch = Scratch::new(options.keep.as_deref())?;
     let folder = scratch.folder("hops")?;
     let mut hops: Vec<Hop> = Vec::new();
@@ -77,6 +78,9 @@ pub fn chain(host: &Host, options: &ChainOptions) -> Result<Chain> {
             error.with_file(input).hint(format!("hop {} to {id} cannot be done", number + 1))
         })?;
         let result = open(host, &next, &OpenOptions { from: Some(id.clone()), ..OpenOptions::default() })?;
+        // The name of a tensor that no name was kept of is no finding.
+        let file = next.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name_after(&mut began.model, format, &file);
         let Comparison { findings, tensors, identical, max_abs_diff, .. } =
             compare(host, &began, &result, options.tolerance)?;
         hops.push(Hop {

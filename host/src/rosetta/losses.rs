@@ -41,6 +41,8 @@ pub struct Pair {
 /// What a target refuses.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Refusals {
+    /// Models of more or fewer tensors than one.
+    pub several_tensors: bool,
     /// Element types, by name.
     pub dtypes: Vec<String>,
     /// The most dimensions, if the source can have more.
@@ -87,6 +89,7 @@ fn pair(from: &FormatManifest, to: &FormatManifest) -> Pair {
 fn refusals(from: &Carries, to: &Carries) -> Refusals {
     let dtypes = DType::ALL.iter().map(|row| row.name).filter(|name| from.dtype(name) && !to.dtype(name));
     Refusals {
+        several_tensors: to.one_tensor && !from.one_tensor,
         dtypes: dtypes.map(str::to_owned).collect(),
         max_dims: (to.max_dims < from.max_dims).then_some(to.max_dims),
         max_name_bytes: (to.max_name_bytes < from.max_name_bytes).then_some(to.max_name_bytes),
@@ -110,6 +113,9 @@ fn losses(from: &Carries, to: &Carries) -> Vec<String> {
             _ => {}
         }
     }
+    if to.one_tensor && !from.one_tensor {
+        lost.push("the tensor's name".to_owned());
+    }
     for (held, kept, what) in [
         (from.tokenizer, to.tokenizer, "tokenizer"),
         (from.assets, to.assets, "companion files"),
@@ -127,6 +133,9 @@ impl Refusals {
     /// The refusals in words, shortest first; empty where all is taken.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
+        if self.several_tensors {
+            words.push("all but one tensor".to_owned());
+        }
         if let Some(most) = self.max_dims {
             words.push(format!("over {most} dimensions"));
         }
@@ -165,13 +174,14 @@ mod tests {
         let rich = format("rich", "X.dtypes=*\nX.metadata=*\nX.tokenizer=yes\nX.assets=yes\nX.foreign=all\n");
         let poor = format(
             "poor",
-            "X.dtypes=F32\nX.max_dims=4\nX.max_name_bytes=9\nX.names=no-nul\nX.zero_size=no\nX.scalars=no\n",
+            "X.dtypes=F32\nX.max_dims=4\nX.max_name_bytes=9\nX.names=no-nul\nX.zero_size=no\nX.scalars=no\n\
+             X.one_tensor=yes\n",
         );
         let there = pair(&rich, &poor);
         assert_eq!(there.refuses.dtypes.len(), DType::ALL.len() - 1);
         assert_eq!((there.refuses.max_dims, there.refuses.max_name_bytes), (Some(4), Some(9)));
-        assert_eq!(there.refuses.words().len(), 6);
-        assert_eq!(there.loses, ["metadata", "tokenizer", "companion files"]);
+        assert_eq!(there.refuses.words().len(), 7);
+        assert_eq!(there.loses, ["metadata", "the tensor's name", "tokenizer", "companion files"]);
         let back = pair(&poor, &rich);
         assert!(back.refuses.words().is_empty() && back.loses.is_empty(), "{back:?}");
     }

@@ -78,7 +78,7 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
         Ok(opened) => return Ok(Made::Red(format!("its file is taken for `{}`", opened.format))),
         Err(error) => return Ok(Made::Red(format!("its file cannot be opened: {error}"))),
     };
-    if let Err(error) = same_tensors(host, &opened, specimen) {
+    if let Err(error) = same_tensors(host, &opened, specimen, manifest.carries.one_tensor) {
         return Ok(Made::Red(format!("written and read again, {error}")));
     }
     match missing_extra(&opened, &manifest.id, specimen)? {
@@ -118,13 +118,13 @@ fn bytes_of(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
-fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen) -> Result<()> {
+fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen, nameless: bool) -> Result<()> {
     let there = &opened.model.tensors;
     if there.len() != specimen.tensors.len() {
         return Err(Error::failed(format!("{} tensors are {}", specimen.tensors.len(), there.len())));
     }
     for (name, dtype, shape, payload) in &specimen.tensors {
-        let at = there.iter().position(|t| t.name == *name);
+        let at = there.iter().position(|t| nameless || t.name == *name);
         let at = at.ok_or_else(|| Error::failed("it is gone").tensor(name))?;
         if (there[at].dtype, &there[at].shape) != (*dtype, shape) {
             let found = format!("{dtype} {shape:?} is {} {:?}", there[at].dtype, there[at].shape);

@@ -68,6 +68,7 @@ pub fn all(formats: &[Format]) -> Result<Vec<Specimen>> {
         }
         specimens.extend(any_bits(row)?);
     }
+    specimens.extend(alone(formats)?);
     specimens.extend(names(formats)?);
     specimens.push(plain("mixed/nothing", &[])?);
     specimens.push(mixed()?);
@@ -134,6 +135,23 @@ fn any_bits(row: &DTypeInfo) -> Result<Option<Specimen>> {
     let name = format!("{}/any-bits", row.name);
     let policy = ForeignPolicy::Default;
     Ok(Some(Specimen { name, tensors, extra: Extra::Nothing, policy, may_refuse: false }))
+}
+
+/// A single tensor of each dtype in a few shapes, for formats that hold no more.
+fn alone(formats: &[Format]) -> Result<Vec<Specimen>> {
+    let one = || formats.iter().map(|f| &f.manifest.carries).filter(|carries| carries.one_tensor);
+    let mut specimens = Vec::new();
+    for row in DType::ALL.iter().filter(|row| one().any(|carries| carries.dtype(row.name))) {
+        for (what, shape) in shapes(row) {
+            if ["empty", "0d", "1d", "4d", "8d"].contains(&what) {
+                let payload = tensor_bytes(row.dtype, &shape, 4)?;
+                let tensors = vec![("alone".to_owned(), row.dtype, shape, payload)];
+                let name = format!("{}/alone-{what}", row.name);
+                specimens.push(Specimen { tensors, ..plain(&name, &[])? });
+            }
+        }
+    }
+    Ok(specimens)
 }
 
 /// A specimen of small F32 tensors with these names.

@@ -1,5 +1,6 @@
 //! One model's way through formats, by the same conversion that users run, judged after every hop.
 
+use crate::carries::name_after;
 use crate::convert::{ConvertOptions, Converted, convert};
 use crate::host::Host;
 use crate::open::{OpenOptions, OpenedModel, open};
@@ -39,7 +40,7 @@ pub struct Lost {
 /// What stops the whole run: Cancelled, and a source that is gone.
 pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Result<Vec<Outcome>> {
     let formats = host.registry.formats();
-    let began = open(host, &source.path, &OpenOptions::default())?;
+    let mut began = open(host, &source.path, &OpenOptions::default())?;
     let home = &formats[source.format].manifest;
     let mut fate = Fate::WHOLE;
     let mut here = source.path.clone();
@@ -49,7 +50,7 @@ pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Res
         fate = fate.after(home, &to.manifest, source.policy);
         let extension = to.manifest.extensions.first().map_or("bin", String::as_str);
         let next = folder.join(format!("{}.{extension}", number + 1));
-        let outcome = hop(host, source, &began, to, fate, (&here, &next))?;
+        let outcome = hop(host, source, &mut began, to, fate, (&here, &next))?;
         let arrived = matches!(outcome, Outcome::Arrived(_));
         outcomes.push(outcome);
         if !arrived {
@@ -65,9 +66,14 @@ pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Res
 /// # Errors
 /// A source that is gone.
 pub fn known_obstacle(host: &Host, source: &Source, route: &[usize]) -> Result<Option<String>> {
-    let model = open(host, &source.path, &OpenOptions::default())?.model;
+    let mut model = open(host, &source.path, &OpenOptions::default())?.model;
     let formats = host.registry.formats();
-    Ok(route.iter().find_map(|&to| obstacle(&formats[to].manifest, &model)))
+    Ok(route.iter().find_map(|&to| {
+        let why = obstacle(&formats[to].manifest, &model);
+        // Whatever the file is called, no name is an obstacle after that.
+        name_after(&mut model, &formats[to], "1");
+        why
+    }))
 }
 
 /// The conversion of a hop.
@@ -86,7 +92,7 @@ pub fn options(input: &Path, output: &Path, to: &Format, source: &Source) -> Con
 fn hop(
     host: &Host,
     source: &Source,
-    began: &OpenedModel,
+    began: &mut OpenedModel,
     to: &Format,
     fate: Fate,
     (input, output): (&PathBuf, &PathBuf),
@@ -118,7 +124,7 @@ fn hop(
 fn judge(
     host: &Host,
     source: &Source,
-    began: &OpenedModel,
+    began: &mut OpenedModel,
     to: &Format,
     fate: Fate,
     output: &Path,
@@ -128,6 +134,9 @@ fn judge(
     if result.format != to.id() {
         return Ok(Outcome::Red(format!("what {} wrote is taken for `{}`", to.id(), result.format)));
     }
+    // What it was called before is lost, as the summary says.
+    let file = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name_after(&mut began.model, to, &file);
     if let Some(finding) = compare(host, began, &result, None)?.findings.first() {
         let tensor = finding.tensor.as_ref().map(|t| format!("tensor `{}`: ", apr_sdk::escape(t, 80)));
         let what = format!("{}{}", tensor.unwrap_or_default(), finding.message);

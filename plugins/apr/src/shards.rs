@@ -3,7 +3,7 @@
 use crate::layout::VERSION_TEXT;
 use crate::render::Piece;
 use crate::{EXTENSION, FORMAT};
-use apr_sdk::{Error, ForeignFile, ForeignPolicy, LayoutRequest, Model, Result};
+use apr_sdk::{Error, ForeignFile, ForeignPolicy, LayoutRequest, Model, Result, Tensor, shards};
 use serde_json::Value as Json;
 
 /// The files that a model becomes.
@@ -43,7 +43,7 @@ impl<'a> Plan<'a> {
             return Ok(Plan::one(name, all(), own));
         }
         let shards = match request.max_shard_size {
-            Some(most) => cut(model, most)?,
+            Some(most) => shards::split(model, most, Tensor::payload_len)?,
             None if request.foreign != ForeignPolicy::Drop => match Plan::as_before(model, own) {
                 Some(plan) => return Ok(plan),
                 None => vec![all()],
@@ -70,46 +70,25 @@ impl<'a> Plan<'a> {
 
     /// The source's own files, if the model still has them: a manifest without tensors, and the shards.
     fn as_before(model: &'a Model, own: &'a [ForeignFile]) -> Option<Plan<'a>> {
-        let (manifest, shards) = own.split_first()?;
-        let describes = model.foreign_of(FORMAT)?.describes(model.tensors.len());
-        if !describes || shards.is_empty() || manifest.n_tensors != 0 || own.iter().any(|f| f.name.is_empty())
-        {
+        let (manifest, parts) = own.split_first()?;
+        if parts.is_empty() || manifest.n_tensors != 0 || own.iter().any(|f| f.name.is_empty()) {
             return None;
         }
-        let mut next = 0;
-        let mut files = Vec::with_capacity(shards.len());
-        for record in shards {
-            let end = next + usize::try_from(record.n_tensors).ok()?;
-            let name = record.name.clone();
-            files.push(PlannedFile { name, tensors: (next..end).collect(), records: vec![record] });
-            next = end;
-        }
+        let records: Vec<&ForeignFile> = parts.iter().collect();
+        let runs = shards::as_before(&records, model.tensors.len())?;
+        let planned = |(record, tensors): (&'a ForeignFile, Vec<usize>)| PlannedFile {
+            name: record.name.clone(),
+            tensors,
+            records: vec![record],
+        };
+        let files = records.into_iter().zip(runs).map(planned).collect();
         Some(Plan { files, manifest: Some(manifest.name.clone()) })
     }
 }
 
-/// The tensors in order, in runs of at most `most` payload bytes, or one tensor where that is longer.
-fn cut(model: &Model, most: u64) -> Result<Vec<Vec<usize>>> {
-    let mut shards = vec![Vec::new()];
-    let mut bytes = 0u64;
-    for (n, tensor) in model.tensors.iter().enumerate() {
-        let len = tensor.payload_len()?;
-        let full = bytes.checked_add(len).is_none_or(|sum| sum > most);
-        match shards.last_mut() {
-            Some(shard) if !full || shard.is_empty() => shard.push(n),
-            _ => {
-                shards.push(vec![n]);
-                bytes = 0;
-            }
-        }
-        bytes = bytes.saturating_add(len);
-    }
-    Ok(shards)
-}
-
 /// The name of shard `n` (from 1) of `count`.
 pub fn shard_name(stem: &str, n: usize, count: usize) -> String {
-    format!("{stem}-{n:05}-of-{count:05}.{EXTENSION}")
+    shards::name(stem, n, count, EXTENSION)
 }
 
 /// The manifest's name beside a shard's, if `name` is one of a shard.

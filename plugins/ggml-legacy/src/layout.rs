@@ -113,6 +113,15 @@ pub const LLAMA: Program = Program {
     ..PLAIN
 };
 
+const GPTJ_HPARAMS: &[(&str, Kind)] = &[
+    ("n_vocab", Int),
+    ("n_ctx", Int),
+    ("n_embd", Int),
+    ("n_head", Int),
+    ("n_layer", Int),
+    ("n_rot", Int),
+    ("ftype", Int),
+];
 const GPTNEOX_NEEDS: &[&str] = &[
     "gpt_neox.embed_in.weight",
     "gpt_neox.final_layer_norm.weight",
@@ -179,15 +188,7 @@ pub const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "gptj",
-        hparams: &[
-            ("n_vocab", Int),
-            ("n_ctx", Int),
-            ("n_embd", Int),
-            ("n_head", Int),
-            ("n_layer", Int),
-            ("n_rot", Int),
-            ("ftype", Int),
-        ],
+        hparams: GPTJ_HPARAMS,
         vocabulary: Vocabulary::Counted,
         layers: &[Layers { prefix: "transformer.h.", count: "n_layer", tensors: 10 }],
         needs: &[
@@ -217,15 +218,7 @@ pub const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "stablelm",
-        hparams: &[
-            ("n_vocab", Int),
-            ("n_ctx", Int),
-            ("n_embd", Int),
-            ("n_head", Int),
-            ("n_layer", Int),
-            ("n_rot", Int),
-            ("ftype", Int),
-        ],
+        hparams: GPTJ_HPARAMS,
         layers: GPTNEOX_LAYERS,
         needs: GPTNEOX_NEEDS,
         ..PLAIN

@@ -187,7 +187,7 @@ impl OpenModel for File {
         if let Some(remainder) = &self.remainder {
             sink.verbatim(Bytes::from(remainder.to_bytes()))?;
         }
-        carried::push(&self.carried, sink)?;
+        apr_sdk::carried::describe_formats(&self.carried, sink)?;
         if let Some(card) = card::read(&self.keys) {
             sink.fact(Fact::ModelCard(Bytes::from(card)))?;
         }

@@ -125,6 +125,24 @@ impl Array {
         TensorDecl { name: &self.name, dtype: self.header.dtype, shape: &self.header.shape, payload }
     }
 
+    /// The elements as they lie, behind the header. For short arrays only.
+    ///
+    /// # Errors
+    /// Whatever the source raised; LimitExceeded.
+    pub fn elements(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
+        let len = self.header.payload_len;
+        limits.budget.earn(len);
+        limits.budget.charge(len)?;
+        let mut elements = vec![0; usize::try_from(len).unwrap_or_default()];
+        match &self.place {
+            Place::Stored(extent) => source.read_at(extent.file, extent.offset, &mut elements)?,
+            Place::Deflated(entry) => {
+                Inflate::new(entry).skipping(self.header.len).fill(source, &mut elements)?;
+            }
+        }
+        Ok(elements)
+    }
+
     /// The extent of elements that lie as they are to be written.
     pub fn plain(&self) -> Option<Extent> {
         match self.place {

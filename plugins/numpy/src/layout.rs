@@ -27,6 +27,12 @@ pub const MAX_HEADER_LEN: u64 = 65_535;
 /// How an archive's entries end, and names of tensors do not.
 pub const SUFFIX: &str = ".npy";
 
+/// The array of an archive that holds what a model says in other formats' words.
+pub const FOREIGN: &str = apr_sdk::carried::KEY;
+
+/// The longest array that is looked at for that, in bytes. 64 MiB: the metadata of every model that is known is shorter.
+pub const LONGEST_FOREIGN: u64 = 64 << 20;
+
 /// NumPy leaves room for the first dimension to grow to this many digits.
 const GROWTH_DIGITS: usize = 21;
 

@@ -1,14 +1,16 @@
 //! Reads the headers of an array file, or of all arrays of an archive, into a model.
 
 use crate::array::{Array, Place};
-use crate::layout::{MAGIC, NPY, NPZ, SUFFIX};
+use crate::layout::{FOREIGN, LONGEST_FOREIGN, MAGIC, NPY, NPZ, SUFFIX};
 use crate::rearranged;
 use crate::writer;
+use apr_sdk::carried::Carried;
+use apr_sdk::manifest::name_after_file;
 use apr_sdk::{
-    Bytes, Error, Extent, Fact, LayoutSink, Limits, Look, ModelSink, OpenModel, Options, Reader, Result,
-    Score, Source, Stream, escape,
+    Bytes, DType, Error, ErrorKind, Extent, Fact, LayoutSink, Limits, Look, ModelSink, OpenModel, Options,
+    Reader, Result, Score, Source, Stream, escape,
 };
-use apr_zip::{Archive, Laid, Skeleton, is_zip};
+use apr_zip::{Archive, HoleNumbers, Laid, Skeleton, is_zip};
 
 /// The reader of both formats.
 pub struct Numpy {
@@ -71,21 +73,34 @@ pub struct Arrays {
     format: &'static str,
     arrays: Vec<Array>,
     notes: Vec<String>,
+    /// What other formats said.
+    carried: Carried,
     /// The file without its elements, unless the writer would lay it out like that anyway.
     skeleton: Option<Skeleton>,
 }
 
 impl Arrays {
+    fn new(format: &'static str) -> Arrays {
+        let carried = Carried::default();
+        Arrays { format, arrays: Vec::new(), notes: Vec::new(), carried, skeleton: None }
+    }
+
     /// The one array of a file.
-    fn of_file(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
-        let name = source.name(0);
-        let file = name.rsplit('/').next().unwrap_or_default();
-        let stem = file.strip_suffix(SUFFIX).unwrap_or(file);
-        // What numpy.savez calls an array that nobody named.
-        let name = if stem.is_empty() { "arr_0" } else { stem };
+    ///
+    /// # Errors
+    /// What reading its header raises.
+    pub fn of_file(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
+        let file = source.name(0);
+        let name = match name_after_file(&file, NPY) {
+            // What numpy.savez calls an array that nobody named.
+            "" => "arr_0",
+            name => name,
+        };
         let whole = Extent::new(0, 0, source.len(0)?);
-        let array = Array::stored(source, name.to_owned(), whole, limits, options)?;
-        Ok(Arrays { format: NPY, arrays: vec![array], notes: Vec::new(), skeleton: None })
+        let mut opened = Arrays::new(NPY);
+        opened.arrays.push(Array::stored(source, name.to_owned(), whole, limits, options)?);
+        opened.keep(source, None, limits)?;
+        Ok(opened)
     }
 
     /// The arrays of an archive.
@@ -94,18 +109,35 @@ impl Arrays {
     /// What [`Archive::open`] and reading headers raise.
     pub fn of_archive(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
         let archive = Archive::open(source, 0, limits)?;
-        let mut opened = Arrays { format: NPZ, arrays: Vec::new(), notes: Vec::new(), skeleton: None };
+        let mut opened = Arrays::new(NPZ);
         for entry in archive.entries() {
             limits.budget.charge((entry.name.len() + size_of::<Array>() + 64) as u64)?;
             let found = Array::of_entry(source, entry, limits, options);
             let name = entry.name.strip_suffix(SUFFIX).unwrap_or(&entry.name);
             match found.map_err(|e| e.at(entry.data.offset).tensor(name))? {
+                Some(array) if opened.takes(&array, source, limits)? => {}
                 Some(array) => opened.arrays.push(array),
                 None => opened.notes.push(format!("`{}` is no array and left out", escape(&entry.name, 120))),
             }
         }
-        opened.keep(source, &archive, limits)?;
+        opened.keep(source, Some(&archive), limits)?;
         Ok(opened)
+    }
+
+    /// Whether an array is what a model says in other formats' words, and not one of its tensors.
+    fn takes(&mut self, array: &Array, source: &dyn Source, limits: &Limits) -> Result<bool> {
+        let (header, len) = (&array.header, array.header.payload_len);
+        let bytes = header.dtype == DType::U8 && header.shape.len() == 1;
+        if array.name != FOREIGN || !bytes || len > LONGEST_FOREIGN || self.carried != Carried::default() {
+            return Ok(false);
+        }
+        let text = array.elements(source, limits)?;
+        match Carried::parse(&text, NPZ, &[], limits) {
+            Ok(carried) => self.carried = carried,
+            Err(error) if error.kind() == ErrorKind::Malformed => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.carried != Carried::default())
     }
 
     /// The arrays, in the archive's order.
@@ -113,8 +145,13 @@ impl Arrays {
         &self.arrays
     }
 
-    /// Keeps the archive's own form, if it is one that the writer can repeat but would not make.
-    fn keep(&mut self, source: &dyn Source, archive: &Archive, limits: &Limits) -> Result<()> {
+    /// What other formats said.
+    pub fn carried(&self) -> &Carried {
+        &self.carried
+    }
+
+    /// Keeps the file's own form, if it is one that the writer can repeat but would not make.
+    fn keep(&mut self, source: &dyn Source, archive: Option<&Archive>, limits: &Limits) -> Result<()> {
         let extents: Option<Vec<_>> = self.arrays.iter().map(Array::plain).collect();
         let Some(extents) = extents else {
             let deflated = self.arrays.iter().any(|array| matches!(array.place, Place::Deflated(_)));
@@ -132,14 +169,17 @@ impl Arrays {
             shape: &array.header.shape,
         });
         // What the writer refuses, it would not make.
-        let canonical = writer::lay_out(&mut laid, "", planned).is_ok() && laid.is(&skeleton);
-        if canonical {
+        let done = match archive {
+            Some(_) => writer::archive(&mut laid, "", planned, self.carried.text()?.as_deref()),
+            None => writer::file(&mut laid, "", planned),
+        };
+        if done.is_ok() && laid.is(&skeleton) {
             return Ok(());
         }
         // Tried out here, so that the writer meets no form that it cannot repeat.
         let (mut laid, numbers) = (Laid::new(lens), Vec::from_iter(0..extents.len() as u64));
         laid.file("")?;
-        let repeats = skeleton.lay_out(&mut laid, Some(archive), &numbers)?;
+        let repeats = skeleton.lay_out(&mut laid, archive, &numbers, &mut HoleNumbers::default())?;
         self.skeleton = repeats.then_some(skeleton);
         Ok(())
     }
@@ -160,6 +200,7 @@ impl OpenModel for Arrays {
         if let Some(skeleton) = &self.skeleton {
             sink.verbatim(Bytes::from(skeleton.to_bytes()))?;
         }
+        self.carried.describe(sink)?;
         self.arrays.iter().try_for_each(|array| sink.tensor(array.decl()))
     }
 

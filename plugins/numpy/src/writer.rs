@@ -1,27 +1,46 @@
-//! Lays a model out as an archive: the bytes that `numpy.savez` writes.
+//! Lays a model out as an archive or, if it is one tensor, as an array file: the bytes that `numpy.savez` and `numpy.save`
+//! write.
 
-use crate::layout::{self, NPZ, SUFFIX};
+use crate::layout::{self, FOREIGN, NPY, NPZ, SUFFIX};
 use crate::reader::Arrays;
+use apr_sdk::carried::Carried;
 use apr_sdk::{
-    Bytes, DType, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Options, PatchSink, Result,
-    Writer, Written, checked_payload_len,
+    Bytes, DType, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Options,
+    PatchSink, Result, Writer, Written, checked_payload_len,
 };
-use apr_zip::{Archive, Skeleton, ZipLayout};
+use apr_zip::{Archive, HoleNumbers, Skeleton, ZipLayout};
 use std::collections::HashMap;
 
-/// The writer of archives.
-pub struct Npz;
+/// The writer of both formats.
+pub struct Numpy {
+    format: &'static str,
+}
 
-impl Writer for Npz {
+impl Numpy {
+    /// The writer of this format.
+    pub fn new(format: &str) -> Option<Numpy> {
+        [NPY, NPZ].into_iter().find(|known| *known == format).map(|format| Numpy { format })
+    }
+}
+
+impl Writer for Numpy {
     fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        let record = model.foreign_of(NPZ).and_then(|foreign| match &foreign.files[..] {
+        let record = model.foreign_of(self.format).and_then(|foreign| match &foreign.files[..] {
             [file] => file.verbatim.as_ref(),
             _ => None,
         });
         let policy = request.foreign;
         let kept = record.filter(|_| !matches!(policy, ForeignPolicy::Typed | ForeignPolicy::Drop));
+        let carried = match (self.format, policy) {
+            (NPZ, ForeignPolicy::Keep) => Carried::of(model, NPZ, &[], policy, sink)?,
+            _ => Carried::default(),
+        };
+        let name = match request.folder || request.file_name.is_empty() {
+            true => format!("{}.{}", request.stem, self.format),
+            false => request.file_name.clone(),
+        };
         if let Some(kept) = kept
-            && repeat(model, request, kept, sink)?
+            && self.repeat(model, &name, &carried, kept, sink)?
         {
             return Ok(());
         }
@@ -30,7 +49,10 @@ impl Writer for Npz {
             dtype: tensor.dtype,
             shape: &tensor.shape,
         });
-        lay_out(sink, &request.file_name, planned)
+        match self.format {
+            NPY => file(sink, &name, planned),
+            _ => archive(sink, &name, planned, carried.text()?.as_deref()),
+        }
     }
 
     fn finish(&self, written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
@@ -48,14 +70,16 @@ pub struct Planned<'m> {
     pub shape: &'m [u64],
 }
 
-/// Lays out an archive of these arrays; the number of each is its tensor's.
+/// Lays out an archive of these arrays; the number of each is its tensor's. Behind them is the array of what other formats
+/// said.
 ///
 /// # Errors
 /// Unsupported for an element type or a name that NumPy lacks; whatever the sink raised.
-pub fn lay_out<'m>(
+pub fn archive<'m>(
     sink: &mut dyn LayoutSink,
     file_name: &str,
     arrays: impl Iterator<Item = Planned<'m>>,
+    foreign: Option<&str>,
 ) -> Result<()> {
     sink.file(file_name)?;
     let mut zip = ZipLayout::new().with_zip64_headers();
@@ -69,43 +93,82 @@ pub fn lay_out<'m>(
         let name = format!("{}{SUFFIX}", array.name);
         zip.payload(sink, &name, &header, tensor, len, 1).map_err(|e| e.tensor(array.name))?;
     }
+    if let Some(text) = foreign {
+        let header = layout::header(DType::U8, &[text.len() as u64])?;
+        zip.inline(sink, &format!("{FOREIGN}{SUFFIX}"), &[&header, text.as_bytes()].concat(), 1)?;
+    }
     zip.finish(sink)
 }
 
-/// Lays the file out as it was, if its own form still describes the model: the same arrays in the same order.
-fn repeat(model: &Model, request: &LayoutRequest, kept: &Bytes, sink: &mut dyn LayoutSink) -> Result<bool> {
-    let held = sink.fetch(kept)?;
-    let Some(skeleton) = held.inline().and_then(Skeleton::parse) else { return Ok(false) };
-    let limits = Limits::default();
-    limits.budget.earn(held.len());
-    // Which types nameless bytes were given, the kept form does not say: it must describe the model without.
-    let opened = Arrays::of_archive(&skeleton, &limits, &Options::new());
-    let archive = Archive::open(&skeleton, 0, &limits);
-    let (Ok(opened), Ok(archive)) = (opened, archive) else { return Ok(false) };
-    let same = opened.arrays().len() == model.tensors.len()
-        && opened.arrays().iter().zip(&model.tensors).all(|(array, tensor)| {
-            let (dtype, shape) = (array.header.dtype, &array.header.shape);
-            (&array.name, dtype, shape) == (&tensor.name, tensor.dtype, &tensor.shape)
-        });
-    if !same {
-        return Ok(false);
-    }
-    // The numbers of the tensors in the order in which their elements lie.
-    let mut numbers = HashMap::with_capacity(opened.arrays().len());
-    for (tensor, array) in (0u64..).zip(opened.arrays()) {
-        let Some(extent) = array.plain() else { return Ok(false) };
-        numbers.insert((extent.offset, extent.len), tensor);
-    }
-    let order = skeleton.payloads().map(|extent| numbers.get(&(extent.offset, extent.len)).copied());
-    let Some(order) = order.collect::<Option<Vec<_>>>() else { return Ok(false) };
-    if order.len() != model.tensors.len() {
-        return Ok(false);
-    }
-    sink.file(&request.file_name)?;
-    match skeleton.lay_out(sink, Some(&archive), &order)? {
-        true => Ok(true),
-        false => {
-            Err(Error::malformed("the kept form has no place for its checksums").hint("use --foreign typed"))
+/// Lays out a file of the one array that there is.
+///
+/// # Errors
+/// Unsupported for an element type that NumPy lacks, and unless there is exactly one array; whatever the sink raised.
+pub fn file<'m>(
+    sink: &mut dyn LayoutSink,
+    file_name: &str,
+    mut arrays: impl Iterator<Item = Planned<'m>>,
+) -> Result<()> {
+    let (Some(array), None) = (arrays.next(), arrays.next()) else {
+        return Err(Error::unsupported("a .npy file is exactly one array").hint("write .npz"));
+    };
+    sink.file(file_name)?;
+    sink.inline(&layout::header(array.dtype, array.shape).map_err(|e| e.tensor(array.name))?)?;
+    sink.payload(0, 1, Encoding::Raw)
+}
+
+impl Numpy {
+    /// Lays the file out as it was, if its own form still describes the model: the same arrays in the same order, and the
+    /// same of other formats.
+    fn repeat(
+        &self,
+        model: &Model,
+        file_name: &str,
+        carried: &Carried,
+        kept: &Bytes,
+        sink: &mut dyn LayoutSink,
+    ) -> Result<bool> {
+        let held = sink.fetch(kept)?;
+        let Some(skeleton) = held.inline().and_then(Skeleton::parse) else { return Ok(false) };
+        let limits = Limits::default();
+        limits.budget.earn(held.len());
+        // Which types nameless bytes were given, the kept form does not say: it must describe the model without.
+        let (opened, archive) = match self.format {
+            NPY => (Arrays::of_file(&skeleton, &limits, &Options::new()), None),
+            _ => {
+                let Ok(archive) = Archive::open(&skeleton, 0, &limits) else { return Ok(false) };
+                (Arrays::of_archive(&skeleton, &limits, &Options::new()), Some(archive))
+            }
+        };
+        let Ok(opened) = opened else { return Ok(false) };
+        let same = opened.arrays().len() == model.tensors.len()
+            && opened.carried() == carried
+            && opened.arrays().iter().zip(&model.tensors).all(|(array, tensor)| {
+                // The only array of a file has the file's name.
+                let called = self.format == NPY || array.name == tensor.name;
+                called && (array.header.dtype, &array.header.shape) == (tensor.dtype, &tensor.shape)
+            });
+        if !same {
+            return Ok(false);
+        }
+        // The numbers of the tensors in the order in which their elements lie.
+        let mut numbers = HashMap::with_capacity(opened.arrays().len());
+        for (tensor, array) in (0u64..).zip(opened.arrays()) {
+            let Some(extent) = array.plain() else { return Ok(false) };
+            numbers.insert((extent.offset, extent.len), tensor);
+        }
+        let order = skeleton.payloads().map(|extent| numbers.get(&(extent.offset, extent.len)).copied());
+        let Some(order) = order.collect::<Option<Vec<_>>>() else { return Ok(false) };
+        if order.len() != model.tensors.len() {
+            return Ok(false);
+        }
+        sink.file(file_name)?;
+        match skeleton.lay_out(sink, archive.as_ref(), &order, &mut HoleNumbers::default())? {
+            true => Ok(true),
+            false => {
+                Err(Error::malformed("the kept form has no place for its checksums")
+                    .hint("use --foreign typed"))
+            }
         }
     }
 }

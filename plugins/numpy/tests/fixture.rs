@@ -10,8 +10,8 @@ pub fn reader(format: &str) -> Box<dyn Reader> {
     (PLUGIN.reader)(format).unwrap()
 }
 
-pub fn writer() -> Box<dyn Writer> {
-    (PLUGIN.writer)("npz").unwrap()
+pub fn writer(format: &str) -> Box<dyn Writer> {
+    (PLUGIN.writer)(format).unwrap()
 }
 
 pub fn bytes(name: &str) -> Vec<u8> {
@@ -61,9 +61,10 @@ impl Opened {
         tensors.collect()
     }
 
-    /// Written as an archive.
+    /// Written as an archive, or as one array if the request says so.
     pub fn written(&self, request: &LayoutRequest) -> Vec<u8> {
-        apr_testkit::write_model(&*writer(), &*self.open, &self.model, &self.source, request)
+        let format = if request.file_name.ends_with(".npy") { "npy" } else { "npz" };
+        apr_testkit::write_model(&*writer(format), &*self.open, &self.model, &self.source, request)
             .unwrap()
             .remove(0)
             .1

@@ -1,7 +1,7 @@
 //! What is written is what NumPy writes, and what was read.
 
 use crate::fixture::{Opened, bytes, golden, writer};
-use apr_sdk::{DType, ErrorKind, ForeignPolicy, LayoutRequest};
+use apr_sdk::{DType, ErrorKind, ForeignPolicy, LayoutRequest, Options, Value};
 use apr_testkit::ModelFixture;
 
 /// Archives of the newest NumPy, which need no form of their own.
@@ -67,7 +67,7 @@ fn a_changed_model_is_not_written_in_the_old_form() {
 #[test]
 fn rejects_what_numpy_cannot_hold() {
     let refused = |model: ModelFixture, words: &str| {
-        let error = model.write(&*writer(), &LayoutRequest::file("a.npz")).unwrap_err();
+        let error = model.write(&*writer("npz"), &LayoutRequest::file("a.npz")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains(words), "{error}");
     };
@@ -75,4 +75,84 @@ fn rejects_what_numpy_cannot_hold() {
     refused(model().tensor("t", DType::BF16, &[2]).unwrap(), "NumPy has no BF16");
     refused(model().tensor("a\0b", DType::F32, &[2]).unwrap(), "ends names at the first NUL");
     refused(model().tensor(&"n".repeat(65_532), DType::F32, &[2]).unwrap(), "longer than the 65535 bytes");
+}
+
+#[test]
+fn a_file_of_one_array_comes_back_to_the_byte() {
+    // What numpy 2 wrote row-major and little-endian, from what it means; other headers from the file's own form.
+    for (name, own_form) in [
+        ("matrix.npy", false),
+        ("scalar.npy", false),
+        ("empty.npy", false),
+        ("old_matrix.npy", true),
+        ("python2_vector.npy", true),
+        ("version_2.npy", true),
+        ("nameless_1.npy", true),
+    ] {
+        let opened = Opened::fixture(name);
+        assert_eq!(opened.model.foreign[0].files[0].verbatim.is_some(), own_form, "{name}");
+        assert!(opened.written(&LayoutRequest::file("other.npy")) == bytes(name), "{name}");
+        let mut typed = LayoutRequest::file("other.npy");
+        typed.foreign = ForeignPolicy::Typed;
+        assert_eq!(opened.written(&typed) == bytes(name), !own_form, "{name}");
+    }
+}
+
+#[test]
+fn a_file_of_one_array_has_no_room_for_others() {
+    for count in [0, 2] {
+        let mut model = ModelFixture::new();
+        for n in 0..count {
+            model = model.tensor(&format!("t{n}"), DType::F32, &[2]).unwrap();
+        }
+        let error = model.write(&*writer("npy"), &LayoutRequest::file("a.npy")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("exactly one array"), "{error}");
+    }
+}
+
+#[test]
+fn a_folder_gets_a_file_named_after_the_model() {
+    let model = ModelFixture::new().tensor("t", DType::F32, &[2]).unwrap();
+    for format in ["npy", "npz"] {
+        let files = model.write(&*writer(format), &LayoutRequest::folder("model")).unwrap();
+        assert_eq!(files[0].0, format!("model.{format}"));
+    }
+}
+
+/// An archive with a tensor and what another format said.
+fn carrying() -> Vec<u8> {
+    let model = ModelFixture::new().tensor("t", DType::F32, &[2]).unwrap();
+    let model = model.foreign("other", "key", Value::from_u32(7));
+    model.write(&*writer("npz"), &request(ForeignPolicy::Keep)).unwrap().remove(0).1
+}
+
+#[test]
+fn other_formats_metadata_is_an_array_of_its_own_if_it_is_to_be_kept() {
+    let archive = carrying();
+    let opened = Opened::new("out.npz", &archive, &Options::new()).unwrap();
+    assert_eq!(opened.model.tensors.len(), 1);
+    assert_eq!(opened.model.foreign_of("other").unwrap().files[0].typed[0].1, Value::from_u32(7));
+    assert_eq!(opened.model.foreign_of("npz").unwrap().files[0].verbatim, None);
+    assert!(opened.written(&request(ForeignPolicy::Keep)) == archive);
+    let without = Opened::new("out.npz", &opened.written(&request(ForeignPolicy::Default)), &Options::new());
+    assert_eq!(without.unwrap().model.foreign_of("other"), None);
+}
+
+#[test]
+fn an_array_of_that_name_with_anything_else_in_it_is_a_tensor() {
+    for (dtype, shape, payload) in [
+        (DType::U8, vec![2], b"{}".to_vec()),
+        (DType::U8, vec![3], b"abc".to_vec()),
+        (DType::U8, vec![1, 2], b"{}".to_vec()),
+        (DType::I8, vec![0], Vec::new()),
+    ] {
+        let model = ModelFixture::new().tensor_with("apr.foreign", dtype, &shape, payload);
+        let written = model.write(&*writer("npz"), &request(ForeignPolicy::Keep)).unwrap().remove(0).1;
+        let opened = Opened::new("out.npz", &written, &Options::new()).unwrap();
+        assert_eq!((opened.model.tensors[0].dtype, &opened.model.tensors[0].shape), (dtype, &shape));
+        let both = model.foreign("other", "key", Value::from_u32(7));
+        let error = both.write(&*writer("npz"), &request(ForeignPolicy::Keep)).unwrap_err();
+        assert!(error.to_string().contains("two entries"), "{error}");
+    }
 }

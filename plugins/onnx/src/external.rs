@@ -13,10 +13,11 @@ pub struct Reference {
     pub offset: u64,
     /// How many bytes it has; if that is not said, as many as the tensor needs.
     pub len: Option<u64>,
+    /// Whether the SHA-1 of the whole file is said.
+    pub has_checksum: bool,
 }
 
-/// Takes one entry of `external_data` into `reference`. Unknown keys, and the checksum, which is of the whole file, are
-/// passed over.
+/// Takes one entry of `external_data` into `reference`. Unknown keys are passed over.
 ///
 /// # Errors
 /// Malformed for an offset or length that is no number.
@@ -31,6 +32,7 @@ pub fn entry(scan: &mut Scan<'_>, field: &Field, reference: &mut Reference) -> R
     match entry.key.as_deref().unwrap_or_default() {
         b"location" => reference.location = value,
         b"offset" => reference.offset = number("offset")?,
+        b"checksum" => reference.has_checksum = true,
         b"length" => reference.len = Some(number("length")?),
         _ => {}
     }

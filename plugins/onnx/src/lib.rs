@@ -13,7 +13,6 @@
 #![forbid(unsafe_code)]
 
 mod about;
-mod carried;
 mod edit;
 mod external;
 mod fields;

@@ -83,7 +83,7 @@ pub fn outside(
         file.name = numbered(&name, n, count);
         for &(number, offset) in &file.tensors {
             placement.homes[number] =
-                Home::Outside(Reference { location: file.name.clone(), offset, len: None });
+                Home::Outside(Reference { location: file.name.clone(), offset, ..Reference::default() });
         }
     }
     placement.files = files;
@@ -123,9 +123,11 @@ pub fn keep(
     let mut files: Vec<OutFile> = Vec::new();
     let mut is_outside = vec![false; tensors.len()];
     let mut all_same = true;
+    let mut has_checksum = vec![false; tensors.len()];
     for (found, &number) in base.index.tensors.iter().zip(numbers) {
         let Data::External(reference) = &found.proto.data else { continue };
         is_outside[number] = true;
+        has_checksum[number] = reference.has_checksum;
         all_same &= is_same(found, &tensors[number]);
         let place = (number, reference.offset);
         match files.iter_mut().find(|file| file.name == reference.location) {
@@ -151,10 +153,11 @@ pub fn keep(
             file.name = numbered(&name, n, count);
         }
         for &(number, offset) in &file.tensors {
-            placement.homes[number] = if own {
+            // A checksum that is not computed anew could be wrong: it is not said again.
+            placement.homes[number] = if own && !has_checksum[number] {
                 Home::Kept
             } else {
-                Home::Outside(Reference { location: file.name.clone(), offset, len: None })
+                Home::Outside(Reference { location: file.name.clone(), offset, ..Reference::default() })
             };
         }
     }

@@ -1,7 +1,6 @@
 //! Reads a model: its graph stays as it is, its tensors become the model's, wherever in the graph they are.
 
 use crate::about::{self, About};
-use crate::carried::{self, Carried};
 use crate::edit::Segment;
 use crate::external::check_location;
 use crate::layout::{FORMAT, LONGEST_MESSAGE};
@@ -12,6 +11,7 @@ use crate::stream::{NumberStream, Numbers};
 use crate::tensor::{Data, Range, check_len};
 use crate::walk::{Found, Index, walk};
 use crate::{outside, probe, strip, weights};
+use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
     Bytes, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource, ModelSink,
     OpenModel, Options, Payload, Reader, Result, Score, Source, Stream, Tensor, TensorDecl, Value, escape,
@@ -98,6 +98,13 @@ impl Opened {
         if n_numbers > 0 {
             let what = "stored as lists of numbers: written again they become raw data";
             opened.notes.push(format!("{n_numbers} tensors are {what}"));
+        }
+        let summed = |found: &&Found| matches!(&found.proto.data, Data::External(to) if to.has_checksum);
+        let n_summed = index.tensors.iter().filter(summed).count();
+        if n_summed > 0 {
+            opened.notes.push(format!(
+                "{n_summed} tensors say the SHA-1 of the file that their data is in: it is not checked (planned), and not written again"
+            ));
         }
         opened.carried = take_carried(&mut about, limits, &mut opened.notes);
         opened.describe_graph(&mut scan, &index, &about, files.lengths)?;
@@ -273,12 +280,9 @@ fn same(segments: &[Segment], base: &[u8], scan: &mut Scan<'_>, index: &Index) -
 /// What other formats said, if an entry carries it; one that holds something else stays an entry.
 fn take_carried(about: &mut About, limits: &Limits, notes: &mut Vec<String>) -> Option<Carried> {
     let (_, text, _) = about.props.iter().find(|(key, ..)| key == carried::KEY)?;
-    let found = Carried::parse(text, limits).ok();
+    let found = Carried::parse(text, FORMAT, &[], limits).ok();
     if found.is_none() {
-        let key = carried::KEY;
-        notes.push(format!(
-            "the metadata key `{key}` is kept as it is: it does not hold what apr writes there"
-        ));
+        notes.push(carried::UNREAD.to_owned());
     }
     found
 }

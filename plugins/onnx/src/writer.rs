@@ -1,17 +1,17 @@
 //! Writes a model: around the graph that it came with, or, without one, as a file of weights.
 
 use crate::about::{self, About};
-use crate::carried;
 use crate::edit::Segment;
-use crate::layout::{FORMAT, LONGEST_MESSAGE};
+use crate::layout::{FORMAT, LONGEST_MESSAGE, SMALLEST_EXTERNAL};
 use crate::outside::{self, Placement, file_name};
 use crate::plan::{Base, Said, rewrite};
 use crate::scan::Scan;
 use crate::skeleton::Skeleton;
 use crate::{strip, weights};
+use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
-    Bytes, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource, Model, Result,
-    Source, Value, Writer, escape,
+    Bytes, DType, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource, Model,
+    Result, Source, Value, Writer, escape,
 };
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl Writer for Onnx {
     fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let typed = typed(model, sink)?;
         let (scalars, mut props) = about::split(&typed)?;
-        if let Some(text) = carried::text(model, request.foreign, sink)? {
+        if let Some(text) = Carried::of(model, FORMAT, &[], request.foreign, sink)?.text()? {
             props.retain(|(key, _)| key != carried::KEY);
             props.push((carried::KEY.to_owned(), text.into_bytes()));
         }
@@ -41,6 +41,9 @@ impl Writer for Onnx {
             sink.note(&format!(
                 "the graph is left out: it names {n} tensors, and the {m} of the model are others; the file holds weights only"
             ));
+        }
+        if let (Some(base), Some(_), Some(numbers)) = (&base, graph, &numbers) {
+            note_changed(base, numbers, model, sink);
         }
         let file =
             File { model, request, base: base.zip(numbers), has_graph: graph.is_some(), scalars, props };
@@ -100,6 +103,29 @@ fn numbers(base: &Base, model: &Model) -> Option<Vec<usize>> {
     let names: HashMap<&str, usize> =
         model.tensors.iter().enumerate().map(|(n, tensor)| (tensor.name.as_str(), n)).collect();
     base.index.tensors.iter().map(|found| names.get(found.name.as_str()).copied()).collect()
+}
+
+/// Says which tensors are not of the type or shape that the graph's nodes were made for: no node is changed.
+fn note_changed(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn LayoutSink) {
+    let pairs = base.index.tensors.iter().zip(numbers.iter().map(|&number| &model.tensors[number]));
+    let said =
+        |dtype: Option<DType>, dims: &[u64]| format!("{} {dims:?}", dtype.map_or("?", |dtype| dtype.name()));
+    let changed: Vec<_> = pairs
+        .map(|(found, tensor)| {
+            (
+                tensor,
+                said(found.proto.dtype().ok(), &found.proto.dims),
+                said(Some(tensor.dtype), &tensor.shape),
+            )
+        })
+        .filter(|(_, was, is)| was != is)
+        .collect();
+    if let Some((tensor, was, is)) = changed.first() {
+        let (n, name) = (changed.len(), escape(&tensor.name, 120));
+        sink.note(&format!(
+            "the graph's nodes are as they were, and tensors changed their type or shape: {n}, first `{name}`, {was} became {is}"
+        ));
+    }
 }
 
 /// What is written.
@@ -176,6 +202,11 @@ impl File<'_> {
         let segments = self.segments(&placement)?;
         let len: u64 = segments.iter().map(Segment::len).sum();
         if len <= LONGEST_MESSAGE {
+            if wanted && placement.files.is_empty() {
+                sink.note(&format!(
+                    "no tensor has {SMALLEST_EXTERNAL} bytes: nothing is put beside the model"
+                ));
+            }
             return Ok((placement, segments));
         }
         let message =

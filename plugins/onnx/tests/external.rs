@@ -117,3 +117,59 @@ fn a_location_may_begin_with_the_folder_it_is_in() {
     assert_eq!(opened.payload("a"), [7; 8]);
     same(&opened, &reopen(&opened.write(&LayoutRequest::file("m.onnx")).unwrap()));
 }
+
+/// What the summary says when a model is written like this.
+fn notes(opened: &Opened, request: &LayoutRequest) -> Vec<String> {
+    let payload = |n: usize| {
+        let tensor = &opened.model.tensors[n];
+        Ok(vec![0; usize::try_from(tensor.payload_len().unwrap()).unwrap()])
+    };
+    apr_testkit::render(&*crate::fixture::writer(), &opened.model, &opened.source, &payload, request)
+        .unwrap()
+        .notes
+}
+
+#[test]
+fn nothing_large_enough_to_be_put_beside_the_model_is_said() {
+    let opened = Opened::fixture("graph");
+    let said = notes(&opened, &beside("m.onnx"));
+    assert!(said.iter().any(|note| note.contains("no tensor has 1024 bytes")), "{said:?}");
+    let said = notes(&opened, &LayoutRequest::file("m.onnx"));
+    assert!(!said.iter().any(|note| note.contains("1024")), "{said:?}");
+}
+
+#[test]
+fn a_type_that_the_nodes_were_not_made_for_is_said() {
+    let mut opened = Opened::fixture("graph");
+    assert_eq!(notes(&opened, &LayoutRequest::file("m.onnx")), [""; 0]);
+    let number = opened.number("w");
+    let shape = opened.model.tensors[number].shape.clone();
+    opened.model.tensors[number].dtype = apr_sdk::DType::F16;
+    let said = notes(&opened, &LayoutRequest::file("m.onnx"));
+    let wanted = format!("first `w`, F32 {shape:?} became F16 {shape:?}");
+    assert!(said.len() == 1 && said[0].contains(&wanted), "{said:?}");
+}
+
+#[test]
+fn a_checksum_of_data_beside_the_model_is_not_said_again() {
+    let sum = "0123456789abcdef0123456789abcdef01234567";
+    let at = |offset: &str, more: &[(&str, &str)]| {
+        let place = [("location", "m.onnx.data"), ("offset", offset), ("length", "8")];
+        tensor(FLOAT, &[2], &external(&[&place[..], more].concat()))
+    };
+    let node = bytes(1, &[bytes(2, b"y"), bytes(4, b"Relu")].concat());
+    let first = bytes(5, &[at("0", &[("checksum", sum)]), bytes(8, b"a")].concat());
+    let second = bytes(5, &[at("8", &[]), bytes(8, b"b")].concat());
+    let graph = [node, first, second].concat();
+    let source =
+        MemorySource::new("m.onnx", model(&graph)).with("m.onnx.data", (1..=16).collect::<Vec<u8>>());
+    let before = Opened::new(source).unwrap();
+    assert!(before.model.notes.iter().any(|note| note.contains("SHA-1")), "{:?}", before.model.notes);
+    let files = before.write(&LayoutRequest::file("m.onnx")).unwrap();
+    let has = |text: &str| files[0].1.windows(text.len()).any(|piece| piece == text.as_bytes());
+    assert!(!has(sum) && !has("checksum") && has("m.onnx.data"));
+    assert_eq!(files[1].1, (1..=16).collect::<Vec<u8>>());
+    let after = reopen(&files);
+    same(&before, &after);
+    assert!(!after.model.notes.iter().any(|note| note.contains("SHA-1")), "{:?}", after.model.notes);
+}

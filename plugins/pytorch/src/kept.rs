@@ -1,14 +1,16 @@
 //! The verbatim form: a file's bytes but for its payloads, and the CRC-32s of those as holes. It is used where the reader,
 //! given it, finds exactly the model that is about to be written.
 
-use crate::carried::Carried;
+use crate::layout::{FORMAT, UNMARKED};
 use crate::plan::Plan;
 use crate::reader::File;
 use crate::writer::{own_values, write_file};
+use apr_sdk::carried::Carried;
 use apr_sdk::{
-    Bytes, Extent, FileId, LayoutSink, Limits, Model, ModelBuilder, Payload, Result, Source, Tensor, Value,
+    Bytes, Extent, FileId, ForeignPolicy, LayoutSink, Limits, Model, ModelBuilder, Payload, Result, Source,
+    Tensor, Value,
 };
-use apr_zip::{Archive, Laid, Skeleton, ZipLayout};
+use apr_zip::{Archive, HoleNumbers, Laid, Skeleton, ZipLayout};
 use std::collections::HashMap;
 
 /// The extents of a model's payloads, if each is plain bytes as they are written.
@@ -47,7 +49,7 @@ fn is_own(model: &Model, skeleton: &Skeleton) -> Result<bool> {
     let mut laid = Laid::new(lens);
     let all: Vec<usize> = (0..model.tensors.len()).collect();
     laid.file("model")?;
-    let carried = Carried::of(model, apr_sdk::ForeignPolicy::Default, &mut laid)?;
+    let carried = Carried::of(model, FORMAT, &UNMARKED, ForeignPolicy::Default, &mut laid)?;
     let plan = Plan::new(model, &all, own_values(model), carried, &mut laid)?;
     let written = write_file(model, &plan, &mut ZipLayout::new(), &mut laid);
     Ok(written.is_ok() && laid.is(skeleton))
@@ -65,11 +67,17 @@ pub struct Wanted<'m> {
     pub carried: &'m Carried,
 }
 
-/// Lays the file out again from its verbatim form, if that still says what is about to be written.
+/// Lays the file out again from its verbatim form, if that still says what is about to be written. `holes` numbers the
+/// holes of all files.
 ///
 /// # Errors
 /// Whatever the sink raised.
-pub fn lay_out(wanted: &Wanted<'_>, form: &Bytes, sink: &mut dyn LayoutSink) -> Result<bool> {
+pub fn lay_out(
+    wanted: &Wanted<'_>,
+    form: &Bytes,
+    holes: &mut HoleNumbers,
+    sink: &mut dyn LayoutSink,
+) -> Result<bool> {
     let Wanted { model, tensors, typed, carried } = *wanted;
     let held = sink.fetch(form)?;
     let Some(skeleton) = held.inline().and_then(Skeleton::parse) else { return Ok(false) };
@@ -83,9 +91,9 @@ pub fn lay_out(wanted: &Wanted<'_>, form: &Bytes, sink: &mut dyn LayoutSink) -> 
             let there = by_name.get(tensor.name.as_str());
             there.is_some_and(|(_, there)| (there.dtype, &there.shape) == (tensor.dtype, &tensor.shape))
         });
-    let mut formats = Carried::of(&said, apr_sdk::ForeignPolicy::Default, sink)?;
-    formats.typed.clear();
-    if !same || own_values(&said) != typed || !formats.same_formats(carried) {
+    let there = Carried::of(&said, FORMAT, &UNMARKED, ForeignPolicy::Default, sink)?;
+    let same_formats = (&there.dialect, &there.formats) == (&carried.dialect, &carried.formats);
+    if !same || own_values(&said) != typed || !same_formats {
         return Ok(false);
     }
     let Some(extents) = plain(&said) else { return Ok(false) };
@@ -101,7 +109,7 @@ pub fn lay_out(wanted: &Wanted<'_>, form: &Bytes, sink: &mut dyn LayoutSink) -> 
     }
     let archive = Archive::open(&skeleton, 0, &limits).ok();
     let tensors: Vec<u64> = order.into_iter().map(|(.., number)| number).collect();
-    skeleton.lay_out(sink, archive.as_ref(), &tensors)
+    skeleton.lay_out(sink, archive.as_ref(), &tensors, holes)
 }
 
 /// The model that the reader finds in a file without its payloads.
@@ -109,7 +117,7 @@ fn described(skeleton: &Skeleton, limits: &Limits) -> Option<Model> {
     let file = File::open(skeleton, 0, String::new(), None, limits).ok()?;
     let len = skeleton.len(0).ok()?;
     let file_len = |_| Ok(len);
-    let mut builder = ModelBuilder::new(crate::layout::FORMAT, limits, &file_len);
+    let mut builder = ModelBuilder::new(FORMAT, limits, &file_len);
     file.describe_plain(&mut builder).ok()?;
     Some(builder.finish())
 }

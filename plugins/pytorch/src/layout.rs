@@ -5,6 +5,9 @@ use apr_sdk::{DType, Error};
 /// The format's id, in the manifest and in foreign records.
 pub const FORMAT: &str = "pytorch";
 
+/// The dialect that names in this format are taken to be of anyway: it needs no record.
+pub const UNMARKED: [&str; 1] = ["hf"];
+
 /// What begins a ZIP, which is what `torch.save` writes since 1.6.
 pub const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 

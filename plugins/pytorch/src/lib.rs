@@ -12,10 +12,8 @@
 
 #![forbid(unsafe_code)]
 
-mod carried;
 mod checkpoint;
 mod holds;
-mod holes;
 mod index_file;
 mod kept;
 mod layout;

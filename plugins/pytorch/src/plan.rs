@@ -1,9 +1,9 @@
 //! What one output file is made of: the nesting, the values in it, and what only a record of apr's own can say.
 
-use crate::carried::Carried;
 use crate::names::is_plain;
 use crate::quantized::Quantized;
 use crate::tree::{Inline, Tree};
+use apr_sdk::carried::Carried;
 use apr_sdk::{LayoutSink, Model, Result, Value, ValueType};
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,5 @@
 //! Recognises the three layouts and the index, opens a file, and pushes what was found.
 
-use crate::carried::Carried;
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::index_file::{self, IndexFile};
 use crate::kept;
@@ -9,6 +8,7 @@ use crate::names::{self, Walked};
 use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
 use crate::{legacy_stream, legacy_tar, list_keys, scan, zip_file};
+use apr_sdk::carried::{Carried, Member};
 use apr_sdk::{
     Budget, Bytes, Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder,
     ModelSink, OpenModel, Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape,
@@ -149,7 +149,7 @@ fn carried(source: &dyn Source, checkpoint: &Checkpoint, limits: &Limits) -> Res
     let Layout::Zip(archive, folder) = &checkpoint.layout else { return Ok(None) };
     let Some(entry) = archive.find(&format!("{folder}{APR_RECORD}")) else { return Ok(None) };
     let text = archive.read(source, entry, limits)?;
-    Carried::parse(&text, limits).map(Some).map_err(|e| e.at(entry.data.offset))
+    Carried::parse(&text, FORMAT, &[Member::Typed], limits).map(Some).map_err(|e| e.at(entry.data.offset))
 }
 
 /// An opened file.

@@ -3,7 +3,8 @@
 use crate::index_file::{self, Index, untyped};
 use crate::layout::FORMAT;
 use apr_sdk::{
-    Bytes, Error, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, Model, Result, Value, escape,
+    Bytes, Error, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, Model, Result, Tensor, Value,
+    escape, shards,
 };
 
 /// The member of an index that counts payload bytes.
@@ -43,19 +44,14 @@ pub fn choose<'m>(
         _ => model.foreign_of(FORMAT).map_or(&[], |foreign| &foreign.files),
     };
     let (indexes, files): (Vec<_>, Vec<_>) = records.iter().partition(|r| index_file::is_name(&r.name));
-    let counted = files.iter().try_fold(0u64, |n, record| n.checked_add(record.n_tensors));
     // A part's files have the names that the whole wants.
     let is_part = request.options.is_part();
     let named = |index: &ForeignFile| index.name == format!("{}.bin.index.json", request.stem);
     let may_repeat = indexes.len() == 1 && (!is_part || named(indexes[0]));
     let repeats = request.folder && request.max_shard_size.is_none() && may_repeat;
-    if repeats && counted == Some(model.tensors.len() as u64) && files.iter().all(|r| !r.name.is_empty()) {
-        let mut first = 0;
-        let repeated = files.iter().map(|&record| {
-            // The counts add up to the model's tensors, so each fits.
-            let end = first + usize::try_from(record.n_tensors).unwrap_or_default();
-            let tensors = (first..end).collect();
-            first = end;
+    let runs = shards::as_before(&files, model.tensors.len());
+    if let (true, Some(runs)) = (repeats && files.iter().all(|r| !r.name.is_empty()), runs) {
+        let repeated = files.iter().zip(runs).map(|(&record, tensors)| {
             let verbatim = record.verbatim.as_ref();
             Output { name: record.name.clone(), tensors, records: vec![record], verbatim }
         });
@@ -64,13 +60,13 @@ pub fn choose<'m>(
     }
     let stem = if request.stem.is_empty() { "pytorch_model" } else { &request.stem };
     let runs = match request.max_shard_size {
-        Some(limit) => split(model, limit)?,
+        Some(limit) => shards::split(model, limit, Tensor::payload_len)?,
         None => Vec::new(),
     };
     if runs.len() > 1 {
         let count = runs.len();
         let named = |(n, tensors): (usize, Vec<usize>)| Output {
-            name: format!("{stem}-{n:05}-of-{count:05}.bin"),
+            name: shards::name(stem, n, count, "bin"),
             tensors,
             records: if n == 1 { files.clone() } else { Vec::new() },
             verbatim: None,
@@ -120,20 +116,4 @@ impl Outputs<'_> {
         let same = |kept: &&str| Index::parse(kept).is_ok_and(|kept| kept.text() == text);
         Ok(Some((name.clone(), kept.filter(same).map_or(text.clone(), str::to_owned))))
     }
-}
-
-/// Runs of tensors, in the model's order, of at most `limit` payload bytes, or one tensor if that is longer.
-fn split(model: &Model, limit: u64) -> Result<Vec<Vec<usize>>> {
-    let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
-    for (n, tensor) in model.tensors.iter().enumerate() {
-        let len = tensor.payload_len()?;
-        if !run.is_empty() && size.saturating_add(len) > limit {
-            runs.push(std::mem::take(&mut run));
-            size = 0;
-        }
-        run.push(n);
-        size = size.saturating_add(len);
-    }
-    runs.push(run);
-    Ok(runs)
 }

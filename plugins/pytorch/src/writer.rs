@@ -1,12 +1,11 @@
 //! Lays a model out as one ZIP, or as several with an index.
 
-use crate::carried::Carried;
-use crate::holes::Holes;
 use crate::kept::{self, Wanted};
-use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT};
+use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT, UNMARKED};
 use crate::pickle_writer::{self, Source};
 use crate::plan::Plan;
 use crate::shards::{self, Output};
+use apr_sdk::carried::Carried;
 use apr_sdk::{ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written};
 use apr_zip::ZipLayout;
 
@@ -29,21 +28,23 @@ impl Writer for PyTorch {
             sink.entry()?;
             sink.inline(text.as_bytes())?;
         }
+        let mut zip = ZipLayout::new();
         for (n, output) in outputs.files.iter().enumerate() {
-            let mut holes = Holes::new(sink, n, outputs.files.len());
-            holes.file(&output.name)?;
-            let typed = fetched(output, &mut holes)?;
+            sink.file(&output.name)?;
+            let typed = fetched(output, sink)?;
             // What is said of the whole model stands in the first file.
-            let carried =
-                if n == 0 { Carried::of(model, request.foreign, &mut holes)? } else { Carried::default() };
+            let carried = match n {
+                0 => Carried::of(model, FORMAT, &UNMARKED, request.foreign, sink)?,
+                _ => Carried::default(),
+            };
             if let Some(form) = output.verbatim.filter(|_| verbatim) {
                 let wanted = Wanted { model, tensors: &output.tensors, typed: &typed, carried: &carried };
-                if kept::lay_out(&wanted, form, &mut holes)? {
+                if kept::lay_out(&wanted, form, zip.holes(), sink)? {
                     continue;
                 }
             }
-            let plan = Plan::new(model, &output.tensors, typed, carried, &mut holes)?;
-            write_file(model, &plan, &mut ZipLayout::new(), &mut holes)?;
+            let plan = Plan::new(model, &output.tensors, typed, carried, sink)?;
+            write_file(model, &plan, &mut zip, sink)?;
         }
         Ok(())
     }

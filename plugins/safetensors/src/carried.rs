@@ -4,70 +4,32 @@
 use crate::canonical;
 use crate::header::Header;
 use crate::layout::{FORMAT, rank_of};
-use apr_sdk::{
-    Error, Fact, Foreign, ForeignPolicy, LayoutSink, Limits, Model, ModelSink, Result, Value,
-    json as sdk_json,
-};
-use serde_json::{Map, Value as Json};
+use apr_sdk::carried::{self, Member};
+use apr_sdk::{ForeignPolicy, LayoutSink, Limits, Model, ModelSink, Result, Value};
 use std::collections::HashMap;
 
-/// The key of the string: in `__metadata__`, or in the `metadata` of an index.
-pub const KEY: &str = "apr.foreign";
+pub use apr_sdk::carried::{KEY, UNREAD};
 
-/// Said of a file that has the key with something else in it.
-pub const UNREAD: &str =
-    "the metadata key `apr.foreign` is kept as it is: it does not hold what apr writes there";
-
-/// Dialects that need no record: `none`, and the one that names in this format are taken to be of anyway.
-const UNMARKED: [&str; 2] = ["none", "hf"];
+/// The dialect that names in this format are taken to be of anyway: it needs no record.
+const UNMARKED: [&str; 1] = ["hf"];
 
 /// What was carried.
 #[derive(Debug, Default)]
 pub struct Carried {
-    dialect: Option<String>,
-    formats: Vec<Foreign>,
+    said: carried::Carried,
     typed: HashMap<String, Value>,
-    order: Vec<usize>,
 }
 
 impl Carried {
-    /// Reads the string that [`to_text`] made.
+    /// Reads the string that [`Outgoing::text`] made.
     ///
     /// # Errors
     /// Malformed for any other; LimitExceeded.
     pub fn parse(text: &str, limits: &Limits) -> Result<Carried> {
-        // A value of the tree takes up to 32 bytes for the two that a number and its comma have in the text.
-        limits.budget.charge(text.len() as u64 * 16)?;
-        let json: Json = serde_json::from_str(text).map_err(|e| Error::malformed(e.to_string()))?;
-        let wrong = || Error::malformed("it is not what apr writes there");
-        let mut carried = Carried::default();
-        for (key, value) in json.as_object().ok_or_else(wrong)? {
-            match key.as_str() {
-                "dialect" => carried.dialect = Some(value.as_str().ok_or_else(wrong)?.to_owned()),
-                "formats" => {
-                    for (format, json) in value.as_object().ok_or_else(wrong)? {
-                        let no_places = &mut |_: &Json| Err(wrong());
-                        carried.formats.push(sdk_json::foreign_from_json(format, json, no_places)?);
-                    }
-                }
-                "typed" => {
-                    for (key, json) in value.as_object().ok_or_else(wrong)? {
-                        carried.typed.insert(key.clone(), sdk_json::value_from_json(json)?);
-                    }
-                }
-                "order" => {
-                    let place = |json: &Json| json.as_u64().and_then(|n| usize::try_from(n).ok());
-                    let places = value.as_array().ok_or_else(wrong)?.iter().map(place);
-                    carried.order = places.collect::<Option<_>>().ok_or_else(wrong)?;
-                }
-                _ => return Err(wrong()),
-            }
-        }
-        // This format's own keys are the file's, whatever the text says.
-        if carried.formats.iter().any(|foreign| foreign.format == FORMAT || !is_id(&foreign.format)) {
-            return Err(wrong());
-        }
-        Ok(carried)
+        let members = [Member::Typed, Member::Order];
+        let mut said = carried::Carried::parse(text.as_bytes(), FORMAT, &members, limits)?;
+        let typed = std::mem::take(&mut said.typed).into_iter().collect();
+        Ok(Carried { said, typed })
     }
 
     /// The typed value that stands in the file as `written`: unless another program changed that.
@@ -77,7 +39,8 @@ impl Carried {
 
     /// The numbers of the header's tensors in the order that the model had before, if that was carried and fits.
     pub fn order(&self, header: &Header) -> Option<Vec<usize>> {
-        if self.order.len() != header.len() {
+        let order = self.said.order.as_deref().unwrap_or_default();
+        if order.len() != header.len() {
             return None;
         }
         let key = |n: usize| (header.entry(n).rank, header.entry(n).name);
@@ -85,7 +48,7 @@ impl Carried {
         numbers.sort_by(|&a, &b| canonical::order(key(a), key(b)));
         // Each may be taken once.
         let mut sorted: Vec<_> = numbers.into_iter().map(Some).collect();
-        self.order.iter().map(|&place| sorted.get_mut(place)?.take()).collect()
+        order.iter().map(|&place| sorted.get_mut(place)?.take()).collect()
     }
 
     /// Gives the model back what other formats said.
@@ -93,33 +56,8 @@ impl Carried {
     /// # Errors
     /// Whatever the sink raised.
     pub fn describe(&self, sink: &mut dyn ModelSink) -> Result<()> {
-        if let Some(dialect) = &self.dialect {
-            sink.fact(Fact::Dialect(dialect))?;
-        }
-        for foreign in &self.formats {
-            for file in &foreign.files {
-                sink.foreign_file(&foreign.format, &file.name, file.n_tensors)?;
-                for (key, value) in &file.typed {
-                    sink.foreign(key, value.clone())?;
-                }
-                if let Some(verbatim) = &file.verbatim {
-                    sink.verbatim(verbatim.clone())?;
-                }
-            }
-        }
-        Ok(())
+        self.said.describe(sink)
     }
-}
-
-fn is_id(format: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    !format.is_empty() && format.bytes().all(fits)
-}
-
-/// Whether there is more than the record of a single file without metadata, which every reader leaves.
-fn says_something(foreign: &Foreign) -> bool {
-    let files = &foreign.files;
-    files.len() > 1 || files.iter().any(|file| !file.typed.is_empty() || file.verbatim.is_some())
 }
 
 /// Which file of a model a string is for.
@@ -136,7 +74,7 @@ pub enum Place {
 /// What is to be carried by the files of a model.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    all: Map<String, Json>,
+    said: carried::Carried,
     /// The place of each tensor among the sorted ones, where that is another order than the model's.
     order: Option<Vec<usize>>,
 }
@@ -147,27 +85,9 @@ impl Outgoing {
     /// # Errors
     /// Whatever fetching raised.
     pub fn new(model: &Model, policy: ForeignPolicy, sink: &mut dyn LayoutSink) -> Result<Outgoing> {
-        let mut all = Map::new();
-        if policy == ForeignPolicy::Drop {
-            return Ok(Outgoing::default());
-        }
-        if !model.dialect.is_empty() && !UNMARKED.contains(&model.dialect.as_str()) {
-            all.insert("dialect".into(), Json::from(model.dialect.as_str()));
-        }
-        let with_verbatim = policy != ForeignPolicy::Typed;
-        let mut formats = Map::new();
-        let lost = |foreign: &&Foreign| foreign.format != FORMAT && says_something(foreign);
-        for foreign in model.foreign.iter().filter(lost) {
-            let mut fetch = |bytes: &_| sink.fetch(bytes);
-            let json = sdk_json::foreign_to_json(foreign, with_verbatim, &mut |_| Ok(None), &mut fetch)?;
-            formats.insert(foreign.format.clone(), json);
-        }
-        let mut order = None;
-        if !formats.is_empty() {
-            all.insert("formats".into(), Json::Object(formats));
-            order = places(model);
-        }
-        Ok(Outgoing { all, order })
+        let said = carried::Carried::of(model, FORMAT, &UNMARKED, policy, sink)?;
+        let order = if said.formats.is_empty() { None } else { places(model) };
+        Ok(Outgoing { said, order })
     }
 
     /// The string for one file: unless it is a shard, with what is said of the whole model; for each, with its own
@@ -180,19 +100,9 @@ impl Outgoing {
         place: Place,
         typed: impl Iterator<Item = &'v (String, Value)>,
     ) -> Result<Option<String>> {
-        let mut all = if place == Place::Shard { Map::new() } else { self.all.clone() };
-        if let (Place::File, Some(order)) = (place, &self.order) {
-            all.insert("order".into(), Json::from(order.as_slice()));
-        }
-        let mut values = Map::new();
-        for (key, value) in typed {
-            let json = sdk_json::value_to_json(value.kind, value.bytes.inline().unwrap_or_default())?;
-            values.insert(key.clone(), json);
-        }
-        if !values.is_empty() {
-            all.insert("typed".into(), Json::Object(values));
-        }
-        Ok((!all.is_empty()).then(|| Json::Object(all).to_string()))
+        let whole = if place == Place::Shard { carried::Carried::default() } else { self.said.clone() };
+        let order = self.order.clone().filter(|_| place == Place::File);
+        carried::Carried { order, typed: typed.cloned().collect(), ..whole }.text()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::index::{self, Index, byte_count, to_json};
 use crate::layout::{FORMAT, METADATA, payload_len};
 use apr_sdk::{
     Error, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Result, Value, ValueType,
-    escape,
+    escape, shards,
 };
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub const PAYLOAD_BYTES: &str = "apr.payload_bytes";
 const FRAMEWORK: &str = "format";
 
 /// The extension of a file, and what its index appends to its stem.
-const EXTENSION: &str = ".safetensors";
+const EXTENSION: &str = "safetensors";
 const INDEX_EXTENSION: &str = ".safetensors.index.json";
 
 /// The files to write.
@@ -72,9 +72,8 @@ impl<'m> Shards<'m> {
         let named = |index: &ForeignFile| index.name == format!("{}{INDEX_EXTENSION}", request.stem);
         let may_repeat = indexes.len() == 1 && (!request.options.is_part() || named(indexes[0]));
         let repeats = request.folder && request.max_shard_size.is_none() && may_repeat;
-        let n_tensors = files.iter().try_fold(0u64, |n, record| n.checked_add(record.n_tensors));
-        if repeats && n_tensors == Some(model.tensors.len() as u64) {
-            return Shards::repeat(indexes[0], &files, sink);
+        if let (true, Some(runs)) = (repeats, shards::as_before(&files, model.tensors.len())) {
+            return Shards::repeat(indexes[0], &files, runs, sink);
         }
         let mut metadata = Metadata::union(&files, sink)?;
         if let Some(framework) = request.options.get("framework")
@@ -84,13 +83,16 @@ impl<'m> Shards<'m> {
         }
         let stem = if request.stem.is_empty() { "model" } else { &request.stem };
         let runs = match request.max_shard_size {
-            Some(limit) => split(model, limit)?,
+            Some(limit) => shards::split(model, limit, |tensor| {
+                payload_len(tensor.dtype, &tensor.shape)
+                    .map_err(|e| Error::unsupported(e.message()).tensor(&tensor.name))
+            })?,
             None => Vec::new(),
         };
         if runs.len() > 1 {
             let count = runs.len();
             let named = |(n, tensors)| Shard {
-                name: format!("{stem}-{n:05}-of-{count:05}{EXTENSION}"),
+                name: shards::name(stem, n, count, EXTENSION),
                 tensors,
                 metadata: metadata.clone(),
                 record: None,
@@ -103,7 +105,7 @@ impl<'m> Shards<'m> {
             sink.note(&format!("`{}` of the index is left out: one file has no index", escape(key, 120)));
         }
         let own_name = !request.folder && !request.file_name.is_empty();
-        let name = if own_name { request.file_name.clone() } else { format!("{stem}{EXTENSION}") };
+        let name = if own_name { request.file_name.clone() } else { format!("{stem}.{EXTENSION}") };
         let record = files.first().copied().filter(|_| files.len() == 1);
         let tensors = (0..model.tensors.len()).collect();
         Ok(Shards { files: vec![Shard { name, tensors, metadata, record }], index: None })
@@ -113,20 +115,17 @@ impl<'m> Shards<'m> {
     fn repeat(
         index: &'m ForeignFile,
         records: &[&'m ForeignFile],
+        runs: Vec<Vec<usize>>,
         sink: &mut dyn LayoutSink,
     ) -> Result<Shards<'m>> {
-        let mut first = 0usize;
         let mut files = Vec::with_capacity(records.len());
-        for record in records {
-            // The counts add up to the model's tensors, so each fits.
-            let end = first + usize::try_from(record.n_tensors).unwrap_or_default();
+        for (record, tensors) in records.iter().zip(runs) {
             files.push(Shard {
                 name: record.name.clone(),
-                tensors: (first..end).collect(),
+                tensors,
                 metadata: Metadata::union(&[record], sink)?,
                 record: Some(*record),
             });
-            first = end;
         }
         let index = IndexPlan::new(index.name.clone(), Some(index), sink)?;
         Ok(Shards { files, index: Some(index) })
@@ -199,23 +198,6 @@ impl Index {
         };
         kept.members == self.members && sorted(&kept) == sorted(self)
     }
-}
-
-/// Runs of tensors, in the model's order, of at most `limit` payload bytes, or one tensor if that is longer.
-fn split(model: &Model, limit: u64) -> Result<Vec<Vec<usize>>> {
-    let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
-    for (n, tensor) in model.tensors.iter().enumerate() {
-        let len = payload_len(tensor.dtype, &tensor.shape)
-            .map_err(|e| Error::unsupported(e.message()).tensor(&tensor.name))?;
-        if !run.is_empty() && size.saturating_add(len) > limit {
-            runs.push(std::mem::take(&mut run));
-            size = 0;
-        }
-        run.push(n);
-        size = size.saturating_add(len);
-    }
-    runs.push(run);
-    Ok(runs)
 }
 
 impl<'m> IndexPlan<'m> {

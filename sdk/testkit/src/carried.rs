@@ -8,6 +8,10 @@ use apr_sdk::{Error, FormatManifest, Model, Result, Tensor};
 /// # Errors
 /// Unsupported, with the tensor or key and what about it.
 pub fn carried(format: &FormatManifest, model: &Model) -> Result<()> {
+    if format.carries.one_tensor && model.tensors.len() != 1 {
+        let count = model.tensors.len();
+        return Err(Error::unsupported(format!("`{}` cannot hold {count} tensors, only one", format.id)));
+    }
     for tensor in &model.tensors {
         carried_tensor(format, tensor).map_err(|e| e.tensor(&tensor.name))?;
     }

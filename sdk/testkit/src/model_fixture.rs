@@ -59,6 +59,16 @@ impl ModelFixture {
         self
     }
 
+    /// How many tensors it has.
+    pub(crate) fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Leaves out every tensor but the first.
+    pub(crate) fn keep_one(&mut self) {
+        self.tensors.truncate(1);
+    }
+
     /// The checked model, and the source its extents lie in.
     ///
     /// # Errors

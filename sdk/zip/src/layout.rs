@@ -42,7 +42,24 @@ pub struct ZipLayout {
     zip64_headers: bool,
     entries: Vec<Laid>,
     names: HashSet<String>,
+    holes: HoleNumbers,
+}
+
+/// Numbers for holes. Those of all archives in one layout come from one of these, so that none meets another.
+#[derive(Debug, Default)]
+pub struct HoleNumbers {
     next: u32,
+}
+
+impl HoleNumbers {
+    /// The first number of an entry's holes.
+    ///
+    /// # Errors
+    /// Unsupported where there is none left.
+    pub(crate) fn take(&mut self) -> Result<u32> {
+        let next = self.next.checked_add(PER_ENTRY).filter(|&next| next < FIRST_HOLE).ok_or_else(too_many)?;
+        Ok(FIRST_HOLE + std::mem::replace(&mut self.next, next))
+    }
 }
 
 /// An entry that was laid out.
@@ -75,6 +92,11 @@ impl ZipLayout {
         self
     }
 
+    /// The numbers of its holes, for another archive of the same layout that is repeated and not laid out here.
+    pub fn holes(&mut self) -> &mut HoleNumbers {
+        &mut self.holes
+    }
+
     /// An entry of these bytes, which begin at a multiple of `align`.
     ///
     /// # Errors
@@ -99,9 +121,7 @@ impl ZipLayout {
         len: u64,
         align: u64,
     ) -> Result<()> {
-        let hole = FIRST_HOLE + self.next;
-        self.next =
-            self.next.checked_add(PER_ENTRY).filter(|&next| next < FIRST_HOLE).ok_or_else(too_many)?;
+        let hole = self.holes.take()?;
         let prefix_len = prefix.len() as u64;
         let whole = len.checked_add(prefix_len).ok_or_else(|| about(name, "it is longer than 2^64 bytes"))?;
         self.local_header(sink, name, whole, Crc::Hole(hole), prefix_len, align)?;

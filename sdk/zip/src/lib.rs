@@ -20,5 +20,5 @@ mod window;
 
 pub use archive::{Archive, Entry, Method, is_zip};
 pub use inflate::Inflate;
-pub use layout::{FIRST_HOLE, ZipLayout, patch};
+pub use layout::{FIRST_HOLE, HoleNumbers, ZipLayout, patch};
 pub use skeleton::{Laid, Skeleton};

@@ -5,7 +5,7 @@
 
 use crate::archive::Archive;
 use crate::end::{u16_at, u64_at};
-use crate::layout::{CENTRAL_CRC, DATA_END, DATA_START, DESCRIPTOR_CRC, FIRST_HOLE, LOCAL_CRC, PER_ENTRY};
+use crate::layout::{CENTRAL_CRC, DATA_END, DATA_START, DESCRIPTOR_CRC, HoleNumbers, LOCAL_CRC};
 use apr_sdk::{
     Bytes, Digest, Encoding, Error, Extent, FileId, LayoutSink, Limits, LogLevel, PartRequest, Result, Source,
 };
@@ -102,16 +102,17 @@ impl Skeleton {
     }
 
     /// Lays the file out again, with the payloads of these tensors in its order. The CRC-32s of entries of `archive`, the
-    /// skeleton's own index, that hold payload become holes for [`crate::patch`]. `false`, and nothing is laid
+    /// skeleton's own index, that hold payload become holes for [`crate::patch`], numbered by `holes`. `false`, and nothing is laid
     /// out, if an entry's descriptor is not where it must be.
     ///
     /// # Errors
-    /// Plugin unless there is a tensor for each payload; whatever the sink raised.
+    /// Plugin unless there is a tensor for each payload; Unsupported where no numbers are left; whatever the sink raised.
     pub fn lay_out(
         &self,
         sink: &mut dyn LayoutSink,
         archive: Option<&Archive>,
         tensors: &[u64],
+        holes: &mut HoleNumbers,
     ) -> Result<bool> {
         if tensors.len() != self.payloads.len() {
             let message = format!("{} tensors for {} payloads", tensors.len(), self.payloads.len());
@@ -123,19 +124,17 @@ impl Skeleton {
             .zip(tensors)
             .map(|(&(at, len), &tensor)| Step { at, len, what: What::Payload(tensor) })
             .collect();
-        for (n, entry) in (0u32..).zip(archive.map(Archive::entries).unwrap_or_default()) {
+        for entry in archive.map(Archive::entries).unwrap_or_default() {
             let end = entry.data.offset + entry.data.len;
             let first = self.payloads.partition_point(|&(offset, _)| offset < entry.data.offset);
             if self.payloads.get(first).is_none_or(|&(offset, _)| offset >= end) {
                 continue;
             }
-            let Some(base) = n.checked_mul(PER_ENTRY).filter(|&base| base < FIRST_HOLE) else {
-                return Ok(false);
-            };
             let Some(sums) = self.sums(entry)? else { return Ok(false) };
-            let holes = sums.into_iter().map(|(at, kind)| (at, 4, kind));
-            for (at, len, kind) in holes.chain([(entry.data.offset, 0, DATA_START), (end, 0, DATA_END)]) {
-                steps.push(Step { at, len, what: What::Hole(FIRST_HOLE + base + kind) });
+            let first_hole = holes.take()?;
+            let sums = sums.into_iter().map(|(at, kind)| (at, 4, kind));
+            for (at, len, kind) in sums.chain([(entry.data.offset, 0, DATA_START), (end, 0, DATA_END)]) {
+                steps.push(Step { at, len, what: What::Hole(first_hole + kind) });
             }
         }
         // What has no length comes before what begins at the same place.

@@ -13,6 +13,7 @@ pub struct Forged {
     pub central_sizes: (u32, u32),
     pub header: Option<u32>,
     pub extra: Vec<u8>,
+    pub central_extra: Vec<u8>,
     pub data: Vec<u8>,
 }
 
@@ -30,6 +31,7 @@ impl Forged {
             central_sizes: (len, len),
             header: None,
             extra: Vec::new(),
+            central_extra: Vec::new(),
             data: data.to_vec(),
         }
     }
@@ -43,6 +45,14 @@ impl Forged {
         let sizes = (data.len() as u32, raw.len() as u32);
         (entry.local_sizes, entry.central_sizes, entry.data) = (sizes, sizes, data);
         entry
+    }
+
+    /// Adds Info-ZIP's field with another name (APPNOTE 4.6.9), for the raw name whose CRC-32 is `crc`.
+    pub fn also_called(mut self, name: &str, crc: u32) -> Forged {
+        let len = (5 + name.len()) as u16;
+        let field = [&b"up"[..], &len.to_le_bytes(), &[1], &crc.to_le_bytes(), name.as_bytes()].concat();
+        (self.extra, self.central_extra) = (field.clone(), field);
+        self
     }
 
     /// Changes the sizes in both headers: bytes stored, bytes raw.
@@ -72,9 +82,11 @@ pub fn archive(entries: &[Forged]) -> (Vec<u8>, usize, usize) {
         out.extend_from_slice(&entry.data);
         directory.extend_from_slice(b"PK\x01\x02\x14\x03\x14\x00");
         directory.extend_from_slice(&common(entry.central_crc, entry.central_sizes, entry.name));
-        directory.extend_from_slice(&[0; 12]);
+        directory.extend_from_slice(&(entry.central_extra.len() as u16).to_le_bytes());
+        directory.extend_from_slice(&[0; 10]);
         directory.extend_from_slice(&header.to_le_bytes());
         directory.extend_from_slice(entry.name.as_bytes());
+        directory.extend_from_slice(&entry.central_extra);
     }
     let start = out.len();
     out.extend_from_slice(&directory);

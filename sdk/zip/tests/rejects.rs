@@ -275,3 +275,19 @@ fn rejects_entries_that_are_not_counted() {
     }
     malformed(bytes, "the 1 entries of the central directory do not fill its 94 bytes");
 }
+
+#[test]
+fn rejects_a_second_name_in_an_extra_field() {
+    let crc = crc32fast::hash(b"plain");
+    let entry = || Forged::stored("plain", b"x");
+    malformed(archive(&[entry().also_called("other", crc)]).0, "an entry has two names, `plain` and `other`");
+    // Twice the same name is one, and a field for another raw name is stale (APPNOTE 4.6.9).
+    for (name, crc) in [("plain", crc), ("other", !crc)] {
+        let found = open(archive(&[entry().also_called(name, crc)]).0).unwrap();
+        assert_eq!(found.entries()[0].name, "plain", "{name}");
+    }
+    // What is not ASCII may be in any old code page: then the field says which name was meant.
+    let crc = crc32fast::hash("é".as_bytes());
+    let found = open(archive(&[Forged::stored("é", b"x").also_called("漢", crc)]).0).unwrap();
+    assert_eq!(found.entries()[0].name, "漢");
+}

@@ -6,7 +6,7 @@ use apr_sdk::{
     Written,
 };
 use apr_testkit::{ModelFixture, Random};
-use apr_zip::{Archive, Laid, Method, Skeleton, ZipLayout};
+use apr_zip::{Archive, HoleNumbers, Laid, Method, Skeleton, ZipLayout};
 
 struct Repeat(Skeleton);
 
@@ -15,7 +15,7 @@ impl Writer for Repeat {
         let archive = Archive::open(&self.0, 0, &Limits::default()).ok();
         sink.file("a")?;
         let tensors: Vec<_> = (0..model.tensors.len() as u64).collect();
-        assert!(self.0.lay_out(sink, archive.as_ref(), &tensors)?);
+        assert!(self.0.lay_out(sink, archive.as_ref(), &tensors, &mut HoleNumbers::default())?);
         Ok(())
     }
 

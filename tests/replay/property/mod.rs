@@ -1,6 +1,7 @@
 //! What must hold for any bytes, whoever calls it: the fuzz targets of `tests/fuzz` include this module by its path, and
 //! `cargo test` replays the corpora through it. A rule that is broken is a panic that says which.
 
+mod archive;
 mod arrange;
 mod errors;
 mod lent;
@@ -11,6 +12,7 @@ mod reporting;
 mod subject;
 mod writing;
 
+pub use archive::check as check_archive;
 pub use arrange::NEXT_FILE;
 pub use manifest::{check_library, check_section};
 pub use reporting::check as check_reports;

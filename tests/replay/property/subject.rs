@@ -58,7 +58,8 @@ impl Subject {
 
     /// NumPy's files of one array.
     pub fn npy() -> Subject {
-        Subject::of(&apr_plugin_numpy::PLUGIN, "npy")
+        let carrier = Some(Box::new(Subject::apr()));
+        Subject { carrier, ..Subject::of(&apr_plugin_numpy::PLUGIN, "npy") }
     }
 
     /// NumPy's archives, and with them ZIP.

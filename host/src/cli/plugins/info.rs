@@ -88,6 +88,7 @@ fn format_json(format: &FormatManifest) -> Json {
         "max_dims": carries.max_dims,
         "max_name_bytes": carries.max_name_bytes,
         "names": show_names(carries.names),
+        "one_tensor": carries.one_tensor,
         "zero_size": carries.zero_size,
         "scalars": carries.scalars,
         "shared_storage": carries.shared_storage,
@@ -200,6 +201,9 @@ fn show_format(f: &mut fmt::Formatter<'_>, format: &FormatManifest) -> fmt::Resu
     if format.writes {
         fact("holds", &list(&carries.dtypes))?;
         fact("dimensions", &format!("up to {}", carries.max_dims))?;
+        if carries.one_tensor {
+            fact("tensors", "exactly one, called after its file")?;
+        }
         fact("names", &format!("{}, up to {} bytes", show_names(carries.names), carries.max_name_bytes))?;
         fact("metadata", &list(&carries.metadata))?;
     }

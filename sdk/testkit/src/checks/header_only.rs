@@ -51,6 +51,9 @@ fn large(subject: &Subject<'_>, writer: &dyn Writer) -> Result<Fixture> {
     for name in ["a", "b", "c", "d"] {
         model = model.tensor(name, dtype, &stretched(dtype, &shape)?)?;
     }
+    if subject.manifest.carries.one_tensor {
+        model.keep_one();
+    }
     let files = guarded(|| model.write(writer, &subject.request()))??;
     Ok(Fixture { name: "a generated model of 4 MiB".into(), files })
 }

@@ -79,7 +79,10 @@ pub(crate) fn generated(subject: &Subject<'_>, writer: &dyn Writer) -> Result<Ve
     let dtype = base_dtype(subject);
     let dims = subject.manifest.carries.max_dims.min(2);
     let shape = crate::shape_of(dtype, dims);
-    let model = ModelFixture::new().tensor("first", dtype, &shape)?.tensor("second", dtype, &shape)?;
+    let mut model = ModelFixture::new().tensor("first", dtype, &shape)?.tensor("second", dtype, &shape)?;
+    if subject.manifest.carries.one_tensor {
+        model.keep_one();
+    }
     let files = crate::subject::guarded(|| model.write(writer, &subject.request()))??;
     Ok(vec![Fixture { name: "generated".into(), files }])
 }

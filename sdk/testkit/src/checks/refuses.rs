@@ -62,6 +62,10 @@ fn cases(subject: &Subject<'_>) -> Result<Vec<Case>> {
     let shape = shape_of(base, 1);
     let one = |name: &str| ModelFixture::new().tensor(name, base, &shape);
     let mut cases = Vec::new();
+    if carries.one_tensor {
+        cases.push(Case::new("no tensor", ModelFixture::new()));
+        cases.push(Case::new("two tensors", one("a")?.tensor("b", base, &shape)?));
+    }
     for row in DType::ALL.iter().filter(|row| !carries.dtype(row.name)) {
         let model = ModelFixture::new().tensor("t", row.dtype, &shape_of(row.dtype, 1))?;
         cases.push(Case::new(format!("dtype {}", row.name), model));

@@ -1,0 +1,77 @@
+//! Models of several files: which tensors lie in which, and what the files are called where formats agree on that.
+
+use crate::{ForeignFile, Model, Result, Tensor};
+
+/// The numbers of the model's tensors in runs of at most `most` payload bytes each, or of one tensor where that is longer.
+/// `len` gives a tensor's payload bytes. A model without tensors is one empty run.
+///
+/// # Errors
+/// Whatever `len` raised.
+pub fn split(model: &Model, most: u64, len: impl Fn(&Tensor) -> Result<u64>) -> Result<Vec<Vec<usize>>> {
+    let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
+    for (n, tensor) in model.tensors.iter().enumerate() {
+        let len = len(tensor)?;
+        if !run.is_empty() && size.checked_add(len).is_none_or(|sum| sum > most) {
+            runs.push(std::mem::take(&mut run));
+            size = 0;
+        }
+        run.push(n);
+        size = size.saturating_add(len);
+    }
+    runs.push(run);
+    Ok(runs)
+}
+
+/// The tensors of each of the source's own files, by their numbers; `None` unless the records' counts make up a model of
+/// `n_tensors`.
+pub fn as_before(files: &[&ForeignFile], n_tensors: usize) -> Option<Vec<Vec<usize>>> {
+    let mut runs = Vec::with_capacity(files.len());
+    let mut first = 0usize;
+    for file in files {
+        let end = first.checked_add(usize::try_from(file.n_tensors).ok()?).filter(|&end| end <= n_tensors)?;
+        runs.push((first..end).collect());
+        first = end;
+    }
+    (first == n_tensors).then_some(runs)
+}
+
+/// The name of file `n`, from 1, of `count`: `STEM-00001-of-00003.EXTENSION`, as Hugging Face has it.
+pub fn name(stem: &str, n: usize, count: usize, extension: &str) -> String {
+    format!("{stem}-{n:05}-of-{count:05}.{extension}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Extent, Limits, ModelBuilder, ModelSink, TensorDecl};
+
+    fn model(lens: &[u64]) -> Model {
+        let (limits, file_len) = (Limits::default(), |_| Ok(u64::MAX));
+        let mut builder = ModelBuilder::new("kit", &limits, &file_len);
+        for (n, &len) in (0..).zip(lens) {
+            let decl = TensorDecl::plain("", DType::U8, &[len], Extent::new(0, n << 32, len));
+            builder.tensor(TensorDecl { name: &format!("t{n}"), ..decl }).unwrap();
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn runs_are_as_long_as_they_may_be() {
+        let split = |lens: &[u64], most| split(&model(lens), most, Tensor::payload_len).unwrap();
+        assert_eq!(split(&[], 4), [[0usize; 0]]);
+        assert_eq!(split(&[2, 2, 2], 4), [vec![0, 1], vec![2]]);
+        assert_eq!(split(&[9, 1, 9], 4), [[0], [1], [2]]);
+        assert_eq!(split(&[0, 4, 0, 1], 4), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(name("m", 2, 10, "x"), "m-00002-of-00010.x");
+    }
+
+    #[test]
+    fn counts_that_do_not_make_up_the_model_are_no_files_of_it() {
+        let files = [2, 0, 1].map(|n_tensors| ForeignFile { n_tensors, ..ForeignFile::default() });
+        let files: Vec<&ForeignFile> = files.iter().collect();
+        assert_eq!(as_before(&files, 3), Some(vec![vec![0, 1], vec![], vec![2]]));
+        assert_eq!((as_before(&files, 2), as_before(&files, 4)), (None, None));
+        let lying = ForeignFile { n_tensors: u64::MAX, ..ForeignFile::default() };
+        assert_eq!(as_before(&[&lying, &lying], 3), None);
+    }
+}

@@ -63,11 +63,18 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     let mut notes: Vec<String> = source.model.notes.clone();
     let mut model = source.model.clone();
     let writer = target.writer()?;
-    understand_tokenizer(host, &source, &mut model, target, &mut notes)?;
+    let not_understood = understand_tokenizer(host, &source, &mut model, target)?;
     let wishes = Wishes { arch: options.arch.as_deref(), precision: None, foreign: options.foreign };
     let translation =
         translate_model(host, &mut model, target, writer.as_ref(), wishes).map_err(of_source)?;
     notes.extend(translation.notes);
+    if let Some(error) = not_understood {
+        // A model that is translated whole must not lose it; elsewhere its files or keys may still be carried as they are.
+        if target.manifest.carries.tokenizer_core && translation.makings.is_some() {
+            return Err(of_source(error.hint("--arch none writes the tensors alone")));
+        }
+        notes.push(format!("not carried: the tokenizer, which is not understood: {}", error.message()));
+    }
     // Such keys belong to an architecture's.
     let untranslated = target.manifest.carries.tokenizer_core && translation.makings.is_none();
     if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
@@ -107,27 +114,28 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     Ok(Prepared { source, model, output, writer, layout, plan, recipe, inputs })
 }
 
-/// Has the source's tokenizer understood, if the target holds one and is not the source's own format.
+/// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.
+///
+/// # Errors
+/// Whatever reading raises.
 fn understand_tokenizer(
     host: &Host,
     source: &OpenedModel,
     model: &mut Model,
     target: &Format,
-    notes: &mut Vec<String>,
-) -> Result<()> {
+) -> Result<Option<Error>> {
     let carries = &target.manifest.carries;
     if !(carries.tokenizer || carries.tokenizer_core) || source.format == target.id() {
-        return Ok(());
+        return Ok(None);
     }
     match source.tokenizer(host) {
         Ok(tokenizer) => model.tokenizer = tokenizer,
-        // Its keys or files may still be carried as they are.
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            notes.push(format!("not carried: the tokenizer, which is not understood: {}", error.message()));
+        Err(error) if [ErrorKind::Unsupported, ErrorKind::Malformed].contains(&error.kind()) => {
+            return Ok(Some(error));
         }
         Err(error) => return Err(error),
     }
-    Ok(())
+    Ok(None)
 }
 
 /// A model of one file may have others beside it, if their names say whose they are: `model.x` and `model.x.data`.

@@ -49,7 +49,8 @@ mod tests {
         let (limits, file_len) = (Limits::default(), |_| Ok(u64::MAX));
         let mut builder = ModelBuilder::new("kit", &limits, &file_len);
         for (n, &len) in (0..).zip(lens) {
-            let decl = TensorDecl::plain("", DType::U8, &[len], Extent::new(0, n << 32, len));
+            let shape = [len];
+            let decl = TensorDecl::plain("", DType::U8, &shape, Extent::new(0, n << 32, len));
             builder.tensor(TensorDecl { name: &format!("t{n}"), ..decl }).unwrap();
         }
         builder.finish()

@@ -249,18 +249,13 @@ fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(L
     let mut listed = Vec::new();
     for n in 0..archive.len() {
         let entry = archive.by_index_data(n).map_err(refused)?;
-        let raw_name = entry.name_raw();
+        // An extra field can give another name, which other tools do not look at: then this is that one, and the local
+        // header is found to have another.
         let name = entry.name().map_err(refused)?.into_owned();
-        // An extra field can give another name, which other tools do not look at.
-        if raw_name.is_ascii() && name.as_bytes() != raw_name {
-            let shown = (escape(&String::from_utf8_lossy(raw_name), 120), escape(&name, 120));
-            let message = format!("an entry has two names, `{}` and `{}`", shown.0, shown.1);
-            return Err(Error::malformed(message).at(entry.central_header_start()));
-        }
-        limits.budget.charge((3 * raw_name.len() + RECORD_COST) as u64)?;
+        limits.budget.charge((3 * name.len() + RECORD_COST) as u64)?;
         let item = Listed {
             name,
-            raw_name: raw_name.to_vec(),
+            raw_name: entry.name_raw().to_vec(),
             method: entry.compression(),
             encrypted: entry.encrypted(),
             header: entry.header_start(),

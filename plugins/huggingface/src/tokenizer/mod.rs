@@ -59,8 +59,8 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
 /// A JSON file, if it is there.
 fn json(fetch: &mut Fetch<'_>, name: &str) -> Result<Option<Json>> {
     let Some(bytes) = fetch(name)? else { return Ok(None) };
-    let parsed = serde_json::from_slice(&bytes);
-    parsed.map(Some).map_err(|e| Error::malformed(format!("it is not JSON: {e}")).in_file(name))
+    let text = std::str::from_utf8(&bytes).map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
+    crate::json::parse(text).map(Some).map_err(|e| e.in_file(name))
 }
 
 /// SentencePiece's model. Other programs name files so too: one that is not is passed over if there is a `tokenizer.json`.

@@ -390,7 +390,7 @@ pub fn option_values(
             if spec.kind == OptionKind::Refuse && value == "true" {
                 let name = &format.manifest.name;
                 let error = Error::unsupported(format!("this is {name}, which --{} refuses", spec.name));
-                return Err(error.hint(format!("--{}: {}", spec.name, spec.help)));
+                return Err(error.hint(format!("leave --{} out to open it all the same", spec.name)));
             }
             values.set(name, value);
         }

@@ -24,7 +24,7 @@ pub struct Making {
 /// A run of a tensor being made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Some of the elements of a tensor of the source, in units of its dtype ([`unit`]).
+    /// Some of the elements of a tensor of the source, in units of its dtype ([`unit()`]).
     Box {
         /// The tensor's number in the source.
         tensor: usize,
@@ -100,7 +100,7 @@ impl Making {
     /// Bytes of a piece, before a cast; `u64::MAX` for more than a number can say.
     ///
     /// # Errors
-    /// As [`unit`].
+    /// As [`unit()`].
     pub fn piece_len(&self, piece: &Piece) -> Result<u64> {
         Ok(match piece {
             Piece::Bytes(bytes) => bytes.len() as u64,

@@ -212,8 +212,7 @@ mod tests {
         let mut file = ForeignFile::default();
         file.typed.push(("k".into(), Value::from_u32(7)));
         file.verbatim = Some(Bytes::from(vec![0, 255]));
-        let mut foreign = Foreign::default();
-        foreign.format = "other_1".into();
+        let mut foreign = Foreign::new("other_1");
         foreign.files.push(file);
         Carried {
             dialect: Some("hf".into()),

@@ -1,47 +1,17 @@
 //! Folder to GGUF, compared with the converter's file: the same tensors in the same order with the same shapes, types and
 //! bytes, and the same keys (whose order is not compared: the converter puts some of Llama's behind `general.file_type`).
 
+use crate::models::{TABLES, goldens, name, opened, payload, sha256};
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::host::Host;
-use apr_host::open::{OpenOptions, OpenedModel, open};
-use apr_sdk::{ErrorKind, Payload, Value, ValueType};
+use apr_host::open::OpenedModel;
+use apr_sdk::{ErrorKind, Value, ValueType};
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, host, root};
+use apr_tests::{Scratch, host};
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The models whose architecture has a table; the others are planned.
-const TABLES: &[&str] = &["llama", "llama3", "mistral", "mixtral", "qwen2"];
 
 /// Keys in which a file may differ from the converter's: the exceptions.
 const EXCEPT: &[&str] = &["general.quantization_version"];
-
-fn goldens() -> Vec<PathBuf> {
-    let folders = fs::read_dir(root().join("tests/golden")).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> = folders.filter(|path| path.join("golden.json").is_file()).collect();
-    found.sort();
-    found
-}
-
-fn name(path: &Path) -> &str {
-    path.file_name().unwrap().to_str().unwrap()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn opened(host: &Host, path: &Path) -> OpenedModel {
-    open(host, path, &OpenOptions::default()).unwrap()
-}
-
-fn payload(model: &OpenedModel, tensor: &apr_sdk::Tensor) -> Vec<u8> {
-    let Payload::Extent { extent, view: None } = tensor.payload else { panic!("{}", tensor.name) };
-    let bytes = model.fetch(&apr_sdk::Bytes::Extent(extent)).unwrap();
-    bytes.inline().unwrap().to_vec()
-}
 
 /// A value in the form of the manifests.
 fn shown(value: &Value) -> String {

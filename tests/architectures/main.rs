@@ -9,4 +9,6 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod back;
 mod golden;
+mod models;

@@ -358,9 +358,9 @@ impl Journey<'_> {
             return;
         }
         for (key, value) in keys {
-            let same = foreign.get(&key).is_some_and(|have| {
-                *have == value || super::config::from_value(have) == super::config::from_value(&value)
-            });
+            // What it left unsaid, or says under another name, stays so.
+            let Some(have) = foreign.get(&key) else { continue };
+            let same = *have == value || super::config::from_value(have) == super::config::from_value(&value);
             if !same && let Some(file) = foreign.files.first_mut() {
                 notes.push(format!("the key `{}` follows the model's configuration", escape(&key, 120)));
                 file.set(&key, value);

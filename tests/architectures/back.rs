@@ -1,0 +1,187 @@
+//! Folder to GGUF to folder, and folder to APR to folder: what comes back of tensors and of `config.json`.
+//! `back/NAME.json` lists what does not come back of a folder that a GGUF file was made of, and what its `config.json` says
+//! more than the folder's did; `BLESS=1` writes it, and the difference is to be read.
+
+use crate::models::{TABLES, goldens, name, opened, payload};
+use apr_host::convert::{ConvertOptions, Converted, convert};
+use apr_host::host::Host;
+use apr_sdk::{DType, Tensor};
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, host, root};
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Models whose GGUF file holds every norm's weights with 1 added to them.
+const NORMS_PLUS_ONE: &[&str] = &["gemma", "gemma2", "gemma3"];
+
+/// What comes back otherwise, because the file says the same of both: a Mistral is written as a Llama.
+const OTHERWISE: &[(&str, &str)] = &[("mistral", "architectures"), ("mistral", "model_type")];
+
+/// A tensor's type, shape and bytes, by its name.
+type Tensors = BTreeMap<String, (DType, Vec<u64>, Vec<u8>)>;
+
+fn tensors(host: &Host, path: &Path) -> Tensors {
+    let model = opened(host, path);
+    let one = |t: &Tensor| (t.name.clone(), (t.dtype, t.shape.clone(), payload(&model, t)));
+    model.model.tensors.iter().map(one).collect()
+}
+
+fn to(host: &Host, format: &str, input: &Path, output: &Path) -> Converted {
+    let options = ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        to: Some(format.to_owned()),
+        ..ConvertOptions::default()
+    };
+    convert(host, &options).unwrap_or_else(|e| panic!("{} -> {format}: {e:#?}", input.display()))
+}
+
+/// The payload's values. Integers are given as they are.
+fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    let pairs = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    match dtype {
+        DType::F32 => {
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()).into()).collect()
+        }
+        DType::BF16 => pairs().map(|bits| f32::from_bits(u32::from(bits) << 16).into()).collect(),
+        DType::F16 => pairs().map(half).collect(),
+        _ => bytes.iter().map(|b| f64::from(*b)).collect(),
+    }
+}
+
+fn half(bits: u16) -> f64 {
+    let (exponent, significand) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let value = match exponent {
+        0 => significand * 2f64.powi(-24),
+        _ => (1024.0 + significand) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -value } else { value }
+}
+
+/// What is wrong with a tensor that came back.
+fn difference(
+    plus_one: bool,
+    before: &(DType, Vec<u64>, Vec<u8>),
+    back: &(DType, Vec<u64>, Vec<u8>),
+) -> Option<String> {
+    if before.1 != back.1 {
+        return Some(format!("shape {:?}, not {:?}", back.1, before.1));
+    }
+    if before.0 == back.0 && before.2 == back.2 {
+        return None;
+    }
+    let (old, new) = (values(before.0, &before.2), values(back.0, &back.2));
+    let right = |(old, new): (&f64, &f64)| {
+        #[allow(clippy::cast_possible_truncation, reason = "both are sums of F32 numbers in F32")]
+        let through_one = || f64::from((*old as f32 + 1.0) - 1.0);
+        // An F32 file becomes one of F16: to nearest.
+        let rounded = before.0 == DType::F32 && back.0 == DType::F16;
+        let nearest = || (old - new).abs() <= (old.abs() / 2048.0).max(2f64.powi(-25));
+        old.total_cmp(new).is_eq() || plus_one && through_one().total_cmp(new).is_eq() || rounded && nearest()
+    };
+    let wrong = old.iter().zip(&new).filter(|pair| !right(*pair)).count();
+    (wrong > 0 || old.len() != new.len()).then(|| format!("{wrong} of {} values", old.len()))
+}
+
+/// Every value of a JSON object under its path.
+fn flat(prefix: &str, object: &Map<String, Json>, into: &mut BTreeMap<String, Json>) {
+    for (key, value) in object {
+        match value {
+            Json::Object(inside) => flat(&format!("{prefix}{key}."), inside, into),
+            Json::Null => {}
+            other => {
+                into.insert(format!("{prefix}{key}"), other.clone());
+            }
+        }
+    }
+}
+
+fn config(folder: &Path) -> BTreeMap<String, Json> {
+    let json: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    let mut keys = BTreeMap::new();
+    flat("", json.as_object().unwrap(), &mut keys);
+    keys
+}
+
+/// Whether two values are the same, as far as an F32 holds them.
+#[allow(clippy::cast_possible_truncation, reason = "GGUF's numbers are F32")]
+fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Number(a), Json::Number(b)) => {
+            let float = |n: &serde_json::Number| n.as_f64().unwrap() as f32;
+            float(a).total_cmp(&float(b)).is_eq()
+        }
+        _ => a == b,
+    }
+}
+
+#[test]
+fn a_gguf_file_gives_the_folder_back_that_it_was_made_of() {
+    let host = host();
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut failed = Vec::new();
+    for path in goldens().iter().filter(|path| TABLES.contains(&name(path))) {
+        let (model, scratch) = (Checkpoint::golden(path).unwrap(), Scratch::new());
+        let (folder, file, back) = (scratch.at(&model.name), scratch.at("m.gguf"), scratch.at("back"));
+        model.write_to(&folder).unwrap();
+        let done = to(&host, "gguf", &folder, &file);
+        let unknown = |note: &&String| note.contains("does not know") || note.contains("zeros");
+        failed.extend(done.notes.iter().filter(unknown).map(|note| format!("{}: {note}", name(path))));
+        to(&host, "huggingface", &file, &back);
+        let (before, after) = (tensors(&host, &folder), tensors(&host, &back));
+        for (tensor, told) in &after {
+            let plus_one = NORMS_PLUS_ONE.contains(&name(path)) && tensor.ends_with("norm.weight");
+            match before.get(tensor).map(|old| difference(plus_one, old, told)) {
+                Some(None) => {}
+                Some(Some(what)) => failed.push(format!("{}: {tensor}: {what}", name(path))),
+                None => failed.push(format!("{}: {tensor} was not there before", name(path))),
+            }
+        }
+        let (was, is) = (config(&folder), config(&back));
+        for (key, value) in &is {
+            let old = was.get(key).filter(|old| !same(old, value));
+            if let Some(old) = old.filter(|_| !OTHERWISE.contains(&(name(path), key))) {
+                failed.push(format!("{}: config.json's {key} is {value}, not {old}", name(path)));
+            }
+        }
+        let more: BTreeMap<_, _> = is.iter().filter(|(key, _)| !was.contains_key(*key)).collect();
+        let lost: Vec<_> = before.keys().filter(|tensor| !after.contains_key(*tensor)).collect();
+        let less: Vec<_> = was.keys().filter(|key| !is.contains_key(*key)).collect();
+        let listed = json!({
+            "tensors that are left out": lost,
+            "keys that are left out": less,
+            "keys that are made": more,
+        });
+        let listed = serde_json::to_string_pretty(&listed).unwrap() + "\n";
+        let at = root().join("tests/architectures/back").join(format!("{}.json", name(path)));
+        if bless {
+            fs::write(at, listed).unwrap();
+        } else if fs::read_to_string(&at).unwrap_or_default() != listed {
+            failed.push(format!("{}: not what {} says: {listed}", name(path), at.display()));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn a_folder_comes_back_through_apr_to_the_bit() {
+    let host = host();
+    for path in goldens().iter().filter(|path| TABLES.contains(&name(path))) {
+        let (model, scratch) = (Checkpoint::golden(path).unwrap(), Scratch::new());
+        let (folder, file, back) = (scratch.at(&model.name), scratch.at("m.apr"), scratch.at("back"));
+        model.write_to(&folder).unwrap();
+        to(&host, "apr", &folder, &file);
+        let held = opened(&host, &file).model;
+        assert_eq!(held.dialect, "canonical", "{}", name(path));
+        assert!(held.architecture.is_some(), "{}", name(path));
+        to(&host, "huggingface", &file, &back);
+        assert!(tensors(&host, &folder) == tensors(&host, &back), "{}", name(path));
+        for file in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+            let (before, after) = (fs::read(folder.join(file)).ok(), fs::read(back.join(file)).ok());
+            assert!(before == after, "{}: {file}", name(path));
+        }
+    }
+}

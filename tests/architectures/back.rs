@@ -16,8 +16,10 @@ use std::path::Path;
 /// Models whose GGUF file holds every norm's weights with 1 added to them.
 const NORMS_PLUS_ONE: &[&str] = &["gemma", "gemma2", "gemma3"];
 
-/// What comes back otherwise, because the file says the same of both: a Mistral is written as a Llama.
-const OTHERWISE: &[(&str, &str)] = &[("mistral", "architectures"), ("mistral", "model_type")];
+/// What comes back otherwise, because the file says the same of both: a Mistral is written as a Llama, and of Command R's
+/// two lengths the longer.
+const OTHERWISE: &[(&str, &str)] =
+    &[("command-r", "max_position_embeddings"), ("mistral", "architectures"), ("mistral", "model_type")];
 
 /// A tensor's type, shape and bytes, by its name.
 type Tensors = BTreeMap<String, (DType, Vec<u64>, Vec<u8>)>;

@@ -9,7 +9,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The models whose architecture has a table; the others are planned.
-pub const TABLES: &[&str] = &["llama", "llama3", "mistral", "mixtral", "qwen2"];
+pub const TABLES: &[&str] = &[
+    "command-r",
+    "llama",
+    "llama3",
+    "mistral",
+    "mixtral",
+    "olmo2",
+    "qwen2",
+    "qwen2-moe",
+    "qwen3",
+    "qwen3-moe",
+];
 
 pub fn goldens() -> Vec<PathBuf> {
     let folders = fs::read_dir(root().join("tests/golden")).unwrap().map(|entry| entry.unwrap().path());

@@ -9,7 +9,7 @@ mod tables;
 apr_sdk::export_plugin! {
     id: architectures,
     manifest: "
-        architectures=decoder llama mistral mixtral qwen2
+        architectures=command-r decoder llama mistral mixtral olmo2 qwen2-moe qwen2 qwen3-moe qwen3
     ",
     name_mapper: || Some(Box::new(tables::Tables)),
 }

@@ -7,11 +7,16 @@ pub struct Tables;
 
 /// Id and text.
 const TABLES: &[(&str, &str)] = &[
+    ("command-r", include_str!("../tables/command-r.toml")),
     ("decoder", include_str!("../tables/decoder.toml")),
     ("llama", include_str!("../tables/llama.toml")),
     ("mistral", include_str!("../tables/mistral.toml")),
     ("mixtral", include_str!("../tables/mixtral.toml")),
+    ("olmo2", include_str!("../tables/olmo2.toml")),
+    ("qwen2-moe", include_str!("../tables/qwen2-moe.toml")),
     ("qwen2", include_str!("../tables/qwen2.toml")),
+    ("qwen3-moe", include_str!("../tables/qwen3-moe.toml")),
+    ("qwen3", include_str!("../tables/qwen3.toml")),
 ];
 
 impl NameMapper for Tables {

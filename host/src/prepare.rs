@@ -66,7 +66,8 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     let not_understood = understand_tokenizer(host, &source, &mut model, target)?;
     let wishes = Wishes { arch: options.arch.as_deref(), precision: None, foreign: options.foreign };
     let translation =
-        translate_model(host, &mut model, target, writer.as_ref(), wishes).map_err(of_source)?;
+        translate_model(host, &mut model, target, writer.as_ref(), wishes, &|bytes| source.fetch(bytes))
+            .map_err(of_source)?;
     notes.extend(translation.notes);
     if let Some(error) = not_understood {
         // A model that is translated whole must not lose it; elsewhere its files or keys may still be carried as they are.

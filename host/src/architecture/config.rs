@@ -71,7 +71,8 @@ impl Config {
         self.values.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
-    fn set(&mut self, name: &str, value: Scalar) {
+    /// States a value.
+    pub fn set(&mut self, name: &str, value: Scalar) {
         match self.values.iter_mut().find(|(n, _)| n == name) {
             Some(slot) => slot.1 = value,
             None => self.values.push((name.to_owned(), value)),
@@ -147,7 +148,6 @@ impl Config {
                 config.set(name, of_kind(entry, value)?);
             }
         }
-        used.extend(dialect.ignored.iter().map(|(key, _)| key.clone()));
         // In the table's order, whatever the order of keys was.
         let place = |name: &str| table.config.iter().position(|entry| entry.name == name);
         config.values.sort_by_key(|(name, _)| place(name));
@@ -302,6 +302,14 @@ pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
         (Scalar::Float(x), None | Some((ValueType::F64, _))) => Some(Value::from_f64(*x)),
         #[allow(clippy::cast_possible_truncation, reason = "the file's type is F32")]
         (Scalar::Float(x), Some((ValueType::F32, _))) => Some(Value::from_f32(*x as f32)),
+        // A whole float is an integer for all that is meant.
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the float is whole, and sizes are far below 2^53"
+        )]
+        (Scalar::Float(x), Some(_)) if x.fract() == 0.0 && x.abs() < 9e15 => {
+            typed(&Scalar::Int(*x as i64), kind)
+        }
         (Scalar::Int(n), None | Some((ValueType::I64, _))) => Some(Value::from_i64(*n)),
         (Scalar::Int(n), Some((of, _))) => match of {
             ValueType::U8 => Some(Value::from_u8(u8::try_from(*n).ok()?)),

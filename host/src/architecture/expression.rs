@@ -1,6 +1,6 @@
 //! The expressions of architecture tables: integers and floats, names of the configuration, `+ - * /` (division of
-//! integers must be exact), comparisons, `min(a, b)`, `max(a, b)`, `if(condition, a, b)`, `defined(name)` and
-//! `dim("tensor", axis)`.
+//! integers must be exact), comparisons, `min(a, b)`, `max(a, b)`, `floor(x)`, `sqrt(x)`, `ln(x)`, `if(condition, a, b)`,
+//! `defined(name)` and `dim("tensor", axis)`.
 
 use apr_sdk::{Error, Result, escape};
 use std::fmt;
@@ -65,10 +65,19 @@ enum Node {
     Name(String),
     Defined(String),
     Dimension(String, usize),
+    Unary(Function, Box<Node>),
     Binary(Operator, Box<Node>, Box<Node>),
     If(Box<Node>, Box<Node>, Box<Node>),
     /// `x[i]`.
     Item(Box<Node>, Box<Node>),
+}
+
+/// A function of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Floor,
+    SquareRoot,
+    Logarithm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +181,7 @@ fn collect_names(node: &Node, into: &mut Vec<String>) {
             collect_names(a, into);
             collect_names(b, into);
         }
+        Node::Unary(_, a) => collect_names(a, into),
         Node::If(a, b, c) => [a, b, c].iter().for_each(|n| collect_names(n, into)),
         Node::Constant(_) | Node::Defined(_) | Node::Dimension(..) => {}
     }
@@ -198,11 +208,28 @@ fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>> {
             (Some(other), Some(Scalar::Int(_))) => Some(other),
             _ => None,
         },
+        Node::Unary(function, a) => match evaluate(a, scope)? {
+            Some(a) => Some(unary(*function, &a)?),
+            None => None,
+        },
         Node::Binary(operator, a, b) => match (evaluate(a, scope)?, evaluate(b, scope)?) {
             (Some(a), Some(b)) => Some(binary(*operator, &a, &b)?),
             _ => None,
         },
     })
+}
+
+fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
+    let x = float(a).ok_or_else(|| Error::invalid_argument(format!("{a} is no number")))?;
+    let value = match function {
+        Function::Floor => x.floor(),
+        Function::SquareRoot => x.sqrt(),
+        Function::Logarithm => x.ln(),
+    };
+    match value.is_finite() {
+        true => Ok(Scalar::Float(value)),
+        false => Err(Error::invalid_argument(format!("{a} has no such value"))),
+    }
 }
 
 fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
@@ -374,7 +401,9 @@ impl Parser<'_> {
         self.at += word.len();
         match word {
             "true" | "false" => Ok(Node::Constant(Scalar::Bool(word == "true"))),
-            "min" | "max" | "if" | "defined" | "dim" if self.takes("(") => self.call(word),
+            "min" | "max" | "if" | "defined" | "dim" | "floor" | "sqrt" | "ln" if self.takes("(") => {
+                self.call(word)
+            }
             name => Ok(Node::Name(name.to_owned())),
         }
     }
@@ -396,6 +425,9 @@ impl Parser<'_> {
                     _ => return Err(self.wrong("the number of an axis")),
                 }
             }
+            "floor" => Node::Unary(Function::Floor, Box::new(self.comparison()?)),
+            "sqrt" => Node::Unary(Function::SquareRoot, Box::new(self.comparison()?)),
+            "ln" => Node::Unary(Function::Logarithm, Box::new(self.comparison()?)),
             _ => {
                 let first = self.comparison()?;
                 self.needs(",")?;
@@ -475,6 +507,8 @@ mod tests {
             ("\"a b\"", Scalar::Text("a b".into())),
             ("dim(\"embed.weight\", 0)", Scalar::Int(320)),
             ("heads[3]", Scalar::Int(8)),
+            ("floor(scale * 7)", Scalar::Float(3.0)),
+            ("sqrt(hidden) + ln(1)", Scalar::Float(8.0)),
         ] {
             assert_eq!(Expression::parse(text).unwrap().value(&SCOPE).unwrap(), Some(want), "{text}");
         }
@@ -487,6 +521,8 @@ mod tests {
             ("hidden / 7", "64 is not a multiple of 7"),
             ("hidden / 0", "64 is not a multiple of 0"),
             ("\"x\" + 1", "not both numbers"),
+            ("floor(\"x\")", "is no number"),
+            ("ln(0 - heads)", "no such value"),
             ("9223372036854775807 + 1", "too large"),
         ] {
             let error = Expression::parse(text).unwrap().value(&SCOPE).unwrap_err();

@@ -1,6 +1,8 @@
 //! Tensors that a dialect holds and that follow from the configuration.
 
+use super::config::{Config, ConfigScope, Dimensions};
 use super::expression::{Scalar, Scope};
+use super::table::Table;
 use apr_sdk::{DType, Error, Result, escape};
 
 /// A computed tensor: dtype, shape and little-endian bytes.
@@ -81,4 +83,49 @@ fn longrope_factors(scope: &dyn Scope, name: &str) -> Result<Option<Generated>> 
         bytes.extend_from_slice(&(x as f32).to_le_bytes());
     }
     Ok(Some((DType::F32, vec![items.len() as u64], bytes)))
+}
+
+/// What a tensor of a rule's `generate` says of the configuration: names and values; `None` if they cannot be told.
+///
+/// # Errors
+/// What [`generate`] raises.
+pub fn recover(
+    what: &str,
+    bytes: &[u8],
+    table: &Table,
+    config: &Config,
+    dimensions: Dimensions<'_>,
+) -> Result<Option<Vec<(String, Scalar)>>> {
+    let floats = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let named = |name: &str, value: Scalar| (name.to_owned(), value);
+    let kind = |kind: &str| named("rope_scaling_type", Scalar::Text(kind.to_owned()));
+    let list = |name: &str| {
+        // The shortest decimal that is this float: what people wrote.
+        let items = floats.clone().map(|x| Scalar::Float(x.to_string().parse().unwrap_or(f64::NAN)));
+        Ok(Some(vec![kind("longrope"), named(name, Scalar::List(items.collect()))]))
+    };
+    match what {
+        "longrope_factors_long" => return list("rope_scaling_long_factor"),
+        "longrope_factors_short" => return list("rope_scaling_short_factor"),
+        _ => {}
+    }
+    // The factor is the largest divisor. Files do not say the other three; those that Llama 3 has are tried, and are
+    // right if the same tensor follows.
+    let factor = floats.fold(0.0, f32::max);
+    for context in [8192, 4096, 2048, 1024, 512, 256, 128, 64, 16_384, 32_768, 65_536, 131_072] {
+        let stated = vec![
+            kind("llama3"),
+            named("rope_scaling_factor", Scalar::Float(factor.into())),
+            named("rope_scaling_low_freq_factor", Scalar::Float(1.0)),
+            named("rope_scaling_high_freq_factor", Scalar::Float(4.0)),
+            named("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
+        ];
+        let mut tried = config.clone();
+        stated.iter().for_each(|(name, value)| tried.set(name, value.clone()));
+        let made = generate(what, &ConfigScope::new(table, &tried, dimensions))?;
+        if made.is_some_and(|(_, _, made)| made == bytes) {
+            return Ok(Some(stated));
+        }
+    }
+    Ok(None)
 }

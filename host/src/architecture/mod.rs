@@ -2,6 +2,7 @@
 //! engine translates a model from one to another.
 
 mod array;
+mod base;
 mod config;
 mod expression;
 mod generate;

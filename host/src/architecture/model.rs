@@ -1,6 +1,7 @@
 //! A whole model from one dialect to the one that its target wants: tensors, configuration, and what is said of both.
 
 use super::config::{Config, ConfigScope, Dimensions, canonical};
+use super::generate::recover;
 use super::table::{CANONICAL, Dialect, Table};
 use super::translate::{Made, Request, Translated, translate};
 use super::{Tables, array::Box_};
@@ -37,6 +38,9 @@ pub struct Wishes<'a> {
     pub foreign: ForeignPolicy,
 }
 
+/// Gives bytes that lie in the source.
+pub type Fetch<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes>;
+
 /// Translates `model` into the dialect that `target` wants, if it wants another.
 ///
 /// # Errors
@@ -48,6 +52,7 @@ pub fn translate_model(
     target: &Format,
     writer: &dyn Writer,
     wishes: Wishes<'_>,
+    fetch: Fetch<'_>,
 ) -> Result<Translation> {
     let (want, required) = match &target.manifest.dialect {
         DialectRule::Always(want) | DialectRule::Requires(want) => (want.as_str(), true),
@@ -71,7 +76,7 @@ pub fn translate_model(
             no_table(model, target, want, false)
         };
     }
-    let journey = Journey { table, from: &from, to: want, target };
+    let journey = Journey { table, from: &from, to: want, target, fetch };
     match journey.translate(model, writer, wishes) {
         // A target that only would rather have other names does without, where the table does not fit all of the model.
         Err(error)
@@ -118,12 +123,7 @@ fn find_table<'t>(
 /// The dialect in which the table knows most of the model's names.
 fn by_names(table: &Table, model: &Model) -> Option<String> {
     let known = |dialect: &str| {
-        let knows = |name: &str| {
-            table.rules.iter().any(|rule| {
-                let names = rule.side(dialect).map_or(&rule.members, |side| &side.images);
-                names.iter().any(|pattern| pattern.numbers(name).is_some())
-            })
-        };
+        let knows = |name: &str| table.names(dialect, name) || table.own_name(dialect, name).is_some();
         model.tensors.iter().filter(|tensor| knows(&tensor.name)).count()
     };
     let dialects = table.dialects.iter().map(|d| d.id.clone());
@@ -167,15 +167,23 @@ struct Journey<'a> {
     from: &'a str,
     to: &'a str,
     target: &'a Format,
+    fetch: Fetch<'a>,
 }
 
 impl Journey<'_> {
     fn translate(&self, model: &mut Model, writer: &dyn Writer, wishes: Wishes<'_>) -> Result<Translation> {
         let canonical = canonical();
         let from = self.table.dialect(self.from).unwrap_or(&canonical);
-        let names = model.tensors.clone();
+        let mut names = model.tensors.clone();
+        for tensor in &mut names {
+            if let Some(own) = self.table.own_name(self.from, &tensor.name) {
+                tensor.name = own;
+            }
+        }
         let first = |name: &str, axis: usize| self.dimension(&names, name, axis);
-        let (config, used) = self.config(model, from, &first)?;
+        let (mut config, used) = self.config(model, from, &first)?;
+        let mut notes = Vec::new();
+        self.recover(&names, &mut config, &first, &mut notes)?;
         let scope = ConfigScope::new(self.table, &config, &first);
         let came_from_target = model.foreign_of(self.target.id()).is_some();
         let request = Request {
@@ -187,7 +195,6 @@ impl Journey<'_> {
             keep_order: came_from_target,
         };
         let translated = translate(&request)?;
-        let mut notes = Vec::new();
         self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
         self.say_what_is_dropped(&translated, &mut notes);
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
@@ -232,6 +239,39 @@ impl Journey<'_> {
         Config::read(self.table, from, &|key| stated(model, key), dimensions)
     }
 
+    /// States what the source's dialect says by a computed tensor alone.
+    fn recover(
+        &self,
+        tensors: &[Tensor],
+        config: &mut Config,
+        dimensions: Dimensions<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        for side in self.table.rules.iter().filter_map(|rule| rule.side(self.from)) {
+            let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
+            let Some(tensor) = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some()) else {
+                continue;
+            };
+            let Payload::Extent { extent, view: None } = tensor.payload else { continue };
+            if tensor.dtype != DType::F32 || extent.len > 1 << 20 {
+                continue;
+            }
+            let bytes = (self.fetch)(&Bytes::Extent(extent))?;
+            let held = bytes.inline().unwrap_or_default();
+            let Some(stated) = recover(what, held, self.table, config, dimensions)? else {
+                let name = escape(&tensor.name, 120);
+                notes.push(format!("`{name}` says what the configuration cannot: it is left out of that"));
+                continue;
+            };
+            for (name, value) in stated {
+                if config.get(&name).is_none() {
+                    config.set(&name, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Says which keys of the source's configuration have no counterpart, and takes out those that are now said otherwise.
     fn say_what_is_left(
         &self,
@@ -254,7 +294,7 @@ impl Journey<'_> {
         let in_table = |key: &&str| from.same_names || own(key);
         let left: Vec<String> = keys
             .filter(in_table)
-            .filter(|key| !used.contains(*key))
+            .filter(|key| !used.contains(*key) && !from.ignores(key))
             .map(|key| escape(key, 80).to_string())
             .collect();
         if !left.is_empty() {

@@ -1,5 +1,6 @@
 //! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
 
+use super::base::with_base;
 use super::expression::{Expression, Scalar};
 use super::operation::Operation;
 use super::pattern::Pattern;
@@ -80,8 +81,43 @@ pub struct Dialect {
     pub prefix: Option<String>,
     /// Keys, in the order they are written.
     pub keys: Vec<Key>,
-    /// Keys that say nothing of the model, and why.
+    /// Keys that say nothing of the model, and why; one that ends in `*` is all that begin so.
     pub ignored: Vec<(String, String)>,
+    /// Other names that files have.
+    pub renames: Vec<Rename>,
+}
+
+/// Names as some files have them: with another beginning or end than the table's.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    /// What such names begin with.
+    pub start: Option<String>,
+    /// What such names end in.
+    pub end: Option<String>,
+    /// What the table has in its place.
+    pub to: String,
+}
+
+impl Rename {
+    /// The table's name for a file's, if it is such a name.
+    pub fn apply(&self, name: &str) -> Option<String> {
+        let middle = name.strip_prefix(self.start.as_deref().unwrap_or_default())?;
+        let middle = middle.strip_suffix(self.end.as_deref().unwrap_or_default())?;
+        Some(match self.start {
+            Some(_) => format!("{}{middle}", self.to),
+            None => format!("{middle}{}", self.to),
+        })
+    }
+}
+
+impl Dialect {
+    /// Whether a key says nothing of the model.
+    pub fn ignores(&self, key: &str) -> bool {
+        self.ignored.iter().any(|(ignored, _)| match ignored.strip_suffix('*') {
+            Some(start) => key.starts_with(start),
+            None => key == ignored,
+        })
+    }
 }
 
 /// A key of a dialect.
@@ -171,6 +207,25 @@ impl Table {
         self.dialects.iter().find(|d| d.id == id)
     }
 
+    /// Whether a dialect's files may have a tensor of this name.
+    pub fn names(&self, dialect: &str, name: &str) -> bool {
+        let images = |rule: &'_ Rule| match rule.side(dialect) {
+            Some(side) => side.images.iter().any(|image| image.numbers(name).is_some()),
+            None => rule.members.iter().any(|member| member.numbers(name).is_some()),
+        };
+        let dropped = |drop: &Drop| drop.dialect == dialect && drop.pattern.numbers(name).is_some();
+        self.rules.iter().any(images) || self.drops.iter().any(dropped)
+    }
+
+    /// The table's own name for a tensor that a file calls otherwise; `None` if it is called so, or unknown.
+    pub fn own_name(&self, dialect: &str, name: &str) -> Option<String> {
+        let renames = self.dialect(dialect).map_or(&[][..], |d| &d.renames);
+        if renames.is_empty() || self.names(dialect, name) {
+            return None;
+        }
+        renames.iter().filter_map(|rename| rename.apply(name)).find(|other| self.names(dialect, other))
+    }
+
     /// Whether it says anything of a dialect.
     pub fn knows(&self, dialect: &str) -> bool {
         dialect == CANONICAL || self.dialect(dialect).is_some()
@@ -181,57 +236,6 @@ impl Rule {
     /// Its side in a dialect; `None` where that has the members as they are.
     pub fn side(&self, dialect: &str) -> Option<&Side> {
         self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
-    }
-}
-
-/// The table's TOML with what it takes over from its base.
-fn with_base(text: &str, base: &dyn Fn(&str) -> Result<String>, depth: u32) -> Result<Toml> {
-    let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
-        Error::invalid_argument(format!("an architecture table is no TOML: {e}"))
-    })?;
-    let Some(name) = toml.remove("base") else { return Ok(toml) };
-    let name = name.as_str().unwrap_or_default();
-    if depth > 4 {
-        return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
-    }
-    let mut whole = with_base(&base(name)?, base, depth + 1)?;
-    for key in ["is_base", "sources"] {
-        whole.remove(key);
-    }
-    if let Some(Item::Array(gone)) = toml.remove("remove")
-        && let Some(Item::Array(tensors)) = whole.get_mut("tensor")
-    {
-        tensors.retain(|tensor| !gone.iter().any(|g| tensor.get("name") == Some(g)));
-    }
-    if let Some(Item::Array(gone)) = toml.remove("remove_config")
-        && let Some(Item::Table(config)) = whole.get_mut("config")
-    {
-        config.retain(|name, _| !gone.iter().any(|g| g.as_str() == Some(name)));
-    }
-    merge(&mut whole, toml);
-    Ok(whole)
-}
-
-/// Puts `over` on top of `under`: tables by key, lists of tensors by `name`, lists of keys by `key`, all else replaced.
-fn merge(under: &mut Toml, over: Toml) {
-    for (key, value) in over {
-        match (under.get_mut(&key), value) {
-            (Some(Item::Table(have)), Item::Table(more)) => merge(have, more),
-            (Some(Item::Array(have)), Item::Array(more)) if ["tensor", "key"].contains(&key.as_str()) => {
-                let identity = if key == "key" { "key" } else { "name" };
-                for item in more {
-                    match have.iter_mut().find(|old| old.get(identity) == item.get(identity)) {
-                        Some(old) => *old = item,
-                        None => have.push(item),
-                    }
-                }
-                // An empty value removes a key of the base.
-                have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
-            }
-            (_, value) => {
-                under.insert(key, value);
-            }
-        }
     }
 }
 
@@ -412,6 +416,14 @@ fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
         dialect.keys.push(read_key(named(&name), key, &named).map_err(|e| {
             Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
         })?);
+    }
+    for rename in tables(toml, "rename")? {
+        let (start, end) = (words(rename, "start")?, words(rename, "end")?);
+        if start.is_some() == end.is_some() {
+            return Err(Error::invalid_argument("a rename needs `start` or `end`"));
+        }
+        let to = words(rename, "to")?.ok_or_else(|| Error::invalid_argument("a rename has no `to`"))?;
+        dialect.renames.push(Rename { start, end, to });
     }
     for ignored in tables(toml, "ignore")? {
         let reason = words(ignored, "reason")?.unwrap_or_default();

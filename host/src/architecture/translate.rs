@@ -138,10 +138,12 @@ fn match_names(
         let mut found = None;
         'rules: for (number, rule) in table.rules.iter().enumerate() {
             for (image, pattern) in images(rule, request.from).0.iter().enumerate() {
-                if let Some(numbers) = pattern.numbers(&tensor.name) {
-                    found = Some((number, image, pattern, numbers));
-                    break 'rules;
+                let Some(numbers) = pattern.numbers(&tensor.name) else { continue };
+                if !exists(request, rule, pattern, &numbers)? {
+                    continue 'rules;
                 }
+                found = Some((number, image, pattern, numbers));
+                break 'rules;
             }
         }
         let drop = table
@@ -170,6 +172,13 @@ fn match_names(
         false if groups.is_empty() => Err(Error::malformed("the table knows none of its tensors")),
         false => Err(unknown_names(request, &unknown)),
     }
+}
+
+/// Whether a model has what a rule speaks of, with these numbers: two rules may share a name.
+fn exists(request: &Request<'_>, rule: &Rule, pattern: &Pattern, numbers: &[u64]) -> Result<bool> {
+    let Some(when) = &rule.when else { return Ok(true) };
+    let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
+    when.holds(&request.scope.at(&numbers))
 }
 
 /// The error for names that the table does not have: the nearest that it has, with the numbers of the unknown one.

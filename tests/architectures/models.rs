@@ -10,16 +10,29 @@ use std::path::{Path, PathBuf};
 
 /// The models whose architecture has a table; the others are planned.
 pub const TABLES: &[&str] = &[
+    "bloom",
     "command-r",
+    "falcon",
+    "falcon-40b",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gpt-neox",
+    "gpt2",
     "llama",
     "llama3",
     "mistral",
     "mixtral",
+    "mpt",
     "olmo2",
+    "phi2",
+    "phi3",
     "qwen2",
     "qwen2-moe",
     "qwen3",
     "qwen3-moe",
+    "stablelm",
+    "starcoder2",
 ];
 
 pub fn goldens() -> Vec<PathBuf> {

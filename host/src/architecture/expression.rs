@@ -276,9 +276,13 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     })
 }
 
-fn same(a: &Scalar, b: &Scalar) -> bool {
-    match (float(a), float(b)) {
-        (Some(x), Some(y)) => x.total_cmp(&y).is_eq(),
+/// Whether two values are the same; `64` and `64.0` are.
+pub fn same(a: &Scalar, b: &Scalar) -> bool {
+    match (float(a), float(b), a, b) {
+        (Some(x), Some(y), ..) => x.total_cmp(&y).is_eq(),
+        (.., Scalar::List(a), Scalar::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         _ => a == b,
     }
 }

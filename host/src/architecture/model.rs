@@ -1,6 +1,7 @@
 //! A whole model from one dialect to the one that its target wants: tensors, configuration, and what is said of both.
 
-use super::config::{Config, ConfigScope, Dimensions, canonical};
+use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
+use super::expression::same;
 use super::generate::recover;
 use super::table::{CANONICAL, Dialect, Table};
 use super::translate::{Made, Request, Translated, translate};
@@ -400,7 +401,8 @@ impl Journey<'_> {
         for (key, value) in keys {
             // What it left unsaid, or says under another name, stays so.
             let Some(have) = foreign.get(&key) else { continue };
-            let same = *have == value || super::config::from_value(have) == super::config::from_value(&value);
+            let scalars = from_value(have).zip(from_value(&value));
+            let same = *have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
             if !same && let Some(file) = foreign.files.first_mut() {
                 notes.push(format!("the key `{}` follows the model's configuration", escape(&key, 120)));
                 file.set(&key, value);

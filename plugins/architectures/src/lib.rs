@@ -9,7 +9,7 @@ mod tables;
 apr_sdk::export_plugin! {
     id: architectures,
     manifest: "
-        architectures=command-r decoder llama mistral mixtral olmo2 qwen2-moe qwen2 qwen3-moe qwen3
+        architectures=bloom command-r decoder falcon gemma gemma2 gemma3 gpt-neox gpt2 llama mistral mixtral mpt olmo2 phi2 phi3 qwen2-moe qwen2 qwen3-moe qwen3 stablelm starcoder2
     ",
     name_mapper: || Some(Box::new(tables::Tables)),
 }

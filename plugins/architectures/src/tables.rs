@@ -7,16 +7,28 @@ pub struct Tables;
 
 /// Id and text.
 const TABLES: &[(&str, &str)] = &[
+    ("bloom", include_str!("../tables/bloom.toml")),
     ("command-r", include_str!("../tables/command-r.toml")),
     ("decoder", include_str!("../tables/decoder.toml")),
+    ("falcon", include_str!("../tables/falcon.toml")),
+    ("gemma", include_str!("../tables/gemma.toml")),
+    ("gemma2", include_str!("../tables/gemma2.toml")),
+    ("gemma3", include_str!("../tables/gemma3.toml")),
+    ("gpt-neox", include_str!("../tables/gpt-neox.toml")),
+    ("gpt2", include_str!("../tables/gpt2.toml")),
     ("llama", include_str!("../tables/llama.toml")),
     ("mistral", include_str!("../tables/mistral.toml")),
     ("mixtral", include_str!("../tables/mixtral.toml")),
+    ("mpt", include_str!("../tables/mpt.toml")),
     ("olmo2", include_str!("../tables/olmo2.toml")),
+    ("phi2", include_str!("../tables/phi2.toml")),
+    ("phi3", include_str!("../tables/phi3.toml")),
     ("qwen2-moe", include_str!("../tables/qwen2-moe.toml")),
     ("qwen2", include_str!("../tables/qwen2.toml")),
     ("qwen3-moe", include_str!("../tables/qwen3-moe.toml")),
     ("qwen3", include_str!("../tables/qwen3.toml")),
+    ("stablelm", include_str!("../tables/stablelm.toml")),
+    ("starcoder2", include_str!("../tables/starcoder2.toml")),
 ];
 
 impl NameMapper for Tables {

@@ -73,7 +73,7 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 /// # Errors
 /// As [`plan`]; what `remake` raises.
 pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
-    Ok(prepare(host, options, remake)?.plan)
+    Ok(prepare(host, options, remake, false)?.plan)
 }
 
 /// Converts a model.
@@ -91,7 +91,7 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
 /// As [`convert`]; what `remake` raises.
 pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
     let began = Instant::now();
-    let prepared = prepare(host, options, remake)?;
+    let prepared = prepare(host, options, remake, true)?;
     let Prepared { source, output, layout, .. } = &prepared;
     let identities: Vec<_> = source.files.all().iter().map(|f| f.identity).collect();
     if options.resume {

@@ -22,6 +22,7 @@ mod journal;
 mod layout;
 mod long_values;
 pub mod making;
+mod narrow;
 mod numbers;
 pub mod open;
 mod output;

@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::layout::{Collector, Layout};
 use crate::long_values;
 use crate::making::Making;
+use crate::narrow;
 use crate::open::{OpenOptions, OpenedModel, check_options, open, option_values};
 use crate::output::{self, Output};
 use crate::plan::Plan;
@@ -38,11 +39,17 @@ pub struct Prepared<'a> {
 /// Changes a copy of the source's model into the one to be written, and says how each of its tensors is made.
 pub type Remake<'r> = dyn Fn(&OpenedModel, &mut Model) -> Result<Vec<Making>> + 'r;
 
-/// Opens the source and lets the target's writer lay it out, as `remake` makes it.
+/// Opens the source and lets the target's writer lay it out, as `remake` makes it. `look` says whether payload may be read
+/// to find out which types hold it.
 ///
 /// # Errors
 /// Whatever opening and planning raise; nothing was written then.
-pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Prepared<'a>> {
+pub fn prepare<'a>(
+    host: &'a Host,
+    options: &ConvertOptions,
+    remake: &Remake<'_>,
+    look: bool,
+) -> Result<Prepared<'a>> {
     let open_options = OpenOptions {
         from: options.from.clone(),
         options: options.options.clone(),
@@ -80,6 +87,10 @@ pub fn prepare<'a>(host: &'a Host, options: &ConvertOptions, remake: &Remake<'_>
     let untranslated = target.manifest.carries.tokenizer_core && translation.makings.is_none();
     if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
         notes.push("not carried: the tokenizer, since names are not translated".to_owned());
+    }
+    if let Some(makings) = &translation.makings {
+        let wanted = &translation.narrow_if_exact;
+        notes.extend(narrow::apply(host, &source, &mut model, makings, wanted, look)?);
     }
     let makings = match translation.makings {
         Some(makings) => makings,

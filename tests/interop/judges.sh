@@ -108,3 +108,63 @@ llama_loader() {
     fi
     echo "$loader"
 }
+
+# All of llama.cpp but its tools.
+llama_sources() {
+    local sources=$cache/llama-$llama_version download=$cache/download-$$
+    if [ ! -e "$sources/complete" ]; then
+        echo "interop: fetching the sources of llama.cpp (77 MB)" >&2
+        rm -rf "$sources"
+        mkdir -p "$sources" "$download"
+        "$python" -m pip download --disable-pip-version-check --retries 1 --timeout 20 --no-deps --no-binary llama-cpp-python \
+            --dest "$download" "llama-cpp-python==$llama_version" > "$cache/llama.log" 2>&1 &&
+            tar -xzf "$download"/llama_cpp_python-*.tar.gz -C "$sources" --strip-components=3 --wildcards \
+                '*/vendor/llama.cpp/include/*' '*/vendor/llama.cpp/src/*' '*/vendor/llama.cpp/ggml/include/*' \
+                '*/vendor/llama.cpp/ggml/src/ggml*' '*/vendor/llama.cpp/ggml/src/gguf*' >> "$cache/llama.log" 2>&1 &&
+            touch "$sources/complete"
+        rm -rf "$download"
+    fi
+    [ -e "$sources/complete" ] && echo "$sources"
+}
+
+# llama.cpp itself and ask_llama.cpp around it: a quarter of an hour of one core, once. Plain C++ without any processor's own
+# instructions: models are tiny, and what is asked is what the results are.
+llama_asker() {
+    local sources objects asker flags file name
+    command -v "${CXX:-c++}" > /dev/null && command -v "${CC:-cc}" > /dev/null || return 1
+    sources=$(llama_sources) || return 1
+    objects=$sources/objects
+    asker=$sources/ask_llama-$(cksum < "$here/ask_llama.cpp" | tr ' ' -)
+    flags="-O1 -w -D_GNU_SOURCE -DNDEBUG -DGGML_USE_CPU -DGGML_CPU_GENERIC -I$objects -I$sources/include -I$sources/src -I$sources/ggml/include -I$sources/ggml/src -I$sources/ggml/src/ggml-cpu"
+    if [ ! -e "$objects/complete" ]; then
+        echo "interop: building llama.cpp (a quarter of an hour)" >&2
+        mkdir -p "$objects"
+        printf '#pragma once\n#define GGML_VERSION "interop"\n#define GGML_COMMIT "unknown"\n' > "$objects/ggml-version.h"
+        printf '#pragma once\n#define LLAMA_VERSION "interop"\n#define LLAMA_COMMIT "unknown"\n' > "$objects/llama-version.h"
+        # Models share one large header: sixteen of them are compiled at once.
+        printf '%s\n' "$sources"/src/models/*.cpp | sed 's/.*/#include "&"/' | split -l 16 - "$objects/models-"
+        for file in "$objects"/models-*[!.]; do
+            case $file in *.cpp | *.o) ;; *) mv "$file" "$file.cpp" ;; esac
+        done
+        for file in "$sources"/ggml/src/*.c "$sources"/ggml/src/*.cpp "$sources"/ggml/src/ggml-cpu/*.c "$sources"/ggml/src/ggml-cpu/*.cpp \
+            "$sources"/ggml/src/ggml-cpu/*/amx.cpp "$sources"/ggml/src/ggml-cpu/*/mmq.cpp "$sources"/ggml/src/ggml-cpu/tiled/*.cpp \
+            "$sources"/src/*.cpp "$objects"/models-*.cpp; do
+            # Several folders have a file of one name.
+            name=$(echo "${file#"$sources"/}" | tr / -)
+            [ ! -e "$objects/$name.o" ] || continue
+            case $file in
+                *.c) set -- "${CC:-cc}" -std=c11 ;;
+                *) set -- "${CXX:-c++}" -std=c++17 ;;
+            esac
+            nice -n 10 "$@" $flags -c "$file" -o "$objects/$name.o.new" >> "$cache/llama.log" 2>&1 || return 1
+            mv "$objects/$name.o.new" "$objects/$name.o"
+        done
+        touch "$objects/complete"
+    fi
+    if [ ! -e "$asker" ]; then
+        nice -n 10 "${CXX:-c++}" -std=c++17 $flags "$here/ask_llama.cpp" "$objects"/*.o -lm -lpthread -ldl -o "$asker.new" \
+            >> "$cache/llama.log" 2>&1 || return 1
+        mv "$asker.new" "$asker"
+    fi
+    echo "$asker"
+}

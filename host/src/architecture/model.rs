@@ -340,8 +340,8 @@ impl Journey<'_> {
         wishes: Wishes<'_>,
     ) -> Result<Translation> {
         let facts: Vec<_> = translated.tensors.iter().map(|made| made.facts.clone()).collect();
-        let choices = match came_from_target {
-            // What was the target's own keeps its types.
+        let choices = match came_from_target || self.from == self.to {
+            // What was the target's own, or in its dialect, keeps its types.
             true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
             _ => writer.dtypes(&facts, wishes.precision),
         };

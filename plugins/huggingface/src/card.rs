@@ -132,6 +132,62 @@ pub fn card(
     (!card.is_empty()).then(|| Json::Object(card).to_string())
 }
 
+/// How to sample, as `generation_config.json` says it.
+pub fn sampling(card: &Map<String, Json>) -> Map<String, Json> {
+    let said = card.get("sampling").and_then(Json::as_object);
+    // The library's own name is the last of those that are read.
+    let key =
+        |name: &str| SAMPLING.iter().rfind(|(known, _)| *known == name).map(|(_, key)| (*key).to_owned());
+    let pairs = said.into_iter().flatten().filter_map(|(name, value)| Some((key(name)?, value.clone())));
+    pairs.collect()
+}
+
+/// A README whose front matter says what the card says; `None` if that is nothing.
+pub fn readme(card: &Map<String, Json>) -> Option<String> {
+    let mut lines = String::new();
+    // JSON's texts are YAML's too.
+    let mut line = |key: &str, value: &str| lines.push_str(&format!("{key}: {}\n", Json::from(value)));
+    for (name, keys) in TEXTS {
+        let key = keys.iter().find(|key| key.starts_with("model_") && **key != "model_type").unwrap_or(&name);
+        if let Some(text) = card.get(name).and_then(Json::as_str) {
+            line(key, text);
+        }
+    }
+    let source = card.get("source").and_then(Json::as_object);
+    for (key, text) in source.into_iter().flatten() {
+        if let Some(text) = text.as_str() {
+            line(key, text);
+        }
+    }
+    let mut list = |key: &str, items: Vec<String>| {
+        if !items.is_empty() {
+            lines.push_str(&format!("{key}:\n"));
+            items.iter().for_each(|item| lines.push_str(&format!("- {}\n", Json::from(item.as_str()))));
+        }
+    };
+    let array = |name: &str| card.get(name).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (key, name) in [("language", "languages"), ("tags", "tags")] {
+        list(key, array(name).iter().filter_map(Json::as_str).map(str::to_owned).collect());
+    }
+    for (key, name) in [("base_model", "base_models"), ("datasets", "datasets")] {
+        list(key, array(name).iter().filter_map(origin).collect());
+    }
+    let title = card.get("name").and_then(Json::as_str).unwrap_or("Model").replace(['\n', '\r'], " ");
+    (!lines.is_empty()).then(|| format!("---\n{lines}---\n\n# {title}\n"))
+}
+
+/// The id of a model or a set of data, or else its address or name.
+fn origin(origin: &Json) -> Option<String> {
+    let text = |key: &str| origin.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+    let on_hub =
+        |address: &str| address.strip_prefix(HUB).map(|id| id.trim_start_matches("datasets/").to_owned());
+    let own = || text("repo_url").map(|address| on_hub(address).unwrap_or_else(|| address.to_owned()));
+    text("id").map(str::to_owned).or_else(own).or_else(|| text("name").map(str::to_owned))
+}
+
+/// Where ids lead.
+const HUB: &str = "https://huggingface.co/";
+
 /// The texts of several keys, each a text or a list of some.
 fn words<'f>(front: &'f Map<String, Json>, keys: &'f [&str]) -> impl Iterator<Item = &'f str> {
     keys.iter().filter_map(|key| front.get(*key)).flat_map(|json| match json {
@@ -171,5 +227,21 @@ mod tests {
         assert_eq!(card(None, &[], &[], &"a1".repeat(20)), None);
         let path = [("_name_or_path".to_owned(), Value::from_string("/home/me/tiny"))];
         assert_eq!(card(None, &path, &[], ""), None);
+    }
+
+    #[test]
+    fn a_readme_says_the_card_again() {
+        let said = serde_json::json!({"name": "Tiny: \"1\"", "author": "me", "version": "v1", "license": "mit",
+            "source": {"url": "https://x"}, "base_models": [{"id": "org/base"}], "datasets": [{"id": "a/b"}],
+            "tags": ["x"], "languages": ["en", "no"], "sampling": {"top_k": 40, "penalty_repeat": 1.1}});
+        let said = said.as_object().unwrap();
+        let readme = readme(said).unwrap();
+        let front = front_matter::parse(front_matter::of(&readme).unwrap()).unwrap();
+        let generation: Vec<_> = crate::flat::flatten(&sampling(said));
+        let again = card(Some(&front), &[], &generation, "").unwrap();
+        assert_eq!(serde_json::from_str::<Json>(&again).unwrap(), Json::Object(said.clone()), "{readme}");
+        assert_eq!(super::readme(&Map::new()), None);
+        let url = serde_json::json!({"repo_url": "https://huggingface.co/datasets/a/b", "name": "B"});
+        assert_eq!(origin(&url).as_deref(), Some("a/b"));
     }
 }

@@ -6,10 +6,13 @@ pub const FORMAT: &str = "huggingface";
 /// The file that makes a folder a model.
 pub const CONFIG: &str = "config.json";
 
+/// The file that says how to generate.
+pub const GENERATION: &str = "generation_config.json";
+
 /// The JSON objects whose members are typed metadata, in the order of their records.
 pub const OBJECTS: [&str; 8] = [
     CONFIG,
-    "generation_config.json",
+    GENERATION,
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",

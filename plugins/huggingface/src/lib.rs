@@ -18,6 +18,7 @@ mod flat;
 mod front_matter;
 mod json;
 mod layout;
+mod made;
 mod reader;
 mod text;
 pub mod tokenizer;
@@ -39,6 +40,7 @@ apr_sdk::export_plugin! {
         huggingface.max_dims=8
         huggingface.assets=yes
         huggingface.metadata=*
+        huggingface.tokenizer=core
         huggingface.foreign=keep
         huggingface.option.weights=write choice:safetensors,pytorch safetensors Format of the weights files
     ",

@@ -1,10 +1,11 @@
 //! Lays a model out as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
 
-use crate::layout::{CARRIED, CONFIG, FORMAT, OBJECTS};
-use crate::{carried, flat, reader, text};
+use crate::layout::{CARRIED, CONFIG, FORMAT, GENERATION, OBJECTS};
+use crate::{card, carried, flat, made, reader, text, tokenizer};
+use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
-    Error, Foreign, ForeignFile, LayoutRequest, LayoutSink, Model, Options, PartRequest, Result, Value,
-    Writer, escape,
+    DType, DTypeChoice, Error, Foreign, ForeignFile, LayoutRequest, LayoutSink, Model, Options, PartRequest,
+    Result, TensorFacts, Value, Writer, escape,
 };
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
@@ -13,15 +14,28 @@ use std::collections::HashSet;
 pub struct HuggingFace;
 
 impl Writer for HuggingFace {
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
+        made::dtypes(tensors, wanted)
+    }
+
     fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let mut written = HashSet::new();
         let records = model.foreign_of(FORMAT);
-        let config = config(model, records, sink)?;
+        let tokenizer = made::tokenizer(model, records, sink)?;
+        let config = config(model, records, tokenizer.as_ref(), sink)?;
         sink.file(CONFIG)?;
         sink.entry()?;
         sink.inline(&config)?;
         written.insert(CONFIG.to_owned());
+        for (name, bytes) in made_files(model, records, tokenizer.as_ref(), sink)? {
+            sink.file(name)?;
+            sink.inline(&bytes)?;
+            written.insert(name.to_owned());
+        }
         for record in records.iter().flat_map(|records| &records.files) {
+            if made::replaces(&record.name, tokenizer.as_ref()) {
+                continue;
+            }
             if written.insert(record.name.clone()) && !record.name.is_empty() {
                 write_record(record, sink)?;
             }
@@ -51,27 +65,73 @@ impl Writer for HuggingFace {
     }
 }
 
+/// The record of a name.
+fn named<'r>(records: Option<&'r Foreign>, name: &str) -> Option<&'r ForeignFile> {
+    records.and_then(|records| records.files.iter().find(|file| file.name == name))
+}
+
 /// The bytes of `config.json`: what was made for this target, else what the source had, else what is known.
-fn config(model: &Model, records: Option<&Foreign>, sink: &mut dyn LayoutSink) -> Result<Vec<u8>> {
-    let named = |name: &str| records.and_then(|records| records.files.iter().find(|file| file.name == name));
-    if let Some(record) = named("").or_else(|| named(CONFIG)) {
-        return object(record, sink);
-    }
-    let Some(architecture) = &model.architecture else {
-        sink.note("config.json names no architecture: the source says none");
-        // The key alone, so that the folder is known for what it is.
-        let none = Map::from_iter([("architectures".to_owned(), Json::Array(Vec::new()))]);
-        return Ok(text::file(&none).into_bytes());
+fn config(
+    model: &Model,
+    records: Option<&Foreign>,
+    tokenizer: Option<&Tokenizer>,
+    sink: &mut dyn LayoutSink,
+) -> Result<Vec<u8>> {
+    let mut config = match (named(records, ""), named(records, CONFIG), &model.architecture) {
+        (None, Some(record), _) => return bytes_of(record, sink),
+        (Some(record), ..) => object(record, sink)?,
+        (None, None, Some(architecture)) => {
+            let config = sink.fetch(&architecture.config)?;
+            let mut config = reader::parse(config.inline().unwrap_or_default())?;
+            config.entry("model_type").or_insert_with(|| Json::from(architecture.id.as_str()));
+            config
+        }
+        (None, None, None) => {
+            sink.note("config.json names no architecture: the source says none");
+            // The key alone, so that the folder is known for what it is.
+            Map::from_iter([("architectures".to_owned(), Json::Array(Vec::new()))])
+        }
     };
-    let config = sink.fetch(&architecture.config)?;
-    let mut config = reader::parse(config.inline().unwrap_or_default())?;
-    config.entry("model_type").or_insert_with(|| Json::from(architecture.id.as_str()));
+    made::complete(&mut config, model, tokenizer);
     Ok(text::file(&config).into_bytes())
+}
+
+/// The files that are made of what is known, and have no file of their own among what the model brings.
+fn made_files(
+    model: &Model,
+    records: Option<&Foreign>,
+    tokenizer: Option<&Tokenizer>,
+    sink: &mut dyn LayoutSink,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let mut files = tokenizer.map(tokenizer::files).unwrap_or_default();
+    for (name, bytes) in &mut files {
+        // What a file of this name said besides stays.
+        if let Some(record) = named(records, name).filter(|record| !record.typed.is_empty()) {
+            let mut all = reader::parse(bytes)?;
+            for (key, value) in object(record, sink)? {
+                all.entry(key).or_insert(value);
+            }
+            *bytes = text::file(&all).into_bytes();
+        }
+    }
+    if made::is_own(model) {
+        return Ok(files);
+    }
+    let said = made::card(model, sink)?;
+    if let Some(generation) = made::generation(&said, tokenizer) {
+        files.push((GENERATION, text::file(&generation).into_bytes()));
+    }
+    if let Some(readme) = card::readme(&said)
+        && model.assets.iter().all(|asset| asset.name != card::README)
+    {
+        files.push((card::README, readme.into_bytes()));
+    }
+    Ok(files)
 }
 
 fn write_record(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<()> {
     if OBJECTS.contains(&record.name.as_str()) {
-        let bytes = object(record, sink)?;
+        let bytes = bytes_of(record, sink)?;
         sink.file(&record.name)?;
         return sink.inline(&bytes);
     }
@@ -91,17 +151,30 @@ fn write_record(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<()> {
 }
 
 /// The bytes of a JSON object: the file's own if they say exactly the typed keys, else those changed where they differ.
-fn object(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Vec<u8>> {
+fn bytes_of(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Vec<u8>> {
+    let (object, own) = parts_of(record, sink)?;
+    Ok(own.unwrap_or_else(|| text::file(&object).into_bytes()))
+}
+
+/// The JSON object of a record.
+fn object(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Map<String, Json>> {
+    parts_of(record, sink).map(|(object, _)| object)
+}
+
+/// The object of a record, and the file's own bytes if they say exactly that.
+fn parts_of(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<(Map<String, Json>, Option<Vec<u8>>)> {
     let mut typed = Vec::with_capacity(record.typed.len());
     for (key, value) in &record.typed {
         typed.push((key.clone(), Value { kind: value.kind, bytes: sink.fetch(&value.bytes)? }));
     }
     let kept = record.verbatim.as_ref().map(|bytes| sink.fetch(bytes)).transpose()?;
     let kept = kept.as_ref().and_then(|bytes| bytes.inline());
-    let object = match kept.and_then(|bytes| Some((bytes, reader::parse(bytes).ok()?))) {
-        Some((bytes, object)) if flat::flatten(&object) == typed => return Ok(bytes.to_vec()),
-        Some((_, object)) => flat::edited(object, &typed)?,
-        None => flat::unflatten(typed.iter().map(|(key, value)| (key.as_str(), value)))?,
-    };
-    Ok(text::file(&object).into_bytes())
+    match kept.and_then(|bytes| Some((bytes, reader::parse(bytes).ok()?))) {
+        Some((bytes, object)) if flat::flatten(&object) == typed => Ok((object, Some(bytes.to_vec()))),
+        Some((_, object)) => Ok((flat::edited(object, &typed)?, None)),
+        None => {
+            let pairs = typed.iter().map(|(key, value)| (key.as_str(), value));
+            Ok((flat::unflatten(pairs)?, None))
+        }
+    }
 }

@@ -5,11 +5,13 @@ use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer
 use serde_json::{Map, Value as Json, json};
 use std::collections::HashMap;
 
-/// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json` and, for SentencePiece, `tokenizer.model`.
+/// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and, for SentencePiece,
+/// `tokenizer.model`.
 pub fn files(tokenizer: &Tokenizer) -> Vec<(&'static str, Vec<u8>)> {
     let mut files = vec![
         ("tokenizer.json", lines(&fast(tokenizer))),
         ("tokenizer_config.json", lines(&config(tokenizer))),
+        ("special_tokens_map.json", lines(&Json::Object(special(tokenizer)))),
     ];
     files.extend(sentencepiece::write(tokenizer).map(|bytes| ("tokenizer.model", bytes)));
     files
@@ -137,6 +139,25 @@ fn merges(tokenizer: &Tokenizer) -> Option<Vec<(u32, u32)>> {
     Some(found.into_iter().map(|(_, a, b)| (a, b)).collect())
 }
 
+/// The tokens with a purpose, by the names that the library has for them.
+fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
+    let mut map = Map::new();
+    for (name, id) in &tokenizer.special {
+        let Some(text) = tokenizer.token(*id) else { continue };
+        map.insert(format!("{name}_token"), text.into());
+        // WordPiece begins and ends texts with the tokens that classify and separate; other formats have one name for both.
+        let other = match &**name {
+            "bos" => "cls",
+            "eos" => "sep",
+            _ => continue,
+        };
+        if tokenizer.kind == Kind::WordPiece && tokenizer.special_id(other).is_none() {
+            map.insert(format!("{other}_token"), text.into());
+        }
+    }
+    map
+}
+
 /// Bytes of a piece that is made of pairs. 1024: SentencePiece's own limit is 16 characters, a run of spaces may be longer.
 const MAX_PIECE: usize = 1024;
 
@@ -154,11 +175,7 @@ fn config(tokenizer: &Tokenizer) -> Json {
         .map(|added| (added.id.to_string(), added_token(tokenizer, added, false)))
         .collect();
     map.insert("added_tokens_decoder".to_owned(), Json::Object(decoder));
-    for (name, id) in &tokenizer.special {
-        if let Some(text) = tokenizer.token(*id) {
-            map.insert(format!("{name}_token"), text.into());
-        }
-    }
+    map.extend(special(tokenizer));
     match &tokenizer.chat_templates[..] {
         [] => {}
         [(name, template)] if name == "default" => {
@@ -170,6 +187,10 @@ fn config(tokenizer: &Tokenizer) -> Json {
         }
     }
     map.insert("clean_up_tokenization_spaces".to_owned(), false.into());
+    if tokenizer.kind != Kind::WordPiece {
+        // Else the library gives models a third list, which only BERT's relatives take.
+        map.insert("model_input_names".to_owned(), json!(["input_ids", "attention_mask"]));
+    }
     map.insert("tokenizer_class".to_owned(), "PreTrainedTokenizerFast".into());
     Json::Object(map)
 }

@@ -1,0 +1,161 @@
+//! What is made here for a model that another format held: the tokenizer's files, what belongs to the folder itself in
+//! `config.json`, `generation_config.json`, and a README for what its makers said.
+
+use crate::card;
+use crate::layout::{FORMAT, TOKENIZERS};
+use apr_sdk::tokenizer::{Kind, Tokenizer};
+use apr_sdk::{Bytes, DType, DTypeChoice, Error, Foreign, LayoutSink, Model, Result, TensorFacts};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+/// The tokenizer, if it is to be written from what is known of it: no file that the model brings holds it.
+///
+/// # Errors
+/// Malformed for what is no tokenizer; whatever reading it raised.
+pub fn tokenizer(
+    model: &Model,
+    records: Option<&Foreign>,
+    sink: &mut dyn LayoutSink,
+) -> Result<Option<Tokenizer>> {
+    let holds = |name: &str| TOKENIZERS.contains(&name);
+    let records = records.iter().flat_map(|records| &records.files);
+    let brought = records.filter(|file| file.verbatim.is_some()).any(|file| holds(&file.name))
+        || model.assets.iter().any(|asset| holds(&asset.name));
+    if brought {
+        return Ok(None);
+    }
+    held(model.tokenizer.as_ref(), sink)?.map(|json| Tokenizer::from_json(&json)).transpose()
+}
+
+/// What the model's makers say of it.
+///
+/// # Errors
+/// Malformed for what is no JSON object; whatever reading it raised.
+pub fn card(model: &Model, sink: &mut dyn LayoutSink) -> Result<Map<String, Json>> {
+    let Some(json) = held(model.model_card.as_ref(), sink)? else { return Ok(Map::new()) };
+    serde_json::from_slice(&json)
+        .map_err(|e| Error::malformed(format!("the model card is no JSON object: {e}")))
+}
+
+fn held(bytes: Option<&Bytes>, sink: &mut dyn LayoutSink) -> Result<Option<Vec<u8>>> {
+    let bytes = bytes.map(|bytes| sink.fetch(bytes)).transpose()?;
+    Ok(bytes.map(|bytes| bytes.inline().unwrap_or_default().to_vec()))
+}
+
+/// Ids that `config.json` and `generation_config.json` state.
+const IDS: [(&str, &str); 3] = [("bos", "bos_token_id"), ("eos", "eos_token_id"), ("pad", "pad_token_id")];
+
+/// Adds to a configuration what it lacks and belongs to the folder: the type of the weights, the tokenizer's size and ids.
+pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option<&Tokenizer>) {
+    if let Some(tokenizer) = tokenizer {
+        config.entry("vocab_size").or_insert_with(|| tokenizer.vocab_size.into());
+        ids(config, tokenizer);
+    }
+    if !config.contains_key("dtype")
+        && let Some(name) = usual(model.tensors.iter().map(|t| (t.dtype, &t.shape[..]))).and_then(name)
+    {
+        // The key that all versions of transformers understand.
+        config.entry("torch_dtype").or_insert_with(|| name.into());
+    }
+}
+
+/// Ids that are not stated. The words of WordPiece have no begin and end that a model would go on from.
+fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {
+    for (name, key) in IDS {
+        let generates = tokenizer.kind != Kind::WordPiece || name == "pad";
+        if let Some(id) = tokenizer.special_id(name).filter(|_| generates) {
+            object.entry(key).or_insert_with(|| id.into());
+        }
+    }
+}
+
+/// `generation_config.json`, for a card that says how to sample.
+pub fn generation(said: &Map<String, Json>, tokenizer: Option<&Tokenizer>) -> Option<Map<String, Json>> {
+    let mut generation = card::sampling(said);
+    if generation.is_empty() {
+        return None;
+    }
+    // Else the library would take the most probable token, and warn of the rest.
+    generation.insert("do_sample".to_owned(), true.into());
+    if let Some(tokenizer) = tokenizer {
+        ids(&mut generation, tokenizer);
+    }
+    Some(generation)
+}
+
+/// Whether the model comes from such a folder, whose own files say what is to be said.
+pub fn is_own(model: &Model) -> bool {
+    model.foreign_of(FORMAT).is_some_and(|records| records.files.iter().any(|file| !file.name.is_empty()))
+}
+
+/// Which of a record's files are not written, for the tokenizer's made files say it.
+pub fn replaces(name: &str, tokenizer: Option<&Tokenizer>) -> bool {
+    tokenizer.is_some() && (TOKENIZERS.contains(&name) || name == "added_tokens.json")
+}
+
+/// The type that most elements of matrices have, among the floats that the library has names for.
+fn usual<'t>(tensors: impl Iterator<Item = (DType, &'t [u64])>) -> Option<DType> {
+    let mut sizes: BTreeMap<&str, (u64, DType)> = BTreeMap::new();
+    for (dtype, shape) in tensors.filter(|(_, shape)| shape.len() > 1) {
+        if let Some(name) = name(dtype) {
+            let size = shape.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
+            let sum = sizes.entry(name).or_insert((0, dtype));
+            sum.0 = sum.0.saturating_add(size);
+        }
+    }
+    sizes.into_values().max_by_key(|(size, _)| *size).map(|(_, dtype)| dtype)
+}
+
+fn name(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::F32 => Some("float32"),
+        DType::F16 => Some("float16"),
+        DType::BF16 => Some("bfloat16"),
+        DType::F64 => Some("float64"),
+        _ => None,
+    }
+}
+
+/// The types of a model from another dialect: what is F32 beside matrices of half the width goes back to their type, if
+/// that loses nothing. Formats that keep norms and biases in F32 made them of that type.
+pub fn dtypes(tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
+    let matrices = tensors.iter().filter_map(|facts| Some((facts.dtype?, &facts.shape[..])));
+    let usual = usual(matrices);
+    let choose = |facts: &TensorFacts| {
+        let float = facts.dtype.filter(|dtype| name(*dtype).is_some());
+        match (float, wanted, usual) {
+            (Some(_), Some(wanted), _) => DTypeChoice::Cast(wanted),
+            (Some(DType::F32), None, Some(half @ (DType::BF16 | DType::F16))) => {
+                DTypeChoice::NarrowIfExact(half)
+            }
+            _ => DTypeChoice::Keep,
+        }
+    };
+    tensors.iter().map(choose).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_f32_goes_back_to_the_type_of_the_matrices() {
+        let facts = |dtype: DType, shape: &[u64]| {
+            let mut facts = TensorFacts::default();
+            (facts.dtype, facts.shape) = (Some(dtype), shape.to_vec());
+            facts
+        };
+        let model = [
+            facts(DType::BF16, &[8, 8]),
+            facts(DType::F32, &[8]),
+            facts(DType::F32, &[2, 2]),
+            facts(DType::I64, &[8]),
+            facts(DType::Q8_0, &[8, 32]),
+        ];
+        let (keep, narrow) = (DTypeChoice::Keep, DTypeChoice::NarrowIfExact(DType::BF16));
+        assert_eq!(dtypes(&model, None), [keep, narrow, narrow, keep, keep]);
+        let cast = DTypeChoice::Cast(DType::F16);
+        assert_eq!(dtypes(&model, Some(DType::F16)), [cast, cast, cast, keep, keep]);
+        assert_eq!(dtypes(&model[1..], None), [keep; 4]);
+    }
+}

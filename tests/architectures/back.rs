@@ -152,7 +152,16 @@ fn a_gguf_file_gives_the_folder_back_that_it_was_made_of() {
         let more: BTreeMap<_, _> = is.iter().filter(|(key, _)| !was.contains_key(*key)).collect();
         let lost: Vec<_> = before.keys().filter(|tensor| !after.contains_key(*tensor)).collect();
         let less: Vec<_> = was.keys().filter(|key| !is.contains_key(*key)).collect();
+        let other = |(tensor, told): (&String, &(DType, Vec<u64>, Vec<u8>))| {
+            let old = before.get(tensor)?.0;
+            (old != told.0).then(|| (tensor.clone(), format!("{old}, now {}", told.0)))
+        };
+        let retyped: BTreeMap<_, _> = after.iter().filter_map(other).collect();
+        if !back.join("tokenizer.json").is_file() {
+            failed.push(format!("{}: no tokenizer.json came back", name(path)));
+        }
         let listed = json!({
+            "tensors of another type": retyped,
             "tensors that are left out": lost,
             "keys that are left out": less,
             "keys that are made": more,

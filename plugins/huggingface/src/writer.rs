@@ -162,7 +162,9 @@ fn object(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Map<String,
 }
 
 /// The object of a record, and the file's own bytes if they say exactly that.
-fn parts_of(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<(Map<String, Json>, Option<Vec<u8>>)> {
+type Parts = (Map<String, Json>, Option<Vec<u8>>);
+
+fn parts_of(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Parts> {
     let mut typed = Vec::with_capacity(record.typed.len());
     for (key, value) in &record.typed {
         typed.push((key.clone(), Value { kind: value.kind, bytes: sink.fetch(&value.bytes)? }));

@@ -83,6 +83,7 @@ mod tests {
         for (name, own) in [
             ("3.weight", Some("model.3.weight")),
             ("model.3.gamma", Some("model.3.weight")),
+            ("3.gamma", Some("model.3.weight")),
             ("model.3.weight", None),
             ("model.a", None),
             ("gamma", None),

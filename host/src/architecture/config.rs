@@ -1,7 +1,7 @@
 //! The configuration: from the keys of one dialect to canonical names, and to the keys of another.
 
 use super::expression::{Scalar, Scope};
-use super::table::{CANONICAL, ConfigName, Dialect, Kind, Source, Table};
+use super::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use serde_json::{Map, Value as Json};
 use std::cell::Cell;
@@ -132,7 +132,10 @@ impl Config {
             // All names that say the same are accounted for.
             used.extend(names_in(entry, dialect).filter(|name| lookup(name).is_some()).map(str::to_owned));
         }
-        for key in &dialect.keys {
+        // Those that are computed with others come after them.
+        let computed = |key: &&Key| key.sets.as_ref().is_some_and(|(_, from)| from.is_some());
+        let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(computed);
+        for key in before.into_iter().chain(after) {
             let Some(it) = lookup(&key.key) else { continue };
             used.insert(key.key.clone());
             let (Some((name, from)), Some(it)) = (&key.sets, from_value(&it)) else { continue };

@@ -1,12 +1,12 @@
 //! One group of tensors, a layer's experts say: from the source's names and rows to the canonical ones, and on to the
 //! target's.
 
-use super::array::{Array, Box_};
+use super::array::Array;
 use super::config::ConfigScope;
 use super::operation::{Item, Operation, View, backwards, forwards};
 use super::pattern::Pattern;
 use super::table::{CANONICAL, Rule, Side};
-use super::translate::{Group, Made, Request, Translated, count_of, images};
+use super::translate::{Group, Made, Request, Translated, count_of, images, is_kept, whole};
 use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
 
 /// What the steps on one group share.
@@ -120,12 +120,14 @@ impl GroupWork<'_> {
             let to = images(self.rule, self.request.to).0;
             let to = to.get(*image).ok_or_else(|| Error::invalid_argument("the table has no name for it"))?;
             let places = self.inner_places(from);
-            let name = to.name(|place| self.number(place, &places, inner));
+            let name = match is_kept(self.request, self.rule) {
+                true => self.request.called[number].name.clone(),
+                false => to.name(|place| self.number(place, &places, inner)),
+            };
             let member = &self.rule.members[(*image).min(self.rule.members.len() - 1)];
             let canonical = member.name(|place| self.number(place, &places, inner));
             self.check_shape(*image, inner, &places, tensor)?;
-            let units = tensor.payload_len()? / u64::from(tensor.dtype.require()?.block_bytes).max(1);
-            let boxes = vec![Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)] }];
+            let boxes = vec![whole(number, tensor)?];
             let facts = self.facts(&name, &canonical, tensor.dtype, &tensor.shape);
             let (dtype, shape) = (tensor.dtype, tensor.shape.clone());
             out.push(Made { name, dtype, shape, boxes, add: 0.0, bytes: None, words: Vec::new(), facts });

@@ -191,6 +191,7 @@ impl Journey<'_> {
             table: self.table,
             scope: &scope,
             tensors: &names,
+            called: &model.tensors,
             from: self.from,
             to: self.to,
             keep_order: came_from_target,

@@ -1,4 +1,5 @@
-//! Names with places for numbers: `model.layers.{layer}.mlp.experts.{expert}.down_proj.weight`.
+//! Names with places for numbers: `model.layers.{layer}.mlp.experts.{expert}.down_proj.weight`. One that ends in `*` stands
+//! for every name that goes on.
 
 use apr_sdk::{Error, Result, escape};
 
@@ -10,6 +11,8 @@ pub struct Pattern {
     pieces: Vec<String>,
     /// The places' names, in order.
     places: Vec<String>,
+    /// Whether names may go on behind it.
+    is_open: bool,
 }
 
 impl Pattern {
@@ -20,7 +23,8 @@ impl Pattern {
     pub fn parse(text: &str) -> Result<Pattern> {
         let wrong =
             |what: &str| Error::invalid_argument(format!("the name pattern `{}` {what}", escape(text, 200)));
-        let (mut pieces, mut places, mut rest) = (Vec::new(), Vec::new(), text);
+        let open = text.strip_suffix('*');
+        let (mut pieces, mut places, mut rest) = (Vec::new(), Vec::new(), open.unwrap_or(text));
         while let Some((before, after)) = rest.split_once('{') {
             let (place, behind) =
                 after.split_once('}').ok_or_else(|| wrong("has a `{` that does not close"))?;
@@ -38,12 +42,17 @@ impl Pattern {
             rest = behind;
         }
         pieces.push(rest.to_owned());
-        Ok(Pattern { text: text.to_owned(), pieces, places })
+        Ok(Pattern { text: text.to_owned(), pieces, places, is_open: open.is_some() })
     }
 
     /// The pattern's text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether it stands for every name that goes on.
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// The places' names, in order.
@@ -64,7 +73,7 @@ impl Pattern {
             numbers.push(number.parse().ok()?);
             rest = behind.strip_prefix(piece.as_str())?;
         }
-        rest.is_empty().then_some(numbers)
+        (rest.is_empty() != self.is_open).then_some(numbers)
     }
 
     /// The name with `number_of(place)` at each place.
@@ -98,6 +107,10 @@ mod tests {
             assert_eq!(pattern.numbers(other), None, "{other}");
         }
         assert_eq!(Pattern::parse("norm.weight").unwrap().numbers("norm.weight"), Some(vec![]));
+        let open = Pattern::parse("model.layers.{layer}.*").unwrap();
+        assert_eq!(open.numbers("model.layers.3.enorm.weight"), Some(vec![3]));
+        assert_eq!(open.numbers("model.layers.3."), None);
+        assert!(open.is_open() && !pattern.is_open());
     }
 
     #[test]

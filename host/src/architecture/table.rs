@@ -209,21 +209,40 @@ impl Table {
 
     /// Whether a dialect's files may have a tensor of this name.
     pub fn names(&self, dialect: &str, name: &str) -> bool {
-        let images = |rule: &'_ Rule| match rule.side(dialect) {
-            Some(side) => side.images.iter().any(|image| image.numbers(name).is_some()),
-            None => rule.members.iter().any(|member| member.numbers(name).is_some()),
-        };
-        let dropped = |drop: &Drop| drop.dialect == dialect && drop.pattern.numbers(name).is_some();
+        self.matches(dialect, name, false) || self.matches(dialect, name, true)
+    }
+
+    /// Whether a name of the dialect, open or not, is this one.
+    fn matches(&self, dialect: &str, name: &str, open: bool) -> bool {
+        let is = |pattern: &Pattern| pattern.is_open() == open && pattern.numbers(name).is_some();
+        let images =
+            |rule: &'_ Rule| rule.side(dialect).map_or(&rule.members, |side| &side.images).iter().any(is);
+        let dropped = |drop: &Drop| drop.dialect == dialect && is(&drop.pattern);
         self.rules.iter().any(images) || self.drops.iter().any(dropped)
     }
 
     /// The table's own name for a tensor that a file calls otherwise; `None` if it is called so, or unknown.
     pub fn own_name(&self, dialect: &str, name: &str) -> Option<String> {
-        let renames = self.dialect(dialect).map_or(&[][..], |d| &d.renames);
-        if renames.is_empty() || self.names(dialect, name) {
+        let has = |d: &&Dialect| d.id == dialect || dialect == CANONICAL && d.same_names;
+        let renames = self.dialects.iter().find(has).map_or(&[][..], |d| &d.renames);
+        if renames.is_empty() || self.matches(dialect, name, false) {
             return None;
         }
-        renames.iter().filter_map(|rename| rename.apply(name)).find(|other| self.names(dialect, other))
+        // Another beginning, another end, or both.
+        let mut others = vec![name.to_owned()];
+        for is_end in [false, true] {
+            let these = || renames.iter().filter(move |rename| rename.end.is_some() == is_end);
+            let more: Vec<String> =
+                others.iter().flat_map(|other| these().filter_map(|rename| rename.apply(other))).collect();
+            others.extend(more);
+        }
+        let found = |open| others.iter().find(|other| self.matches(dialect, other, open));
+        found(false).or_else(|| found(true)).filter(|other| *other != name).cloned()
+    }
+
+    /// Whether a dialect's names are the members', unless a rule says otherwise.
+    pub fn is_own(&self, dialect: &str) -> bool {
+        dialect == CANONICAL || self.dialect(dialect).is_some_and(|d| d.same_names)
     }
 
     /// Whether it says anything of a dialect.

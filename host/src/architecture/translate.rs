@@ -6,7 +6,7 @@ use super::config::ConfigScope;
 use super::generate::generate;
 use super::group::GroupWork;
 use super::pattern::Pattern;
-use super::table::{CANONICAL, Rule, Side, Table};
+use super::table::{CANONICAL, Drop, Rule, Side, Table};
 use apr_sdk::{DType, Error, Result, Tensor, TensorFacts};
 use std::collections::{BTreeMap, HashMap};
 
@@ -48,8 +48,10 @@ pub struct Request<'a> {
     pub table: &'a Table,
     /// The configuration and its defaults.
     pub scope: &'a ConfigScope<'a>,
-    /// The source's tensors.
+    /// The source's tensors, by the table's own names.
     pub tensors: &'a [Tensor],
+    /// The same as the source calls them.
+    pub called: &'a [Tensor],
     /// The source's dialect.
     pub from: &'a str,
     /// The target's dialect.
@@ -63,6 +65,8 @@ pub struct Request<'a> {
 pub(super) struct Group {
     /// By image and inner numbers: the tensor's number in the source.
     pub found: BTreeMap<(usize, Vec<u64>), usize>,
+    /// Tensors that stay as they are, or are left out: of an open name, or there already under another.
+    pub others: Vec<usize>,
 }
 
 /// Numbers of the outer places, in the order of [`outer_places`].
@@ -84,6 +88,11 @@ pub fn translate(request: &Request<'_>) -> Result<Translated> {
         let order = group.found.values().max().copied().unwrap_or(0);
         for one in work_group(request, rule, outer, group, &mut translated)? {
             made.push(((order, String::new()), one));
+        }
+        for &order in &group.others {
+            made.extend(
+                other(request, rule, order, &mut translated)?.map(|one| ((order, String::new()), one)),
+            );
         }
     }
     let by_name = request.table.dialect(request.to).is_some_and(|dialect| dialect.by_name);
@@ -135,35 +144,35 @@ fn match_names(
     let outer: Vec<Vec<&str>> = table.rules.iter().map(|rule| outer_places(request, rule)).collect();
     let mut unknown = Vec::new();
     for (at, tensor) in request.tensors.iter().enumerate() {
-        let mut found = None;
-        'rules: for (number, rule) in table.rules.iter().enumerate() {
-            for (image, pattern) in images(rule, request.from).0.iter().enumerate() {
-                let Some(numbers) = pattern.numbers(&tensor.name) else { continue };
-                if !exists(request, rule, pattern, &numbers)? {
-                    continue 'rules;
-                }
-                found = Some((number, image, pattern, numbers));
-                break 'rules;
-            }
+        let drop = |d: &&Drop| d.dialect == request.from && d.pattern.numbers(&tensor.name).is_some();
+        if let Some(drop) = table.drops.iter().find(drop) {
+            translated.dropped.push((tensor.name.clone(), drop.reason.clone()));
+            continue;
         }
-        let drop = table
-            .drops
-            .iter()
-            .find(|d| d.dialect == request.from && d.pattern.numbers(&tensor.name).is_some());
-        match (found, drop) {
-            (Some((number, image, pattern, numbers)), None) => {
-                let of = |place: &str| {
-                    let at = pattern.places().iter().position(|p| p == place);
-                    at.and_then(|at| numbers.get(at).copied()).unwrap_or(0)
-                };
-                let key = outer[number].iter().map(|place| of(place)).collect();
-                let is_outer = |place: &String| outer[number].contains(&place.as_str());
-                let inner = pattern.places().iter().filter(|place| !is_outer(place)).map(|place| of(place));
-                let slot = groups.entry((number, key)).or_default();
-                slot.found.insert((image, inner.collect()), at);
+        let Some(found) = find_rule(request, &tensor.name)? else {
+            unknown.push(tensor.name.as_str());
+            continue;
+        };
+        let of = |place: &str| {
+            let at = found.pattern.places().iter().position(|p| p == place);
+            at.and_then(|at| found.numbers.get(at).copied()).unwrap_or(0)
+        };
+        let outer = &outer[found.rule];
+        let key = outer.iter().map(|place| of(place)).collect();
+        let is_outer = |place: &String| outer.contains(&place.as_str());
+        let inner = found.pattern.places().iter().filter(|place| !is_outer(place)).map(|place| of(place));
+        let group = groups.entry((found.rule, key)).or_default();
+        let slot = (found.image, inner.collect());
+        let is_own = request.called[at].name == tensor.name;
+        let taken = group.found.get(&slot).copied();
+        // The table's own name counts; of others the first.
+        match taken {
+            _ if found.pattern.is_open() => group.others.push(at),
+            Some(_) if !is_own => group.others.push(at),
+            other => {
+                group.others.extend(other);
+                group.found.insert(slot, at);
             }
-            (_, Some(drop)) => translated.dropped.push((tensor.name.clone(), drop.reason.clone())),
-            (None, None) => unknown.push(tensor.name.as_str()),
         }
     }
     match unknown.is_empty() {
@@ -174,11 +183,79 @@ fn match_names(
     }
 }
 
+/// Where a name is in the table.
+struct Place<'a> {
+    rule: usize,
+    image: usize,
+    pattern: &'a Pattern,
+    numbers: Vec<u64>,
+}
+
+/// The rule for a name whose condition holds: an open one, else the first.
+fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<Place<'a>>> {
+    let mut first = None;
+    for (rule, entry) in request.table.rules.iter().enumerate() {
+        for (image, pattern) in images(entry, request.from).0.iter().enumerate() {
+            let wanted = pattern.is_open() || first.is_none();
+            let Some(numbers) = wanted.then(|| pattern.numbers(name)).flatten() else { continue };
+            if !exists(request, entry, pattern, &numbers)? {
+                break;
+            }
+            let place = Place { rule, image, pattern, numbers };
+            if pattern.is_open() {
+                return Ok(Some(place));
+            }
+            first = Some(place);
+        }
+    }
+    Ok(first)
+}
+
 /// Whether a model has what a rule speaks of, with these numbers: two rules may share a name.
 fn exists(request: &Request<'_>, rule: &Rule, pattern: &Pattern, numbers: &[u64]) -> Result<bool> {
     let Some(when) = &rule.when else { return Ok(true) };
     let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
     when.holds(&request.scope.at(&numbers))
+}
+
+/// A tensor that stays as it is, or is left out.
+fn other(
+    request: &Request<'_>,
+    rule: &Rule,
+    number: usize,
+    translated: &mut Translated,
+) -> Result<Option<Made>> {
+    let tensor = &request.called[number];
+    if is_kept(request, rule) {
+        let mut facts = TensorFacts::default();
+        tensor.name.clone_into(&mut facts.name);
+        facts.role.clone_from(&rule.role);
+        facts.shape.clone_from(&tensor.shape);
+        facts.dtype = Some(tensor.dtype);
+        let boxes = vec![whole(number, tensor)?];
+        let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
+        return Ok(Some(Made { name, dtype, shape, boxes, add: 0.0, bytes: None, words: Vec::new(), facts }));
+    }
+    if rule.side(request.to).is_none_or(|side| side.dropped.is_none()) {
+        if rule.members.iter().any(Pattern::is_open) {
+            let message = format!("the table has no name for it in the dialect `{}`", request.to);
+            return Err(Error::unsupported(message).tensor(&tensor.name));
+        }
+        translated.dropped.push((tensor.name.clone(), "is there under another name too".to_owned()));
+    }
+    Ok(None)
+}
+
+/// Whether a rule's tensors keep the names that they have: both dialects have the members', however a file calls them.
+pub(super) fn is_kept(request: &Request<'_>, rule: &Rule) -> bool {
+    let own = |dialect: &str| request.table.is_own(dialect) && rule.side(dialect).is_none();
+    own(request.from) && own(request.to)
+}
+
+/// All of a tensor.
+pub(super) fn whole(number: usize, tensor: &Tensor) -> Result<Box_> {
+    let units = tensor.payload_len()? / u64::from(tensor.dtype.require()?.block_bytes).max(1);
+    Ok(Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)] })
 }
 
 /// The error for names that the table does not have: the nearest that it has, with the numbers of the unknown one.
@@ -267,14 +344,18 @@ fn work_group(
     let numbers: Vec<(String, u64)> =
         places.iter().map(|p| (*p).to_owned()).zip(outer.iter().copied()).collect();
     let sources: Vec<usize> = group.found.values().copied().collect();
+    if let Some(reason) = rule.side(request.to).and_then(|side| side.dropped.as_ref()) {
+        let left = sources.iter().chain(&group.others);
+        translated.dropped.extend(left.map(|&n| (request.called[n].name.clone(), reason.clone())));
+        return Ok(Vec::new());
+    }
+    if sources.is_empty() {
+        return Ok(Vec::new());
+    }
     let named = |e: Error| match e.tensor_name() {
         Some(_) => e,
         None => e.tensor(&request.tensors[sources[0]].name),
     };
-    if let Some(reason) = rule.side(request.to).and_then(|side| side.dropped.as_ref()) {
-        translated.dropped.extend(sources.iter().map(|&n| (request.tensors[n].name.clone(), reason.clone())));
-        return Ok(Vec::new());
-    }
     let scope = request.scope.at(&numbers);
     let work = GroupWork { request, rule, scope: &scope, numbers: &numbers, sources: &sources };
     work.make(group, translated).map_err(named)
@@ -304,4 +385,79 @@ fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Config;
+    use super::*;
+    use apr_sdk::{Extent, Payload};
+
+    const TABLE: &str = r#"
+        id = "thing"
+        [places]
+        layer = "layers"
+        [config]
+        layers = "int"
+        [dialect.hf]
+        same_names = true
+        rename = [{ start = "thing.", to = "" }, { end = ".gamma", to = ".weight" }]
+        [dialect.gguf]
+        [[tensor]]
+        name = "layers.{layer}.norm.weight"
+        gguf = "blk.{layer}.norm.weight"
+        [[tensor]]
+        name = "layers.{layer}.*"
+        when = "layer >= layers"
+        optional = true
+        gguf = { drop = "is not run" }
+    "#;
+
+    fn translated(names: &[&str], from: &str, to: &str) -> Result<Translated> {
+        let table = Table::parse(TABLE, &|_| Err(Error::invalid_argument("no base"))).unwrap();
+        let config = Config::from_json(&table, br#"{"layers": 1}"#).unwrap();
+        let nothing = |_: &str, _: usize| None;
+        let scope = ConfigScope::new(&table, &config, &nothing);
+        let payload = Payload::Extent { extent: Extent::new(0, 0, 8), view: None };
+        let tensor =
+            |name: String| Tensor { name, dtype: DType::F32, shape: vec![2], payload: payload.clone() };
+        let called: Vec<Tensor> = names.iter().map(|name| tensor((*name).to_owned())).collect();
+        let own = |t: &Tensor| tensor(table.own_name(from, &t.name).unwrap_or(t.name.clone()));
+        let tensors: Vec<Tensor> = called.iter().map(own).collect();
+        let (table, scope, called, tensors) = (&table, &scope, &called[..], &tensors[..]);
+        translate(&Request { table, scope, tensors, called, from, to, keep_order: true })
+    }
+
+    fn names(translated: &Translated) -> Vec<&str> {
+        translated.tensors.iter().map(|made| made.name.as_str()).collect()
+    }
+
+    #[test]
+    fn names_that_a_file_has_stay_where_the_dialects_are_the_same() {
+        let spelled = ["layers.0.norm.gamma"];
+        assert_eq!(names(&translated(&spelled, "hf", "gguf").unwrap()), ["blk.0.norm.weight"]);
+        assert_eq!(names(&translated(&spelled, "hf", CANONICAL).unwrap()), spelled);
+        assert_eq!(names(&translated(&spelled, CANONICAL, "hf").unwrap()), spelled);
+        assert_eq!(names(&translated(&spelled, CANONICAL, "gguf").unwrap()), ["blk.0.norm.weight"]);
+        // The table's own name counts, the other is said to be left out.
+        let twice = ["thing.layers.0.norm.weight", "layers.0.norm.weight"];
+        let there = translated(&twice, "hf", "gguf").unwrap();
+        assert_eq!(names(&there), ["blk.0.norm.weight"]);
+        assert_eq!(there.tensors[0].boxes[0].tensor, Some(1));
+        assert_eq!(there.dropped[0].0, twice[0]);
+        assert_eq!(names(&translated(&twice, "hf", CANONICAL).unwrap()), twice);
+        // Another dialect's names are not called otherwise.
+        translated(&["thing.blk.0.norm.weight"], "gguf", "hf").unwrap_err();
+    }
+
+    #[test]
+    fn an_open_name_stands_for_what_its_condition_allows() {
+        let all = ["layers.0.norm.weight", "layers.1.norm.weight", "layers.1.other"];
+        let there = translated(&all, "hf", "gguf").unwrap();
+        assert_eq!(names(&there), ["blk.0.norm.weight"]);
+        assert_eq!(there.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), all[1..]);
+        assert_eq!(names(&translated(&all, "hf", CANONICAL).unwrap()), all);
+        let error = translated(&["layers.0.norm.weight", "layers.0.other"], "hf", "gguf").unwrap_err();
+        assert_eq!(error.tensor_name(), Some("layers.0.other"));
+    }
 }

@@ -22,15 +22,15 @@ const OTHERWISE: &[(&str, &str)] =
     &[("command-r", "max_position_embeddings"), ("mistral", "architectures"), ("mistral", "model_type")];
 
 /// A tensor's type, shape and bytes, by its name.
-type Tensors = BTreeMap<String, (DType, Vec<u64>, Vec<u8>)>;
+pub type Tensors = BTreeMap<String, (DType, Vec<u64>, Vec<u8>)>;
 
-fn tensors(host: &Host, path: &Path) -> Tensors {
+pub fn tensors(host: &Host, path: &Path) -> Tensors {
     let model = opened(host, path);
     let one = |t: &Tensor| (t.name.clone(), (t.dtype, t.shape.clone(), payload(&model, t)));
     model.model.tensors.iter().map(one).collect()
 }
 
-fn to(host: &Host, format: &str, input: &Path, output: &Path) -> Converted {
+pub fn to(host: &Host, format: &str, input: &Path, output: &Path) -> Converted {
     let options = ConvertOptions {
         input: input.to_owned(),
         output: Some(output.to_owned()),
@@ -63,7 +63,7 @@ fn half(bits: u16) -> f64 {
 }
 
 /// What is wrong with a tensor that came back.
-fn difference(
+pub fn difference(
     plus_one: bool,
     before: &(DType, Vec<u64>, Vec<u8>),
     back: &(DType, Vec<u64>, Vec<u8>),
@@ -100,7 +100,7 @@ fn flat(prefix: &str, object: &Map<String, Json>, into: &mut BTreeMap<String, Js
     }
 }
 
-fn config(folder: &Path) -> BTreeMap<String, Json> {
+pub fn config(folder: &Path) -> BTreeMap<String, Json> {
     let json: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
     let mut keys = BTreeMap::new();
     flat("", json.as_object().unwrap(), &mut keys);

@@ -12,3 +12,4 @@
 mod back;
 mod golden;
 mod models;
+mod variants;

@@ -3,7 +3,7 @@
 use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use super::expression::same;
 use super::generate::recover;
-use super::table::{CANONICAL, Dialect, Table};
+use super::table::{CANONICAL, Dialect, Key, Source, Table};
 use super::translate::{Made, Request, Translated, translate};
 use super::{Tables, array::Box_};
 use crate::host::Host;
@@ -210,7 +210,7 @@ impl Journey<'_> {
             && self.target.manifest.carries.has_metadata()
         {
             let keys = config.write(self.table, dialect, &first)?;
-            self.place_keys(model, keys, &mut translation.notes);
+            self.place_keys(model, dialect, keys, &mut translation.notes);
         }
         Ok(translation)
     }
@@ -392,7 +392,13 @@ impl Journey<'_> {
     }
 
     /// The target's keys: over those that it brought along itself, or as a record of their own.
-    fn place_keys(&self, model: &mut Model, keys: Vec<(String, Value)>, notes: &mut Vec<String>) {
+    fn place_keys(
+        &self,
+        model: &mut Model,
+        dialect: &Dialect,
+        keys: Vec<(String, Value)>,
+        notes: &mut Vec<String>,
+    ) {
         let n_tensors = model.tensors.len() as u64;
         let foreign = model.foreign_mut(self.target.id());
         if foreign.files.is_empty() {
@@ -400,8 +406,11 @@ impl Journey<'_> {
             return;
         }
         for (key, value) in keys {
-            // What it left unsaid, or says under another name, stays so.
-            let Some(have) = foreign.get(&key) else { continue };
+            // What it left unsaid, or says under another name, stays so; and the names that it has for itself.
+            let constant = |k: &Key| k.key == key && matches!(k.value, Source::Constant(_));
+            let Some(have) = foreign.get(&key).filter(|_| !dialect.keys.iter().any(constant)) else {
+                continue;
+            };
             let scalars = from_value(have).zip(from_value(&value));
             let same = *have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
             if !same && let Some(file) = foreign.files.first_mut() {

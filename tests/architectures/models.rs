@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// The models whose architecture has a table; the others are planned.
 pub const TABLES: &[&str] = &[
+    "bert",
     "bloom",
     "command-r",
+    "deepseek2",
+    "deepseek2-lite",
     "falcon",
     "falcon-40b",
     "gemma",
@@ -19,11 +22,13 @@ pub const TABLES: &[&str] = &[
     "gemma3",
     "gpt-neox",
     "gpt2",
+    "jina-bert-v2",
     "llama",
     "llama3",
     "mistral",
     "mixtral",
     "mpt",
+    "nomic-bert",
     "olmo2",
     "phi2",
     "phi3",
@@ -31,8 +36,10 @@ pub const TABLES: &[&str] = &[
     "qwen2-moe",
     "qwen3",
     "qwen3-moe",
+    "roberta",
     "stablelm",
     "starcoder2",
+    "t5",
 ];
 
 pub fn goldens() -> Vec<PathBuf> {

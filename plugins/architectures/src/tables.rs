@@ -7,19 +7,23 @@ pub struct Tables;
 
 /// Id and text.
 const TABLES: &[(&str, &str)] = &[
+    ("bert", include_str!("../tables/bert.toml")),
     ("bloom", include_str!("../tables/bloom.toml")),
     ("command-r", include_str!("../tables/command-r.toml")),
     ("decoder", include_str!("../tables/decoder.toml")),
+    ("deepseek2", include_str!("../tables/deepseek2.toml")),
     ("falcon", include_str!("../tables/falcon.toml")),
     ("gemma", include_str!("../tables/gemma.toml")),
     ("gemma2", include_str!("../tables/gemma2.toml")),
     ("gemma3", include_str!("../tables/gemma3.toml")),
     ("gpt-neox", include_str!("../tables/gpt-neox.toml")),
     ("gpt2", include_str!("../tables/gpt2.toml")),
+    ("jina-bert-v2", include_str!("../tables/jina-bert-v2.toml")),
     ("llama", include_str!("../tables/llama.toml")),
     ("mistral", include_str!("../tables/mistral.toml")),
     ("mixtral", include_str!("../tables/mixtral.toml")),
     ("mpt", include_str!("../tables/mpt.toml")),
+    ("nomic-bert", include_str!("../tables/nomic-bert.toml")),
     ("olmo2", include_str!("../tables/olmo2.toml")),
     ("phi2", include_str!("../tables/phi2.toml")),
     ("phi3", include_str!("../tables/phi3.toml")),
@@ -27,8 +31,10 @@ const TABLES: &[(&str, &str)] = &[
     ("qwen2", include_str!("../tables/qwen2.toml")),
     ("qwen3-moe", include_str!("../tables/qwen3-moe.toml")),
     ("qwen3", include_str!("../tables/qwen3.toml")),
+    ("roberta", include_str!("../tables/roberta.toml")),
     ("stablelm", include_str!("../tables/stablelm.toml")),
     ("starcoder2", include_str!("../tables/starcoder2.toml")),
+    ("t5", include_str!("../tables/t5.toml")),
 ];
 
 impl NameMapper for Tables {

@@ -1,9 +1,9 @@
 //! A folder's other files: companions of the model, or left out and named.
 
-use crate::json;
 use crate::layout::{
     CARRIED, DEEPEST, MODULES, MOST_COMPANIONS, NO_COMPANION_FOLDERS, NO_COMPANIONS, OBJECTS, TOKENIZERS,
 };
+use crate::pooling;
 use apr_sdk::{Bytes, Error, ErrorKind, Extent, Result, Source, escape};
 
 /// What was found.
@@ -111,14 +111,7 @@ fn is_no_companion(name: &str) -> bool {
 
 /// The folders of the modules that sentence-transformers lists. A list that is none names none.
 fn modules(source: &dyn Source) -> Vec<String> {
-    let text = || {
-        let file = source.sibling(MODULES).ok()?;
-        let len = source.len(file).ok().filter(|len| *len <= Bytes::INLINE_LIMIT)?;
-        let mut text = vec![0; usize::try_from(len).ok()?];
-        source.read_at(file, 0, &mut text).ok()?;
-        json::parse(std::str::from_utf8(&text).ok()?).ok()
-    };
-    let list = text().unwrap_or_default();
+    let list = pooling::short(source, MODULES).unwrap_or_default();
     let paths = list.as_array().into_iter().flatten().filter_map(|module| module.get("path")?.as_str());
     paths.filter(|path| !path.is_empty()).map(str::to_owned).collect()
 }

@@ -19,6 +19,7 @@ mod front_matter;
 mod json;
 mod layout;
 mod made;
+mod pooling;
 mod reader;
 mod text;
 pub mod tokenizer;

@@ -2,8 +2,8 @@
 
 use crate::carried::Carried;
 use crate::companions::Companions;
-use crate::layout::{CARRIED, CONFIG, FORMAT, MAX_JSON, OBJECTS, TOKENIZERS};
-use crate::{card, flat, json, tokenizer, weights};
+use crate::layout::{CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
+use crate::{card, flat, json, pooling, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, PartDecl,
     Reader, Result, Score, Source, Value, escape,
@@ -44,11 +44,22 @@ impl Reader for HuggingFace {
             let verbatim = Bytes::Extent(Extent::new(file, 0, source.len(file)?));
             records.push(Record { name, typed: Vec::new(), verbatim });
         }
+        let pooling = match entries.iter().any(|entry| entry == MODULES) {
+            true => pooling::stated(source),
+            false => None,
+        };
+        if let Some(stated) = pooling {
+            let file = source.sibling(MODULES)?;
+            let verbatim = Bytes::Extent(Extent::new(file, 0, source.len(file)?));
+            records.push(Record { name: MODULES, typed: vec![stated], verbatim });
+        }
         let carried = match entries.iter().any(|entry| entry == CARRIED) {
             true => Some(Carried::read(source, limits)?),
             false => None,
         };
-        let companions = Companions::find(source, &entries, |name| weights::belongs(name, weights))?;
+        let taken =
+            |name: &str| weights::belongs(name, weights) || records.iter().any(|record| record.name == name);
+        let companions = Companions::find(source, &entries, taken)?;
         let front = card::front(source, &entries)?;
         let typed = |name: &str| records.iter().find(|r| r.name == name).map_or(&[][..], |r| &r.typed[..]);
         let folder = if source.is_folder() { source.name(0) } else { String::new() };

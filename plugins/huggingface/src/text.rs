@@ -3,6 +3,14 @@
 use crate::json::not_json;
 use serde_json::{Map, Number, Value as Json};
 
+/// The text of a file that holds something else than an object.
+pub fn any(json: &Json) -> String {
+    let mut out = String::new();
+    push(&mut out, json, 1);
+    out.push('\n');
+    out
+}
+
 /// The text of a file.
 pub fn file(object: &Map<String, Json>) -> String {
     let mut out = String::new();

@@ -1,7 +1,7 @@
 //! Lays a model out as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
 
-use crate::layout::{CARRIED, CONFIG, FORMAT, GENERATION, OBJECTS};
-use crate::{card, carried, flat, made, reader, text, tokenizer};
+use crate::layout::{CARRIED, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS};
+use crate::{card, carried, flat, made, pooling, reader, text, tokenizer};
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
     DType, DTypeChoice, Error, Foreign, ForeignFile, LayoutRequest, LayoutSink, Model, Options, PartRequest,
@@ -22,11 +22,16 @@ impl Writer for HuggingFace {
         let mut written = HashSet::new();
         let records = model.foreign_of(FORMAT);
         let tokenizer = made::tokenizer(model, records, sink)?;
-        let config = config(model, records, tokenizer.as_ref(), sink)?;
+        let (config, pooling) = config(model, records, tokenizer.as_ref(), sink)?;
         sink.file(CONFIG)?;
         sink.entry()?;
         sink.inline(&config)?;
         written.insert(CONFIG.to_owned());
+        for (name, bytes) in pooling {
+            sink.file(name)?;
+            sink.inline(&bytes)?;
+            written.insert(name.to_owned());
+        }
         for (name, bytes) in made_files(model, records, tokenizer.as_ref(), sink)? {
             sink.file(name)?;
             sink.inline(&bytes)?;
@@ -70,15 +75,19 @@ fn named<'r>(records: Option<&'r Foreign>, name: &str) -> Option<&'r ForeignFile
     records.and_then(|records| records.files.iter().find(|file| file.name == name))
 }
 
-/// The bytes of `config.json`: what was made for this target, else what the source had, else what is known.
+/// Names and bytes of files.
+type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// The bytes of `config.json`: what was made for this target, else what the source had, else what is known. And the files
+/// of the pooling module, if what was made for this target says how.
 fn config(
     model: &Model,
     records: Option<&Foreign>,
     tokenizer: Option<&Tokenizer>,
     sink: &mut dyn LayoutSink,
-) -> Result<Vec<u8>> {
+) -> Result<(Vec<u8>, Files)> {
     let mut config = match (named(records, ""), named(records, CONFIG), &model.architecture) {
-        (None, Some(record), _) => return bytes_of(record, sink),
+        (None, Some(record), _) => return Ok((bytes_of(record, sink)?, Vec::new())),
         (Some(record), ..) => object(record, sink)?,
         (None, None, Some(architecture)) => {
             let config = sink.fetch(&architecture.config)?;
@@ -93,7 +102,12 @@ fn config(
         }
     };
     made::complete(&mut config, model, tokenizer);
-    Ok(text::file(&config).into_bytes())
+    let lacks_module = named(records, MODULES).is_none();
+    let files = match config.shift_remove(pooling::KEY) {
+        Some(Json::String(mode)) if lacks_module => pooling::files(&mode, &config),
+        _ => Vec::new(),
+    };
+    Ok((text::file(&config).into_bytes(), files))
 }
 
 /// The files that are made of what is known, and have no file of their own among what the model brings.
@@ -102,7 +116,7 @@ fn made_files(
     records: Option<&Foreign>,
     tokenizer: Option<&Tokenizer>,
     sink: &mut dyn LayoutSink,
-) -> Result<Vec<(&'static str, Vec<u8>)>> {
+) -> Result<Files> {
     let mut files = tokenizer.map(tokenizer::files).unwrap_or_default();
     for (name, bytes) in &mut files {
         // What a file of this name said besides stays.

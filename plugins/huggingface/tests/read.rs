@@ -85,6 +85,28 @@ fn other_files_are_companions_and_what_is_left_out_is_named() {
 }
 
 #[test]
+fn the_pooling_module_says_how_one_vector_is_made() {
+    let modules = br#"[{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]"#;
+    let mode = |pooling: &[u8]| {
+        let source = folder(&[
+            ("config.json", CONFIG.as_bytes()),
+            ("model.safetensors", b""),
+            ("modules.json", modules),
+            ("1_Pooling/config.json", pooling),
+        ]);
+        let model = read(&source).unwrap();
+        assert!(model.assets.iter().any(|asset| asset.name == "1_Pooling/config.json"));
+        let mode = model.foreign_of(FORMAT).unwrap().get("pooling_mode");
+        mode.and_then(|value| value.as_str()).map(str::to_owned)
+    };
+    let switches = br#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#;
+    assert_eq!(mode(switches).as_deref(), Some("cls"));
+    assert_eq!(mode(br#"{"pooling_mode": "lasttoken"}"#).as_deref(), Some("lasttoken"));
+    assert_eq!(mode(b"[]"), None);
+    assert_eq!(mode(b"no json"), None);
+}
+
+#[test]
 fn records_have_their_order_and_tokenizers_are_not_read() {
     let source = folder(&[
         ("tokenizer.json", b"{}"),

@@ -13,3 +13,4 @@ mod back;
 mod golden;
 mod models;
 mod variants;
+mod whisper;

@@ -35,6 +35,7 @@ const TABLES: &[(&str, &str)] = &[
     ("stablelm", include_str!("../tables/stablelm.toml")),
     ("starcoder2", include_str!("../tables/starcoder2.toml")),
     ("t5", include_str!("../tables/t5.toml")),
+    ("whisper", include_str!("../tables/whisper.toml")),
 ];
 
 impl NameMapper for Tables {

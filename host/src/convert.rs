@@ -116,7 +116,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         .zip(&written.lengths)
         .map(|(path, &bytes)| ConvertedFile { path: output.target.show(path), bytes })
         .collect();
-    let Prepared { source, plan, output, .. } = prepared;
+    let Prepared { source, model, plan, output, .. } = prepared;
     let mut notes = plan.notes;
     notes.extend(changed::notes(&written.changed));
     if !written.dropped.is_empty() {
@@ -128,7 +128,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         from: plan.from,
         to: output.format.id().to_owned(),
         files,
-        tensors: source.model.tensors.len(),
+        tensors: model.tensors.len(),
         bytes: written.lengths.iter().sum(),
         seconds: began.elapsed().as_secs_f64(),
         verified: written.proved,

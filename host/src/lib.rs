@@ -36,6 +36,7 @@ mod probe;
 pub mod progress;
 mod recipe;
 pub mod registry;
+pub mod rename;
 pub mod reports;
 mod request;
 pub mod rosetta;

@@ -63,6 +63,11 @@ impl OpenedModel {
         self.files.all().iter().filter(|f| !f.is_folder()).map(|f| (f.name.clone(), f.len)).collect()
     }
 
+    /// A key that the model's own format states.
+    pub fn stated(&self, key: &str) -> Option<apr_sdk::Value> {
+        self.model.foreign_of(&self.model.format)?.get(key).cloned()
+    }
+
     /// Bytes that were read to open it.
     pub fn header_bytes(&self) -> u64 {
         self.files.bytes_read()

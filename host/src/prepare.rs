@@ -5,12 +5,13 @@ use crate::edits;
 use crate::host::Host;
 use crate::layout::{Collector, Layout};
 use crate::long_values;
-use crate::making::Making;
+use crate::making::{Making, Piece};
 use crate::narrow;
-use crate::open::{OpenOptions, OpenedModel, check_options, open, option_values};
+use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, open, option_values};
 use crate::output::{self, Output};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
+use crate::rename::{Renaming, rename};
 use crate::request::ConvertOptions;
 use crate::{carries, registry::Format};
 use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
@@ -50,13 +51,18 @@ pub fn prepare<'a>(
     remake: &Remake<'_>,
     look: bool,
 ) -> Result<Prepared<'a>> {
-    let open_options = OpenOptions {
+    let mut open_options = OpenOptions {
         from: options.from.clone(),
         options: options.options.clone(),
         bare: options.bare,
         shown_name: None,
     };
-    let source = open(host, &options.input, &open_options)?;
+    let mut source = open(host, &options.input, &open_options)?;
+    let mut renaming = options.renaming.clone();
+    if let Some(given) = own_prefix(host, &source, &mut renaming)? {
+        open_options.options.push(given);
+        source = open(host, &options.input, &open_options)?;
+    }
     let mut output = output::resolve(host, options)?;
     let target = output.format;
     check_options(&host.registry, &[host.registry.format(&source.format)?, target], &options.options)?;
@@ -67,11 +73,17 @@ pub fn prepare<'a>(
     output.request.versions = versions(host, &source, target);
     // What cannot be written is a matter of the source and the target: the message names the source.
     let of_source = |e: Error| e.in_file(options.input.display().to_string());
-    let mut notes: Vec<String> = source.model.notes.clone();
     let mut model = source.model.clone();
+    let kept = rename(&mut model, &renaming).map_err(of_source)?;
+    let mut notes: Vec<String> = std::mem::take(&mut model.notes);
     let writer = target.writer()?;
     let not_understood = understand_tokenizer(host, &source, &mut model, target)?;
-    let wishes = Wishes { arch: options.arch.as_deref(), precision: None, foreign: options.foreign };
+    let wishes = Wishes {
+        arch: options.arch.as_deref(),
+        required: options.wants_architecture,
+        precision: None,
+        foreign: options.foreign,
+    };
     let translation =
         translate_model(host, &mut model, target, writer.as_ref(), wishes, &|bytes| source.fetch(bytes))
             .map_err(of_source)?;
@@ -88,13 +100,19 @@ pub fn prepare<'a>(
     if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
         notes.push("not carried: the tokenizer, since names are not translated".to_owned());
     }
-    if let Some(makings) = &translation.makings {
-        let wanted = &translation.narrow_if_exact;
-        notes.extend(narrow::apply(host, &source, &mut model, makings, wanted, look)?);
-    }
-    let makings = match translation.makings {
-        Some(makings) => makings,
-        None => remake(&source, &mut model).map_err(of_source)?,
+    let makings = match (translation.makings, kept) {
+        (Some(makings), kept) => {
+            let makings = kept.iter().fold(makings, |makings, kept| of_kept(makings, kept));
+            let wanted = &translation.narrow_if_exact;
+            notes.extend(narrow::apply(host, &source, &mut model, &makings, wanted, look)?);
+            makings
+        }
+        (None, kept) => {
+            let makings = remake(&source, &mut model).map_err(of_source)?;
+            kept.map_or(Ok(makings), |kept| {
+                kept.iter().map(|&number| Making::copy(number, &source.model.tensors[number])).collect()
+            })?
+        }
     };
     edits::apply(&mut model, target, &options.set, &options.unset)?;
     notes.extend(carries::prune(&mut model, target, options.foreign));
@@ -124,6 +142,27 @@ pub fn prepare<'a>(
     };
     plan.describe(&layout, &model, &recipe, host.threads);
     Ok(Prepared { source, model, output, writer, layout, plan, recipe, inputs })
+}
+
+/// `--prefix` as an option of the source's format, if that has one of the name: what lies below a path may be hidden there.
+fn own_prefix(host: &Host, source: &OpenedModel, renaming: &mut Renaming) -> Result<Option<GivenOption>> {
+    let format = host.registry.format(&source.format)?;
+    if !format.manifest.options.iter().any(|option| option.name == "prefix" && option.read) {
+        return Ok(None);
+    }
+    Ok(renaming.prefix.take().map(|prefix| (Some(source.format.clone()), "prefix".to_owned(), prefix)))
+}
+
+/// Makings that count the tensors that were kept, counting those of the source.
+fn of_kept(mut makings: Vec<Making>, kept: &[usize]) -> Vec<Making> {
+    for piece in makings.iter_mut().flat_map(|making| &mut making.pieces) {
+        if let Piece::Box { tensor, .. } = piece
+            && let Some(&number) = kept.get(*tensor)
+        {
+            *tensor = number;
+        }
+    }
+    makings
 }
 
 /// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.

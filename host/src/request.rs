@@ -1,6 +1,7 @@
 //! What the user asked of a conversion.
 
 use crate::open::GivenOption;
+use crate::rename::Renaming;
 use crate::verify::VerifyMode;
 use apr_sdk::ForeignPolicy;
 use std::path::PathBuf;
@@ -20,6 +21,10 @@ pub struct ConvertOptions {
     pub options: Vec<GivenOption>,
     /// The architecture; `none` keeps every name as it is.
     pub arch: Option<String>,
+    /// Whether it must have an architecture that a table knows, also where the target would do without.
+    pub wants_architecture: bool,
+    /// Other names for the source's tensors.
+    pub renaming: Renaming,
     /// What becomes of foreign metadata.
     pub foreign: ForeignPolicy,
     /// The most payload bytes of one file.

@@ -12,5 +12,6 @@
 mod back;
 mod golden;
 mod models;
+mod third_party;
 mod variants;
 mod whisper;

@@ -18,4 +18,5 @@ mod lying;
 mod numpy;
 mod onnx;
 mod output;
+mod rename;
 mod resume;

@@ -157,10 +157,17 @@ impl Expression {
         })
     }
 
+    /// The names of the configuration and of places that it asks for, those of `defined` too.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        collect_names(&self.root, true, &mut names);
+        names
+    }
+
     /// The names that have no value, in words.
     fn missing(&self, scope: &dyn Scope) -> String {
         let mut names = Vec::new();
-        collect_names(&self.root, &mut names);
+        collect_names(&self.root, false, &mut names);
         names.retain(|name| !matches!(scope.value(name), Ok(Some(_))));
         names.dedup();
         let names: Vec<String> = names.iter().map(|n| format!("`{}`", escape(n, 80))).collect();
@@ -174,15 +181,16 @@ impl fmt::Display for Expression {
     }
 }
 
-fn collect_names(node: &Node, into: &mut Vec<String>) {
+fn collect_names(node: &Node, defined_too: bool, into: &mut Vec<String>) {
     match node {
         Node::Name(name) => into.push(name.clone()),
+        Node::Defined(name) if defined_too => into.push(name.clone()),
         Node::Binary(_, a, b) | Node::Item(a, b) => {
-            collect_names(a, into);
-            collect_names(b, into);
+            collect_names(a, defined_too, into);
+            collect_names(b, defined_too, into);
         }
-        Node::Unary(_, a) => collect_names(a, into),
-        Node::If(a, b, c) => [a, b, c].iter().for_each(|n| collect_names(n, into)),
+        Node::Unary(_, a) => collect_names(a, defined_too, into),
+        Node::If(a, b, c) => [a, b, c].iter().for_each(|n| collect_names(n, defined_too, into)),
         Node::Constant(_) | Node::Defined(_) | Node::Dimension(..) => {}
     }
 }

@@ -3,17 +3,23 @@
 
 mod array;
 mod base;
+mod check;
 mod config;
+mod draft;
 mod expression;
 mod generate;
 mod group;
 mod model;
+mod nearest;
 mod operation;
 mod pattern;
 mod table;
 mod translate;
 
+pub use check::{Findings, Tried, check, try_on};
+pub use draft::draft;
 pub use model::{Wishes, translate_model};
+pub use pattern::Pattern;
 pub use table::Table;
 
 use crate::registry::Registry;
@@ -22,17 +28,26 @@ use apr_sdk::{Error, Result, Value, escape};
 /// The tables that are present.
 pub struct Tables {
     tables: Vec<Table>,
+    broken: Vec<(String, Error)>,
 }
 
 impl Tables {
-    /// Parses the tables of every plugin, and those that lie in plugin folders.
-    ///
-    /// # Errors
-    /// What giving and parsing a table raise.
-    pub fn load(registry: &Registry) -> Result<Tables> {
+    /// Parses the tables of every plugin, and those that lie in plugin folders. One that is wrong hides no other.
+    pub fn load(registry: &Registry) -> Tables {
         let base = |id: &str| registry.architecture(id);
-        let tables = registry.architectures().map(|id| Table::parse(&registry.architecture(id)?, &base));
-        Ok(Tables { tables: tables.collect::<Result<_>>()? })
+        let mut all = Tables { tables: Vec::new(), broken: Vec::new() };
+        for id in registry.architectures() {
+            match registry.architecture(id).and_then(|text| Table::parse(&text, &base)) {
+                Ok(table) => all.tables.push(table),
+                Err(error) => all.broken.push((id.to_owned(), error)),
+            }
+        }
+        all
+    }
+
+    /// The tables that are wrong, and what is wrong.
+    pub fn broken(&self) -> impl Iterator<Item = (&str, &Error)> {
+        self.broken.iter().map(|(id, error)| (id.as_str(), error))
     }
 
     /// The tables of architectures, bases aside.
@@ -43,8 +58,11 @@ impl Tables {
     /// The table of an architecture.
     ///
     /// # Errors
-    /// InvalidArgument for an architecture without one.
+    /// InvalidArgument for an architecture without one, or with a wrong one.
     pub fn find(&self, id: &str) -> Result<&Table> {
+        if let Some((_, error)) = self.broken.iter().find(|(broken, _)| broken == id) {
+            return Err(error.clone());
+        }
         self.all().find(|table| table.id == id).ok_or_else(|| {
             let known: Vec<&str> = self.all().map(|table| table.id.as_str()).collect();
             let message = format!("no table says how architecture `{}` is laid out", escape(id, 80));

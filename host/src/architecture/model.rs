@@ -4,7 +4,7 @@ use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use super::expression::same;
 use super::generate::recover;
 use super::table::{CANONICAL, Dialect, Key, Source, Table};
-use super::translate::{Made, Request, Translated, translate};
+use super::translate::{Made, Request, Translated, images, translate};
 use super::{Tables, array::Box_};
 use crate::host::Host;
 use crate::making::{Making, Piece};
@@ -33,6 +33,8 @@ pub struct Translation {
 pub struct Wishes<'a> {
     /// `--arch`.
     pub arch: Option<&'a str>,
+    /// Whether an architecture is wanted even where the target would do without.
+    pub required: bool,
     /// `--precision`.
     pub precision: Option<DType>,
     /// `--foreign`.
@@ -57,15 +59,15 @@ pub fn translate_model(
 ) -> Result<Translation> {
     let (want, required) = match &target.manifest.dialect {
         DialectRule::Always(want) | DialectRule::Requires(want) => (want.as_str(), true),
-        DialectRule::Prefers(want) => (want.as_str(), false),
+        DialectRule::Prefers(want) => (want.as_str(), wishes.required),
         _ => return Ok(Translation::default()),
     };
     if wishes.arch == Some("none") || model.dialect == want {
         return Ok(Translation::default());
     }
-    let tables = Tables::load(&host.registry)?;
+    let tables = Tables::load(&host.registry);
     let Some((table, from)) = find_table(&tables, model, wishes.arch)? else {
-        return no_table(model, target, want, required);
+        return no_table(&tables, model, target, want, required);
     };
     if !table.knows(want) || !table.knows(&from) {
         let missing = if table.knows(want) { &from } else { want };
@@ -74,7 +76,7 @@ pub fn translate_model(
         return if required {
             Err(ways_out(Error::unsupported(message)))
         } else {
-            no_table(model, target, want, false)
+            no_table(&tables, model, target, want, false)
         };
     }
     let journey = Journey { table, from: &from, to: want, target, fetch };
@@ -109,7 +111,7 @@ fn find_table<'t>(
         let table = tables.find(id)?;
         let from = match model.dialect.as_str() {
             // Names alone must say which dialect it is.
-            "none" => by_names(table, model).unwrap_or_else(|| CANONICAL.to_owned()),
+            "none" => table.nearest_dialect(&names_of(model)).to_owned(),
             known => known.to_owned(),
         };
         return Ok(Some((table, from)));
@@ -121,36 +123,47 @@ fn find_table<'t>(
     Ok(tables.detect(&model.dialect, &lookup)?.map(|table| (table, model.dialect.clone())))
 }
 
-/// The dialect in which the table knows most of the model's names.
-fn by_names(table: &Table, model: &Model) -> Option<String> {
-    let known = |dialect: &str| {
-        let knows = |name: &str| table.names(dialect, name) || table.own_name(dialect, name).is_some();
-        model.tensors.iter().filter(|tensor| knows(&tensor.name)).count()
-    };
-    let dialects = table.dialects.iter().map(|d| d.id.clone());
-    dialects.map(|id| (known(&id), id)).filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n).map(|(_, id)| id)
-}
-
 /// A key that the model's own format states.
 fn stated(model: &Model, key: &str) -> Option<Value> {
     model.foreign_of(&model.format)?.get(key).cloned()
 }
 
-fn no_table(model: &Model, target: &Format, want: &str, required: bool) -> Result<Translation> {
+fn names_of(model: &Model) -> Vec<&str> {
+    model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+}
+
+fn no_table(
+    tables: &Tables,
+    model: &Model,
+    target: &Format,
+    want: &str,
+    required: bool,
+) -> Result<Translation> {
     let have = model.dialect.as_str();
     let what = &target.manifest.name;
-    if required {
-        let message = match have {
-            "none" => format!(
-                "{what} needs names of the dialect `{want}`, and nothing here says what architecture the model has"
-            ),
-            _ => format!(
-                "{what} needs names of the dialect `{want}`, the source has `{have}`, and no table translates them"
-            ),
-        };
-        return Err(ways_out(Error::unsupported(message)));
-    }
     let mut translation = Translation::default();
+    for (id, error) in tables.broken() {
+        let id = escape(id, 80);
+        translation.notes.push(format!("the table of architecture `{id}` is left out: {}", error.message()));
+    }
+    if required {
+        let said = said_of_architecture(tables, model);
+        let mut message = match (said.is_empty(), have) {
+            (false, _) => format!("no table knows this architecture ({})", said.join(", ")),
+            (true, "none") => "nothing here says what architecture the model has".to_owned(),
+            (true, _) => format!("no table translates names of the dialect `{have}`"),
+        };
+        message += &format!(", and {what} needs names of the dialect `{want}`");
+        let names = names_of(model);
+        let mut hint = String::new();
+        if let Some(near) = tables.nearest(&names, have) {
+            let (id, known, all) = (&near.table.id, near.known, names.len());
+            hint = format!("--arch {id} takes it for the nearest, which knows {known} of its {all} names; ");
+        }
+        hint += "`apr arch draft IN` begins a table for it; --arch none keeps every name as it is";
+        let error = Error::unsupported(message).hint(hint);
+        return Err(translation.notes.into_iter().fold(error, Error::cause));
+    }
     if have != "none" {
         let note = format!("names are kept in the dialect `{have}`: no table translates them to `{want}`");
         translation.notes.push(note);
@@ -158,8 +171,32 @@ fn no_table(model: &Model, target: &Format, want: &str, required: bool) -> Resul
     Ok(translation)
 }
 
+/// What the model's keys say of its architecture: those that tables go by.
+fn said_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
+    let keys = tables.marking_keys(&model.dialect);
+    let said = |key: &String| {
+        let value = super::config::from_value(&stated(model, key)?)?;
+        Some(format!("{} {value}", escape(key, 80)))
+    };
+    keys.iter().filter_map(said).collect()
+}
+
 fn ways_out(error: Error) -> Error {
     error.hint("--arch ID says the architecture (`apr arch list`); --arch none keeps every name as it is")
+}
+
+/// A dimension of the tensor that a canonical name has in the dialect `from`.
+pub(super) fn dimension(
+    table: &Table,
+    from: &str,
+    tensors: &[Tensor],
+    name: &str,
+    axis: usize,
+) -> Option<u64> {
+    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+    let pattern = images(rule, from).0.first()?;
+    let tensor = tensors.iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
+    tensor.shape.get(axis).copied()
 }
 
 /// One translation's fixed points.
@@ -181,7 +218,7 @@ impl Journey<'_> {
                 tensor.name = own;
             }
         }
-        let first = |name: &str, axis: usize| self.dimension(&names, name, axis);
+        let first = |name: &str, axis: usize| dimension(self.table, self.from, &names, name, axis);
         let (mut config, used) = self.config(model, from, &first)?;
         let mut notes = Vec::new();
         self.recover(&names, &mut config, &first, &mut notes)?;
@@ -213,17 +250,6 @@ impl Journey<'_> {
             self.place_keys(model, dialect, keys, &mut translation.notes);
         }
         Ok(translation)
-    }
-
-    /// A dimension of the source's tensor that a canonical name has there.
-    fn dimension(&self, tensors: &[Tensor], name: &str, axis: usize) -> Option<u64> {
-        let rule = self.table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-        let pattern = match rule.side(self.from) {
-            Some(side) => side.images.first()?,
-            None => rule.members.first()?,
-        };
-        let tensor = tensors.iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
-        tensor.shape.get(axis).copied()
     }
 
     fn config(

@@ -85,6 +85,16 @@ impl Operation {
         }
     }
 
+    /// The expressions among its arguments.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match self {
+            Operation::PermuteRope(one) | Operation::PadRows(one) => vec![one],
+            Operation::Regroup(one, other) | Operation::SliceRows(one, other) => vec![one, other],
+            Operation::Split(_, sizes) | Operation::As(sizes) => sizes.iter().collect(),
+            Operation::Transpose | Operation::Add(_) | Operation::Concat(_) | Operation::Stack => Vec::new(),
+        }
+    }
+
     /// Whether the row-major order of values may change inside a row, or values change: not possible on blocks.
     pub fn needs_values(&self) -> bool {
         matches!(self, Operation::Transpose | Operation::Add(_))

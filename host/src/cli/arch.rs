@@ -1,12 +1,15 @@
 //! `apr arch`: which architectures are known, and what does a table say?
 
 use crate::cli::context::Context;
+use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, boxed, with_schema};
-use apr_host::architecture::{Table, Tables};
+use crate::cli::sizes::show_number_of;
+use apr_host::architecture::{Findings, Table, Tables, Tried, check, draft, try_on};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// List architectures, and show what the table of one says
 ///
@@ -17,6 +20,8 @@ use std::fmt;
 /// Examples:
 ///   apr arch list
 ///   apr arch show llama
+///   apr arch draft model/ > mine.toml
+///   apr arch check mine.toml model/
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -34,12 +39,27 @@ enum Action {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Draft a table from a model (planned)
-    #[command(hide = true)]
-    Draft,
-    /// Check a table (planned)
-    #[command(hide = true)]
-    Check,
+    /// Print the beginnings of a table for a model that none knows
+    Draft {
+        /// The model: best a folder, whose configuration says the sizes
+        #[arg(value_name = "MODEL")]
+        model: PathBuf,
+        /// How the model is opened.
+        #[command(flatten)]
+        open: OpenArgs,
+    },
+    /// Check a table by itself, and on models: names and shapes there and back
+    Check {
+        /// The table: a file, or the id of one that is present
+        #[arg(value_name = "TABLE")]
+        table: String,
+        /// Models of the architecture
+        #[arg(value_name = "MODEL")]
+        models: Vec<PathBuf>,
+        /// How the models are opened.
+        #[command(flatten)]
+        open: OpenArgs,
+    },
 }
 
 /// Runs the action.
@@ -50,12 +70,122 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let registry = context.registry();
     match &args.action {
         Action::List => {
-            let tables = Tables::load(&registry)?;
+            let tables = Tables::load(&registry);
             Ok(boxed(Architectures { architectures: tables.all().map(Row::new).collect() }))
         }
         Action::Show { id } => Ok(boxed(Text { id: id.clone(), table: registry.architecture(id)? })),
-        Action::Draft => Err(Error::unsupported("`apr arch draft` is planned")),
-        Action::Check => Err(Error::unsupported("`apr arch check` is planned")),
+        Action::Draft { model, open } => {
+            let (host, opened) = host_and_model(open, model, context)?;
+            let base = |id: &str| host.registry.architecture(id);
+            let tables = Tables::load(&host.registry);
+            let lookup = |key: &str| opened.stated(key);
+            let table = draft(&tables, &base, &opened.model, &lookup)?;
+            Ok(boxed(Text { id: opened.path.display().to_string(), table }))
+        }
+        Action::Check { table, models, open } => check_table(table, models, open, context).map(boxed),
+    }
+}
+
+/// Checks a table, and tries it on models.
+fn check_table(given: &str, models: &[PathBuf], open: &OpenArgs, context: &Context) -> Result<Checked> {
+    let host = context.host();
+    let text = match Path::new(given) {
+        path if path.extension().is_some_and(|e| e == "toml") || path.is_file() => {
+            std::fs::read_to_string(path)
+                .map_err(|e| apr_host::files::io_error(&e, "read").in_file(given.to_owned()))?
+        }
+        _ => host.registry.architecture(given).map_err(|e| e.hint("`apr arch list` shows the ids"))?,
+    };
+    let base = |id: &str| host.registry.architecture(id);
+    let table = Table::parse(&text, &base).map_err(|e| e.in_file(given.to_owned()))?;
+    let mut checked = Checked {
+        table: given.to_owned(),
+        id: table.id.clone(),
+        sound: true,
+        findings: check(&table),
+        models: Vec::new(),
+    };
+    for path in models {
+        let opened = open.open(&host, path)?;
+        let lookup = |key: &str| opened.stated(key);
+        let model = &opened.model;
+        let names: Vec<&str> = model.tensors.iter().map(|t| t.name.as_str()).collect();
+        let dialect = match model.dialect.as_str() {
+            "none" => table.nearest_dialect(&names).to_owned(),
+            known => known.to_owned(),
+        };
+        let (tried, failed) = match try_on(&table, &model.tensors, &dialect, &lookup) {
+            Ok(tried) => (tried, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let failed = failed.map(|error| {
+            let at = error.tensor_name().map(|name| format!(" ({})", escape(name, 200)));
+            format!("{}{}", error.message(), at.unwrap_or_default())
+        });
+        checked.models.push(TriedModel { path: path.display().to_string(), tried, failed });
+    }
+    let fits = checked.models.iter().all(|model| model.failed.is_none());
+    checked.sound = checked.findings.errors.is_empty() && fits;
+    Ok(checked)
+}
+
+/// A table that was checked. JSON: `table`, `id`, `sound`, `findings` (`errors`, `warnings`), `models`.
+#[derive(Debug, Serialize)]
+struct Checked {
+    table: String,
+    id: String,
+    sound: bool,
+    findings: Findings,
+    models: Vec<TriedModel>,
+}
+
+/// A model on which a table was tried.
+#[derive(Debug, Serialize)]
+struct TriedModel {
+    path: String,
+    tried: Vec<Tried>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+}
+
+impl Report for Checked {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.arch.check/1", self)
+    }
+
+    fn verdict(&self) -> Result<()> {
+        if self.sound {
+            return Ok(());
+        }
+        let models = self.models.iter().filter(|model| model.failed.is_some()).count();
+        let (errors, models) =
+            (show_number_of(self.findings.errors.len(), "error"), show_number_of(models, "model"));
+        Err(Error::failed(format!("the table is wrong: {errors} in it, {models} that it does not fit")))
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for error in &self.findings.errors {
+            writeln!(f, "error    {}", escape(error, 600))?;
+        }
+        for warning in &self.findings.warnings {
+            writeln!(f, "warning  {}", escape(warning, 600))?;
+        }
+        for model in &self.models {
+            let path = escape(&model.path, 400);
+            for tried in &model.tried {
+                let Tried { from, to, tensors, there, dropped } = tried;
+                let left =
+                    if dropped.is_empty() { String::new() } else { format!(", {} left out", dropped.len()) };
+                writeln!(f, "ok       {path}: {tensors} tensors in {from}, {there} in {to}{left}, and back")?;
+            }
+            if let Some(failed) = &model.failed {
+                writeln!(f, "error    {path}: {}", escape(failed, 600))?;
+            }
+        }
+        let verdict = if self.sound { "sound" } else { "wrong" };
+        writeln!(f, "{} ({}): {verdict}", escape(&self.table, 400), self.id)
     }
 }
 

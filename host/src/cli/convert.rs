@@ -1,11 +1,13 @@
 //! `apr convert`: the same model in another format.
 
 use crate::cli::context::Context;
+use crate::cli::mapping::read_mapping;
 use crate::cli::open_args::{OpenArgs, only_a_path, parse_pair};
 use crate::cli::report::{Report, with_schema};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_host::plan::Plan;
+use apr_host::rename::Renaming;
 use apr_host::verify::VerifyMode;
 use apr_sdk::{Error, ForeignPolicy, Result, escape};
 use clap::ValueEnum;
@@ -38,7 +40,7 @@ pub struct Args {
     output: Option<PathBuf>,
     /// Write this format, whatever the output is called
     #[arg(long, value_name = "FORMAT", visible_alias = "format")]
-    to: Option<String>,
+    pub to: Option<String>,
     /// Print what would be done, exact to the byte, and write nothing
     #[arg(short = 'n', long, visible_alias = "dry-run")]
     plan: bool,
@@ -57,6 +59,12 @@ pub struct Args {
     /// The model's architecture; `none` keeps every name and row as it is
     #[arg(long, value_name = "ID")]
     arch: Option<String>,
+    /// Take only the tensors below this path, and strip it from their names
+    #[arg(long, value_name = "PATH")]
+    prefix: Option<String>,
+    /// Other names for the input's tensors: a TOML or JSON file of "name in IN" = "name that it gets"
+    #[arg(long, value_name = "FILE")]
+    tensor_mapping: Option<PathBuf>,
     /// Split the output into files of at most this many bytes of weights: 5G, 500M, 2GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "split-max-size")]
     max_shard_size: Option<u64>,
@@ -66,9 +74,19 @@ pub struct Args {
     /// Remove a metadata key; repeat for several
     #[arg(long, value_name = "KEY")]
     unset: Vec<String>,
+    /// Whether the model's architecture must be known; `import` sets it.
+    #[arg(skip)]
+    pub wants_architecture: bool,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
+}
+
+impl Args {
+    /// The output, if one was given.
+    pub fn output(&self) -> Option<&PathBuf> {
+        self.out.as_ref().or(self.output.as_ref())
+    }
 }
 
 /// How much is proved after writing.
@@ -109,16 +127,19 @@ pub enum Outcome {
 /// # Errors
 /// Whatever planning, writing and verifying raised.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
-    let options = options(args)?;
+    with(&options(args)?, args.plan, context)
+}
+
+fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<Outcome> {
     let host = context.host();
-    if args.plan {
-        return plan(&host, &options).map(|plan| Outcome::Planned(Box::new(plan)));
+    if only_plan {
+        return plan(&host, options).map(|plan| Outcome::Planned(Box::new(plan)));
     }
-    convert(&host, &options).map(|done| Outcome::Done(Box::new(done)))
+    convert(&host, options).map(|done| Outcome::Done(Box::new(done)))
 }
 
 fn options(args: &Args) -> Result<ConvertOptions> {
-    let output = args.out.as_ref().or(args.output.as_ref());
+    let output = args.output();
     only_a_path(&args.input)?;
     output.map_or(Ok(()), |output| only_a_path(output))?;
     if output.is_none() && args.to.is_none() {
@@ -132,6 +153,11 @@ fn options(args: &Args) -> Result<ConvertOptions> {
         to: args.to.clone(),
         options: args.open.options.clone(),
         arch: args.arch.clone(),
+        wants_architecture: args.wants_architecture,
+        renaming: Renaming {
+            prefix: args.prefix.clone(),
+            mapping: args.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?,
+        },
         foreign: match args.foreign {
             Foreign::Default => ForeignPolicy::Default,
             Foreign::Typed => ForeignPolicy::Typed,

@@ -1,6 +1,7 @@
 //! `apr diff`: are these two models the same?
 
 use crate::cli::context::Context;
+use crate::cli::mapping::read_mapping;
 use crate::cli::metadata;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, with_schema};
@@ -13,7 +14,7 @@ use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Say whether two models are the same, across formats
 ///
@@ -130,45 +131,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Compared> {
     let warnings = a.warnings.iter().chain(&b.warnings).cloned().collect();
     let (tolerance, top) = (args.tolerance, args.top);
     Ok(Compared { same, a: side(&a), b: side(&b), tolerance, counts, tensors, facts, warnings, top })
-}
-
-/// The pairs of a mapping file. Names need quotes only where TOML wants them: tables within tables are joined by dots.
-fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| apr_host::files::io_error(&error, "read").in_file(shown.clone()))?;
-    let wrong = |message: String| {
-        Error::invalid_argument(message)
-            .in_file(shown.clone())
-            .hint("a line of it is \"name in A\" = \"name in B\"")
-    };
-    let table: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
-    let mut pairs = Vec::new();
-    flatten("", &table, &mut pairs).map_err(wrong)?;
-    Ok(pairs)
-}
-
-fn flatten(
-    above: &str,
-    table: &toml::Table,
-    pairs: &mut Vec<(String, String)>,
-) -> std::result::Result<(), String> {
-    for (key, value) in table {
-        let name = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
-        match value {
-            toml::Value::String(other) => pairs.push((name, other.clone())),
-            toml::Value::Table(inner) => flatten(&name, inner, pairs)?,
-            other => {
-                return Err(format!(
-                    "`{}` is mapped to a {}, not a name",
-                    escape(&name, 200),
-                    other.type_str()
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn row(a: &OpenedModel, b: &OpenedModel, fact: &Fact, n_items: usize) -> Result<FactRow> {
@@ -378,17 +340,6 @@ fn show_fact(f: &mut fmt::Formatter<'_>, fact: &FactRow) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mappings_need_quotes_only_where_toml_does() {
-        let table = "a.b = 'x'\n\"c.d\" = 'y.z'\n[e]\nf = 'g'".parse().unwrap();
-        let mut pairs = Vec::new();
-        flatten("", &table, &mut pairs).unwrap();
-        pairs.sort();
-        let wanted = [("a.b", "x"), ("c.d", "y.z"), ("e.f", "g")];
-        assert_eq!(pairs, wanted.map(|(a, b)| (a.to_owned(), b.to_owned())));
-        assert!(flatten("", &"a = 1".parse().unwrap(), &mut pairs).unwrap_err().contains("integer"));
-    }
 
     #[test]
     fn tolerances_are_numbers_that_are_not_negative() {

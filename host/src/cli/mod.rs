@@ -11,10 +11,13 @@ mod declared_report;
 mod diff;
 mod error_codes;
 mod explain;
+mod export;
 mod folders;
 mod globals;
+mod import;
 mod inspect;
 mod man;
+mod mapping;
 mod metadata;
 mod open_args;
 mod parser;
@@ -67,6 +70,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Convert(convert::Args),
+    Import(import::Args),
+    Export(export::Args),
     Inspect(inspect::Args),
     Scan(scan::Args),
     Tensors(tensors::Args),
@@ -86,6 +91,8 @@ impl Verb {
     fn open_args(&mut self) -> Option<&mut OpenArgs> {
         match self {
             Verb::Convert(args) => Some(&mut args.open),
+            Verb::Import(args) => Some(&mut args.convert.open),
+            Verb::Export(args) => Some(&mut args.convert.open),
             Verb::Inspect(args) => Some(&mut args.open),
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
@@ -117,6 +124,8 @@ pub fn run() -> ExitCode {
 fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
     match verb {
         Verb::Convert(args) => convert::run(&args, context).map(report::boxed),
+        Verb::Import(args) => import::run(args, context).map(report::boxed),
+        Verb::Export(args) => export::run(&args, context).map(report::boxed),
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context).map(report::boxed),
         Verb::Tensors(args) => tensors::run(&args, context).map(report::boxed),

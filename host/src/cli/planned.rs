@@ -5,8 +5,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs that are planned, and the question each will answer.
 pub const VERBS: &[(&str, &str)] = &[
-    ("import", "Bring a model in, with its architecture and tokenizer understood"),
-    ("export", "Write a model for another program"),
     ("quantize", "Shrink a model's weights"),
     ("merge", "Merge models into one"),
     ("lint", "Check a model against good practice"),
@@ -30,7 +28,10 @@ pub const VERBS: &[(&str, &str)] = &[
     ("cache", "Show and clear downloads"),
 ];
 
-/// Flags of `convert` that are planned; whether they take a value; what they will do.
+/// The verbs that convert.
+const CONVERTING: &[&str] = &["convert", "import", "export"];
+
+/// Flags of [`CONVERTING`] that are planned; whether they take a value; what they will do.
 const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("quantize", true, "Quantize to this type"),
     ("precision", true, "Cast to this float type"),
@@ -43,7 +44,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("pure", false, "Quantize every tensor to the same type"),
     ("keep-quantization", false, "Keep the source's quantized weights"),
     ("compress", true, "Compress the weights"),
-    ("prefix", true, "Add or strip a prefix of tensor names"),
     ("drop", true, "Leave out the tensors that match a pattern"),
     ("canonical", false, "Give tensors their canonical names"),
     ("prune", true, "Set small weights to zero"),
@@ -134,7 +134,9 @@ pub fn refuse(matches: &ArgMatches) -> Result<()> {
 
 /// Every planned flag: verb, name, whether it takes a value, what it will do.
 fn flags() -> impl Iterator<Item = (&'static str, &'static str, bool, &'static str)> {
-    let convert = CONVERT_FLAGS.iter().map(|(flag, value, help)| ("convert", *flag, *value, *help));
+    let convert = CONVERTING
+        .iter()
+        .flat_map(|verb| CONVERT_FLAGS.iter().map(|(flag, value, help)| (*verb, *flag, *value, *help)));
     convert.chain(OTHER_FLAGS.iter().copied())
 }
 

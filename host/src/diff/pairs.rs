@@ -4,6 +4,7 @@ use crate::diff::compare::Pair;
 use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::payload;
+use crate::rename::expand;
 use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -34,14 +35,14 @@ pub fn matched(
     (a, b): (&OpenedModel, &OpenedModel),
     mapping: &[(String, String)],
 ) -> Result<Matched> {
-    let (of_a, of_b) = (numbers(a), numbers(b));
+    let of_b = numbers(b);
     let mut wanted: HashMap<usize, usize> = HashMap::new();
     let mut taken: HashSet<usize> = HashSet::new();
-    for (from, to) in mapping {
-        let (one, other) = (find(a, &of_a, from)?, find(b, &of_b, to)?);
-        if wanted.insert(one, other).is_some() {
-            return Err(Error::invalid_argument("the tensor mapping has this tensor twice").tensor(from));
-        }
+    let names: Vec<&str> = a.model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let shown = |e: Error| e.in_file(a.path.display().to_string());
+    for (one, to) in expand(mapping, &names).map_err(shown)? {
+        let other = find(b, &of_b, &to)?;
+        wanted.insert(one, other);
         if !taken.insert(other) {
             return Err(Error::invalid_argument("the tensor mapping maps two tensors to this one").tensor(to));
         }

@@ -1,0 +1,64 @@
+//! Which table comes nearest to a model that none fits: for messages, and for what a draft builds on.
+
+use super::table::{CANONICAL, Rule, Table};
+use super::{Tables, translate::images};
+use std::cmp::Reverse;
+
+/// How well a table knows a model's names in one of its dialects.
+pub struct Near<'t> {
+    /// The table.
+    pub table: &'t Table,
+    /// The dialect.
+    pub dialect: String,
+    /// How many of the names it knows.
+    pub known: usize,
+}
+
+impl Tables {
+    /// The table that knows most of `names`, in `dialect` or, if that is `none`, in any; of several the one that wants the
+    /// fewest others, then the one that knows the most names besides.
+    pub fn nearest(&self, names: &[&str], dialect: &str) -> Option<Near<'_>> {
+        let mut best: Option<(Near<'_>, _)> = None;
+        for table in self.all() {
+            let own = table.dialects.iter().map(|d| d.id.as_str());
+            for id in own.filter(|id| dialect == "none" || dialect == *id || dialect == CANONICAL) {
+                let known = names.iter().filter(|name| knows(table, id, name)).count();
+                let merits = (known, Reverse(lacking(table, id, names).count()), table.rules.len());
+                if known > 0 && best.as_ref().is_none_or(|(_, others)| *others < merits) {
+                    best = Some((Near { table, dialect: id.to_owned(), known }, merits));
+                }
+            }
+        }
+        best.map(|(near, _)| near)
+    }
+
+    /// The keys of a dialect by which tables find their models, sorted.
+    pub(super) fn marking_keys(&self, dialect: &str) -> Vec<String> {
+        let conditions =
+            self.all().filter_map(|table| table.dialect(dialect)).flat_map(|d| &d.detect).flatten();
+        let mut keys: Vec<String> = conditions.map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+}
+
+/// Whether a table knows a tensor of a dialect, be it as one that is left out or one that it calls otherwise.
+pub(super) fn knows(table: &Table, dialect: &str, name: &str) -> bool {
+    table.names(dialect, name) || table.own_name(dialect, name).is_some()
+}
+
+/// The rules that every model of the table has, and of which none of `names` is.
+pub(super) fn missing<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator<Item = &'t Rule> {
+    lacking(table, dialect, names).filter(|rule| rule.when.is_none())
+}
+
+/// The rules that models of the table may be expected to have, and of which none of `names` is.
+fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator<Item = &'t Rule> {
+    table.rules.iter().filter(move |rule| {
+        let dropped = rule.side(dialect).is_some_and(|side| side.dropped.is_some());
+        let own = |name: &str| table.own_name(dialect, name).unwrap_or_else(|| name.to_owned());
+        let found = |name: &&str| images(rule, dialect).0.iter().any(|p| p.numbers(&own(name)).is_some());
+        !rule.optional && !dropped && !names.iter().any(|name| found(name))
+    })
+}

@@ -1,0 +1,156 @@
+//! Other names for the source's tensors, before anything else looks at them: `--prefix` and `--tensor-mapping`.
+
+use crate::architecture::Pattern;
+use crate::wording::n_of;
+use apr_sdk::{Error, Model, Result, escape};
+use std::collections::{HashMap, HashSet};
+
+/// What the user wants the source's tensors to be called.
+#[derive(Clone, Debug, Default)]
+pub struct Renaming {
+    /// Only tensors below this path are taken, and lose it.
+    pub prefix: Option<String>,
+    /// Names in the source and what they become. Both may have places for numbers: `h.{layer}.w`.
+    pub mapping: Vec<(String, String)>,
+}
+
+/// Renames the tensors of `model`. Gives the former number of each tensor that is left, or `None` if all are as they were.
+///
+/// # Errors
+/// InvalidArgument for a path below which nothing lies, a mapping that names no tensor, and two tensors of one name.
+pub fn rename(model: &mut Model, renaming: &Renaming) -> Result<Option<Vec<usize>>> {
+    if renaming.prefix.is_none() && renaming.mapping.is_empty() {
+        return Ok(None);
+    }
+    let mut kept: Vec<usize> = (0..model.tensors.len()).collect();
+    if let Some(prefix) = &renaming.prefix {
+        kept = take_below(model, prefix)?;
+    }
+    let names: Vec<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let pairs = expand(&renaming.mapping, &names)?;
+    for (number, name) in pairs {
+        model.tensors[number].name = name;
+    }
+    let mut taken = HashSet::new();
+    if let Some(twice) = model.tensors.iter().find(|tensor| !taken.insert(tensor.name.as_str())) {
+        return Err(Error::invalid_argument("two tensors would have this name").tensor(&twice.name));
+    }
+    Ok(Some(kept))
+}
+
+fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
+    let start = format!("{}.", prefix.trim_end_matches('.'));
+    let below = |name: &str| name.strip_prefix(&start).filter(|rest| !rest.is_empty()).map(str::to_owned);
+    let mut kept = Vec::new();
+    let mut left = Vec::new();
+    let mut tensors = Vec::new();
+    for (number, mut tensor) in std::mem::take(&mut model.tensors).into_iter().enumerate() {
+        match below(&tensor.name) {
+            Some(name) => {
+                tensor.name = name;
+                tensors.push(tensor);
+                kept.push(number);
+            }
+            None => left.push(tensor.name),
+        }
+    }
+    let shown: Vec<String> = left.iter().take(3).map(|name| escape(name, 120).to_string()).collect();
+    if tensors.is_empty() {
+        let message = format!("no tensor lies below `{}`", escape(prefix, 120));
+        return Err(Error::invalid_argument(message).hint(format!("the first are {}", shown.join(", "))));
+    }
+    if !left.is_empty() {
+        let more = if left.len() > shown.len() { ", ..." } else { "" };
+        let what = n_of(left.len(), "tensor");
+        model.notes.push(format!("left out: {what} not below `{start}`: {}{more}", shown.join(", ")));
+    }
+    model.tensors = tensors;
+    // How many tensors each file of the source has: of those that are taken.
+    let own = model.format.clone();
+    if let Some(foreign) = model.foreign.iter_mut().find(|foreign| foreign.format == own) {
+        let mut first = 0;
+        for file in &mut foreign.files {
+            let end = first + file.n_tensors;
+            file.n_tensors =
+                kept.iter().filter(|&&number| (first..end).contains(&(number as u64))).count() as u64;
+            first = end;
+        }
+    }
+    Ok(kept)
+}
+
+/// The pairs of a mapping for the tensors called `names`: the number of each that is mapped, and its other name.
+///
+/// # Errors
+/// InvalidArgument for an entry that names no tensor, a tensor that is mapped twice, and places that do not agree.
+pub fn expand(mapping: &[(String, String)], names: &[&str]) -> Result<Vec<(usize, String)>> {
+    let numbers: HashMap<&str, usize> =
+        names.iter().enumerate().map(|(number, name)| (*name, number)).collect();
+    let mut pairs = Vec::new();
+    let mut seen = HashSet::new();
+    for (from, to) in mapping {
+        let before = pairs.len();
+        match numbers.get(from.as_str()) {
+            Some(&number) => pairs.push((number, to.clone())),
+            None if from.contains('{') => {
+                let (from, to) = (Pattern::parse(from)?, Pattern::parse(to)?);
+                if let Some(place) = to.places().iter().find(|place| !from.places().contains(place)) {
+                    let message = format!("the tensor mapping takes `{{{place}}}` from nowhere");
+                    return Err(Error::invalid_argument(message).tensor(to.text()));
+                }
+                for (number, name) in names.iter().enumerate() {
+                    let Some(found) = from.numbers(name) else { continue };
+                    let at = |place: &str| {
+                        let place = from.places().iter().position(|p| p == place);
+                        place.and_then(|place| found.get(place).copied()).unwrap_or(0)
+                    };
+                    pairs.push((number, to.name(at)));
+                }
+            }
+            None => {}
+        }
+        if pairs.len() == before {
+            return Err(Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
+                .tensor(from)
+                .hint("`apr tensors FILE -q` lists the names"));
+        }
+    }
+    match pairs.iter().find(|(number, _)| !seen.insert(*number)) {
+        Some((number, _)) => {
+            Err(Error::invalid_argument("the tensor mapping has this tensor twice").tensor(names[*number]))
+        }
+        None => Ok(pairs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(mapping: &[(&str, &str)], names: &[&str]) -> Result<Vec<(usize, String)>> {
+        let mapping: Vec<_> = mapping.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        expand(&mapping, names)
+    }
+
+    #[test]
+    fn entries_are_names_or_patterns() {
+        let names = ["h.0.a.1", "h.10.a.2", "x{y}", "z"];
+        let found = expanded(&[("h.{layer}.a.{n}", "l.{n}.{layer}"), ("x{y}", "x")], &names).unwrap();
+        assert_eq!(found, [(0, "l.1.0".to_owned()), (1, "l.2.10".to_owned()), (2, "x".to_owned())]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let names = ["h.0.a", "z"];
+        for (mapping, word) in [
+            (vec![("y", "x")], "lacks"),
+            (vec![("h.{l}.b", "x.{l}")], "lacks"),
+            (vec![("h.{l}.a", "x.{m}")], "from nowhere"),
+            (vec![("h.{l}.a", "x.{l}"), ("h.0.a", "x")], "twice"),
+            (vec![("h.{.a", "x")], "does not close"),
+        ] {
+            let error = expanded(&mapping, &names).unwrap_err();
+            assert!(error.message().contains(word), "{mapping:?}: {}", error.message());
+        }
+    }
+}

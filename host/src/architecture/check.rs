@@ -105,11 +105,14 @@ fn names_of_expressions(table: &Table, found: &mut Findings) {
 fn names_of_tensors(table: &Table, found: &mut Findings) {
     let dialects = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     for dialect in dialects {
-        let mut seen: HashMap<&str, &str> = HashMap::new();
+        // Tensors of which a model has one or the other may share a name.
+        let mut seen: HashMap<&str, (&str, bool)> = HashMap::new();
         for rule in &table.rules {
             for pattern in images(rule, dialect).0 {
-                let own = rule.members[0].text();
-                if let Some(other) = seen.insert(pattern.text(), own) {
+                let (own, in_some) = (rule.members[0].text(), rule.optional || rule.when.is_some());
+                if let Some((other, _)) =
+                    seen.insert(pattern.text(), (own, in_some)).filter(|(_, other)| !(*other && in_some))
+                {
                     let name = pattern.text();
                     found.errors.push(format!(
                         "in dialect `{dialect}`, `{name}` is the name of both `{other}` and `{own}`"

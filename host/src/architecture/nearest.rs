@@ -59,6 +59,6 @@ fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator
         let dropped = rule.side(dialect).is_some_and(|side| side.dropped.is_some());
         let own = |name: &str| table.own_name(dialect, name).unwrap_or_else(|| name.to_owned());
         let found = |name: &&str| images(rule, dialect).0.iter().any(|p| p.numbers(&own(name)).is_some());
-        !rule.optional && !dropped && !names.iter().any(|name| found(name))
+        !rule.optional && !dropped && !names.iter().any(found)
     })
 }

@@ -129,13 +129,14 @@ impl Inflate {
         let (made, mut ended) = self.step(source, out)?;
         self.crc.update(&out[..made]);
         self.made += made as u64;
+        let mut more = self.made > self.raw_len;
         if self.made == self.raw_len && !ended {
             // Nothing may come any more.
-            let (more, end) = self.step(source, &mut [0])?;
-            if more > 0 {
-                return Err(self.wrong(&format!("it inflates to more than its {} bytes", self.raw_len)));
-            }
-            ended = end;
+            let (made, end) = self.step(source, &mut [0])?;
+            (more, ended) = (made > 0, end);
+        }
+        if more {
+            return Err(self.wrong(&format!("it inflates to more than its {} bytes", self.raw_len)));
         }
         if ended {
             if self.made < self.raw_len {

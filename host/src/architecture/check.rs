@@ -90,8 +90,10 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
 fn names_of_expressions(table: &Table, found: &mut Findings) {
     for (at, expression, others) in expressions(table) {
         for name in expression.names() {
-            let known =
-                table.config.iter().any(|entry| entry.name == name) || others.contains(&name.as_str());
+            // `none` is the name that never has a value.
+            let known = name == "none"
+                || table.config.iter().any(|entry| entry.name == name)
+                || others.contains(&name.as_str());
             if !known {
                 found.errors.push(format!(
                     "{at}: `{expression}` asks for `{}`, which is no name of the configuration",

@@ -21,6 +21,8 @@ struct Variant {
     prefix: &'static str,
     /// Tensors that GGUF does not hold.
     dropped: &'static [&'static str],
+    /// Values of the configuration that GGUF does not state.
+    lost: &'static [&'static str],
     /// What the configuration that comes back says besides.
     says: Json,
 }
@@ -80,7 +82,7 @@ fn variants() -> Vec<Variant> {
                 (1, "transformer.h.{layer}.mlp.c_proj.weight", &[128, 64]),
             ],
             without: &["mlp.c_fc", "mlp.c_proj.weight"],
-            config: json!({"n_inner": 128}),
+            config: json!({"n_inner": 128, "tie_word_embeddings": false}),
             says: json!({"tie_word_embeddings": false, "n_inner": 128}),
             ..Variant::default()
         },
@@ -95,6 +97,7 @@ fn variants() -> Vec<Variant> {
             what: "Falcon 7B, which states as many key heads as it has heads",
             golden: "falcon",
             config: json!({"num_kv_heads": 4}),
+            lost: &["num_key_value_heads"],
             ..Variant::default()
         },
         Variant {
@@ -152,6 +155,7 @@ fn variants() -> Vec<Variant> {
             config: json!({"use_bias": false}),
             without: &["proj.bias", "c_fc.bias"],
             says: json!({"use_bias": false}),
+            lost: &["sliding_window"],
             ..Variant::default()
         },
         Variant {
@@ -187,6 +191,7 @@ fn variants() -> Vec<Variant> {
             dropped: &["lm_head.weight"],
             config: json!({"rope_theta": 20000.0}),
             says: json!({"rope_theta": 20000.0}),
+            lost: &["hidden_act"],
             ..Variant::default()
         },
         Variant {
@@ -196,7 +201,7 @@ fn variants() -> Vec<Variant> {
                 "rope_theta": null, "rope_local_base_freq": null, "sliding_window_pattern": null, "head_dim": null,
                 "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2_000_000.0},
                     "sliding_attention": {"rope_type": "default", "rope_theta": 20_000.0}},
-                "layer_types": ["sliding_attention", "full_attention"], "num_attention_heads": 4, "hidden_size": 64,
+                "query_pre_attn_scalar": 256, "num_attention_heads": 4, "hidden_size": 64,
             }),
             without: &["self_attn"],
             with: &[
@@ -212,6 +217,13 @@ fn variants() -> Vec<Variant> {
             ..Variant::default()
         },
         Variant {
+            what: "Gemma 2 that scales queries otherwise than its reader would",
+            golden: "gemma2",
+            config: json!({"query_pre_attn_scalar": 48, "hidden_activation": null, "hidden_act": null}),
+            lost: &["query_pre_attn_scalar"],
+            ..Variant::default()
+        },
+        Variant {
             what: "Gemma 3 without a window",
             golden: "gemma3",
             config: json!({"sliding_window": null, "sliding_window_pattern": 1}),
@@ -224,6 +236,7 @@ fn variants() -> Vec<Variant> {
             config: json!({"rope_scaling": {"type": "su", "long_factor": [1.0, 1.1, 1.25, 1.5, 2, 3, 5, 8],
                 "short_factor": [1.0, 1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.4]}, "tie_word_embeddings": null}),
             says: json!({"rope_scaling.type": "longrope", "rope_scaling.long_factor": [1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0]}),
+            lost: &["rope_scaling_type"],
             ..Variant::default()
         },
         Variant {
@@ -267,6 +280,11 @@ fn checkpoints_as_people_have_them_lead_there_and_back() {
         model.write_to(&folder).unwrap();
         let done = to(&host, "gguf", &folder, &file);
         done.notes.iter().filter(|note| note.contains("does not know")).for_each(|note| wrong(note.clone()));
+        let lost: Vec<&str> =
+            done.notes.iter().filter_map(|n| Some(n.split_once("does not state: ")?.1)).collect();
+        if lost.join(", ") != variant.lost.join(", ") {
+            wrong(format!("GGUF does not state {lost:?}"));
+        }
         to(&host, "apr", &folder, &held);
         let before = tensors(&host, &folder);
         for (input, dropped) in [(&file, variant.dropped), (&held, &[][..])] {

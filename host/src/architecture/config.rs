@@ -1,6 +1,6 @@
 //! The configuration: from the keys of one dialect to canonical names, and to the keys of another.
 
-use super::expression::{Scalar, Scope};
+use super::expression::{Scalar, Scope, same};
 use super::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use serde_json::{Map, Value as Json};
@@ -157,6 +157,21 @@ impl Config {
         Ok((config, used))
     }
 
+    /// The names whose values `other` does not have, as far as an F32 tells numbers apart.
+    ///
+    /// # Errors
+    /// What evaluating defaults raises.
+    pub fn beyond(&self, other: &ConfigScope<'_>) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for (name, value) in &self.values {
+            let has = other.value(name)?.is_some_and(|other| same(&narrowed(value), &narrowed(&other)));
+            if !has {
+                names.push(escape(name, 80).to_string());
+            }
+        }
+        Ok(names)
+    }
+
     /// The keys of a dialect, in its order.
     ///
     /// # Errors
@@ -199,6 +214,16 @@ impl Config {
             }
         }
         Ok(keys)
+    }
+}
+
+/// A value whose floats are those of F32.
+#[allow(clippy::cast_possible_truncation, reason = "that is what it is for")]
+fn narrowed(value: &Scalar) -> Scalar {
+    match value {
+        Scalar::Float(x) => Scalar::Float((*x as f32).into()),
+        Scalar::List(items) => Scalar::List(items.iter().map(narrowed).collect()),
+        other => other.clone(),
     }
 }
 

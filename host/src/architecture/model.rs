@@ -236,6 +236,8 @@ impl Journey<'_> {
         let translated = translate(&request)?;
         self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
         self.say_what_is_dropped(&translated, &mut notes);
+        let computed: Vec<(String, Vec<u8>)> =
+            translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
         notes.append(&mut translation.notes);
         translation.notes = notes;
@@ -247,6 +249,17 @@ impl Journey<'_> {
             && self.target.manifest.carries.has_metadata()
         {
             let keys = config.write(self.table, dialect, &first)?;
+            if !came_from_target && !self.carries_foreign(wishes.foreign) {
+                let told = self.told(&config, dialect, &keys, &computed, &first)?;
+                let lost = config.beyond(&ConfigScope::new(self.table, &told, &first))?;
+                if !lost.is_empty() {
+                    let (what, names) = (n_of(lost.len(), "value"), lost.join(", "));
+                    let whose = &self.target.manifest.name;
+                    translation.notes.push(format!(
+                        "not carried: {what} of the configuration that {whose} does not state: {names}"
+                    ));
+                }
+            }
             self.place_keys(model, dialect, keys, &mut translation.notes);
         }
         Ok(translation)
@@ -309,10 +322,7 @@ impl Journey<'_> {
         policy: ForeignPolicy,
         notes: &mut Vec<String>,
     ) {
-        let carries = self.target.manifest.carries.foreign;
-        let carried = carries == ForeignCarrier::All
-            || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None;
-        if carried || model.format == self.target.id() {
+        if self.carries_foreign(policy) || model.format == self.target.id() {
             return;
         }
         let Some(at) = model.foreign.iter().position(|f| f.format == model.format) else { return };
@@ -333,6 +343,35 @@ impl Journey<'_> {
             ));
         }
         model.foreign.remove(at);
+    }
+
+    /// Whether the target holds the source's own keys as they are.
+    fn carries_foreign(&self, policy: ForeignPolicy) -> bool {
+        let carries = self.target.manifest.carries.foreign;
+        carries == ForeignCarrier::All || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None
+    }
+
+    /// The configuration that the target's keys and computed tensors tell a reader.
+    fn told(
+        &self,
+        config: &Config,
+        dialect: &Dialect,
+        keys: &[(String, Value)],
+        computed: &[(String, Vec<u8>)],
+        dimensions: Dimensions<'_>,
+    ) -> Result<Config> {
+        let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        let (mut told, _) = Config::read(self.table, dialect, &lookup, dimensions)?;
+        for side in self.table.rules.iter().filter_map(|rule| rule.side(self.to)) {
+            let image = side.images.first();
+            let bytes = computed.iter().find(|(name, _)| image.is_some_and(|i| i.numbers(name).is_some()));
+            let (Some(what), Some((_, bytes))) = (&side.generated, bytes) else { continue };
+            // Names and values in the model's own words, as far as the tensor leads back to them.
+            for (name, value) in recover(what, bytes, self.table, config, dimensions)?.unwrap_or_default() {
+                told.set(&name, value);
+            }
+        }
+        Ok(told)
     }
 
     fn say_what_is_dropped(&self, translated: &Translated, notes: &mut Vec<String>) {

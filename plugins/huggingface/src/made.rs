@@ -51,6 +51,11 @@ pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option
         config.entry("vocab_size").or_insert_with(|| tokenizer.vocab_size.into());
         ids(config, tokenizer);
     }
+    for (kind, key) in NULL {
+        if config.get("model_type").and_then(Json::as_str) == Some(kind) {
+            config.entry(key).or_insert(Json::Null);
+        }
+    }
     if !config.contains_key("dtype")
         && let Some(name) = usual(model.tensors.iter().map(|t| (t.dtype, &t.shape[..]))).and_then(name)
     {
@@ -58,6 +63,9 @@ pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option
         config.entry("torch_dtype").or_insert_with(|| name.into());
     }
 }
+
+/// Keys that mean something where they are not stated, and nothing where they are null: types of models, and the keys.
+const NULL: [(&str, &str); 2] = [("deepseek_v2", "q_lora_rank"), ("deepseek_v3", "q_lora_rank")];
 
 /// Ids that are not stated. The words of WordPiece have no begin and end that a model would go on from.
 fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {

@@ -12,6 +12,7 @@
 mod back;
 mod golden;
 mod models;
+mod readme;
 mod third_party;
 mod variants;
 mod whisper;

@@ -56,22 +56,28 @@ const SAMPLING: [(&str, &str); 13] = [
     ("mirostat_eta", "mirostat_eta"),
 ];
 
-/// The map of the README's front matter; nothing where there is none, or none that is understood.
+/// The map of the README's front matter; nothing where there is none. Says whether there is one that is not understood.
 ///
 /// # Errors
 /// Whatever reading raised.
-pub fn front(source: &dyn Source, entries: &[String]) -> Result<Option<Map<String, Json>>> {
+pub fn front(source: &dyn Source, entries: &[String]) -> Result<(Option<Map<String, Json>>, bool)> {
     if !entries.iter().any(|name| name == README) {
-        return Ok(None);
+        return Ok((None, false));
     }
     // What cannot be opened is left out as a companion too, and said there.
-    let Ok(file) = source.sibling(README) else { return Ok(None) };
+    let Ok(file) = source.sibling(README) else { return Ok((None, false)) };
     let len = source.len(file)?.min(LONGEST);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
     source.read_at(file, 0, &mut bytes)?;
     let end = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
     let text = std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or_default();
-    Ok(front_matter::of(text).and_then(front_matter::parse))
+    let Some(yaml) = front_matter::of(text) else {
+        // One that does not end in what is looked at; elsewhere the line is a rule across the page.
+        return Ok((None, len == LONGEST && text.starts_with("---")));
+    };
+    let map = front_matter::parse(yaml);
+    let odd = map.is_none() && !yaml.trim().is_empty();
+    Ok((map, odd))
 }
 
 /// The card as JSON; `None` if nothing is said. `config` and `generation` are typed keys; `folder` is the folder's name.

@@ -5,8 +5,8 @@ use crate::companions::Companions;
 use crate::layout::{CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
 use crate::{card, flat, json, pooling, tokenizer, weights};
 use apr_sdk::{
-    Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, PartDecl,
-    Reader, Result, Score, Source, Value, escape,
+    Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
+    PartDecl, Reader, Result, Score, Source, Value, escape,
 };
 use serde_json::{Map, Value as Json};
 
@@ -35,9 +35,24 @@ impl Reader for HuggingFace {
         let format = weights::format_of(weights).ok_or_else(|| {
             Error::unsupported(format!("`{}` is no weights file of a folder", escape(weights, 120)))
         })?;
-        let mut records = Vec::new();
+        let (mut records, mut damaged, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for name in OBJECTS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
-            records.push(object(source, name, limits)?);
+            match object(source, name, limits) {
+                Ok(record) => records.push(record),
+                // Only what says which model it is must be understood.
+                Err(error)
+                    if *name != CONFIG
+                        && matches!(error.kind(), ErrorKind::Malformed | ErrorKind::LimitExceeded) =>
+                {
+                    notes.push(format!(
+                        "`{name}` is carried as it is, for it is not understood: {}",
+                        error.message()
+                    ));
+                    let file = source.sibling(name)?;
+                    damaged.push(((*name).to_owned(), Extent::new(file, 0, source.len(file)?).into()));
+                }
+                Err(error) => return Err(error),
+            }
         }
         for name in TOKENIZERS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
             let file = source.sibling(name)?;
@@ -59,12 +74,19 @@ impl Reader for HuggingFace {
         };
         let taken =
             |name: &str| weights::belongs(name, weights) || records.iter().any(|record| record.name == name);
-        let companions = Companions::find(source, &entries, taken)?;
-        let front = card::front(source, &entries)?;
+        let mut companions = Companions::find(source, &entries, taken)?;
+        companions.assets.append(&mut damaged);
+        notes.extend(companions.note());
+        let (front, odd) = card::front(source, &entries)?;
+        if odd {
+            notes
+                .push("the front matter of `README.md` is not understood: nothing of it is known".to_owned());
+        }
         let typed = |name: &str| records.iter().find(|r| r.name == name).map_or(&[][..], |r| &r.typed[..]);
         let folder = if source.is_folder() { source.name(0) } else { String::new() };
         let card = card::card(front.as_ref(), typed(CONFIG), typed("generation_config.json"), &folder);
-        Ok(Box::new(Folder { card, records, companions, carried, weights: weights.to_owned(), format }))
+        let weights = weights.to_owned();
+        Ok(Box::new(Folder { card, records, companions, notes, carried, weights, format }))
     }
 }
 
@@ -129,6 +151,7 @@ fn fetch(source: &dyn Source, entries: &[String], name: &str, limits: &Limits) -
 struct Folder {
     records: Vec<Record>,
     companions: Companions,
+    notes: Vec<String>,
     card: Option<String>,
     carried: Option<Carried>,
     weights: String,
@@ -154,8 +177,8 @@ impl OpenModel for Folder {
         for (name, bytes) in &self.companions.assets {
             sink.asset(name, bytes.clone())?;
         }
-        if let Some(note) = self.companions.note() {
-            sink.fact(Fact::Note(&note))?;
+        for note in &self.notes {
+            sink.fact(Fact::Note(note))?;
         }
         let file = source.sibling(&self.weights)?;
         sink.part(PartDecl { file, range: None, format: self.format, options: Options::new() })

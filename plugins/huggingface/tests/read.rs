@@ -134,3 +134,28 @@ fn probing_wants_a_configuration_that_says_a_model_and_weights() {
     assert_eq!(probe_folder(&["config.json", "training_args.bin"], CONFIG), Score::NO);
     assert_eq!(probe_folder(&["model.safetensors"], ""), Score::NO);
 }
+
+#[test]
+fn a_file_beside_the_configuration_that_is_not_understood_is_carried_as_it_is() {
+    let source = folder(&[
+        ("config.json", CONFIG.as_bytes()),
+        ("generation_config.json", b"{\"a\": 1, \"a\": 2}"),
+        ("special_tokens_map.json", b"[]"),
+        ("tokenizer_config.json", b"{}"),
+        ("model.safetensors", b"weights"),
+        ("README.md", b"---\ntags: [\n---\n"),
+    ]);
+    let model = read(&source).unwrap();
+    let names: Vec<_> = model.assets.iter().map(|asset| asset.name.as_str()).collect();
+    assert_eq!(names, ["README.md", "generation_config.json", "special_tokens_map.json"]);
+    let records: Vec<_> = model.foreign_of(FORMAT).unwrap().files.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(records, ["config.json", "tokenizer_config.json"]);
+    assert_eq!(
+        model.notes,
+        [
+            "`generation_config.json` is carried as it is, for it is not understood: its JSON: the key `a` occurs twice",
+            "`special_tokens_map.json` is carried as it is, for it is not understood: it is JSON, but no object",
+            "the front matter of `README.md` is not understood: nothing of it is known",
+        ]
+    );
+}

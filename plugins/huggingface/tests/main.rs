@@ -10,6 +10,7 @@
 )]
 
 mod fixture;
+mod hostile;
 mod read;
 mod rejects;
 mod round_trip;

@@ -12,6 +12,7 @@
 mod back;
 mod golden;
 mod models;
+mod older;
 mod readme;
 mod third_party;
 mod variants;

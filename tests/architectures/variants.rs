@@ -8,23 +8,27 @@ use serde_json::{Value as Json, json};
 
 /// What is changed of a golden model.
 #[derive(Default)]
-struct Variant {
-    what: &'static str,
-    golden: &'static str,
+pub struct Variant {
+    pub what: &'static str,
+    pub golden: &'static str,
     /// Keys of the configuration; null takes one out.
-    config: Json,
+    pub config: Json,
     /// Tensors whose names hold this are left out.
-    without: &'static [&'static str],
+    pub without: &'static [&'static str],
     /// Name, with `{n}` for each number below the first, and shape.
-    with: &'static [(u64, &'static str, &'static [u64])],
+    pub with: &'static [(u64, &'static str, &'static [u64])],
     /// What begins names in the folder that comes back, and not in this one.
-    prefix: &'static str,
+    pub prefix: &'static str,
+    /// What begins names in this folder, and not in the one that comes back.
+    pub begin: &'static str,
+    /// Parts of names: in the folder that comes back, and in this one.
+    pub named: &'static [(&'static str, &'static str)],
     /// Tensors that GGUF does not hold.
-    dropped: &'static [&'static str],
+    pub dropped: &'static [&'static str],
     /// Values of the configuration that GGUF does not state.
-    lost: &'static [&'static str],
+    pub lost: &'static [&'static str],
     /// What the configuration that comes back says besides.
-    says: Json,
+    pub says: Json,
 }
 
 impl Variant {
@@ -56,8 +60,19 @@ impl Variant {
             if let Some(name) = tensor.name.strip_prefix(self.prefix) {
                 tensor.name = name.to_owned();
             }
+            for (own, found) in self.named {
+                tensor.name = tensor.name.replace(own, found);
+            }
+            tensor.name.insert_str(0, self.begin);
         }
         model
+    }
+
+    /// What a tensor of the folder is called in the one that comes back.
+    fn own_name(&self, name: &str) -> String {
+        let name = name.strip_prefix(self.begin).unwrap_or(name);
+        let own = |name: String, (own, found): &(&str, &str)| name.replace(found, own);
+        format!("{}{}", self.prefix, self.named.iter().fold(name.to_owned(), own))
     }
 }
 
@@ -273,7 +288,7 @@ fn variants() -> Vec<Variant> {
 fn checkpoints_as_people_have_them_lead_there_and_back() {
     let host = host();
     let mut failed = Vec::new();
-    for variant in variants() {
+    for variant in variants().into_iter().chain(crate::older::variants()) {
         let mut wrong = |what: String| failed.push(format!("{}: {what}", variant.what));
         let (model, scratch) = (variant.checkpoint(), Scratch::new());
         let (folder, file, held) = (scratch.at("folder"), scratch.at("m.gguf"), scratch.at("m.apr"));
@@ -294,7 +309,7 @@ fn checkpoints_as_people_have_them_lead_there_and_back() {
             let mut after = tensors(&host, &back);
             for (name, told) in &before {
                 // APR keeps the names that the folder has.
-                let own = if input == &file { format!("{}{name}", variant.prefix) } else { name.clone() };
+                let own = if input == &file { variant.own_name(name) } else { name.clone() };
                 let plus_one = variant.golden.starts_with("gemma") && name.ends_with("norm.weight");
                 match after.remove(&own).map(|back| difference(plus_one && input == &file, told, &back)) {
                     Some(None) => {}

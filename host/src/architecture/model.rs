@@ -472,8 +472,12 @@ impl Journey<'_> {
         }
         for (key, value) in keys {
             // What it left unsaid, or says under another name, stays so; and the names that it has for itself.
-            let constant = |k: &Key| k.key == key && matches!(k.value, Source::Constant(_));
-            let Some(have) = foreign.get(&key).filter(|_| !dialect.keys.iter().any(constant)) else {
+            let is_name = |k: &Key| match k.value {
+                Source::Constant(_) => k.key == key,
+                // What is computed for others to read, and not read here.
+                Source::Expression(_) => k.key == key && k.sets.is_none() && dialect.same_names,
+            };
+            let Some(have) = foreign.get(&key).filter(|_| !dialect.keys.iter().any(is_name)) else {
                 continue;
             };
             let scalars = from_value(have).zip(from_value(&value));

@@ -215,9 +215,14 @@ impl Table {
         self.dialects.iter().find(|d| d.id == id)
     }
 
-    /// Whether a dialect's files may have a tensor of this name.
+    /// Whether a dialect's files may have a tensor of this name, whatever the configuration says.
     pub fn names(&self, dialect: &str, name: &str) -> bool {
-        self.matches(dialect, name, false) || self.matches(dialect, name, true)
+        let open = |rule: &&Rule| rule.when.is_none() && rule.members.iter().any(Pattern::is_open);
+        let mut open = self.rules.iter().filter(open).flat_map(|rule| match rule.side(dialect) {
+            Some(side) => &side.images,
+            None => &rule.members,
+        });
+        self.matches(dialect, name, false) || open.any(|pattern| pattern.numbers(name).is_some())
     }
 
     /// Whether a name of the dialect, open or not, is this one.

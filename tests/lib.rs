@@ -21,7 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A host with every plugin of this repository, linked in.
 pub fn host() -> Host {
-    let mut registry = Registry::new();
+    host_with(Registry::new())
+}
+
+/// The same behind what a registry has already.
+pub fn host_with(mut registry: Registry) -> Host {
     registry.add_bundled(&apr_plugin_apr::PLUGIN);
     registry.add_bundled(&apr_plugin_architectures::PLUGIN);
     registry.add_bundled(&apr_plugin_ggml_legacy::PLUGIN);

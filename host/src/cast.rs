@@ -5,7 +5,7 @@
 //! The loops are plain and without branches, so that the compiler turns them into vector code, once for each kind of
 //! processor.
 
-mod floats;
+pub(crate) mod floats;
 #[cfg(test)]
 mod tests;
 

@@ -2,6 +2,8 @@
 
 use crate::changed;
 pub use crate::changed::ChangedTensor;
+use crate::contract::{Looked, Watch, summary};
+use crate::coverage::Coverage;
 use crate::finish::{WrittenOutput, finish};
 use crate::host::Host;
 use crate::journal::Journal;
@@ -45,6 +47,10 @@ pub struct Converted {
     /// Tensors with values that a cast or an addition could not keep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<ChangedTensor>,
+    /// Where everything of the source went.
+    pub coverage: Coverage,
+    /// What was found in the values and shapes of the tensors on their way.
+    pub looked: Looked,
     /// What was assumed, changed or not carried.
     pub notes: Vec<String>,
     /// What the user should look at.
@@ -116,7 +122,10 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         .zip(&written.lengths)
         .map(|(path, &bytes)| ConvertedFile { path: output.target.show(path), bytes })
         .collect();
-    let Prepared { source, model, plan, output, .. } = prepared;
+    let Prepared { source, model, plan, output, coverage, findings, .. } = prepared;
+    let looked = written.looked.behind(findings);
+    let mut warnings = source.warnings;
+    warnings.extend(summary(&looked.findings));
     let mut notes = plan.notes;
     notes.extend(changed::notes(&written.changed));
     if !written.dropped.is_empty() {
@@ -133,8 +142,10 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         seconds: began.elapsed().as_secs_f64(),
         verified: written.proved,
         changed: written.changed,
+        coverage,
+        looked,
         notes,
-        warnings: source.warnings,
+        warnings,
     })
 }
 
@@ -153,11 +164,12 @@ fn write(
     let Prepared { source, model, output, layout, recipe, .. } = prepared;
     let tiles = Tiles::new(layout, model, &recipe.portions).map_err(discard)?;
     let sums = TileSums::new(&tiles);
+    let watch = Watch::new(model, &tiles, prepared.concerns.clone(), options.quality());
     let journal_path = output.target.beside(".apr-journal");
     let mut journal = None;
     if options.resume {
         let work = describe_work(host, prepared).map_err(discard)?;
-        let resumed = Journal::resume(&journal_path, &work, &tiles, &staging.files, &sums);
+        let resumed = Journal::resume(&journal_path, &work, (&tiles, &watch), &staging.files, &sums);
         journal = Some(resumed.map_err(|e| (e, true))?);
     } else if tiles.bytes >= host.journal_bytes {
         let work = describe_work(host, prepared).map_err(discard)?;
@@ -166,10 +178,15 @@ fn write(
     let has_journal = journal.is_some();
     let spooled = recipe.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
     let (outputs, spool) = (&staging.files, spooled.as_ref());
-    let allow_nonfinite = options.allow_nonfinite || options.force;
-    let job = Job { source, model, tiles: &tiles, outputs, sums: &sums, spool, allow_nonfinite };
+    let allow_nonfinite = options.quality().passes_nonfinite();
+    let watched = Some(&watch);
+    let job =
+        Job { source, model, tiles: &tiles, outputs, sums: &sums, watch: watched, spool, allow_nonfinite };
     pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
-    finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))
+    let mut written =
+        finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))?;
+    written.looked = watch.finish();
+    Ok(written)
 }
 
 /// What a journal must agree with to be taken up.

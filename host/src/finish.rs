@@ -2,6 +2,7 @@
 
 use crate::changed::{ChangedTensor, changed};
 use crate::checksum::Summer;
+use crate::contract::Looked;
 use crate::host::Host;
 use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
 use crate::open::OpenedModel;
@@ -24,6 +25,8 @@ pub struct WrittenOutput {
     pub dropped: Vec<String>,
     /// Tensors with values that could not be kept.
     pub changed: Vec<ChangedTensor>,
+    /// What was found in the values on their way.
+    pub looked: Looked,
 }
 
 /// Everything but payload: inline segments, holes, verify.
@@ -80,7 +83,8 @@ pub fn finish(
     let verdict = verify(host, output.format, model, source, &summer, layout.entry, options.verify)?;
     refuse_changed(source)?;
     let changed = changed(model, tiles, sums);
-    Ok(WrittenOutput { lengths, proved: verdict.proved, dropped: verdict.dropped, changed })
+    let looked = Looked::default();
+    Ok(WrittenOutput { lengths, proved: verdict.proved, dropped: verdict.dropped, changed, looked })
 }
 
 /// The bytes that the layout itself has.

@@ -6,6 +6,7 @@
 //! Records are appended only after the data they speak of is durable.
 
 use crate::cast::Changes;
+use crate::contract::Watch;
 use crate::files::io_error;
 use crate::sink::StagedFile;
 use crate::tile::Tiles;
@@ -69,11 +70,11 @@ impl Journal {
     /// Takes up a journal: tiles it knows are checked against the staged files and noted in `sums`.
     ///
     /// # Errors
-    /// As [`Journal::records`]; Io.
+    /// As [`Journal::records`]; Io; what `watch` finds.
     pub fn resume(
         path: &Path,
         work: &serde_json::Value,
-        tiles: &Tiles,
+        (tiles, watch): (&Tiles, &Watch),
         outputs: &[StagedFile],
         sums: &TileSums,
     ) -> Result<Journal> {
@@ -85,15 +86,23 @@ impl Journal {
         let torn = whole.remainder().len();
         file.set_len(begin + (records.len() - torn) as u64).map_err(wrong)?;
         let mut journal = Journal { path: path.to_owned(), file, recorded: vec![false; tiles.count] };
-        whole.for_each(|record| journal.take_up(record, tiles, outputs, sums));
+        for record in whole {
+            journal.take_up(record, (tiles, watch), outputs, sums)?;
+        }
         Ok(journal)
     }
 
     /// Believes a record only if the staged bytes still have its checksum.
-    fn take_up(&mut self, record: &[u8], tiles: &Tiles, outputs: &[StagedFile], sums: &TileSums) {
+    fn take_up(
+        &mut self,
+        record: &[u8],
+        (tiles, watch): (&Tiles, &Watch),
+        outputs: &[StagedFile],
+        sums: &TileSums,
+    ) -> Result<()> {
         let word = |at: usize| record[at..at + 4].try_into().map(u32::from_le_bytes).unwrap_or(0);
         let number = u64::from(word(0)) | u64::from(word(4)) << 32;
-        let Some(number) = usize::try_from(number).ok().filter(|&n| n < tiles.count) else { return };
+        let Some(number) = usize::try_from(number).ok().filter(|&n| n < tiles.count) else { return Ok(()) };
         let (out, source) = (word(8), word(12));
         let tile = tiles.tile(number);
         let stretch = &tiles.stretches[tile.stretch];
@@ -103,7 +112,9 @@ impl Journal {
             let [rounded, overflowed, nonfinite, not_undone] = [16, 20, 24, 28].map(|at| u64::from(word(at)));
             sums.set(number, (out, source), Changes { rounded, overflowed, nonfinite, not_undone });
             self.recorded[number] = true;
+            watch.see(tiles, tile.stretch, tile.at, &bytes)?;
         }
+        Ok(())
     }
 
     /// Makes the outputs durable, then records every tile finished before that.

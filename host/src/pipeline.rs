@@ -1,6 +1,7 @@
 //! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
 
 use crate::cast::{Cast, Changes};
+use crate::contract::{FINITE, Watch};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::open::OpenedModel;
@@ -30,6 +31,8 @@ pub struct Job<'a> {
     pub outputs: &'a [StagedFile],
     /// What is known of the tiles.
     pub sums: &'a TileSums,
+    /// Looks at what is written.
+    pub watch: Option<&'a Watch>,
     /// What was spooled.
     pub spool: Option<&'a StagedFile>,
     /// Whether values that are not finite are cast like others.
@@ -37,6 +40,14 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Looks at bytes at `at` of a stretch, as they are written.
+    ///
+    /// # Errors
+    /// Failed for what stops the work.
+    pub fn see(&self, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, stretch, at, bytes))
+    }
+
     /// Fills `out` with the bytes at the begin of an extent, of the source or of the spool.
     ///
     /// # Errors
@@ -64,7 +75,7 @@ impl Job<'_> {
         let begin = stretches[tensor.start].offset;
         let element = (stretches[stretch].offset - begin + at) / cast.widths[1] + number;
         let error = Error::failed(format!("element {element} is {value}, and it is to be made {}", cast.to));
-        Err(error.hint("--allow-nonfinite makes of it what can be made"))
+        Err(error.code(FINITE).hint("--allow-nonfinite makes of it what can be made"))
     }
 }
 

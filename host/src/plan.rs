@@ -1,5 +1,6 @@
 //! The plan: pure data that says what a conversion will do, before it does anything.
 
+use crate::coverage::Coverage;
 use crate::layout::{Layout, Segment};
 use crate::pipeline;
 use crate::recipe::Recipe;
@@ -30,6 +31,8 @@ pub struct Plan {
     pub payload_memory: u64,
     /// What will be done to each tensor.
     pub tensors: Vec<PlanTensor>,
+    /// Where everything of the source goes.
+    pub coverage: Coverage,
     /// What will not be carried, and what was assumed.
     pub notes: Vec<String>,
 }

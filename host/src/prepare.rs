@@ -1,9 +1,11 @@
 //! Everything that a conversion knows before it writes a byte.
 
-use crate::architecture::{Wishes, translate_model};
+use crate::architecture::{Concern, Wishes, concerns, translate_model};
+use crate::contract::{Finding, Quality, Standing, judge_layout};
+use crate::coverage::{Coverage, account};
 use crate::edits;
 use crate::host::Host;
-use crate::layout::{Collector, Layout};
+use crate::layout::{Collector, Layout, Segment};
 use crate::long_values;
 use crate::making::{Making, Piece};
 use crate::narrow;
@@ -33,6 +35,12 @@ pub struct Prepared<'a> {
     pub plan: Plan,
     /// How each tensor of `model` is made.
     pub recipe: Recipe,
+    /// Where everything of the source goes.
+    pub coverage: Coverage,
+    /// What the architecture's table says of each tensor of `model`.
+    pub concerns: Vec<Concern>,
+    /// What is wrong with shapes, and does not stop the work.
+    pub findings: Vec<Finding>,
     /// Numbers of the source's files, without folders.
     pub inputs: Vec<u32>,
 }
@@ -75,6 +83,7 @@ pub fn prepare<'a>(
     let of_source = |e: Error| e.in_file(options.input.display().to_string());
     let mut model = source.model.clone();
     let kept = rename(&mut model, &renaming).map_err(of_source)?;
+    let called = called(&source.model, &model, kept.as_deref());
     let mut notes: Vec<String> = std::mem::take(&mut model.notes);
     let writer = target.writer()?;
     let not_understood = understand_tokenizer(host, &source, &mut model, target)?;
@@ -100,6 +109,7 @@ pub fn prepare<'a>(
     if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
         notes.push("not carried: the tokenizer, since names are not translated".to_owned());
     }
+    let ledger = translation.ledger;
     let makings = match (translation.makings, kept) {
         (Some(makings), kept) => {
             let makings = kept.iter().fold(makings, |makings, kept| of_kept(makings, kept));
@@ -118,11 +128,17 @@ pub fn prepare<'a>(
     notes.extend(carries::prune(&mut model, target, options.foreign));
     carries::check(&model, target, host.registry.formats()).map_err(of_source)?;
     long_values::check(host, &source, &model)?;
+    let coverage = account(&source.model, &called, &model, &makings, ledger.as_ref()).map_err(of_source)?;
+    if ledger.is_some() {
+        notes.push(format!("accounted for {}", coverage.summary()));
+    }
     let recipe = Recipe::new(makings, &model, &source.model).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"));
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
     let layout = collector.finish()?;
+    let concerns = concerns(host, &model, options.arch.as_deref()).map_err(of_source)?;
+    let findings = check_layout(&layout, &model, &concerns, options.quality()).map_err(of_source)?;
     notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
     if !output.target.folder && layout.files.len() > 1 {
         check_companions(&layout, &output.request.file_name)?;
@@ -138,10 +154,36 @@ pub fn prepare<'a>(
         bytes: 0,
         payload_memory: 0,
         tensors: Vec::new(),
+        coverage: coverage.clone(),
         notes,
     };
     plan.describe(&layout, &model, &recipe, host.threads);
-    Ok(Prepared { source, model, output, writer, layout, plan, recipe, inputs })
+    Ok(Prepared { source, model, output, writer, layout, plan, recipe, coverage, concerns, findings, inputs })
+}
+
+/// Compares shapes and sizes with what the contract says; gives what is wrong and may be.
+///
+/// # Errors
+/// Failed for the first that stops the work.
+fn check_layout(
+    layout: &Layout,
+    model: &Model,
+    concerns: &[Concern],
+    quality: Quality,
+) -> Result<Vec<Finding>> {
+    let mut bytes = vec![None; model.tensors.len()];
+    for placed in layout.files.iter().flat_map(|file| &file.segments) {
+        if let Segment::Payload { tensor } = placed.segment
+            && let Some(known) = bytes.get_mut(tensor)
+        {
+            *known = Some(placed.len);
+        }
+    }
+    let findings = judge_layout(model, concerns, &|number| bytes[number], quality);
+    match findings.iter().find(|finding| finding.standing == Standing::Error) {
+        Some(finding) => Err(finding.error()),
+        None => Ok(findings),
+    }
 }
 
 /// `--prefix` as an option of the source's format, if that has one of the name: what lies below a path may be hidden there.
@@ -163,6 +205,18 @@ fn of_kept(mut makings: Vec<Making>, kept: &[usize]) -> Vec<Making> {
         }
     }
     makings
+}
+
+/// What each tensor of the source is called after a renaming; `None` for one that was left.
+fn called(source: &Model, renamed: &Model, kept: Option<&[usize]>) -> Vec<Option<String>> {
+    let Some(kept) = kept else {
+        return source.tensors.iter().map(|tensor| Some(tensor.name.clone())).collect();
+    };
+    let mut called = vec![None; source.tensors.len()];
+    for (&number, tensor) in kept.iter().zip(&renamed.tensors) {
+        called[number] = Some(tensor.name.clone());
+    }
+    called
 }
 
 /// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.

@@ -1,5 +1,6 @@
 //! What the user asked of a conversion.
 
+use crate::contract::Quality;
 use crate::open::GivenOption;
 use crate::rename::Renaming;
 use crate::verify::VerifyMode;
@@ -41,6 +42,18 @@ pub struct ConvertOptions {
     pub resume: bool,
     /// Whether values that are not finite are cast like others, instead of being an error.
     pub allow_nonfinite: bool,
+    /// Whether findings that would be warnings stop the work.
+    pub strict: bool,
+    /// Whether findings that would stop the work are recorded, and it goes on; so does `force`.
+    pub relaxed: bool,
     /// Whether the input stands alone, without the folder around it.
     pub bare: bool,
+}
+
+impl ConvertOptions {
+    /// What is done with findings in values and shapes.
+    pub fn quality(&self) -> Quality {
+        let relaxed = self.relaxed || self.force;
+        Quality { strict: self.strict, relaxed, allow_nonfinite: self.allow_nonfinite }
+    }
 }

@@ -81,6 +81,7 @@ impl Spool {
             tiles: &tiles,
             outputs: &files,
             sums: &sums,
+            watch: None,
             spool: None,
             allow_nonfinite: true,
         };

@@ -91,6 +91,7 @@ impl<'a> Worker<'a> {
                 (Some(source.unwrap_or_else(|| crc32fast::hash(before))), changes)
             }
         };
+        shared.job.see(number, at.at, out)?;
         let sum = crc32fast::hash(out);
         shared.job.outputs[stretch.file].write_at(stretch.offset + at.at, out)?;
         shared.job.sums.set(tile, (sum, source.unwrap_or(sum)), changes);
@@ -187,12 +188,17 @@ impl<'a> Worker<'a> {
             let (mut rest, mut at) = (bytes, at);
             for (tile, len, behind) in tiles_in(stretch, at, after(run)) {
                 let (now, later) = rest.split_at(usize::try_from(stretch.before(len)).unwrap_or(0));
+                // What was known before is not told again.
+                let is_new = shared.job.sums.get(tile).is_none();
+                let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
                 if let Some(cast) = &stretch.cast {
                     let out = room(&mut self.cast, len)?;
                     let changes = shared.job.cast(number, cast, now, at, out)?;
+                    see(out)?;
                     output.write_at(stretch.offset + at, out)?;
                     shared.job.sums.add(tile, (out, behind), Some((now, cast.before(behind))), changes);
                 } else {
+                    see(now)?;
                     shared.job.sums.add(tile, (now, behind), None, Changes::default());
                 }
                 at += len;

@@ -9,11 +9,16 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod altered;
 mod back;
+mod contract;
+mod coverage;
 mod golden;
 mod models;
 mod older;
+mod quality;
 mod readme;
 mod third_party;
+mod traits;
 mod variants;
 mod whisper;

@@ -7,6 +7,7 @@ use super::operation::{Item, Operation, View, backwards, forwards};
 use super::pattern::Pattern;
 use super::table::{CANONICAL, Rule, Side};
 use super::translate::{Group, Made, Request, Translated, count_of, images, is_kept, whole};
+use crate::contract::shape_rule;
 use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
 
 /// What the steps on one group share.
@@ -214,7 +215,8 @@ impl GroupWork<'_> {
             if want != have {
                 return Err(Error::malformed(format!(
                     "its shape is {have:?}, the configuration says {want:?} (in units of its type)"
-                )));
+                ))
+                .code(shape_rule(self.rule.role.as_deref(), want.len())));
             }
             undone.extend(backwards(operations, vec![item], &met, view)?);
         }
@@ -286,7 +288,9 @@ impl GroupWork<'_> {
             return Ok(());
         }
         let message = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
-        Err(Error::malformed(message).tensor(&tensor.name).code("F-LAYOUT-CONTRACT-001"))
+        Err(Error::malformed(message)
+            .tensor(&tensor.name)
+            .code(shape_rule(self.rule.role.as_deref(), tensor.shape.len())))
     }
 
     /// The places of a name that do not tell groups apart.

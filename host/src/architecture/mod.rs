@@ -4,11 +4,14 @@
 mod array;
 mod base;
 mod check;
+mod concerns;
 mod config;
 mod draft;
+mod expected;
 mod expression;
 mod generate;
 mod group;
+mod ledger;
 mod model;
 mod nearest;
 mod operation;
@@ -17,7 +20,10 @@ mod table;
 mod translate;
 
 pub use check::{Findings, Tried, check, try_on};
+pub use concerns::{Concern, ContractTensor, concerns, contract};
 pub use draft::draft;
+pub use expected::{Expected, Figure};
+pub use ledger::Ledger;
 pub use model::{Wishes, translate_model};
 pub use pattern::Pattern;
 pub use table::Table;

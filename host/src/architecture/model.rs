@@ -3,6 +3,7 @@
 use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use super::expression::same;
 use super::generate::recover;
+use super::ledger::Ledger;
 use super::table::{CANONICAL, Dialect, Key, Source, Table};
 use super::translate::{Made, Request, Translated, images, translate};
 use super::{Tables, array::Box_};
@@ -24,6 +25,8 @@ pub struct Translation {
     pub makings: Option<Vec<Making>>,
     /// Tensors that become this dtype if it holds every value exactly: their numbers.
     pub narrow_if_exact: Vec<(usize, DType)>,
+    /// What was done with each key and tensor, if there was a translation.
+    pub ledger: Option<Ledger>,
     /// What the summary should say.
     pub notes: Vec<String>,
 }
@@ -101,7 +104,7 @@ pub fn translate_model(
 }
 
 /// The table of the model's architecture, and the dialect that the model is in.
-fn find_table<'t>(
+pub(super) fn find_table<'t>(
     tables: &'t Tables,
     model: &Model,
     arch: Option<&str>,
@@ -124,7 +127,7 @@ fn find_table<'t>(
 }
 
 /// A key that the model's own format states.
-fn stated(model: &Model, key: &str) -> Option<Value> {
+pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
     model.foreign_of(&model.format)?.get(key).cloned()
 }
 
@@ -238,9 +241,13 @@ impl Journey<'_> {
         self.say_what_is_dropped(&translated, &mut notes);
         let computed: Vec<(String, Vec<u8>)> =
             translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
+        let called = names.iter().zip(&model.tensors);
+        let called = called.map(|(own, file)| (own.name.as_str(), file.name.as_str()));
+        let ledger = Ledger::new(self.table, self.from, used, &translated.dropped, called);
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
         notes.append(&mut translation.notes);
         translation.notes = notes;
+        translation.ledger = Some(ledger);
         let config_json = config.to_json()?;
         model.architecture =
             Some(Architecture { id: self.table.id.clone(), config: Bytes::from(config_json) });

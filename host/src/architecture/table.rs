@@ -1,6 +1,7 @@
 //! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
 
 use super::base::with_base;
+use super::expected::Expected;
 use super::expression::{Expression, Scalar};
 use super::operation::Operation;
 use super::pattern::Pattern;
@@ -113,10 +114,16 @@ impl Rename {
 impl Dialect {
     /// Whether a key says nothing of the model.
     pub fn ignores(&self, key: &str) -> bool {
-        self.ignored.iter().any(|(ignored, _)| match ignored.strip_suffix('*') {
+        self.reason(key).is_some()
+    }
+
+    /// Why a key says nothing of the model.
+    pub fn reason(&self, key: &str) -> Option<&str> {
+        let is_it = |(ignored, _): &&(String, String)| match ignored.strip_suffix('*') {
             Some(start) => key.starts_with(start),
             None => key == ignored,
-        })
+        };
+        self.ignored.iter().find(is_it).map(|(_, reason)| reason.as_str())
     }
 }
 
@@ -157,6 +164,8 @@ pub struct Rule {
     pub optional: bool,
     /// For which numbers of places they exist.
     pub when: Option<Expression>,
+    /// What is expected of their values.
+    pub expected: Option<Expected>,
     /// The dialects in which they have other names or rows: (dialect, side).
     pub sides: Vec<(String, Side)>,
 }
@@ -522,7 +531,7 @@ fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
     if !shapes.is_empty() && shapes.len() != members.len() {
         return Err(Error::invalid_argument("it has as many shapes as names"));
     }
-    let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "range"];
+    let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "expected"];
     let mut sides = Vec::new();
     for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *dialect) {
@@ -536,6 +545,7 @@ fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
         shapes,
         optional: truth(toml, "optional")?,
         when: expression(toml, "when")?,
+        expected: toml.get("expected").map(Expected::parse).transpose()?,
         sides,
     })
 }

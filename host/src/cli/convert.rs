@@ -1,10 +1,12 @@
 //! `apr convert`: the same model in another format.
 
+use crate::cli::analysis::{Analysis, Wishes};
 use crate::cli::context::Context;
 use crate::cli::mapping::read_mapping;
 use crate::cli::open_args::{OpenArgs, only_a_path, parse_pair};
 use crate::cli::report::{Report, with_schema};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
+use apr_host::contract::Quality;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_host::plan::Plan;
 use apr_host::rename::Renaming;
@@ -68,6 +70,18 @@ pub struct Args {
     /// Split the output into files of at most this many bytes of weights: 5G, 500M, 2GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "split-max-size")]
     max_shard_size: Option<u64>,
+    /// Look at every value of the input, tell what is wrong, and write nothing
+    #[arg(long, conflicts_with_all = ["plan", "resume"])]
+    analyze_source: bool,
+    /// Stop at what would be a warning about values or shapes
+    #[arg(long, conflicts_with = "relaxed")]
+    strict: bool,
+    /// Go on where values are out of their range or not finite, and record it
+    #[arg(long)]
+    relaxed: bool,
+    /// Go on where a cast meets or makes values that are not finite
+    #[arg(long)]
+    allow_nonfinite: bool,
     /// Set a metadata key; KEY:TYPE=VALUE gives the type, VALUE may be @FILE; repeat for several
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     set: Vec<(String, String)>,
@@ -113,13 +127,25 @@ enum Foreign {
     Drop,
 }
 
-/// What was done, or would be. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`.
+/// Whether everything is told (`-v`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The figures.
+    Short,
+    /// Every tensor and key, and every finding.
+    All,
+}
+
+/// What was done, or would be. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`, with `--analyze-source`
+/// `apr.analysis/1`.
 #[derive(Debug)]
 pub enum Outcome {
     /// With `--plan`.
     Planned(Box<Plan>),
+    /// With `--analyze-source`.
+    Analyzed(Box<Analysis>),
     /// Without.
-    Done(Box<Converted>),
+    Done(Box<Converted>, Detail),
 }
 
 /// Converts, or plans to.
@@ -127,6 +153,11 @@ pub enum Outcome {
 /// # Errors
 /// Whatever planning, writing and verifying raised.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
+    if args.analyze_source {
+        let wishes = Wishes { arch: args.arch.as_deref(), quality: quality(args) };
+        return Analysis::of(&args.open, &args.input, wishes, context)
+            .map(|a| Outcome::Analyzed(Box::new(a)));
+    }
     with(&options(args)?, args.plan, context)
 }
 
@@ -135,7 +166,14 @@ fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<
     if only_plan {
         return plan(&host, options).map(|plan| Outcome::Planned(Box::new(plan)));
     }
-    convert(&host, options).map(|done| Outcome::Done(Box::new(done)))
+    let detail = if context.terminal.verbose > 0 { Detail::All } else { Detail::Short };
+    convert(&host, options).map(|done| Outcome::Done(Box::new(done), detail))
+}
+
+/// What is done with findings.
+fn quality(args: &Args) -> Quality {
+    let (strict, relaxed) = (args.strict, args.relaxed || args.force);
+    Quality { strict, relaxed, allow_nonfinite: args.allow_nonfinite }
 }
 
 fn options(args: &Args) -> Result<ConvertOptions> {
@@ -173,8 +211,9 @@ fn options(args: &Args) -> Result<ConvertOptions> {
         set: args.set.clone(),
         unset: args.unset.clone(),
         force: args.force,
-        // Nothing that a user can ask for casts yet.
-        allow_nonfinite: false,
+        allow_nonfinite: args.allow_nonfinite,
+        strict: args.strict,
+        relaxed: args.relaxed,
         resume: args.resume,
         bare: args.open.bare,
     })
@@ -184,30 +223,40 @@ impl Report for Outcome {
     fn json(&self) -> Result<Json> {
         match self {
             Outcome::Planned(plan) => with_schema("apr.plan/1", plan),
-            Outcome::Done(done) => with_schema("apr.convert/1", done),
+            Outcome::Analyzed(analysis) => analysis.json(),
+            Outcome::Done(done, _) => with_schema("apr.convert/1", done),
         }
     }
 
     fn warnings(&self) -> &[String] {
         match self {
             Outcome::Planned(_) => &[],
-            Outcome::Done(done) => &done.warnings,
+            Outcome::Analyzed(analysis) => analysis.warnings(),
+            Outcome::Done(done, _) => &done.warnings,
         }
     }
 
     fn quiet(&self) -> String {
         match self {
             Outcome::Planned(_) => self.to_string(),
-            Outcome::Done(_) => String::new(),
+            Outcome::Analyzed(_) | Outcome::Done(..) => String::new(),
+        }
+    }
+
+    fn verdict(&self) -> Result<()> {
+        match self {
+            Outcome::Analyzed(analysis) => analysis.verdict(),
+            _ => Ok(()),
         }
     }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let done = match self {
+        let (done, detail) = match self {
             Outcome::Planned(plan) => return writeln!(f, "{plan}"),
-            Outcome::Done(done) => done,
+            Outcome::Analyzed(analysis) => return write!(f, "{analysis}"),
+            Outcome::Done(done, detail) => (done, *detail),
         };
         let tensors = show_number_of(done.tensors, "tensor");
         let seconds = show_seconds(done.seconds);
@@ -227,7 +276,15 @@ impl fmt::Display for Outcome {
         if !done.verified.is_empty() {
             writeln!(f, "verified: {}", done.verified.join(", "))?;
         }
-        done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))
+        done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))?;
+        if detail == Detail::All {
+            for finding in &done.looked.findings {
+                let (name, message) = (escape(&finding.tensor, 120), escape(&finding.message, 1000));
+                writeln!(f, "found in {name}: {message} [{}]", finding.code)?;
+            }
+            done.coverage.lines().iter().try_for_each(|line| writeln!(f, "{}", escape(line, 1000)))?;
+        }
+        Ok(())
     }
 }
 

@@ -118,6 +118,47 @@ entries! {
         ["a bug in the plugin"],
         ["report it to the plugin's author with the message", "`apr plugins check FILE` runs the conformance list"];
 
+    now "F-LAYOUT-CONTRACT-001" "shape is not the architecture's":
+        "A weight does not have the shape that the architecture's table gives it under the model's configuration; where dimensions are counted innermost first, that is the reverse.",
+        ["a transposed weight", "a configuration that belongs to another model"],
+        ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`", "`--arch none` converts the model as a bag of tensors"];
+    now "F-LAYOUT-CONTRACT-002" "output shape is not [vocabulary, hidden]":
+        "The output projection (`lm_head`) is not of vocabulary rows and hidden columns: inference would print nothing but padding (GH-202).",
+        ["a transposed output projection", "a vocabulary size that counts other tokens"],
+        ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`"];
+    now "F-LAYOUT-CONTRACT-003" "vector shape is not the architecture's":
+        "A tensor of one dimension does not have the length that the architecture's table gives it.",
+        ["a configuration that belongs to another model"],
+        ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`"];
+    now "F-LAYOUT-CONTRACT-004" "payload has another size than kernels expect":
+        "A payload does not have rows times the blocks of a row times the bytes of a block.",
+        ["a payload under the wrong type", "a bug of a writer: please report it"],
+        ["compare type and shape with `apr tensors FILE --json`"];
+    now "F-DATA-QUALITY-001" "too many zeros":
+        "An embedding is at least 50 % zeros, or a weight at least 80 %: data that was never filled in (PMAT-234), or pruned.",
+        ["an interrupted or shifted write of the source", "a pruned model"],
+        ["`apr tensors FILE --stats` counts zeros", "get the model again, or go on if it was pruned: without `--strict` this is a warning"];
+    now "F-DATA-QUALITY-002" "values that are not finite":
+        "A tensor has NaN or infinite values, or a quantized one such scales; or a cast met or made one.",
+        ["a training run that diverged", "a corrupt file", "a value too large for the type that was asked for"],
+        ["`apr tensors FILE --stats` counts them", "choose a type with a larger range, bf16 rather than f16", "`--allow-nonfinite` casts them all the same"];
+    now "F-DATA-QUALITY-003" "values say nothing":
+        "A tensor's L2 norm is next to zero, or all its values are the same.",
+        ["a placeholder that was never filled in", "a corrupt file"],
+        ["`apr tensors FILE --hist NAME` shows the values"];
+    now "F-DATA-QUALITY-004" "sampled tokens without an embedding":
+        "The rows at 10, 50 or 90 % of an embedding are zero: data that begins at the wrong offset (PMAT-234).",
+        ["an interrupted or shifted write of the source"],
+        ["`apr tensors FILE --hist NAME` shows the values", "get the model again"];
+    now "F-DATA-QUALITY-005" "too many tokens without an embedding":
+        "At least a quarter of an embedding's rows are zero (PMAT-325).",
+        ["a partly filled embedding", "a vocabulary that was padded by more than its own size"],
+        ["`apr tensors FILE --hist NAME` shows the values", "get the model again"];
+    now "E_RANGE" "statistics out of range":
+        "A tensor's mean or deviation lies outside of what the architecture's table expects for its role, with its source.",
+        ["a tensor under the wrong name", "a wrong scale in the conversion that made the source", "an expectation that is too narrow for this model"],
+        ["`apr arch show ID` prints the expectation and its source", "`apr tensors FILE --stats` prints the figures", "`--relaxed` records it and goes on"];
+
     now "ROSETTA-NAN-001" "not-a-number appeared":
         "The result holds a NaN where the source has none.", ["a cast or a quantization of extreme values"],
         ["compare both with `apr tensors FILE --stats`"];

@@ -1,5 +1,6 @@
 //! The command line: one parser, one file per verb, and one place where a result or an error meets the terminal.
 
+mod analysis;
 mod arch;
 mod cancel;
 mod completions;

@@ -54,12 +54,9 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("lowrank", true, "Replace weights by low-rank factors"),
     ("rank", true, "Rank of the factors"),
     ("distill", true, "Distill into a smaller model"),
-    ("analyze-source", false, "Judge the source's statistics and write nothing"),
     ("quality-check", false, "Compare quality before and after"),
     ("max-drift", true, "Fail above this drift"),
     ("canary", true, "Fail if recorded answers change"),
-    ("relaxed", false, "Write even if statistics are out of range"),
-    ("allow-nonfinite", false, "Write even if a cast met a non-finite value"),
     ("encrypt", false, "Encrypt the output"),
     ("sign", true, "Sign the output"),
     ("passphrase-file", true, "Read the passphrase from this file"),
@@ -71,7 +68,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("revision", true, "Revision of the model on the hub"),
     ("include", true, "Files to take from the hub"),
     ("exclude", true, "Files to leave on the hub"),
-    ("strict", false, "Treat warnings about values as errors"),
 ];
 
 /// Flags of other verbs that are planned: verb, flag, whether it takes a value, what it will do.

@@ -1,0 +1,121 @@
+//! What a table expects of a tensor's values: ranges, each with its source.
+
+use apr_sdk::{Error, Result};
+use toml::{Table as Toml, Value as Item};
+
+/// Ranges of a tensor's statistics, for its canonical values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// Which figure, and between which bounds it lies, both included.
+    pub ranges: Vec<(Figure, [f64; 2])>,
+    /// Whether a conversion stops where one does not; else that is a warning.
+    pub must: bool,
+    /// Who says so.
+    pub source: String,
+}
+
+/// A figure that may have a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// The mean.
+    Mean,
+    /// The standard deviation.
+    Std,
+    /// The least value.
+    Min,
+    /// The greatest value.
+    Max,
+}
+
+impl Figure {
+    /// Its name, in tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::Mean => "mean",
+            Figure::Std => "std",
+            Figure::Min => "min",
+            Figure::Max => "max",
+        }
+    }
+}
+
+impl Expected {
+    /// Parses `{ mean = [low, high], std = [...], min = [...], max = [...], must = true, source = "..." }`.
+    ///
+    /// # Errors
+    /// InvalidArgument for another key, a range that is none, and ranges without a source.
+    pub fn parse(item: &Item) -> Result<Expected> {
+        let wrong = |what: &str| Error::invalid_argument(format!("`expected` {what}"));
+        let toml: &Toml = item.as_table().ok_or_else(|| wrong("is a table"))?;
+        let mut expected = Expected { must: true, ..Expected::default() };
+        for (key, item) in toml {
+            let figure = [Figure::Mean, Figure::Std, Figure::Min, Figure::Max].into_iter();
+            match (key.as_str(), figure.into_iter().find(|figure| figure.name() == key)) {
+                (_, Some(figure)) => {
+                    let range = range(item).ok_or_else(|| wrong("has a range that is not `[low, high]`"))?;
+                    expected.ranges.push((figure, range));
+                }
+                ("must", _) => {
+                    expected.must =
+                        item.as_bool().ok_or_else(|| wrong("has a `must` that is no truth value"))?;
+                }
+                ("source", _) => {
+                    item.as_str()
+                        .ok_or_else(|| wrong("has a `source` that is no text"))?
+                        .clone_into(&mut expected.source);
+                }
+                _ => return Err(wrong("has ranges for mean, std, min and max, `must` and `source`")),
+            }
+        }
+        if expected.source.is_empty() || expected.ranges.is_empty() {
+            return Err(wrong("needs a range and its `source`"));
+        }
+        Ok(expected)
+    }
+
+    /// The same for values to which `constant` was added.
+    pub fn moved(&self, constant: f64) -> Expected {
+        let moved = |(figure, [low, high]): &(Figure, [f64; 2])| match figure {
+            Figure::Std => (*figure, [*low, *high]),
+            _ => (*figure, [low + constant, high + constant]),
+        };
+        Expected { ranges: self.ranges.iter().map(moved).collect(), ..self.clone() }
+    }
+}
+
+fn range(item: &Item) -> Option<[f64; 2]> {
+    #[allow(clippy::cast_precision_loss, reason = "bounds are small numbers")]
+    let number = |item: &Item| item.as_float().or_else(|| item.as_integer().map(|n| n as f64));
+    match item.as_array()?.as_slice() {
+        [low, high] => Some([number(low)?, number(high)?]).filter(|[low, high]| low <= high),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Expected> {
+        Expected::parse(&Item::Table(text.parse().unwrap()))
+    }
+
+    #[test]
+    fn ranges_have_a_source_and_move_with_what_is_added() {
+        let expected = parse("mean = [0.5, 3]\nstd = [0, 0.1]\nsource = \"a paper\"").unwrap();
+        assert!(expected.must && expected.source == "a paper");
+        assert_eq!(expected.ranges, [(Figure::Mean, [0.5, 3.0]), (Figure::Std, [0.0, 0.1])]);
+        let moved = expected.moved(-1.0);
+        assert_eq!(moved.ranges, [(Figure::Mean, [-0.5, 2.0]), (Figure::Std, [0.0, 0.1])]);
+        assert!(!parse("max = [1, 2]\nmust = false\nsource = \"x\"").unwrap().must);
+        for bad in [
+            "mean = [0, 1]",
+            "source = \"x\"",
+            "mean = [1, 0]\nsource = \"x\"",
+            "mean = 1\nsource = \"x\"",
+            "median = [0, 1]\nsource = \"x\"",
+        ] {
+            parse(bad).unwrap_err();
+        }
+    }
+}

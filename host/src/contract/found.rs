@@ -1,0 +1,226 @@
+//! What is found in a run of floats: counts, least and greatest, sums.
+//!
+//! The loops are plain and without branches, so that the compiler turns them into vector code, once for each kind of
+//! processor. Lanes are as many on every one, so all give the same sums.
+
+use crate::cast::floats::{BF16, F8_E4M3, F8_E5M2, F16, F32, F64, Source};
+use crate::numbers::{CHUNK, Numbers};
+use apr_sdk::{DType, DTypeKind};
+use fearless_simd::{Level, dispatch};
+
+/// Sums that advance side by side.
+const LANES: usize = 16;
+
+/// What was found in a run of floats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// How many there are.
+    pub values: u64,
+    /// How many are zero.
+    pub zeros: u64,
+    /// How many are not a number.
+    pub nans: u64,
+    /// How many are infinite.
+    pub infs: u64,
+    /// The least finite one; infinity if there is none.
+    pub min: f64,
+    /// The greatest finite one; minus infinity if there is none.
+    pub max: f64,
+    /// The sum of the finite ones.
+    pub sum: f64,
+    /// The sum of their squares.
+    pub squares: f64,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+        Found { values: 0, zeros: 0, nans: 0, infs: 0, min, max, sum: 0.0, squares: 0.0 }
+    }
+}
+
+impl Found {
+    /// Adds what was found in another run.
+    pub fn add(&mut self, other: &Found) {
+        self.values += other.values;
+        self.zeros += other.zeros;
+        self.nans += other.nans;
+        self.infs += other.infs;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
+}
+
+/// Looks at whole little-endian elements.
+pub type Look = fn(&[u8]) -> Found;
+
+/// How a float type is looked at; `None` for what is no float of whole bytes.
+pub fn look_at(dtype: DType) -> Option<Look> {
+    let info = dtype.info().filter(|info| info.kind == DTypeKind::Float && info.block_elements == 1)?;
+    if let Some((_, look)) = FAST.iter().find(|row| row.0 == dtype) {
+        return Some(*look);
+    }
+    match info.dtype {
+        DType::F8_E4M3FNUZ => Some(|bytes| slow(DType::F8_E4M3FNUZ, bytes)),
+        DType::F8_E5M2FNUZ => Some(|bytes| slow(DType::F8_E5M2FNUZ, bytes)),
+        DType::F8_E8M0 => Some(|bytes| slow(DType::F8_E8M0, bytes)),
+        _ => None,
+    }
+}
+
+static FAST: &[(DType, Look)] = &[
+    (DType::F32, |bytes| dispatch!(Level::new(), _ => narrow::<F32, 4>(bytes))),
+    (DType::F16, |bytes| dispatch!(Level::new(), _ => narrow::<F16, 2>(bytes))),
+    (DType::BF16, |bytes| dispatch!(Level::new(), _ => narrow::<BF16, 2>(bytes))),
+    (DType::F8_E4M3, |bytes| dispatch!(Level::new(), _ => narrow::<F8_E4M3, 1>(bytes))),
+    (DType::F8_E5M2, |bytes| dispatch!(Level::new(), _ => narrow::<F8_E5M2, 1>(bytes))),
+    (DType::F64, |bytes| dispatch!(Level::new(), _ => wide(bytes))),
+];
+
+/// Sums of a lane each.
+struct Lanes {
+    sum: [f64; LANES],
+    squares: [f64; LANES],
+    least: [f32; LANES],
+    most: [f32; LANES],
+    zeros: [u32; LANES],
+    nans: [u32; LANES],
+    infs: [u32; LANES],
+}
+
+impl Lanes {
+    #[inline(always)]
+    fn new() -> Lanes {
+        let (least, most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+        let (sum, squares, zeros) = ([0.0; LANES], [0.0; LANES], [0; LANES]);
+        Lanes { sum, squares, least, most, zeros, nans: zeros, infs: zeros }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, lane: usize, value: f32) {
+        let finite = value.is_finite();
+        // Zero adds nothing to the sums; the comparisons leave out what is not finite by themselves, or by the choice.
+        let held = if finite { value } else { 0.0 };
+        let wide = f64::from(held);
+        self.sum[lane] += wide;
+        self.squares[lane] += wide * wide;
+        let (low, high) =
+            (if finite { value } else { f32::INFINITY }, if finite { value } else { f32::NEG_INFINITY });
+        self.least[lane] = if low < self.least[lane] { low } else { self.least[lane] };
+        self.most[lane] = if high > self.most[lane] { high } else { self.most[lane] };
+        self.zeros[lane] += u32::from(value == 0.0);
+        self.nans[lane] += u32::from(value.is_nan());
+        self.infs[lane] += u32::from(value.is_infinite());
+    }
+
+    fn found(&self, values: usize) -> Found {
+        let count = |counts: &[u32; LANES]| counts.iter().map(|n| u64::from(*n)).sum();
+        Found {
+            values: values as u64,
+            zeros: count(&self.zeros),
+            nans: count(&self.nans),
+            infs: count(&self.infs),
+            min: self.least.iter().fold(f64::INFINITY, |min, x| min.min(f64::from(*x))),
+            max: self.most.iter().fold(f64::NEG_INFINITY, |max, x| max.max(f64::from(*x))),
+            sum: self.sum.iter().sum(),
+            squares: self.squares.iter().sum(),
+        }
+    }
+}
+
+/// Floats of which every value is an `f32`.
+#[inline(always)]
+fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
+    /// Elements that are counted in 32 bits.
+    const RUN: usize = 1 << 20;
+    let mut all = Found::default();
+    for run in bytes.as_chunks::<N>().0.chunks(RUN) {
+        let mut lanes = Lanes::new();
+        let (groups, rest) = run.as_chunks::<LANES>();
+        for group in groups {
+            for (lane, element) in group.iter().enumerate() {
+                lanes.add(lane, S::read(*element));
+            }
+        }
+        rest.iter().enumerate().for_each(|(lane, element)| lanes.add(lane, S::read(*element)));
+        all.add(&lanes.found(run.len()));
+    }
+    all
+}
+
+/// Floats of 64 bits.
+#[inline(always)]
+fn wide(bytes: &[u8]) -> Found {
+    let mut found = Found::default();
+    bytes.as_chunks::<8>().0.iter().for_each(|element| found.one(F64::read(*element)));
+    found
+}
+
+/// Floats that are rare.
+fn slow(dtype: DType, bytes: &[u8]) -> Found {
+    let mut found = Found::default();
+    let Some(numbers) = Numbers::new(dtype) else { return found };
+    let (mut high, mut low) = ([0.0; CHUNK], [0.0; CHUNK]);
+    for piece in bytes.chunks(numbers.bytes_of(CHUNK)) {
+        let n = piece.len() / numbers.bytes_of(1);
+        numbers.read_wide(piece, &mut high[..n], &mut low[..n]);
+        high[..n].iter().for_each(|value| found.one(*value));
+    }
+    found
+}
+
+impl Found {
+    #[inline(always)]
+    fn one(&mut self, value: f64) {
+        self.values += 1;
+        self.nans += u64::from(value.is_nan());
+        self.infs += u64::from(value.is_infinite());
+        if value.is_finite() {
+            self.zeros += u64::from(value == 0.0);
+            self.sum += value;
+            self.squares += value * value;
+            self.min = self.min.min(value);
+            self.max = self.max.max(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_float_type_of_whole_bytes_is_looked_at() {
+        for info in DType::ALL {
+            let whole = info.kind == DTypeKind::Float && info.block_elements == 1;
+            assert_eq!(look_at(info.dtype).is_some(), whole, "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn every_type_finds_the_same_as_value_by_value() {
+        for info in DType::ALL {
+            let Some(look) = look_at(info.dtype) else { continue };
+            let width = usize::try_from(info.block_bytes).unwrap();
+            // Every code of the small types, not finite ones included; a length that is no multiple of the lanes.
+            let bytes: Vec<u8> = (0..997 * width).map(|n| u8::try_from(n * 37 % 256).unwrap()).collect();
+            let (have, want) = (look(&bytes), slow(info.dtype, &bytes));
+            let counts = |f: &Found| (f.values, f.zeros, f.nans, f.infs);
+            assert_eq!(counts(&have), counts(&want), "{}", info.name);
+            assert_eq!((have.min, have.max), (want.min, want.max), "{}", info.name);
+            let close = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-9 * b.abs();
+            assert!(close(have.squares, want.squares), "{}: {have:?} {want:?}", info.name);
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_is_counted_and_left_out() {
+        let values = [1.0f32, f32::NAN, -3.0, f32::INFINITY, 0.0, -0.0, f32::NEG_INFINITY];
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let found = look_at(DType::F32).unwrap()(&bytes);
+        assert_eq!((found.values, found.zeros, found.nans, found.infs), (7, 2, 1, 2));
+        assert_eq!((found.min, found.max, found.sum, found.squares), (-3.0, 1.0, -2.0, 10.0));
+    }
+}

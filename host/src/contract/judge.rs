@@ -1,0 +1,124 @@
+//! What is wrong with a tensor, by the rules and by what its table expects; and how grave that is.
+
+use super::policy::Quality;
+use super::rules::{BYTES, Broken, FINITE, Kind, RANGE, judge, kernel_bytes, shape_rule};
+use super::tally::Facts;
+use crate::architecture::{Concern, Expected, Figure};
+use apr_sdk::{Model, Tensor};
+use serde::Serialize;
+
+/// What becomes of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// It is told.
+    Warning,
+    /// It would have stopped the work, but the user wished otherwise.
+    PassedOver,
+    /// It stops the work.
+    Error,
+}
+
+/// One thing that was found in a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The tensor's name.
+    pub tensor: String,
+    /// Its role in the architecture, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The rule's stable code.
+    pub code: &'static str,
+    /// What becomes of it.
+    pub standing: Standing,
+    /// The figure and what should be.
+    pub message: String,
+}
+
+impl Finding {
+    pub(super) fn new(tensor: &str, concern: &Concern, broken: Broken, standing: Standing) -> Finding {
+        let (code, message) = (broken.code, broken.what);
+        Finding { tensor: tensor.to_owned(), role: concern.role.clone(), code, standing, message }
+    }
+}
+
+/// What is wrong with a tensor's values. `is_cast` says that they are apr's own making, of which none may be infinite or
+/// no number.
+pub fn judge_tensor(
+    name: &str,
+    kind: Kind,
+    concern: &Concern,
+    is_cast: bool,
+    facts: &Facts,
+    quality: Quality,
+) -> Vec<Finding> {
+    let rules = judge(kind, facts).into_iter().map(|broken| {
+        let grave = is_cast && broken.code == FINITE;
+        (broken, grave)
+    });
+    let ranges = concern
+        .expected
+        .iter()
+        .flat_map(|expected| outside(expected, facts).into_iter().map(|broken| (broken, expected.must)));
+    let all = rules.chain(ranges);
+    all.map(|(broken, grave)| {
+        let passes = quality.allow_nonfinite && broken.code == FINITE;
+        let standing = quality.standing(grave, passes);
+        Finding::new(name, concern, broken, standing)
+    })
+    .collect()
+}
+
+/// The ranges that the figures are outside of.
+fn outside(expected: &Expected, facts: &Facts) -> Vec<Broken> {
+    let figure = |figure: Figure| match figure {
+        Figure::Mean => facts.mean,
+        Figure::Std => facts.std,
+        Figure::Min => facts.min,
+        Figure::Max => facts.max,
+    };
+    let is_outside = |(which, [low, high]): &(Figure, [f64; 2])| {
+        let value = figure(*which)?;
+        (value < *low || value > *high).then(|| {
+            let (name, source) = (which.name(), &expected.source);
+            Broken {
+                code: RANGE,
+                what: format!("its {name} is {value:.4}, outside of {low} to {high} ({source})"),
+            }
+        })
+    };
+    expected.ranges.iter().filter_map(is_outside).collect()
+}
+
+/// What is wrong with the shapes and sizes of a model's tensors; `bytes_of` says how many bytes each takes where it lies.
+pub fn judge_layout(
+    model: &Model,
+    concerns: &[Concern],
+    bytes_of: &dyn Fn(usize) -> Option<u64>,
+    quality: Quality,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (number, (tensor, concern)) in model.tensors.iter().zip(concerns).enumerate() {
+        if let Some(want) = concern.shape.as_ref().filter(|want| **want != tensor.shape) {
+            let what = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
+            let code = shape_rule(concern.role.as_deref(), want.len());
+            found.push(Finding::new(
+                &tensor.name,
+                concern,
+                Broken { code, what },
+                quality.standing(false, false),
+            ));
+        }
+        found.extend(wrong_size(tensor, bytes_of(number)).map(|broken| {
+            // Nothing that a user wishes makes such a file readable.
+            Finding::new(&tensor.name, concern, broken, Standing::Error)
+        }));
+    }
+    found
+}
+
+fn wrong_size(tensor: &Tensor, have: Option<u64>) -> Option<Broken> {
+    let (have, want) = (have?, kernel_bytes(tensor)?);
+    let what = || format!("it takes {have} bytes, {want} are {} values of {:?}", tensor.dtype, tensor.shape);
+    (have != want).then(|| Broken { code: BYTES, what: what() })
+}

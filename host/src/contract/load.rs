@@ -1,0 +1,136 @@
+//! The same validator on reading: what a loader does before anything computes with a tensor.
+
+use super::judge::{judge_layout, judge_tensor};
+use super::policy::Quality;
+use super::rules::Kind;
+use super::tally::Tally;
+use super::validated::{ValidatedEmbedding, ValidatedVector, ValidatedWeight, Validator};
+use super::watch::Looked;
+use crate::architecture::concerns;
+use crate::host::Host;
+use crate::open::OpenedModel;
+use crate::payload;
+use crate::pipeline::n_threads;
+use apr_sdk::Result;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Tensor number `number` of an opened model as a token embedding of `[vocabulary, hidden]`. Its payload is read once.
+///
+/// # Errors
+/// What reading raises; Failed, with the code of the rule, if it breaks one.
+pub fn validated_embedding(
+    host: &Host,
+    opened: &OpenedModel,
+    number: usize,
+    [vocabulary, hidden]: [u64; 2],
+) -> Result<ValidatedEmbedding> {
+    let validator = Validator::embedding(&opened.model.tensors[number], vocabulary, hidden)?;
+    feed(host, opened, number, &validator)?;
+    validator.finish()
+}
+
+/// The same as a weight of `[out, in]`, in this role.
+///
+/// # Errors
+/// As [`validated_embedding`].
+pub fn validated_weight(
+    host: &Host,
+    opened: &OpenedModel,
+    number: usize,
+    role: Option<&str>,
+    [out_size, in_size]: [u64; 2],
+) -> Result<ValidatedWeight> {
+    let validator = Validator::weight(&opened.model.tensors[number], role, out_size, in_size)?;
+    feed(host, opened, number, &validator)?;
+    validator.finish()
+}
+
+/// The same as a vector.
+///
+/// # Errors
+/// As [`validated_embedding`].
+pub fn validated_vector(
+    host: &Host,
+    opened: &OpenedModel,
+    number: usize,
+    len: u64,
+) -> Result<ValidatedVector> {
+    let validator = Validator::vector(&opened.model.tensors[number], len)?;
+    feed(host, opened, number, &validator)?;
+    validator.finish()
+}
+
+fn feed<V>(host: &Host, opened: &OpenedModel, number: usize, validator: &Validator<V>) -> Result<()> {
+    let mut at = 0;
+    payload::stream(host, opened, number, &mut |bytes| {
+        validator.see(at, bytes);
+        at += bytes.len() as u64;
+        Ok(())
+    })
+}
+
+/// Looks at every tensor of an opened model, tensors side by side on all threads: what a conversion would find in what it
+/// copies. Nothing stops at a finding.
+///
+/// # Errors
+/// What reading raises; Cancelled.
+pub fn findings_of(
+    host: &Host,
+    opened: &OpenedModel,
+    arch: Option<&str>,
+    quality: Quality,
+) -> Result<Looked> {
+    let model = &opened.model;
+    let concerns = concerns(host, model, arch)?;
+    let mut looked = Looked::default();
+    for finding in judge_layout(model, &concerns, &|_| None, quality) {
+        let number = model.tensors.iter().position(|tensor| tensor.name == finding.tensor).unwrap_or(0);
+        drop(looked.note(number, vec![finding]));
+    }
+    let (next, looked) = (AtomicUsize::new(0), Mutex::new(looked));
+    let failed = Mutex::new(None);
+    let look = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((tensor, concern)) = model.tensors.get(number).zip(concerns.get(number)) else { break };
+            let kind = Kind::of(concern.role.as_deref(), tensor);
+            let one = || -> Result<()> {
+                let tally = match Tally::new(tensor, kind == Kind::Embedding) {
+                    Ok(tally) => tally,
+                    Err(why) => {
+                        let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+                        looked.leave_out(&tensor.name, &why);
+                        return Ok(());
+                    }
+                };
+                let mut at = 0;
+                payload::stream(host, opened, number, &mut |bytes| {
+                    tally.see(at, bytes);
+                    at += bytes.len() as u64;
+                    Ok(())
+                })?;
+                let found = judge_tensor(&tensor.name, kind, concern, false, &tally.facts()?, quality);
+                let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+                looked.saw(&tally);
+                // What stops a conversion is only told here.
+                drop(looked.note(number, found));
+                Ok(())
+            };
+            if let Err(error) = one() {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                next.store(model.tensors.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..n_threads(host.threads, model.tensors.len())).for_each(|_| drop(scope.spawn(look)));
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
+    looked.not_looked.sort();
+    looked.sort();
+    Ok(looked)
+}

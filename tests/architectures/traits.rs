@@ -1,0 +1,182 @@
+//! Traits of models that converters get wrong, each with a fixture and a test: grouped queries, the two ways to rotate, tied
+//! embeddings, heads that are not hidden over heads, missing biases, padded vocabularies, tokens beyond the vocabulary.
+
+use crate::models::{opened, payload};
+use apr_host::convert::{ConvertOptions, convert};
+use apr_host::host::Host;
+use apr_host::open::OpenedModel;
+use apr_sdk::{Bytes, Result, Tensor, Value};
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, host, root};
+use std::path::Path;
+
+fn golden(name: &str) -> Checkpoint {
+    Checkpoint::golden(&root().join("tests/golden").join(name)).unwrap()
+}
+
+fn to(host: &Host, format: &str, input: &Path, output: &Path) -> Result<OpenedModel> {
+    let options = ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        to: Some(format.to_owned()),
+        ..ConvertOptions::default()
+    };
+    convert(host, &options)?;
+    Ok(opened(host, output))
+}
+
+/// A model as a folder, as GGUF, and as the folder that comes back.
+struct Way {
+    folder: OpenedModel,
+    gguf: OpenedModel,
+    back: OpenedModel,
+    _scratch: Scratch,
+}
+
+fn way(model: &Checkpoint) -> Way {
+    let (host, scratch) = (host(), Scratch::new());
+    let input = scratch.at("model");
+    model.write_to(&input).unwrap();
+    let gguf = to(&host, "gguf", &input, &scratch.at("out.gguf")).unwrap();
+    let back = to(&host, "hf", &scratch.at("out.gguf"), &scratch.at("back")).unwrap();
+    Way { folder: opened(&host, &input), gguf, back, _scratch: scratch }
+}
+
+fn find<'m>(model: &'m OpenedModel, name: &str) -> Option<&'m Tensor> {
+    model.model.tensors.iter().find(|tensor| tensor.name == name)
+}
+
+fn bytes(model: &OpenedModel, name: &str) -> Vec<u8> {
+    payload(model, find(model, name).unwrap_or_else(|| panic!("no {name}")))
+}
+
+fn key(model: &OpenedModel, key: &str) -> Option<Value> {
+    model.model.foreign.iter().find_map(|foreign| foreign.get(key)).cloned()
+}
+
+fn number(model: &OpenedModel, name: &str) -> Option<u64> {
+    key(model, name).and_then(|value| value.as_unsigned())
+}
+
+/// The strings of a key, or its integers.
+fn items(model: &OpenedModel, name: &str) -> Vec<Value> {
+    let value = key(model, name).unwrap_or_else(|| panic!("no {name}"));
+    let bytes: Bytes = model.fetch(&value.bytes).unwrap();
+    Value { kind: value.kind, bytes }.items()
+}
+
+const QUERY: [&str; 2] = ["model.layers.0.self_attn.q_proj.weight", "blk.0.attn_q.weight"];
+const KEY: [&str; 2] = ["model.layers.0.self_attn.k_proj.weight", "blk.0.attn_k.weight"];
+
+#[test]
+fn grouped_queries_keep_their_key_value_heads() {
+    let way = way(&Checkpoint::gqa());
+    assert_eq!(number(&way.gguf, "llama.attention.head_count"), Some(8));
+    assert_eq!(number(&way.gguf, "llama.attention.head_count_kv"), Some(2));
+    assert_eq!(find(&way.gguf, KEY[1]).unwrap().shape, [32, 128]);
+    // Rows of a head of 16: in GGUF the second is the ninth of the folder; K has two heads, not eight.
+    let (before, after) = (bytes(&way.folder, KEY[0]), bytes(&way.gguf, KEY[1]));
+    let row = before.len() / 32;
+    let at = |bytes: &[u8], n: usize| bytes[n * row..(n + 1) * row].to_vec();
+    assert_eq!(at(&after, 1), at(&before, 8));
+    assert_eq!(at(&after, 16), at(&before, 16));
+    assert_eq!(at(&after, 17), at(&before, 24));
+    assert_eq!(bytes(&way.back, KEY[0]), before);
+}
+
+#[test]
+fn rows_are_permuted_where_neighbours_rotate_and_nowhere_else() {
+    // Llama in GGUF rotates neighbours (norm), Qwen2 halves (neox).
+    let norm = way(&golden("llama"));
+    assert_ne!(bytes(&norm.folder, QUERY[0]), bytes(&norm.gguf, QUERY[1]));
+    let neox = way(&golden("qwen2"));
+    assert_eq!(bytes(&neox.folder, QUERY[0]), bytes(&neox.gguf, QUERY[1]));
+    let host = host();
+    let tables = apr_host::architecture::Tables::load(&host.registry);
+    assert_eq!(
+        [tables.find("llama").unwrap().rope.as_str(), tables.find("qwen2").unwrap().rope.as_str()],
+        ["norm", "neox"]
+    );
+    // Of a type that stays the permutation can be seen, and undone.
+    let tiny = way(&Checkpoint::tiny());
+    assert_ne!(bytes(&tiny.folder, QUERY[0]), bytes(&tiny.gguf, QUERY[1]));
+    assert_eq!(bytes(&tiny.folder, QUERY[0]), bytes(&tiny.back, QUERY[0]));
+}
+
+#[test]
+fn tied_embeddings_are_one_tensor_and_stay_tied() {
+    let tied = way(&golden("qwen2"));
+    assert!(find(&tied.gguf, "output.weight").is_none() && find(&tied.back, "lm_head.weight").is_none());
+    assert_eq!(key(&tied.back, "tie_word_embeddings").and_then(|value| value.as_bool()), Some(true));
+    let own = way(&golden("mistral"));
+    assert!(find(&own.gguf, "output.weight").is_some() && find(&own.back, "lm_head.weight").is_some());
+    assert_ne!(key(&own.back, "tie_word_embeddings").and_then(|value| value.as_bool()), Some(true));
+}
+
+#[test]
+fn heads_need_not_be_hidden_over_heads() {
+    // 64 over 4 is 16, and a head is 32.
+    let way = way(&golden("llama3"));
+    for key in ["llama.rope.dimension_count", "llama.attention.key_length", "llama.attention.value_length"] {
+        assert_eq!(number(&way.gguf, key), Some(32), "{key}");
+    }
+    assert_eq!(find(&way.gguf, QUERY[1]).unwrap().shape, [128, 64]);
+    assert_eq!(bytes(&way.back, QUERY[0]), bytes(&way.folder, QUERY[0]));
+    let head = key(&way.back, "head_dim").unwrap();
+    assert_eq!(i64::from_le_bytes(head.bytes.inline().unwrap().try_into().unwrap()), 32);
+}
+
+#[test]
+fn biases_are_there_where_the_model_has_them() {
+    let without = way(&golden("llama3"));
+    assert!(without.gguf.model.tensors.iter().all(|tensor| !tensor.name.ends_with(".bias")));
+    let with = way(&golden("qwen2"));
+    let biases =
+        |model: &OpenedModel| model.model.tensors.iter().filter(|t| t.name.ends_with(".bias")).count();
+    assert!(biases(&with.folder) > 0);
+    assert_eq!((biases(&with.gguf), biases(&with.back)), (biases(&with.folder), biases(&with.folder)));
+    // One that the architecture has, and the model lacks, is named.
+    let mut model = golden("qwen2");
+    let lost = "model.layers.1.self_attn.k_proj.bias";
+    model.shards.iter_mut().for_each(|(_, tensors)| tensors.retain(|tensor| tensor.name != lost));
+    let (host, scratch) = (host(), Scratch::new());
+    model.write_to(&scratch.at("model")).unwrap();
+    let error = to(&host, "gguf", &scratch.at("model"), &scratch.at("out.gguf")).err().unwrap();
+    assert_eq!(error.tensor_name(), Some(lost), "{error}");
+}
+
+/// Tokens of a file, and their types.
+fn tokens(model: &OpenedModel) -> (Vec<String>, Vec<i32>) {
+    let texts = items(model, "tokenizer.ggml.tokens");
+    let types = items(model, "tokenizer.ggml.token_type");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (texts.iter().map(text).collect(), types.iter().map(|value| value.as_i32().unwrap()).collect())
+}
+
+/// llama.cpp's number of a token that no text becomes, and of one that only stands for itself.
+const UNUSED: i32 = 5;
+const CONTROL: i32 = 3;
+
+#[test]
+fn a_padded_vocabulary_has_a_token_for_every_row() {
+    // 465 tokens, and an embedding of 512 rows.
+    let way = way(&golden("qwen2"));
+    let (texts, types) = tokens(&way.gguf);
+    assert_eq!(find(&way.gguf, "token_embd.weight").unwrap().shape[0], 512);
+    assert_eq!((texts.len(), types.len()), (512, 512));
+    assert_eq!((texts[465].as_str(), types[465]), ("[PAD465]", UNUSED));
+    assert_eq!((texts[511].as_str(), types[511]), ("[PAD511]", UNUSED));
+    assert!(!texts[464].starts_with("[PAD"));
+    assert_eq!(find(&way.back, "model.embed_tokens.weight").unwrap().shape[0], 512);
+}
+
+#[test]
+fn added_tokens_beyond_the_vocabulary_keep_their_numbers() {
+    // The vocabulary has 480 tokens, six more are added behind it.
+    let way = way(&golden("llama3"));
+    let (texts, types) = tokens(&way.gguf);
+    assert_eq!(texts.len(), 486);
+    assert_eq!((texts[480].as_str(), types[480]), ("<|begin_of_text|>", CONTROL));
+    assert_eq!((texts[481].as_str(), types[481]), ("<|end_of_text|>", CONTROL));
+    assert!(types[480..].iter().all(|kind| *kind == CONTROL), "{:?}", &types[480..]);
+}

@@ -103,6 +103,8 @@ pub fn account(
             (Some(rule), false) => tensors.drop_by(&tensor.name, rule),
             (_, true) if ledger.is_some() => tensors.mapped.push(tensor.name.clone()),
             (_, true) => tensors.carried.push(tensor.name.clone()),
+            // Who makes a model anew without a table answers for it.
+            (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not asked for"),
             (None, false) => {
                 let message = "nothing of the output is made of it, and no rule leaves it out";
                 let hint = "this is a fault of the architecture's table: --arch none keeps every tensor";

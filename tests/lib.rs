@@ -34,6 +34,7 @@ pub fn host_with(mut registry: Registry) -> Host {
     registry.add_bundled(&apr_plugin_numpy::PLUGIN);
     registry.add_bundled(&apr_plugin_onnx::PLUGIN);
     registry.add_bundled(&apr_plugin_pytorch::PLUGIN);
+    registry.add_bundled(&apr_plugin_quants::PLUGIN);
     registry.add_bundled(&apr_plugin_safetensors::PLUGIN);
     Host::new(registry)
 }

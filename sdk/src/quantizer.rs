@@ -1,7 +1,7 @@
-//! Quantizer plugins: blocks to floats and back, and the recipes that choose a type for each tensor. An outline: the
-//! manifest kind is known, the host lists such plugins, and nothing calls them yet.
+//! Quantizer plugins: blocks to floats and back, the recipes that choose a type for each tensor, and importance matrices
+//! (design section 4).
 
-use crate::{DType, Options, Result};
+use crate::{DType, Options, Result, Source, Value};
 
 /// What a recipe may know of a tensor.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,14 @@ pub struct TensorFacts {
     pub has_importance: bool,
 }
 
+impl TensorFacts {
+    /// Its name in a dialect; the name in the model where the architecture's table has none.
+    pub fn name_in(&self, dialect: &str) -> &str {
+        let found = self.names.iter().find(|(of, _)| of == dialect);
+        found.map_or(&self.name, |(_, name)| name)
+    }
+}
+
 /// What a recipe may know of the model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -29,23 +37,89 @@ pub struct ModelFacts {
     pub architecture: Option<String>,
     /// The canonical configuration, as JSON.
     pub config: String,
+    /// Whether an importance matrix was given.
+    pub has_importance: bool,
 }
 
-/// Encodes and decodes block types (design section 4).
+/// A way to choose a type for each tensor, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeDecl {
+    /// Its name, as users type it (case does not matter).
+    pub name: String,
+    /// What it is, in a few words.
+    pub about: String,
+}
+
+/// What a recipe says of a tensor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Assignment {
+    /// The type to write it in; `None` keeps the one it has.
+    pub dtype: Option<DType>,
+    /// Whether it must not be written without importance.
+    pub needs_importance: bool,
+    /// What the user should know of the choice: that another type had to be taken, and why.
+    pub note: Option<String>,
+}
+
+impl Assignment {
+    /// A tensor that stays as it is.
+    pub const KEEP: Assignment = Assignment { dtype: None, needs_importance: false, note: None };
+
+    /// A tensor that is written in this type.
+    pub fn to(dtype: DType) -> Assignment {
+        Assignment { dtype: Some(dtype), ..Assignment::KEEP }
+    }
+
+    /// With a word to the user.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Assignment {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// That must have importance.
+    #[must_use]
+    pub fn needing_importance(mut self) -> Assignment {
+        self.needs_importance = true;
+        self
+    }
+}
+
+/// Takes what an importance matrix says.
+pub trait ImportanceSink {
+    /// The importance of a tensor's columns: for each index of the outermost of three dimensions (one for two) as many
+    /// values as a row has. `name` is the tensor's in `dialect`.
+    ///
+    /// # Errors
+    /// LimitExceeded when they are too many.
+    fn tensor(&mut self, dialect: &str, name: &str, values: &[f32]) -> Result<()>;
+
+    /// What a model quantized with it records of it, as metadata of a format.
+    ///
+    /// # Errors
+    /// LimitExceeded when that is too much.
+    fn record(&mut self, format: &str, key: &str, value: Value) -> Result<()>;
+}
+
+/// Encodes and decodes block types (design section 4). Calls hold many rows, and come from several threads at once.
 pub trait Quantizer: Send + Sync {
-    /// The types it knows.
+    /// The types it decodes.
     fn dtypes(&self) -> Vec<DType>;
 
     /// Decodes whole rows of `row_len` elements.
     ///
     /// # Errors
-    /// Malformed if `blocks` are not whole rows.
+    /// InvalidArgument if `blocks` are not whole rows, or `out` has not as many elements; Unsupported for a type that it
+    /// lacks.
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()>;
 
     /// Encodes whole rows of `row_len` elements; `importance` has `row_len` values, shared by the rows of the call.
     ///
     /// # Errors
-    /// Malformed for non-finite input; Unsupported for a type that cannot be written.
+    /// InvalidArgument if `rows` are not whole rows and blocks, `out` has not as many bytes, or importance is missing
+    /// where the type needs it; Failed for values that the type cannot hold; Unsupported for a type that cannot be
+    /// written.
     fn encode(
         &self,
         dtype: DType,
@@ -55,12 +129,12 @@ pub trait Quantizer: Send + Sync {
         out: &mut [u8],
     ) -> Result<()>;
 
-    /// The names of its mixtures.
-    fn recipes(&self) -> Vec<String> {
+    /// Its recipes.
+    fn recipes(&self) -> Vec<RecipeDecl> {
         Vec::new()
     }
 
-    /// The type for each tensor under a recipe, and whether it needs importance; `None` keeps a tensor.
+    /// What becomes of each tensor under a recipe.
     ///
     /// # Errors
     /// InvalidArgument for an unknown recipe or option.
@@ -70,5 +144,11 @@ pub trait Quantizer: Send + Sync {
         tensors: &[TensorFacts],
         model: &ModelFacts,
         options: &Options,
-    ) -> Result<Vec<Option<(DType, bool)>>>;
+    ) -> Result<Vec<Assignment>>;
+
+    /// Reads an importance matrix: file 0 of the source.
+    ///
+    /// # Errors
+    /// Malformed, with the offset; Unsupported if it is none that this plugin knows.
+    fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()>;
 }

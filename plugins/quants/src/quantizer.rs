@@ -1,0 +1,72 @@
+//! The quantizer: checks what it is handed, and calls the block type.
+
+use crate::simd::Level;
+use crate::types::{Rows, TYPES, block_type};
+use apr_sdk::{
+    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, Result, Source, TensorFacts,
+};
+
+/// The quantizer.
+pub struct Quants;
+
+impl Quantizer for Quants {
+    fn dtypes(&self) -> Vec<DType> {
+        TYPES.iter().map(|of| of.dtype).collect()
+    }
+
+    fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
+        check(dtype, out.len(), row_len, blocks.len())?;
+        (block_type(dtype)?.decode)(blocks, out);
+        Ok(())
+    }
+
+    fn encode(
+        &self,
+        dtype: DType,
+        rows: &[f32],
+        row_len: u64,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let row_len = check(dtype, rows.len(), row_len, out.len())?;
+        let block_type = block_type(dtype)?;
+        if importance.is_some_and(|importance| importance.len() != row_len) {
+            return Err(Error::invalid_argument(format!(
+                "importance has not {row_len} values, as a row has"
+            )));
+        }
+        if importance.is_none() && block_type.needs_importance {
+            let message = format!("{dtype} cannot be written without an importance matrix");
+            return Err(Error::invalid_argument(message).hint("give one with --imatrix FILE"));
+        }
+        (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)
+    }
+
+    fn assign(
+        &self,
+        recipe: &str,
+        _tensors: &[TensorFacts],
+        _model: &ModelFacts,
+        _options: &Options,
+    ) -> Result<Vec<Assignment>> {
+        Err(Error::invalid_argument(format!("there is no recipe `{}`", apr_sdk::escape(recipe, 80))))
+    }
+
+    fn importance(&self, _source: &dyn Source, _sink: &mut dyn ImportanceSink) -> Result<()> {
+        Err(Error::unsupported("this is no importance matrix"))
+    }
+}
+
+/// Checks that elements and bytes are the same whole rows of whole blocks; gives the elements of a row.
+fn check(dtype: DType, elements: usize, row_len: u64, bytes: usize) -> Result<usize> {
+    let info = dtype.require()?;
+    let (of_block, bytes_of_block) = (info.block_elements as usize, info.block_bytes as usize);
+    let row = usize::try_from(row_len).unwrap_or(usize::MAX);
+    let whole = row > 0 && row.is_multiple_of(of_block) && elements.is_multiple_of(row);
+    if !whole || elements / of_block * bytes_of_block != bytes {
+        return Err(Error::invalid_argument(format!(
+            "{elements} elements in rows of {row_len} are not {bytes} bytes of {dtype}"
+        )));
+    }
+    Ok(row)
+}

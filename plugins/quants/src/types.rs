@@ -1,0 +1,43 @@
+//! The block types: one file each, and one line here.
+
+mod q8_0;
+
+use crate::simd::Level;
+use apr_sdk::{DType, Error, Result};
+
+/// A block type.
+pub struct BlockType {
+    /// Which it is.
+    pub dtype: DType,
+    /// Whether it is never encoded without importance.
+    pub needs_importance: bool,
+    /// Decodes whole blocks; `out` has as many elements.
+    pub decode: fn(blocks: &[u8], out: &mut [f32]),
+    /// Encodes whole rows of whole blocks; `out` has as many bytes.
+    pub encode: fn(rows: &Rows<'_>, out: &mut [u8]) -> Result<()>,
+}
+
+/// Rows to be encoded.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// All elements, row after row.
+    pub values: &'a [f32],
+    /// Elements of a row: whole blocks.
+    pub row_len: usize,
+    /// The importance of each column.
+    pub importance: Option<&'a [f32]>,
+    /// The vector instructions that may be used.
+    pub level: Level,
+}
+
+/// Every block type.
+pub static TYPES: &[&BlockType] = &[&q8_0::Q8_0];
+
+/// The block type of a dtype.
+///
+/// # Errors
+/// Unsupported if there is none.
+pub fn block_type(dtype: DType) -> Result<&'static BlockType> {
+    let found = TYPES.iter().find(|of| of.dtype == dtype);
+    found.copied().ok_or_else(|| Error::unsupported(format!("{dtype} is not one of ggml's block types")))
+}

@@ -1,0 +1,189 @@
+//! What ggml makes of the seeded sets, as digests in `golden.toml`, and whether we make the same. To write it anew, and to
+//! count blocks that differ:
+//!
+//! ```text
+//! APR_GGML=libggml-base.so cargo test -p apr-plugin-quants --test main -- --ignored --nocapture bless
+//! APR_GGML=libggml-base.so APR_TYPES="Q4_K Q6_K" cargo test -p apr-plugin-quants --test main -- --ignored --nocapture differing
+//! ```
+
+use crate::data::{ROW, SETS, importance, weights};
+use crate::ggml::Ggml;
+use apr_plugin_quants::PLUGIN;
+use apr_plugin_quants::types::TYPES;
+use apr_sdk::{DType, Quantizer, Result};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Type, then set, with `+imatrix` behind it: the digest of ggml's blocks and of what it decodes from them, or `refused`
+/// where ggml ends the process.
+type Golden = BTreeMap<String, BTreeMap<String, String>>;
+
+fn quantizer() -> Box<dyn Quantizer> {
+    (PLUGIN.quantizer)().unwrap()
+}
+
+fn encode(dtype: DType, rows: &[f32], importance: Option<&[f32]>) -> Result<Vec<u8>> {
+    let info = dtype.info().unwrap();
+    let mut out = vec![0; rows.len() / info.block_elements as usize * info.block_bytes as usize];
+    quantizer().encode(dtype, rows, ROW as u64, importance, &mut out).map(|()| out)
+}
+
+fn decode(dtype: DType, blocks: &[u8]) -> Vec<f32> {
+    let info = dtype.info().unwrap();
+    let mut out = vec![0.0; blocks.len() / info.block_bytes as usize * info.block_elements as usize];
+    quantizer().decode(dtype, blocks, ROW as u64, &mut out).unwrap();
+    out
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn digest_of_floats(values: &[f32]) -> String {
+    digest(&values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+}
+
+fn cases(dtype: DType, needs_importance: bool) -> Vec<(&'static str, bool)> {
+    let ignores = matches!(dtype, DType::Q8_1 | DType::Q8_K);
+    let both = |set| [(set, false), (set, true)].map(|case| case);
+    SETS.into_iter()
+        .flat_map(both)
+        .filter(|(_, with)| (*with || !needs_importance) && !(*with && ignores))
+        .collect()
+}
+
+fn key((set, with): (&str, bool)) -> String {
+    format!("{set}{}", if with { "+imatrix" } else { "" })
+}
+
+fn read() -> Golden {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.toml");
+    toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn every_type_gives_the_bytes_of_ggml() {
+    let golden = read();
+    let mut wrong = Vec::new();
+    for of in TYPES {
+        let known = golden.get(of.dtype.name()).unwrap_or_else(|| panic!("golden.toml lacks {}", of.dtype));
+        for case @ (set, with) in cases(of.dtype, of.needs_importance) {
+            let values = importance(set);
+            let made = encode(of.dtype, &weights(set), with.then_some(&values[..]));
+            let said = match made {
+                Ok(blocks) => format!("{} {}", digest(&blocks), digest_of_floats(&decode(of.dtype, &blocks))),
+                Err(_) => "refused".to_owned(),
+            };
+            if known.get(&key(case)) != Some(&said) {
+                wrong.push(format!("{} {}", of.dtype, key(case)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not as ggml: {wrong:?}");
+}
+
+#[test]
+fn golden_knows_every_type_and_case() {
+    let golden = read();
+    assert_eq!(golden.len(), TYPES.len(), "a type is missing in golden.toml, or in TYPES");
+    for of in TYPES {
+        assert_eq!(golden[of.dtype.name()].len(), cases(of.dtype, of.needs_importance).len(), "{}", of.dtype);
+    }
+}
+
+/// The types that `APR_TYPES` names, or all.
+fn asked() -> impl Iterator<Item = &'static apr_plugin_quants::types::BlockType> {
+    let names = std::env::var("APR_TYPES").unwrap_or_default();
+    let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+    TYPES
+        .iter()
+        .copied()
+        .filter(move |of| names.is_empty() || names.iter().any(|name| name == of.dtype.name()))
+}
+
+/// What ggml makes of a case, asked in a process of its own, since ggml ends the process where it refuses.
+fn ask(dtype: DType, case: (&str, bool)) -> Option<Vec<u8>> {
+    let file = std::env::temp_dir().join(format!("apr-ggml-{}", std::process::id()));
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child
+        .args(["--ignored", "--exact", "golden::answer"])
+        .env("APR_ASKED", dtype.name())
+        .env("APR_SET", case.0);
+    child.env("APR_WITH", case.1.to_string()).env("APR_ANSWER", &file);
+    let answered = child.output().unwrap().status.success();
+    let blocks = answered.then(|| std::fs::read(&file).unwrap());
+    let _ = std::fs::remove_file(&file);
+    blocks
+}
+
+#[test]
+#[ignore = "answers a question of `bless` or `differing`"]
+fn answer() {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let (set, with) = (variable("APR_SET"), variable("APR_WITH") == "true");
+    let dtype = DType::from_name(&variable("APR_ASKED")).unwrap();
+    let values = importance(&set);
+    let blocks = Ggml::load().encode(dtype, &weights(&set), ROW, with.then_some(&values[..]));
+    std::fs::write(variable("APR_ANSWER"), blocks).unwrap();
+}
+
+#[test]
+#[ignore = "needs ggml; writes golden.toml"]
+fn bless() {
+    let ggml = Ggml::load();
+    let mut golden = Golden::new();
+    for of in TYPES {
+        for case in cases(of.dtype, of.needs_importance) {
+            let said = ask(of.dtype, case).map_or_else(
+                || "refused".to_owned(),
+                |blocks| {
+                    let values = ggml.decode(of.dtype, &blocks).unwrap_or_else(|| decode(of.dtype, &blocks));
+                    format!("{} {}", digest(&blocks), digest_of_floats(&values))
+                },
+            );
+            golden.entry(of.dtype.name().to_owned()).or_default().insert(key(case), said);
+        }
+    }
+    let head = "# What ggml 0.26.0 makes of the sets of data.rs: SHA-256, cut to 16 bytes, of the blocks and of what it\n\
+                # decodes from them. Written by `bless` in golden.rs; `refused` where ggml ends the process.\n\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.toml");
+    std::fs::write(path, head.to_owned() + &toml::to_string(&golden).unwrap()).unwrap();
+}
+
+#[test]
+#[ignore = "needs ggml; counts blocks that differ"]
+fn differing() {
+    let ggml = Ggml::load();
+    let mut all = 0;
+    for of in asked() {
+        let (info, mut line) = (of.dtype.info().unwrap(), format!("{}:", of.dtype));
+        for case @ (set, with) in cases(of.dtype, of.needs_importance) {
+            let (rows, values) = (weights(set), importance(set));
+            let ours = encode(of.dtype, &rows, with.then_some(&values[..]));
+            let (Some(theirs), Ok(ours)) = (ask(of.dtype, case), &ours) else {
+                line += &format!(" {} ggml refuses, ours {:?}", key(case), ours.as_ref().map(|_| "writes"));
+                continue;
+            };
+            let size = info.block_bytes as usize;
+            let differ = |n: &usize| ours[n * size..(n + 1) * size] != theirs[n * size..(n + 1) * size];
+            let blocks: Vec<usize> = (0..ours.len() / size).filter(differ).collect();
+            let bits = |values: Vec<f32>| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let decoded =
+                ggml.decode(of.dtype, &theirs).is_none_or(|d| bits(d) == bits(decode(of.dtype, &theirs)));
+            if !blocks.is_empty() || !decoded {
+                all += 1;
+                let more = if decoded { "" } else { " DECODED OTHERWISE" };
+                line += &format!(
+                    " {} {} of {} (first {:?}){more}",
+                    key(case),
+                    blocks.len(),
+                    ours.len() / size,
+                    blocks.first()
+                );
+            }
+        }
+        println!("{line}");
+    }
+    assert_eq!(all, 0, "cases differ");
+}

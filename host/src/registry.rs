@@ -1,7 +1,7 @@
 //! The plugins that are present, by kind and id. A value, never a static.
 
 use crate::plugins::Named;
-use apr_sdk::{Error, FormatManifest, Manifest, PluginDecl, Reader, Result, Writer};
+use apr_sdk::{DType, Error, FormatManifest, Manifest, PluginDecl, Quantizer, Reader, Result, Writer};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +18,12 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// As [`Provider::reader`].
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>>;
+
+    /// Makes the quantizer.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>>;
 
     /// The text of an architecture table.
     ///
@@ -111,6 +117,13 @@ impl Format {
 pub struct Registry {
     plugins: Vec<Plugin>,
     formats: Vec<Format>,
+    quantizers: Vec<QuantizerSlot>,
+}
+
+/// A quantizer that a loaded plugin provides, made on first use.
+struct QuantizerSlot {
+    provider: Arc<dyn Provider>,
+    made: OnceLock<Result<Arc<dyn Quantizer>>>,
 }
 
 impl Registry {
@@ -139,6 +152,9 @@ impl Registry {
                     reader: OnceLock::new(),
                     writer: OnceLock::new(),
                 }));
+                if !manifest.quantizers.is_empty() {
+                    self.quantizers.push(QuantizerSlot { provider, made: OnceLock::new() });
+                }
             }
         }
         self.plugins.push(plugin);
@@ -212,6 +228,28 @@ impl Registry {
         }
     }
 
+    /// Every quantizer that a plugin provides, in search order.
+    ///
+    /// # Errors
+    /// What making one raises.
+    pub fn quantizers(&self) -> Result<Vec<Arc<dyn Quantizer>>> {
+        let make =
+            |slot: &QuantizerSlot| slot.made.get_or_init(|| slot.provider.quantizer().map(Arc::from)).clone();
+        self.quantizers.iter().map(make).collect()
+    }
+
+    /// The first quantizer that knows a type.
+    ///
+    /// # Errors
+    /// Unsupported if none does; what making one raises.
+    pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
+        let found = self.quantizers()?.into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype));
+        found.ok_or_else(|| {
+            Error::unsupported(format!("no quantizer plugin knows {dtype}"))
+                .hint("`apr plugins list` shows what is there")
+        })
+    }
+
     /// Loads every plugin that was put off, so that [`Registry::plugins`] shows what would be refused when needed.
     pub fn load_all(&mut self) {
         for plugin in &mut self.plugins {
@@ -244,6 +282,10 @@ impl Provider for Bundled {
 
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
         (self.0.writer)(format).ok_or_else(|| apr_abi::export::lacks("writer", format))
+    }
+
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
+        (self.0.quantizer)().ok_or_else(apr_abi::export::lacks_quantizer)
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

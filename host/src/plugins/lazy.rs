@@ -5,7 +5,7 @@ use super::rehearsal::Rehearsal;
 use super::section::Section;
 use crate::registry::Provider;
 use apr_abi::link::Module;
-use apr_sdk::{Error, Reader, Result, Writer};
+use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -43,6 +43,10 @@ impl Provider for Library {
 
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
         self.module()?.writer(format)
+    }
+
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
+        self.module()?.quantizer()
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

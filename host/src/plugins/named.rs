@@ -4,9 +4,9 @@
 use crate::registry::Provider;
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
-    BlockAt, BlockSink, DType, DTypeChoice, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Look, Model,
-    ModelSink, OpenModel, Options, PatchSink, Reader, Report, Result, Score, Source, Stream, TensorFacts,
-    Writer, Written,
+    Assignment, BlockAt, BlockSink, DType, DTypeChoice, Error, ErrorKind, ImportanceSink, LayoutRequest,
+    LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink, Quantizer, Reader,
+    RecipeDecl, Report, Result, Score, Source, Stream, TensorFacts, Writer, Written,
 };
 use std::sync::Arc;
 
@@ -105,6 +105,11 @@ impl<P: Provider> Provider for Named<P> {
         Ok(Box::new(Owned::new(writer, "dropping its writer", &self.owner)))
     }
 
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
+        let quantizer = self.owner.call("making its quantizer", || self.provider.quantizer())?;
+        Ok(Box::new(Owned::new(quantizer, "dropping its quantizer", &self.owner)))
+    }
+
     fn architecture(&self, id: &str) -> Result<String> {
         self.owner.call("giving an architecture table", || self.provider.architecture(id))
     }
@@ -193,5 +198,50 @@ impl Writer for Owned<dyn Writer> {
         let room = out.len();
         let filled = self.owner.call("encoding a block", || self.object.encode(codec, at, raw, out))?;
         self.owner.within(filled, room)
+    }
+}
+
+impl Quantizer for Owned<dyn Quantizer> {
+    fn dtypes(&self) -> Vec<DType> {
+        self.owner.ask("listing its types", || self.object.dtypes(), Vec::new)
+    }
+
+    fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
+        self.owner.call("decoding rows", || self.object.decode(dtype, blocks, row_len, out))
+    }
+
+    fn encode(
+        &self,
+        dtype: DType,
+        rows: &[f32],
+        row_len: u64,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.owner.call("encoding rows", || self.object.encode(dtype, rows, row_len, importance, out))
+    }
+
+    fn recipes(&self) -> Vec<RecipeDecl> {
+        self.owner.ask("listing its recipes", || self.object.recipes(), Vec::new)
+    }
+
+    fn assign(
+        &self,
+        recipe: &str,
+        tensors: &[TensorFacts],
+        model: &ModelFacts,
+        options: &Options,
+    ) -> Result<Vec<Assignment>> {
+        let assigned =
+            self.owner.call("choosing types", || self.object.assign(recipe, tensors, model, options))?;
+        if assigned.len() != tensors.len() {
+            let message = format!("chose {} types for {} tensors", assigned.len(), tensors.len());
+            return Err(self.owner.name(Error::plugin(message).code("E_PLUGIN")));
+        }
+        Ok(assigned)
+    }
+
+    fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
+        self.owner.call("reading an importance matrix", || self.object.importance(source, sink))
     }
 }

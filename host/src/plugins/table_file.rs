@@ -1,7 +1,7 @@
 //! An architecture table as a file of its own: a plugin without code (design section 6).
 
 use crate::registry::Provider;
-use apr_sdk::{Error, Manifest, Reader, Result, Writer, escape};
+use apr_sdk::{Error, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
 
 /// The most bytes of a table: the largest of ours has a thirtieth.
@@ -53,6 +53,10 @@ impl Provider for TableFile {
 
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
         Err(apr_abi::export::lacks("writer", format))
+    }
+
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
+        Err(apr_abi::export::lacks_quantizer())
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

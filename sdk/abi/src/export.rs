@@ -1,10 +1,11 @@
 //! What `apr_sdk::export_plugin!` expands to on native targets: the manifest section, and the header symbol through
 //! which the host takes the plugin's functions.
 
+use crate::adapt::quantizer::ToWireQuantizer;
 use crate::adapt::reader::ToWireReader;
 use crate::adapt::writer::ToWireWriter;
 use crate::guard;
-use crate::wire::{PluginMod, PluginMod_Ref, R, ReaderObject, WriterObject};
+use crate::wire::{PluginMod, PluginMod_Ref, QuantizerObject, R, ReaderObject, WriterObject};
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleError};
 use abi_stable::marker_type::ErasedPrefix;
@@ -33,6 +34,7 @@ extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootMod
             manifest: RSlice::from_slice(P::manifest()),
             new_reader: new_reader::<P>,
             new_writer: new_writer::<P>,
+            new_quantizer: new_quantizer::<P>,
             architecture: architecture::<P>,
             take_faults,
         }
@@ -59,6 +61,13 @@ extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
     })
 }
 
+extern "C" fn new_quantizer<P: Export>() -> R<QuantizerObject> {
+    guard::plugin_wire("making its quantizer", || {
+        let quantizer = (P::decl().quantizer)().ok_or_else(lacks_quantizer)?;
+        Ok(QuantizerObject::from_value(ToWireQuantizer::new(quantizer), TD_Opaque))
+    })
+}
+
 extern "C" fn architecture<P: Export>(id: RStr<'_>) -> R<RString> {
     guard::plugin_wire("giving an architecture table", || {
         let tables = (P::decl().name_mapper)().ok_or_else(|| lacks("table", id.as_str()))?;
@@ -74,6 +83,11 @@ extern "C" fn take_faults() -> RVec<RString> {
 /// The error for a role that the manifest may promise, but the plugin lacks.
 pub fn lacks(role: &str, format: &str) -> Error {
     Error::plugin(format!("has no {role} of `{format}`, though its manifest says so"))
+}
+
+/// The error for a quantizer that the manifest may promise, but the plugin lacks.
+pub fn lacks_quantizer() -> Error {
+    Error::plugin("has no quantizer, though its manifest says so")
 }
 
 /// Exports the binary interface of a plugin; named by `apr_sdk::export_plugin!`.

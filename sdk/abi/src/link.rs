@@ -1,6 +1,7 @@
 //! The host's way in: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
 
 use crate::adapt::error::from_wire;
+use crate::adapt::quantizer::FromWireQuantizer;
 use crate::adapt::reader::FromWireReader;
 use crate::adapt::writer::FromWireWriter;
 use crate::guard::{Faults, guard};
@@ -10,7 +11,7 @@ use abi_stable::abi_stability::abi_checking::{
     AbiInstabilityErrors, CheckingGlobals, check_layout_compatibility_with_globals,
 };
 use abi_stable::library::{AbiHeaderRef, LibHeader, LibraryError, RootModuleError};
-use apr_sdk::{Error, Reader, Result, Writer};
+use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
 use std::sync::Arc;
 
 /// The functions of a loaded plugin, whose layout was checked.
@@ -98,6 +99,15 @@ impl Module {
         let made = (self.functions.new_writer())(format.into());
         let object = made.into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireWriter { object, faults: Arc::clone(&self.faults) }))
+    }
+
+    /// Makes the quantizer.
+    ///
+    /// # Errors
+    /// What the plugin raised.
+    pub fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
+        let object = (self.functions.new_quantizer())().into_result().map_err(from_wire)?;
+        Ok(Box::new(FromWireQuantizer { object }))
     }
 
     /// The text of an architecture table.

@@ -123,3 +123,62 @@ fn a_panic_in_probe_is_noted_and_a_missing_role_is_an_error() {
     assert_eq!(module.reader("none").err().unwrap().kind(), ErrorKind::Plugin);
     assert_eq!(module.writer("none").err().unwrap().kind(), ErrorKind::Plugin);
 }
+
+/// Takes importance, and refuses more than one tensor.
+#[derive(Default)]
+struct Taken(Vec<String>);
+
+impl ImportanceSink for Taken {
+    fn tensor(&mut self, dialect: &str, name: &str, values: &[f32]) -> Result<()> {
+        if self.0.is_empty() {
+            self.0.push(format!("{dialect} {name} {values:?}"));
+            return Ok(());
+        }
+        Err(full_error())
+    }
+
+    fn record(&mut self, format: &str, key: &str, value: Value) -> Result<()> {
+        self.0.push(format!("{format} {key} {value:?}"));
+        Ok(())
+    }
+}
+
+/// Everything a host does with a quantizer, as one text.
+fn quantize_with(quantizer: &dyn Quantizer) -> String {
+    let mut text = format!("{:?} {:?}\n", quantizer.dtypes(), quantizer.recipes());
+    let mut out = [0.0; 3];
+    for blocks in [&[1u8, 2][..], &[]] {
+        writeln!(text, "{:?} {out:?}", quantizer.decode(DType::Q8_0, blocks, 1 << 40, &mut out)).unwrap();
+    }
+    let mut blocks = [0; 3];
+    for importance in [None, Some(&[0.5, 0.25][..])] {
+        let encoded = quantizer.encode(DType::Q4_K, &[1.0, -2.0], 2, importance, &mut blocks);
+        writeln!(text, "{encoded:?} {blocks:?}").unwrap();
+    }
+    let mut facts = TensorFacts::default();
+    (facts.name, facts.shape, facts.has_importance) = ("t".to_owned(), vec![1 << 40, 2], true);
+    facts.names.push(("d".to_owned(), "n".to_owned()));
+    let mut model = ModelFacts::default();
+    (model.architecture, model.config, model.has_importance) = (Some("a".to_owned()), "{}".to_owned(), true);
+    let assigned =
+        quantizer.assign("r", &[facts.clone(), facts], &model, &Options::new().with("pure", "true"));
+    writeln!(text, "{assigned:?}").unwrap();
+    let mut taken = Taken::default();
+    for _ in 0..2 {
+        writeln!(text, "{:?} {:?}", quantizer.importance(&source(), &mut taken), taken.0).unwrap();
+    }
+    writeln!(text, "{:#?}", heard()).unwrap();
+    text
+}
+
+#[test]
+fn a_quantizer_hears_and_says_the_same_across_the_wire() {
+    let plain = quantize_with(&Toy);
+    let loaded = module().quantizer().unwrap();
+    assert_eq!(plain, quantize_with(&*loaded));
+    assert!(plain.contains("needs_importance: true") && plain.contains("Some([0.5, 0.25])"), "{plain}");
+    let panicked = loaded.encode(DType::Q4_K, &[], 1, None, &mut []).unwrap_err();
+    assert_eq!(panicked.explicit_code(), Some("E_PLUGIN"));
+    let short = loaded.assign("short", &[TensorFacts::default()], &ModelFacts::default(), &Options::new());
+    assert!(short.unwrap_err().message().contains("0 types for 1 tensors"));
+}

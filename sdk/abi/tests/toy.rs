@@ -24,6 +24,7 @@ static PLUGIN: PluginDecl = PluginDecl {
     manifest: TEXT,
     reader: |format| (format == "toy").then(|| Box::new(Toy) as Box<dyn Reader>),
     writer: |format| (format == "toy").then(|| Box::new(Toy) as Box<dyn Writer>),
+    quantizer: || Some(Box::new(Toy)),
     ..PluginDecl::EMPTY
 };
 
@@ -217,5 +218,54 @@ impl Writer for Toy {
         hear(format!("{codec} {at:?} {raw:?}"));
         out[0] = 4;
         if codec == 9 { Ok(out.len() + 1) } else { Ok(1) }
+    }
+}
+
+impl Quantizer for Toy {
+    fn dtypes(&self) -> Vec<DType> {
+        vec![DType::Q8_0, DType::Q4_K]
+    }
+
+    fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
+        hear(format!("decode {dtype} {blocks:?} {row_len}"));
+        out.fill(1.5);
+        if blocks.is_empty() { Err(full_error()) } else { Ok(()) }
+    }
+
+    fn encode(
+        &self,
+        dtype: DType,
+        rows: &[f32],
+        row_len: u64,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        hear(format!("encode {dtype} {rows:?} {row_len} {importance:?}"));
+        assert!(!rows.is_empty(), "no rows");
+        out.fill(7);
+        Ok(())
+    }
+
+    fn recipes(&self) -> Vec<RecipeDecl> {
+        vec![RecipeDecl { name: "A".to_owned(), about: "é".to_owned() }]
+    }
+
+    fn assign(
+        &self,
+        recipe: &str,
+        tensors: &[TensorFacts],
+        model: &ModelFacts,
+        options: &Options,
+    ) -> Result<Vec<Assignment>> {
+        hear(format!("assign {recipe} {tensors:?} {model:?} {options:?}"));
+        let mut assigned = vec![Assignment::to(DType::Q4_K).needing_importance().with_note("so")];
+        assigned.resize(if recipe == "short" { 0 } else { tensors.len() }, Assignment::KEEP);
+        Ok(assigned)
+    }
+
+    fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
+        hear(source.name(0));
+        sink.tensor("dialect", "name", &[1.0, 2.0])?;
+        sink.record("format", "key", Value::from_string("value"))
     }
 }

@@ -5,6 +5,7 @@ pub mod error;
 pub mod layout;
 pub mod model;
 pub mod model_sink;
+pub mod quantizer;
 pub mod reader;
 pub mod request;
 pub mod source;

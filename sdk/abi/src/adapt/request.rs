@@ -2,7 +2,9 @@
 
 use crate::wire::DTypeNumber;
 use crate::wire::pairs::{from_options, number, push, read, text, to_options};
-use apr_sdk::{DType, DTypeChoice, ForeignPolicy, LayoutRequest, Result, TensorFacts};
+use apr_sdk::{
+    Assignment, DType, DTypeChoice, ForeignPolicy, LayoutRequest, ModelFacts, Result, TensorFacts,
+};
 
 /// The policies by their wire numbers.
 const POLICIES: [ForeignPolicy; 4] =
@@ -113,6 +115,71 @@ fn to_fact(bytes: &[u8]) -> Result<TensorFacts> {
         }
     }
     Ok(fact)
+}
+
+/// Facts about the model as pairs.
+pub fn from_model_facts(facts: &ModelFacts) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(architecture) = &facts.architecture {
+        push(&mut out, "architecture", architecture.as_bytes());
+    }
+    push(&mut out, "config", facts.config.as_bytes());
+    push(&mut out, "has_importance", &[u8::from(facts.has_importance)]);
+    out
+}
+
+/// Facts about the model from pairs.
+///
+/// # Errors
+/// Plugin for bytes that are no facts.
+pub fn to_model_facts(bytes: &[u8]) -> Result<ModelFacts> {
+    let mut facts = ModelFacts::default();
+    for (name, value) in read(bytes)? {
+        match name {
+            "architecture" => facts.architecture = Some(text(value)?.to_owned()),
+            "config" => facts.config = text(value)?.to_owned(),
+            "has_importance" => facts.has_importance = value == [1],
+            _ => {}
+        }
+    }
+    Ok(facts)
+}
+
+/// What becomes of tensors as pairs, one entry a tensor.
+pub fn from_assignments(assigned: &[Assignment]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for assignment in assigned {
+        let mut one = Vec::new();
+        if let Some(dtype) = assignment.dtype {
+            push(&mut one, "dtype", &u64::from(dtype.0).to_le_bytes());
+        }
+        push(&mut one, "needs_importance", &[u8::from(assignment.needs_importance)]);
+        if let Some(note) = &assignment.note {
+            push(&mut one, "note", note.as_bytes());
+        }
+        push(&mut out, "tensor", &one);
+    }
+    out
+}
+
+/// What becomes of tensors from pairs.
+///
+/// # Errors
+/// Plugin for bytes that do not say it.
+pub fn to_assignments(bytes: &[u8]) -> Result<Vec<Assignment>> {
+    let assignment = |(_, one)| {
+        let mut assignment = Assignment::KEEP;
+        for (name, value) in read(one)? {
+            match name {
+                "dtype" => assignment.dtype = u32::try_from(number(value)?).ok().map(DType),
+                "needs_importance" => assignment.needs_importance = value == [1],
+                "note" => assignment.note = Some(text(value)?.to_owned()),
+                _ => {}
+            }
+        }
+        Ok(assignment)
+    };
+    read(bytes)?.into_iter().map(assignment).collect()
 }
 
 /// A dtype that may be absent, for the wire.

@@ -1,6 +1,6 @@
 //! The one struct a plugin hands out.
 
-use super::{R, ReaderObject, WriterObject};
+use super::{QuantizerObject, R, ReaderObject, WriterObject};
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
 use abi_stable::sabi_types::VersionStrings;
@@ -18,6 +18,8 @@ pub struct PluginMod {
     pub new_reader: extern "C" fn(RStr<'_>) -> R<ReaderObject>,
     /// Makes the writer of a format.
     pub new_writer: extern "C" fn(RStr<'_>) -> R<WriterObject>,
+    /// Makes the quantizer.
+    pub new_quantizer: extern "C" fn() -> R<QuantizerObject>,
     /// The text of an architecture table.
     pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,
     /// The panics that no call could report, handed out once.

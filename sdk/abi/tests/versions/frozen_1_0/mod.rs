@@ -10,6 +10,7 @@ mod model;
 mod module;
 mod numbers;
 pub mod pairs;
+mod quantizer;
 mod reader;
 mod source;
 mod writer;
@@ -27,6 +28,10 @@ pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
     ByteOrder, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, LogNumber,
     PayloadNumber, ScoreNumber,
+};
+pub use quantizer::{
+    ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,
+    WireQuantizer_TO, WireRows,
 };
 pub use reader::{
     OpenModelObject, ReaderObject, StreamObject, WireBlockAt, WireLimits, WireLook, WireOpenModel,

@@ -13,6 +13,8 @@ mod module;
 mod numbers;
 #[path = "../../../src/wire/pairs.rs"]
 pub mod pairs;
+#[path = "../../../src/wire/quantizer.rs"]
+mod quantizer;
 mod reader;
 #[path = "../../../src/wire/source.rs"]
 mod source;
@@ -32,6 +34,10 @@ pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
     ByteOrder, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, LogNumber,
     PayloadNumber, ScoreNumber,
+};
+pub use quantizer::{
+    ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,
+    WireQuantizer_TO, WireRows,
 };
 pub use reader::{
     OpenModelObject, ReaderObject, StreamObject, WireBlockAt, WireLimits, WireLook, WireOpenModel,

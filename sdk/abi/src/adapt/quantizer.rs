@@ -1,0 +1,181 @@
+//! Quantizers: a plugin's put on the wire, and the wire's as the host sees it.
+
+use super::error::result;
+use super::model_sink::{bytes_from_wire, bytes_to_wire};
+use super::request::{
+    from_assignments, from_dtype, from_facts, from_model_facts, to_assignments, to_facts, to_model_facts,
+};
+use super::source::{FromWireSource, ToWireSource};
+use crate::guard::{Guarded, host_wire, plugin_wire};
+use crate::wire::pairs::{from_options, push, read, text, to_options};
+use crate::wire::{
+    DTypeNumber, ImportanceSinkMut, QuantizerObject, R, SourceRef, WireBytes, WireImportanceSink,
+    WireImportanceSink_TO, WireQuantizer, WireRows,
+};
+use abi_stable::erased_types::TD_Opaque;
+use abi_stable::sabi_types::RMut;
+use abi_stable::std_types::{RNone, RSlice, RSliceMut, RSome, RStr, RVec};
+use apr_sdk::{
+    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
+    TensorFacts, Value, ValueType,
+};
+
+/// A plugin's quantizer for the wire.
+pub struct ToWireQuantizer(Guarded<dyn Quantizer>);
+
+impl ToWireQuantizer {
+    /// Puts a quantizer on the wire.
+    pub fn new(quantizer: Box<dyn Quantizer>) -> ToWireQuantizer {
+        ToWireQuantizer(Guarded::new(quantizer, "dropping its quantizer", None))
+    }
+}
+
+impl WireQuantizer for ToWireQuantizer {
+    fn dtypes(&self) -> R<RVec<DTypeNumber>> {
+        plugin_wire("listing its types", || {
+            Ok(self.0.dtypes().into_iter().map(|dtype| DTypeNumber(dtype.0)).collect())
+        })
+    }
+
+    fn decode(
+        &self,
+        dtype: DTypeNumber,
+        blocks: RSlice<'_, u8>,
+        row_len: u64,
+        mut out: RSliceMut<'_, f32>,
+    ) -> R<()> {
+        plugin_wire("decoding rows", || {
+            self.0.decode(DType(dtype.0), blocks.as_slice(), row_len, out.as_mut_slice())
+        })
+    }
+
+    fn encode(&self, dtype: DTypeNumber, rows: &WireRows<'_>, mut out: RSliceMut<'_, u8>) -> R<()> {
+        plugin_wire("encoding rows", || {
+            let importance = rows.importance.map(|importance| importance.as_slice()).into_option();
+            let values = rows.values.as_slice();
+            self.0.encode(DType(dtype.0), values, rows.row_len, importance, out.as_mut_slice())
+        })
+    }
+
+    fn recipes(&self) -> R<RVec<u8>> {
+        plugin_wire("listing its recipes", || {
+            let mut out = Vec::new();
+            for recipe in self.0.recipes() {
+                push(&mut out, &recipe.name, recipe.about.as_bytes());
+            }
+            Ok(out.into())
+        })
+    }
+
+    fn assign(
+        &self,
+        recipe: RStr<'_>,
+        facts: RSlice<'_, u8>,
+        model: RSlice<'_, u8>,
+        options: RSlice<'_, u8>,
+    ) -> R<RVec<u8>> {
+        plugin_wire("choosing types", || {
+            let (facts, model) = (to_facts(facts.as_slice())?, to_model_facts(model.as_slice())?);
+            let options = to_options(options.as_slice())?;
+            let assigned = self.0.assign(recipe.as_str(), &facts, &model, &options)?;
+            Ok(from_assignments(&assigned).into())
+        })
+    }
+
+    fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()> {
+        plugin_wire("reading an importance matrix", || {
+            self.0.importance(&FromWireSource(source), &mut FromWireImportanceSink(sink))
+        })
+    }
+}
+
+/// The wire's quantizer as the host sees it.
+pub struct FromWireQuantizer {
+    pub(crate) object: QuantizerObject,
+}
+
+impl Quantizer for FromWireQuantizer {
+    fn dtypes(&self) -> Vec<DType> {
+        let dtypes = result(self.object.dtypes()).unwrap_or_default();
+        dtypes.into_iter().map(|number| DType(number.0)).collect()
+    }
+
+    fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
+        result(self.object.decode(from_dtype(Some(dtype)), blocks.into(), row_len, out.into()))
+    }
+
+    fn encode(
+        &self,
+        dtype: DType,
+        rows: &[f32],
+        row_len: u64,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let importance = importance.map_or(RNone, |importance| RSome(importance.into()));
+        let rows = WireRows { values: rows.into(), importance, row_len, reserved: [0; 2] };
+        result(self.object.encode(from_dtype(Some(dtype)), &rows, out.into()))
+    }
+
+    fn recipes(&self) -> Vec<RecipeDecl> {
+        let recipes = result(self.object.recipes()).unwrap_or_default();
+        let recipe = |(name, about): (&str, &[u8])| {
+            let about = text(about).unwrap_or_default().to_owned();
+            RecipeDecl { name: name.to_owned(), about }
+        };
+        read(&recipes).unwrap_or_default().into_iter().map(recipe).collect()
+    }
+
+    fn assign(
+        &self,
+        recipe: &str,
+        tensors: &[TensorFacts],
+        model: &ModelFacts,
+        options: &Options,
+    ) -> Result<Vec<Assignment>> {
+        let (facts, model) = (from_facts(tensors), from_model_facts(model));
+        let options = from_options(options);
+        let [facts, model, options] = [&facts, &model, &options].map(|bytes| RSlice::from(bytes.as_slice()));
+        let assigned = to_assignments(&result(self.object.assign(recipe.into(), facts, model, options))?)?;
+        if assigned.len() != tensors.len() {
+            let (n, of) = (assigned.len(), tensors.len());
+            return Err(Error::plugin(format!("chose {n} types for {of} tensors")));
+        }
+        Ok(assigned)
+    }
+
+    fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
+        let (source, mut sink) = (ToWireSource(source), ToWireImportanceSink(sink));
+        let mut sink = WireImportanceSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
+        result(self.object.importance(&source.object(), &mut sink))
+    }
+}
+
+/// The host's importance sink for the wire.
+struct ToWireImportanceSink<'a>(&'a mut dyn ImportanceSink);
+
+impl WireImportanceSink for ToWireImportanceSink<'_> {
+    fn tensor(&mut self, dialect: RStr<'_>, name: RStr<'_>, values: RSlice<'_, f32>) -> R<()> {
+        host_wire("taking importance", || self.0.tensor(dialect.as_str(), name.as_str(), values.as_slice()))
+    }
+
+    fn record(&mut self, format: RStr<'_>, key: RStr<'_>, kind: u32, bytes: WireBytes<'_>) -> R<()> {
+        host_wire("taking a record", || {
+            let value = Value { kind: ValueType(kind), bytes: bytes_from_wire(&bytes) };
+            self.0.record(format.as_str(), key.as_str(), value)
+        })
+    }
+}
+
+/// The wire's importance sink as a plugin sees it.
+struct FromWireImportanceSink<'a, 'b>(&'a mut ImportanceSinkMut<'b>);
+
+impl ImportanceSink for FromWireImportanceSink<'_, '_> {
+    fn tensor(&mut self, dialect: &str, name: &str, values: &[f32]) -> Result<()> {
+        result(self.0.tensor(dialect.into(), name.into(), values.into()))
+    }
+
+    fn record(&mut self, format: &str, key: &str, value: Value) -> Result<()> {
+        result(self.0.record(format.into(), key.into(), value.kind.0, bytes_to_wire(&value.bytes)))
+    }
+}

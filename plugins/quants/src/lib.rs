@@ -13,6 +13,10 @@
 
 #![deny(unsafe_code)]
 
+mod extremes;
+mod fp4;
+mod nibbles;
+mod nonlinear;
 pub mod number;
 mod quantizer;
 pub mod simd;

@@ -21,6 +21,12 @@ pub fn low_byte(value: f32) -> u8 {
     truncated(value).to_le_bytes()[0]
 }
 
+/// One more than C's `lroundf(value)` of a value from -1 to 1; what is no number, and what is infinite, counts as 0.
+#[inline(always)]
+pub fn nearest_digit(value: f32) -> u8 {
+    if value.is_finite() { low_byte(value.round() + 1.0) } else { 1 }
+}
+
 /// The bits of the nearest half, ties to even; what is no number becomes the quiet one with its sign.
 pub fn half(value: f32) -> u16 {
     let bits = value.to_bits();

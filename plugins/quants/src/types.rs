@@ -1,6 +1,15 @@
 //! The block types: one file each, and one line here.
 
+mod iq4_nl;
+mod iq4_xs;
+mod mxfp4;
+mod nvfp4;
+mod q1_0;
+mod q2_0;
 mod q8_0;
+mod q8_1;
+mod tq1_0;
+mod tq2_0;
 
 use crate::simd::Level;
 use apr_sdk::{DType, Error, Result};
@@ -31,7 +40,18 @@ pub struct Rows<'a> {
 }
 
 /// Every block type.
-pub static TYPES: &[&BlockType] = &[&q8_0::Q8_0];
+pub static TYPES: &[&BlockType] = &[
+    &q8_0::Q8_0,
+    &q8_1::Q8_1,
+    &q1_0::Q1_0,
+    &q2_0::Q2_0,
+    &tq1_0::TQ1_0,
+    &tq2_0::TQ2_0,
+    &mxfp4::MXFP4,
+    &nvfp4::NVFP4,
+    &iq4_nl::IQ4_NL,
+    &iq4_xs::IQ4_XS,
+];
 
 /// The block type of a dtype.
 ///

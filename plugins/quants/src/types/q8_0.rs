@@ -8,6 +8,7 @@
 //! Source: `block_q8_0` and `quantize_row_q8_0_ref` of ggml. Importance is not looked at.
 
 use super::{BlockType, Rows};
+use crate::extremes::largest_magnitude;
 use crate::number::{from_half, half, low_byte};
 use apr_sdk::{DType, Result};
 
@@ -30,9 +31,7 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
     for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
-        let amax =
-            values.iter().fold(0.0f32, |most, value| if value.abs() > most { value.abs() } else { most });
-        let d = amax / 127.0;
+        let d = largest_magnitude(values) / 127.0;
         // From the scale before it is rounded to a half.
         let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
         block[..2].copy_from_slice(&half(d).to_le_bytes());

@@ -1,0 +1,50 @@
+//! MXFP4: 32 elements in 17 bytes: four-bit floats with one power of two.
+//!
+//! ```text
+//! offset  0   u8 e            the scale: 2^(e - 127), E8M0
+//!         1   u4 q[32]        byte j: elements j and j + 16; element = 2^(e - 128) * VALUES[q]
+//! ```
+//!
+//! Source: the OCP Microscaling Formats specification 1.0; `block_mxfp4` and `quantize_row_mxfp4_ref` of ggml. Importance
+//! is not looked at.
+
+use super::{BlockType, Rows};
+use crate::extremes::largest_magnitude;
+use crate::fp4::{VALUES, floor_log2, nearest};
+use crate::nibbles::{ELEMENTS, pack, unpack};
+use crate::number::low_byte;
+use apr_sdk::{DType, Result};
+
+/// Bytes of a block.
+const BYTES: usize = 17;
+
+/// The type.
+pub static MXFP4: BlockType = BlockType { dtype: DType::MXFP4, needs_importance: false, decode, encode };
+
+/// Half of the scale: the values of the codes are doubled.
+fn half_scale(e: u8) -> f32 {
+    let e = u32::from(e);
+    // The two smallest are subnormal.
+    f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e - 1) << 23 })
+}
+
+fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+        let [e, codes @ ..] = block;
+        let d = half_scale(*e);
+        for (value, code) in out.iter_mut().zip(unpack(codes)) {
+            *value = VALUES[usize::from(code)] * d;
+        }
+    }
+}
+
+fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
+    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+        let [e, codes @ ..] = block;
+        let amax = largest_magnitude(values);
+        // Below 2^-125 this is negative, and what is stored is its low byte.
+        *e = if amax > 0.0 { low_byte(floor_log2(amax) - 2.0 + 127.0) } else { 0 };
+        pack(&nearest(values, half_scale(*e)), codes);
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Q2_0: 64 elements in 18 bytes.
+//!
+//! ```text
+//! offset  0   half d          the largest magnitude
+//!         2   u2 q[64]        lowest bits first; element = d * (q - 1)
+//! ```
+//!
+//! Source: `block_q2_0` and `quantize_row_q2_0_ref` of ggml. Importance is not looked at.
+
+use super::{BlockType, Rows};
+use crate::extremes::largest_magnitude;
+use crate::number::{from_half, half, truncated};
+use apr_sdk::{DType, Result};
+
+/// Elements of a block.
+const ELEMENTS: usize = 64;
+/// Bytes of a block.
+const BYTES: usize = 18;
+
+/// The type.
+pub static Q2_0: BlockType = BlockType { dtype: DType::Q2_0, needs_importance: false, decode, encode };
+
+fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        for (byte, values) in block[2..].iter().zip(out.as_chunks_mut::<4>().0) {
+            for (at, value) in values.iter_mut().enumerate() {
+                *value = (f32::from(byte >> (2 * at) & 3) - 1.0) * d;
+            }
+        }
+    }
+}
+
+fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
+    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+        let d = largest_magnitude(values);
+        let inverse = if d > 0.0 { 1.0 / d } else { 0.0 };
+        block[..2].copy_from_slice(&half(d).to_le_bytes());
+        // What does not fit an integer is the least one, as on x86, and so becomes 0.
+        let code =
+            |value: f32| truncated((value * inverse).round()).wrapping_add(1).clamp(0, 3).to_le_bytes()[0];
+        for (byte, values) in block[2..].iter_mut().zip(values.as_chunks::<4>().0) {
+            let [a, b, c, d] = values.map(code);
+            *byte = a | b << 2 | c << 4 | d << 6;
+        }
+    }
+    Ok(())
+}

@@ -54,12 +54,27 @@ impl Ggml {
         Ggml(unsafe { Library::new(path) }.unwrap())
     }
 
-    /// The blocks of whole rows. Q8_1 and Q8_K, which files do not hold, by their row functions.
+    /// The blocks of whole rows.
     pub fn encode(&self, dtype: DType, rows: &[f32], row_len: usize, importance: Option<&[f32]>) -> Vec<u8> {
-        let (_, number, name) = TYPES.iter().find(|(of, ..)| *of == dtype).unwrap();
         let info = dtype.info().unwrap();
         let mut out = vec![0u8; rows.len() / info.block_elements as usize * info.block_bytes as usize];
-        let n_rows = (rows.len() / row_len) as i64;
+        self.encode_into(dtype, rows, row_len, importance, &mut out);
+        out
+    }
+
+    /// The same, in place. Q8_1 and Q8_K, which files do not hold, by their row functions.
+    pub fn encode_into(
+        &self,
+        dtype: DType,
+        rows: &[f32],
+        row_len: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) {
+        let (_, number, name) = TYPES.iter().find(|(of, ..)| *of == dtype).unwrap();
+        let info = dtype.info().unwrap();
+        assert_eq!(out.len(), rows.len() / info.block_elements as usize * info.block_bytes as usize);
+        assert!(importance.is_none_or(|importance| importance.len() == row_len));
         if matches!(dtype, DType::Q8_1 | DType::Q8_K) {
             let name = format!("quantize_row_{name}_ref");
             // SAFETY: the signature is that of ggml-quants.h; both slices have the length said.
@@ -68,28 +83,35 @@ impl Ggml {
                     self.0.get(name.as_bytes()).unwrap();
                 encode(rows.as_ptr(), out.as_mut_ptr().cast(), rows.len() as i64);
             }
-            return out;
+            return;
         }
+        let n_rows = (rows.len() / row_len) as i64;
         let importance = importance.map_or(std::ptr::null(), <[f32]>::as_ptr);
         // SAFETY: the signature is that of ggml.h; `out` has the bytes of so many rows, importance a row's values.
         unsafe {
             let encode: libloading::Symbol<QuantizeChunk> = self.0.get(b"ggml_quantize_chunk").unwrap();
             encode(*number, rows.as_ptr(), out.as_mut_ptr().cast(), 0, n_rows, row_len as i64, importance);
         }
-        out
     }
 
     /// The elements of blocks.
     pub fn decode(&self, dtype: DType, blocks: &[u8]) -> Option<Vec<f32>> {
-        let (.., name) = TYPES.iter().find(|(of, ..)| *of == dtype).unwrap();
         let info = dtype.info().unwrap();
         let mut out = vec![0f32; blocks.len() / info.block_bytes as usize * info.block_elements as usize];
+        self.decode_into(dtype, blocks, &mut out).then_some(out)
+    }
+
+    /// The same, in place; false for the types that ggml has no decoder for.
+    pub fn decode_into(&self, dtype: DType, blocks: &[u8], out: &mut [f32]) -> bool {
+        let (.., name) = TYPES.iter().find(|(of, ..)| *of == dtype).unwrap();
+        let info = dtype.info().unwrap();
+        assert_eq!(out.len(), blocks.len() / info.block_bytes as usize * info.block_elements as usize);
         let name = format!("dequantize_row_{name}");
         // SAFETY: the signature is that of ggml-quants.h; both slices have the length said.
         unsafe {
-            let decode: libloading::Symbol<DequantizeRow> = self.0.get(name.as_bytes()).ok()?;
+            let Ok(decode) = self.0.get::<DequantizeRow>(name.as_bytes()) else { return false };
             decode(blocks.as_ptr().cast(), out.as_mut_ptr(), out.len() as i64);
         }
-        Some(out)
+        true
     }
 }

@@ -19,6 +19,7 @@ mod nibbles;
 mod nonlinear;
 pub mod number;
 mod quantizer;
+mod recipes;
 pub mod search;
 pub mod simd;
 pub mod types;

@@ -1,9 +1,11 @@
 //! The quantizer: checks what it is handed, and calls the block type.
 
+use crate::recipes;
 use crate::simd::Level;
 use crate::types::{Rows, TYPES, block_type};
 use apr_sdk::{
-    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, Result, Source, TensorFacts,
+    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
+    TensorFacts,
 };
 
 /// The quantizer.
@@ -42,14 +44,18 @@ impl Quantizer for Quants {
         (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)
     }
 
+    fn recipes(&self) -> Vec<RecipeDecl> {
+        recipes::recipes()
+    }
+
     fn assign(
         &self,
         recipe: &str,
-        _tensors: &[TensorFacts],
-        _model: &ModelFacts,
-        _options: &Options,
+        tensors: &[TensorFacts],
+        model: &ModelFacts,
+        options: &Options,
     ) -> Result<Vec<Assignment>> {
-        Err(Error::invalid_argument(format!("there is no recipe `{}`", apr_sdk::escape(recipe, 80))))
+        recipes::assign(recipe, tensors, model, options)
     }
 
     fn importance(&self, _source: &dyn Source, _sink: &mut dyn ImportanceSink) -> Result<()> {

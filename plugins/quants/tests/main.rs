@@ -14,3 +14,4 @@ mod data;
 mod ggml;
 mod golden;
 mod levels;
+mod recipes;

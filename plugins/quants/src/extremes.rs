@@ -22,3 +22,11 @@ pub fn widest(values: &[f32]) -> f32 {
         |most| values.iter().rev().fold(0.0, |found, value| if value.abs() == most { *value } else { found });
     if most == 0.0 { 0.0 } else { of(most) }
 }
+
+/// The smallest and the largest element; of equal ones, the first.
+#[inline(always)]
+pub fn range(values: &[f32]) -> (f32, f32) {
+    values.iter().fold((f32::MAX, -f32::MAX), |(least, most), value| {
+        (if *value < least { *value } else { least }, if *value > most { *value } else { most })
+    })
+}

@@ -23,6 +23,7 @@ mod recipes;
 pub mod search;
 pub mod simd;
 pub mod types;
+mod weights;
 
 apr_sdk::export_plugin! {
     id: quants,

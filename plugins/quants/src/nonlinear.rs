@@ -1,6 +1,7 @@
 //! The sixteen values of IQ4_NL and IQ4_XS, and the search for the scale of a block.
 
 use crate::extremes::widest;
+use crate::weights::{sum_of_squares, weights};
 
 /// The value of each code. Source: `kvalues_iq4nl` of ggml.
 pub const VALUES: [f32; 16] = [
@@ -58,17 +59,12 @@ pub fn scale(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
     found
 }
 
-/// The weights of a block's elements: their squares, or their importance by how large they are beside `variance`.
-pub fn weights(values: &[f32; 32], importance: Option<&[f32; 32]>, variance: f32) -> [f32; 32] {
-    std::array::from_fn(|at| {
-        let square = values[at] * values[at];
-        importance.map_or(square, |importance| importance[at] * (variance + square).sqrt())
-    })
+/// The weights of a block's elements: their squares, or what their importance makes of them.
+pub fn weights_of(values: &[f32; 32], importance: Option<&[f32; 32]>, variance: f32) -> [f32; 32] {
+    importance.map_or_else(|| values.map(|value| value * value), |all| weights(values, all, variance))
 }
 
-/// Twice the mean square of a block of `values`.
+/// Twice the mean square of a block of 32 or 256.
 pub fn variance(values: &[f32]) -> f32 {
-    // The length is 32 or 256: exact.
-    let sum = values.iter().fold(0.0, |sum, value| sum + value * value);
-    sum * (2.0 / f32::from(u16::try_from(values.len()).unwrap_or(u16::MAX)))
+    sum_of_squares(values) * if values.len() == 32 { 2.0 / 32.0 } else { 2.0 / 256.0 }
 }

@@ -6,6 +6,10 @@ mod mxfp4;
 mod nvfp4;
 mod q1_0;
 mod q2_0;
+mod q4_0;
+mod q4_1;
+mod q5_0;
+mod q5_1;
 mod q8_0;
 mod q8_1;
 mod tq1_0;
@@ -41,6 +45,10 @@ pub struct Rows<'a> {
 
 /// Every block type.
 pub static TYPES: &[&BlockType] = &[
+    &q4_0::Q4_0,
+    &q4_1::Q4_1,
+    &q5_0::Q5_0,
+    &q5_1::Q5_1,
     &q8_0::Q8_0,
     &q8_1::Q8_1,
     &q1_0::Q1_0,

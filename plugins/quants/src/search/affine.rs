@@ -115,9 +115,9 @@ pub(super) fn search(
         *to = byte(plain(value));
     }
     for number in 0..=steps.count {
-        let inverse = steps.inverse(number, range);
-        // From the best minimum so far.
+        // From the best minimum so far, and over the range above it.
         let from = min;
+        let inverse = steps.inverse(number, group.max - from);
         let (mut sum_l, mut sum_l2, mut sum_xl) = (0.0f32, 0.0f32, 0.0f32);
         for (&value, &w) in values.iter().zip(weights) {
             let l = float(code(inverse, from, value));

@@ -9,7 +9,7 @@
 
 use super::{BlockType, Rows};
 use crate::nibbles::{ELEMENTS, pack, unpack};
-use crate::nonlinear::{VALUES, nearest, scale, variance, weights};
+use crate::nonlinear::{VALUES, nearest, scale, variance, weights_of};
 use crate::number::{from_half, half};
 use apr_sdk::{DType, Result};
 
@@ -35,7 +35,7 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
     for (at, (values, block)) in blocks.enumerate() {
         let importance = rows.importance.map(|all| &all.as_chunks::<ELEMENTS>().0[at % of_row]);
         let [d0, d1, codes @ ..] = block;
-        let d = scale(values, &weights(values, importance, variance(values)));
+        let d = scale(values, &weights_of(values, importance, variance(values)));
         // From the scale before it is rounded to a half.
         let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
         [*d0, *d1] = half(d).to_le_bytes();

@@ -11,7 +11,7 @@
 
 use super::{BlockType, Rows};
 use crate::nibbles::{ELEMENTS as SUB_BLOCK, pack, unpack};
-use crate::nonlinear::{VALUES, nearest, scale, variance, weights};
+use crate::nonlinear::{VALUES, nearest, scale, variance, weights_of};
 use crate::number::{from_half, half, nearest_int};
 use apr_sdk::{DType, Result};
 
@@ -51,7 +51,7 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
         let sub_blocks = values.as_chunks::<SUB_BLOCK>().0;
         let scales: [f32; SUB_BLOCKS] = std::array::from_fn(|at| {
             let importance = importance.map(|of_block| &of_block.as_chunks::<SUB_BLOCK>().0[at]);
-            scale(&sub_blocks[at], &weights(&sub_blocks[at], importance, variance))
+            scale(&sub_blocks[at], &weights_of(&sub_blocks[at], importance, variance))
         });
         pack_block(sub_blocks, &scales, block);
     }

@@ -1,0 +1,76 @@
+//! Q4_1: 32 elements in 20 bytes.
+//!
+//! ```text
+//! offset  0   half d          the scale: (largest - smallest) / 15
+//!         2   half m          the smallest
+//!         4   u4 q[32]        byte j: elements j and j + 16; element = d * q + m
+//! ```
+//!
+//! Source: `block_q4_1` and `quantize_row_q4_1_ref` of ggml; `quantize_row_q4_1_impl` with importance.
+
+use super::{BlockType, Rows};
+use crate::extremes::range;
+use crate::nibbles::{ELEMENTS, pack, unpack};
+use crate::number::{from_half, half, low_byte};
+use crate::search::{Steps, weighted};
+use crate::weights::{mean_square, weights};
+use apr_sdk::{DType, Result};
+
+/// Bytes of a block.
+const BYTES: usize = 20;
+
+/// The scales that are tried where importance is known.
+const STEPS: Steps = Steps { most: 15, first: -0.9, step: 0.05, count: 36 };
+
+/// The type.
+pub static Q4_1: BlockType = BlockType { dtype: DType::Q4_1, needs_importance: false, decode, encode };
+
+fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+        let [d0, d1, m0, m1, rest @ ..] = block;
+        let d = from_half(u16::from_le_bytes([*d0, *d1]));
+        let m = from_half(u16::from_le_bytes([*m0, *m1]));
+        for (value, code) in out.iter_mut().zip(unpack(rest)) {
+            *value = f32::from(code) * d + m;
+        }
+    }
+}
+
+fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
+    let Some(importance) = rows.importance else {
+        plain(rows.values, out);
+        return Ok(());
+    };
+    let importance = importance.as_chunks::<ELEMENTS>().0;
+    let of_row = rows.row_len / ELEMENTS * BYTES;
+    for (row, out) in rows.values.chunks_exact(rows.row_len).zip(out.chunks_exact_mut(of_row)) {
+        let variance = mean_square(row);
+        let blocks = row.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0);
+        for ((values, block), importance) in blocks.zip(importance) {
+            let weights = weights(values, importance, variance);
+            let mut codes = [0; ELEMENTS];
+            let found = weighted(&STEPS, values, &weights, &mut codes);
+            let [d0, d1, m0, m1, bytes @ ..] = block;
+            [*d0, *d1] = half(found.scale).to_le_bytes();
+            [*m0, *m1] = half(-found.offset).to_le_bytes();
+            pack(&codes, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// The scale takes the smallest to 0 and the largest to 15.
+fn plain(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+        let [d0, d1, m0, m1, codes @ ..] = block;
+        let (least, most) = range(values);
+        let d = (most - least) / 15.0;
+        // From the scale before it is rounded to a half.
+        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+        [*d0, *d1] = half(d).to_le_bytes();
+        [*m0, *m1] = half(least).to_le_bytes();
+        let code =
+            |value: f32| low_byte((value - least) * inverse + 0.5).cast_signed().min(15).cast_unsigned();
+        pack(&values.map(code), codes);
+    }
+}

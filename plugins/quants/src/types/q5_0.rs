@@ -1,0 +1,68 @@
+//! Q5_0: 32 elements in 22 bytes.
+//!
+//! ```text
+//! offset  0   half d          the scale: the element of the largest magnitude / -16
+//!         2   u32             bit j: the fifth bit of element j
+//!         6   u4 q[32]        byte j: elements j and j + 16; element = d * (q - 16)
+//! ```
+//!
+//! Source: `block_q5_0` and `quantize_row_q5_0_ref` of ggml; `quantize_row_q5_0_impl` with importance.
+
+use super::{BlockType, Rows};
+use crate::extremes::widest;
+use crate::nibbles::{ELEMENTS, pack_five, unpack_five};
+use crate::number::{from_half, half, low_byte};
+use crate::search::symmetric;
+use crate::weights::{mean_square, weights};
+use apr_sdk::{DType, Result};
+
+/// Bytes of a block.
+const BYTES: usize = 22;
+
+/// The type.
+pub static Q5_0: BlockType = BlockType { dtype: DType::Q5_0, needs_importance: false, decode, encode };
+
+fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+        let [d0, d1, f0, f1, f2, f3, rest @ ..] = block;
+        let d = from_half(u16::from_le_bytes([*d0, *d1]));
+        for (value, code) in out.iter_mut().zip(unpack_five(rest, [*f0, *f1, *f2, *f3])) {
+            *value = (f32::from(code) - 16.0) * d;
+        }
+    }
+}
+
+fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
+    let Some(importance) = rows.importance else {
+        plain(rows.values, out);
+        return Ok(());
+    };
+    let importance = importance.as_chunks::<ELEMENTS>().0;
+    let of_row = rows.row_len / ELEMENTS * BYTES;
+    for (row, out) in rows.values.chunks_exact(rows.row_len).zip(out.chunks_exact_mut(of_row)) {
+        let variance = mean_square(row);
+        let blocks = row.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0);
+        for ((values, block), importance) in blocks.zip(importance) {
+            let weights = weights(values, importance, variance);
+            let mut codes = [0; ELEMENTS];
+            let found = symmetric(16, values, Some(&weights), &mut codes);
+            let [d0, d1, f0, f1, f2, f3, bytes @ ..] = block;
+            [*d0, *d1] = half(found).to_le_bytes();
+            [*f0, *f1, *f2, *f3] = pack_five(&codes, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// The scale takes the widest element to an end of the codes.
+fn plain(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+        let [d0, d1, f0, f1, f2, f3, codes @ ..] = block;
+        let d = widest(values) / -16.0;
+        // From the scale before it is rounded to a half.
+        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+        [*d0, *d1] = half(d).to_le_bytes();
+        let code = |value: f32| low_byte(value * inverse + 16.5).cast_signed().min(31).cast_unsigned();
+        [*f0, *f1, *f2, *f3] = pack_five(&values.map(code), codes);
+    }
+}

@@ -2,6 +2,7 @@
 //! are used, so that every machine makes the same.
 
 use apr_plugin_quants::number::{from_half, half};
+use std::sync::OnceLock;
 
 /// Elements of a row.
 pub const ROW: usize = 4096;
@@ -35,8 +36,14 @@ impl Random {
     }
 }
 
-/// The weights of a set, `ROWS` rows of `ROW`.
-pub fn weights(set: &str) -> Vec<f32> {
+/// The weights of a set, `ROWS` rows of `ROW`, made once.
+pub fn weights(set: &str) -> &'static [f32] {
+    static MADE: [OnceLock<Vec<f32>>; SETS.len()] = [const { OnceLock::new() }; SETS.len()];
+    let number = SETS.iter().position(|name| *name == set).unwrap();
+    MADE[number].get_or_init(|| made(set))
+}
+
+fn made(set: &str) -> Vec<f32> {
     let seed = SETS.iter().position(|name| *name == set).unwrap() as u64;
     let mut random = Random(0x00a9_0001 + seed);
     let mut out = Vec::with_capacity(ROW * ROWS);

@@ -9,11 +9,12 @@
 use crate::data::{ROW, SETS, importance, weights};
 use crate::ggml::Ggml;
 use apr_plugin_quants::PLUGIN;
-use apr_plugin_quants::types::TYPES;
+use apr_plugin_quants::types::{BlockType, TYPES};
 use apr_sdk::{DType, Quantizer, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Type, then set, with `+imatrix` behind it: the digest of ggml's blocks and of what it decodes from them, or `refused`
 /// where ggml ends the process.
@@ -41,7 +42,9 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 fn digest_of_floats(values: &[f32]) -> String {
-    digest(&values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+    let mut bytes = vec![[0; 4]; values.len()];
+    bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
+    digest(bytes.as_flattened())
 }
 
 fn cases(dtype: DType, needs_importance: bool) -> Vec<(&'static str, bool)> {
@@ -62,24 +65,32 @@ fn read() -> Golden {
     toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The cases of a type that are not as golden says.
+fn wrong(golden: &Golden, of: &BlockType) -> Vec<String> {
+    let known = golden.get(of.dtype.name()).unwrap_or_else(|| panic!("golden.toml lacks {}", of.dtype));
+    let is_wrong = |case: &(&str, bool)| {
+        let values = importance(case.0);
+        let said = match encode(of.dtype, weights(case.0), case.1.then_some(&values[..])) {
+            Ok(blocks) => format!("{} {}", digest(&blocks), digest_of_floats(&decode(of.dtype, &blocks))),
+            Err(_) => "refused".to_owned(),
+        };
+        known.get(&key(*case)) != Some(&said)
+    };
+    let wrong = cases(of.dtype, of.needs_importance).into_iter().filter(is_wrong);
+    wrong.map(|case| format!("{} {}", of.dtype, key(case))).collect()
+}
+
 #[test]
 fn every_type_gives_the_bytes_of_ggml() {
-    let golden = read();
-    let mut wrong = Vec::new();
-    for of in TYPES {
-        let known = golden.get(of.dtype.name()).unwrap_or_else(|| panic!("golden.toml lacks {}", of.dtype));
-        for case @ (set, with) in cases(of.dtype, of.needs_importance) {
-            let values = importance(set);
-            let made = encode(of.dtype, &weights(set), with.then_some(&values[..]));
-            let said = match made {
-                Ok(blocks) => format!("{} {}", digest(&blocks), digest_of_floats(&decode(of.dtype, &blocks))),
-                Err(_) => "refused".to_owned(),
-            };
-            if known.get(&key(case)) != Some(&said) {
-                wrong.push(format!("{} {}", of.dtype, key(case)));
-            }
-        }
-    }
+    let (golden, next) = (read(), AtomicUsize::new(0));
+    let work = || {
+        let mine = std::iter::from_fn(|| TYPES.get(next.fetch_add(1, Ordering::Relaxed)));
+        mine.flat_map(|of| wrong(&golden, of)).collect::<Vec<_>>()
+    };
+    let wrong = std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        [work(), other.join().unwrap()].concat()
+    });
     assert!(wrong.is_empty(), "not as ggml: {wrong:?}");
 }
 
@@ -93,7 +104,7 @@ fn golden_knows_every_type_and_case() {
 }
 
 /// The types that `APR_TYPES` names, or all.
-fn asked() -> impl Iterator<Item = &'static apr_plugin_quants::types::BlockType> {
+fn asked() -> impl Iterator<Item = &'static BlockType> {
     let names = std::env::var("APR_TYPES").unwrap_or_default();
     let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
     TYPES
@@ -124,7 +135,7 @@ fn answer() {
     let (set, with) = (variable("APR_SET"), variable("APR_WITH") == "true");
     let dtype = DType::from_name(&variable("APR_ASKED")).unwrap();
     let values = importance(&set);
-    let blocks = Ggml::load().encode(dtype, &weights(&set), ROW, with.then_some(&values[..]));
+    let blocks = Ggml::load().encode(dtype, weights(&set), ROW, with.then_some(&values[..]));
     std::fs::write(variable("APR_ANSWER"), blocks).unwrap();
 }
 
@@ -160,7 +171,7 @@ fn differing() {
         let (info, mut line) = (of.dtype.info().unwrap(), format!("{}:", of.dtype));
         for case @ (set, with) in cases(of.dtype, of.needs_importance) {
             let (rows, values) = (weights(set), importance(set));
-            let ours = encode(of.dtype, &rows, with.then_some(&values[..]));
+            let ours = encode(of.dtype, rows, with.then_some(&values[..]));
             let (Some(theirs), Ok(ours)) = (ask(of.dtype, case), &ours) else {
                 line += &format!(" {} ggml refuses, ours {:?}", key(case), ours.as_ref().map(|_| "writes"));
                 continue;

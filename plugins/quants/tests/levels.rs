@@ -4,18 +4,16 @@ use crate::data::{ROW, SETS, importance, weights};
 use apr_plugin_quants::simd::Level;
 use apr_plugin_quants::types::{Rows, TYPES};
 
-/// Rows of each set that are tried at every level. 17: vector forms work on groups, and must do with what is left over.
-const TRIED: usize = 17;
-
 #[test]
 fn every_level_of_this_machine_gives_the_bytes_of_the_scalar_form() {
     for of in TYPES {
         let info = of.dtype.info().unwrap();
         for set in SETS {
-            let (rows, values) = (&weights(set)[..TRIED * ROW], importance(set));
-            // A row of one block too, and one that is no multiple of the groups.
-            for row_len in [ROW, info.block_elements as usize, info.block_elements as usize * 3] {
-                let rows = &rows[..rows.len() / row_len * row_len];
+            let values = importance(set);
+            let block = info.block_elements as usize;
+            // Vector forms work on groups of blocks, or of rows, and must do with what is left over.
+            for (row_len, rows) in [(ROW, 2), (block, 35), (block * 3, 33)] {
+                let rows = &weights(set)[..row_len * rows];
                 for importance in [None, Some(&values[..row_len])] {
                     if importance.is_none() && of.needs_importance {
                         continue;

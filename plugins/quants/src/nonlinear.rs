@@ -1,5 +1,9 @@
 //! The sixteen values of IQ4_NL and IQ4_XS, and the search for the scale of a block.
 
+mod lanes;
+
+pub use lanes::{MOST_LANES, Search};
+
 use crate::extremes::widest;
 use crate::weights::{sum_of_squares, weights};
 
@@ -57,6 +61,11 @@ pub fn scale(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
         }
     }
     found
+}
+
+/// The codes of a block whose elements are multiplied with the inverse of a scale.
+pub fn codes(values: &[f32; 32], inverse: f32) -> [u8; 32] {
+    values.map(|value| nearest(inverse * value).to_le_bytes()[0])
 }
 
 /// The weights of a block's elements: their squares, or what their importance makes of them.

@@ -1,6 +1,6 @@
 //! Writes the seeds of every target into folders: `seeds FOLDER`.
 
-use apr_fuzz::seeds::{archives, libraries, manifests, models, single_models};
+use apr_fuzz::seeds::{archives, importance, libraries, manifests, models, single_models};
 use std::path::PathBuf;
 
 fn main() {
@@ -10,6 +10,7 @@ fn main() {
     let others = [
         ("pytorch_reports", single_models("pytorch")),
         ("zip", archives()),
+        ("importance", importance()),
         ("manifest", manifests()),
         ("library", libraries()),
     ];

@@ -35,5 +35,6 @@ write=
 renew plugins/gguf/tests/data generate.py build.py
 renew plugins/safetensors/tests/data generate.py handmade.py
 renew plugins/apr/tests/data generate.py
+renew plugins/quants/tests/data generate.py
 [ "$changed" = 0 ] && echo "renew: nothing has changed" || echo "renew: see above for what has changed"
 exit "$changed"

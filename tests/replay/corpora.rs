@@ -1,6 +1,8 @@
 //! Every input of a corpus, and every seed as it is and damaged.
 
-use crate::property::{Subject, check_archive, check_library, check_model, check_reports, check_section};
+use crate::property::{
+    Subject, check_archive, check_importance, check_library, check_model, check_reports, check_section,
+};
 use crate::seeds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -98,6 +100,11 @@ fn any_bytes_as_an_archive_of_arrays_are_a_model_or_a_clear_error() {
 #[test]
 fn any_bytes_as_zip_are_an_archive_or_a_clear_error() {
     check("zip", &seeds::archives(), check_archive);
+}
+
+#[test]
+fn any_bytes_as_an_importance_matrix_are_one_or_a_clear_error() {
+    check("importance", &seeds::importance(), check_importance);
 }
 
 #[test]

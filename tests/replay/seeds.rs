@@ -44,6 +44,13 @@ pub fn archives() -> Vec<(String, Vec<u8>)> {
     all
 }
 
+/// Importance matrices in both forms.
+pub fn importance() -> Vec<(String, Vec<u8>)> {
+    let mut all = files(&apr_tests::root().join("plugins/quants/tests/data"));
+    all.retain(|(name, _)| name.ends_with(".gguf") || name.ends_with(".dat"));
+    all
+}
+
 /// Models of a format that are one file.
 pub fn single_models(id: &str) -> Vec<(String, Vec<u8>)> {
     models(id).into_iter().filter(|(name, _)| !name.ends_with("-joined")).collect()

@@ -1,5 +1,6 @@
 //! The quantizer: checks what it is handed, and calls the block type.
 
+use crate::importance;
 use crate::recipes;
 use crate::simd::Level;
 use crate::types::{Rows, TYPES, block_type};
@@ -58,8 +59,8 @@ impl Quantizer for Quants {
         recipes::assign(recipe, tensors, model, options)
     }
 
-    fn importance(&self, _source: &dyn Source, _sink: &mut dyn ImportanceSink) -> Result<()> {
-        Err(Error::unsupported("this is no importance matrix"))
+    fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
+        importance::read(source, sink)
     }
 }
 

@@ -13,5 +13,6 @@
 mod data;
 mod ggml;
 mod golden;
+mod importance;
 mod levels;
 mod recipes;

@@ -4,6 +4,7 @@
 mod archive;
 mod arrange;
 mod errors;
+mod importance;
 mod lent;
 mod manifest;
 pub mod memory;
@@ -14,6 +15,7 @@ mod writing;
 
 pub use archive::check as check_archive;
 pub use arrange::NEXT_FILE;
+pub use importance::check as check_importance;
 pub use manifest::{check_library, check_section};
 pub use reporting::check as check_reports;
 pub use subject::Subject;

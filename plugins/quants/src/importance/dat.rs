@@ -1,0 +1,74 @@
+//! The older form, all little-endian:
+//!
+//! ```text
+//! i32 entries, at least 1
+//! entries times:  i32 length, name;  i32 calls;  i32 values, at least 1;  values times f32
+//! optional:       i32 chunks;  i32 length, the name of the text that was used
+//! ```
+//!
+//! A value is a mean times the calls, so it is divided by them where they are positive. What follows is not looked at, as
+//! llama-quantize does not.
+
+use super::{Origin, hand_on, numbers, twice};
+use apr_sdk::{Cursor, ImportanceSink, Result};
+use std::collections::BTreeSet;
+
+/// The fewest bytes of an entry: three numbers and one value.
+const SMALLEST: u64 = 16;
+
+/// Reads what follows the number of entries.
+pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink) -> Result<Origin> {
+    let Some(entries) = u64::try_from(entries).ok().filter(|&n| n > 0) else {
+        let error = cursor.error_at(0, format!("{entries} is no number of entries"));
+        return Err(error.hint("give an importance matrix: GGUF, or llama-imatrix's .dat"));
+    };
+    let entries = cursor.count("the number of entries", 0, entries, cursor.limits().tensors, SMALLEST)?;
+    let mut names = BTreeSet::new();
+    for _ in 0..entries {
+        let at = cursor.position();
+        let name = text(cursor, "name")?;
+        if names.contains(&name) {
+            return Err(twice(cursor, at, &name));
+        }
+        let calls = signed(cursor)?;
+        let count_at = cursor.position();
+        let count = signed(cursor)?;
+        let Some(count) = u64::try_from(count).ok().filter(|&n| n > 0) else {
+            return Err(cursor.error_at(count_at, format!("{count} is no number of values")).tensor(name));
+        };
+        let values_at = cursor.position();
+        let named = |error: apr_sdk::Error| error.tensor(name.as_str());
+        let mut values = numbers(cursor, "the number of values", count_at, count).map_err(named)?;
+        if calls > 0 {
+            #[allow(clippy::cast_precision_loss, reason = "as llama-quantize divides")]
+            let calls = calls as f32;
+            values.iter_mut().for_each(|value| *value /= calls);
+        }
+        hand_on(cursor, sink, &name, values_at, &values)?;
+        names.insert(name);
+    }
+    let mut origin = Origin { dataset: None, entries, chunks: 0 };
+    if cursor.left() > 0 {
+        origin.chunks = u32::try_from(signed(cursor)?).unwrap_or(0);
+        // Its oldest writers stopped here.
+        if cursor.left() > 0 {
+            origin.dataset = Some(text(cursor, "name of the text")?).filter(|name| !name.is_empty());
+        }
+    }
+    Ok(origin)
+}
+
+/// A length and a text.
+fn text(cursor: &mut Cursor<'_>, what: &str) -> Result<String> {
+    let at = cursor.position();
+    let len = signed(cursor)?;
+    let Ok(len) = u64::try_from(len) else {
+        return Err(cursor.error_at(at, format!("the length of the {what} is {len}")));
+    };
+    cursor.count(&format!("the length of the {what}"), at, len, cursor.limits().name_bytes, 1)?;
+    cursor.text(what, len)
+}
+
+fn signed(cursor: &mut Cursor<'_>) -> Result<i32> {
+    Ok(i32::from_le_bytes(cursor.u32()?.to_le_bytes()))
+}

@@ -23,6 +23,7 @@ mod quantizer;
 mod recipes;
 pub mod search;
 pub mod simd;
+pub mod super_block;
 pub mod types;
 mod weights;
 

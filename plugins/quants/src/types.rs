@@ -6,10 +6,13 @@ mod mxfp4;
 mod nvfp4;
 mod q1_0;
 mod q2_0;
+mod q2_k;
 mod q4_0;
 mod q4_1;
+mod q4_k;
 mod q5_0;
 mod q5_1;
+mod q5_k;
 mod q8_0;
 mod q8_1;
 mod tq1_0;
@@ -57,6 +60,9 @@ pub static TYPES: &[&BlockType] = &[
     &tq2_0::TQ2_0,
     &mxfp4::MXFP4,
     &nvfp4::NVFP4,
+    &q2_k::Q2_K,
+    &q4_k::Q4_K,
+    &q5_k::Q5_K,
     &iq4_nl::IQ4_NL,
     &iq4_xs::IQ4_XS,
 ];

@@ -17,10 +17,10 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The inverse of the scale of a try over a range of values.
+    /// How many codes a try spreads over the range.
     #[inline(always)]
-    pub(super) fn inverse(&self, number: i32, range: f32) -> f32 {
-        (self.first + self.step * float(number) + float(self.most)) / range
+    pub(super) fn spread(&self, number: i32) -> f32 {
+        self.first + self.step * float(number) + float(self.most)
     }
 }
 
@@ -98,7 +98,6 @@ pub(super) fn search(
         codes.fill(0);
         return Affine { scale: 0.0, offset: -min };
     }
-    let range = group.max - group.min;
     // The error of codes, which come as numbers from a function.
     let error_of = |scale: f32, min: f32, l: &dyn Fn(f32) -> i32| {
         values.iter().zip(weights).fold(0.0f32, |sum, (&value, w)| {
@@ -107,7 +106,7 @@ pub(super) fn search(
         })
     };
     // The first codes: the range spread over all of them. They alone are not guarded in `weighted`.
-    let inverse = float(steps.most) / range;
+    let inverse = float(steps.most) / (group.max - group.min);
     let mut scale = 1.0 / inverse;
     let plain = |value: f32| nearest_int(inverse * (value - group.min)).min(steps.most).max(0);
     let mut best_error = error_of(scale, min, &plain);
@@ -117,7 +116,7 @@ pub(super) fn search(
     for number in 0..=steps.count {
         // From the best minimum so far, and over the range above it.
         let from = min;
-        let inverse = steps.inverse(number, group.max - from);
+        let inverse = steps.spread(number) / (group.max - from);
         let (mut sum_l, mut sum_l2, mut sum_xl) = (0.0f32, 0.0f32, 0.0f32);
         for (&value, &w) in values.iter().zip(weights) {
             let l = float(code(inverse, from, value));

@@ -6,6 +6,7 @@
 //! affine.rs      codes from 0, a scale and a minimum                  make_qkx2_quants
 //! weighted.rs    the same where importance is known                   make_qkx3_quants
 //! positive.rs    codes from 0 without a minimum, for scales           make_qp_quants
+//! lanes/         each of them with a group in each lane
 //! ```
 //!
 //! The order of all float operations is ggml's, and decides bits: sums are chains in the order of the elements, and
@@ -13,6 +14,7 @@
 
 mod affine;
 mod descent;
+pub mod lanes;
 mod positive;
 mod symmetric;
 mod weighted;
@@ -29,7 +31,7 @@ pub const ZERO_BELOW: f32 = 1e-15;
 /// A code as the float it is in every product.
 #[inline(always)]
 #[allow(clippy::cast_precision_loss, reason = "codes are below 2²⁴")]
-fn float(code: i32) -> f32 {
+pub(crate) fn float(code: i32) -> f32 {
     code as f32
 }
 

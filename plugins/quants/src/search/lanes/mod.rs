@@ -1,0 +1,37 @@
+//! The same searches, a group in each lane: every lane does what the scalar form does, in its order, and branches are masks.
+//!
+//! `G` vectors go side by side, since one chain of additions alone would leave the adders idle.
+
+mod affine;
+mod descent;
+mod positive;
+mod symmetric;
+
+pub use affine::{AffineLanes, affine};
+pub use descent::{DescentLanes, descent};
+pub use positive::{PositiveLanes, positive};
+pub use symmetric::{SymmetricLanes, symmetric};
+
+use crate::simd::{Floats, Ints, Lanes, Mask};
+
+/// Added and taken away again, it leaves the nearest integer, ties to even, of magnitudes below 2²².
+const ROUNDER: f32 = 12_582_912.0;
+
+/// `-value`, also of zero.
+#[inline(always)]
+fn negated<V: Lanes>(v: V, value: V::Floats) -> V::Floats {
+    (value.bits() ^ v.ints(i32::MIN)).as_bits()
+}
+
+/// The first value of the greatest magnitude in each lane, and where that magnitude is below what counts.
+#[inline(always)]
+fn greatest<V: Lanes, const N: usize>(v: V, values: &[V::Floats; N]) -> (V::Floats, V::Mask) {
+    let (mut max, mut amax) = (v.floats(0.0), v.floats(0.0));
+    for value in values {
+        let magnitude = value.abs();
+        let more = magnitude.more(amax);
+        max = more.pick(*value, max);
+        amax = more.pick(magnitude, amax);
+    }
+    (max, amax.less(v.floats(super::ZERO_BELOW)))
+}

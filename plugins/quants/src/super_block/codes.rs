@@ -1,0 +1,66 @@
+//! The last rounding of a super-block, and its codes as bits.
+
+use super::ELEMENTS;
+use crate::number::nearest_int;
+
+/// The codes of a super-block, a byte each.
+pub type Codes = [u8; ELEMENTS];
+
+/// Codes a sub-block anew with its coded scale: the nearest integers to `(value + offset) / scale`, from `least` to `most`,
+/// less `least`. Where the scale is 0, nothing is done: the codes of the search stay.
+#[inline(always)]
+pub fn code(values: &[f32], scale: f32, offset: f32, (least, most): (i32, i32), codes: &mut [u8]) {
+    if scale != 0.0 {
+        for (code, value) in codes.iter_mut().zip(values) {
+            let l = nearest_int((value + offset) / scale).min(most).max(least) - least;
+            *code = l.to_le_bytes()[0];
+        }
+    }
+}
+
+/// The low two bits of 256 codes in 64 bytes: four codes a byte, 32 elements apart.
+#[inline(always)]
+pub fn pack_two_bits(codes: &Codes, out: &mut [u8]) {
+    for (codes, out) in codes.as_chunks::<128>().0.iter().zip(out.as_chunks_mut::<32>().0) {
+        for (l, out) in out.iter_mut().enumerate() {
+            let two = |from: usize| codes[from + l] & 3;
+            *out = two(0) | two(32) << 2 | two(64) << 4 | two(96) << 6;
+        }
+    }
+}
+
+/// The low four bits of 256 codes in 128 bytes: two codes a byte, 32 elements apart.
+#[inline(always)]
+pub fn pack_four_bits(codes: &Codes, out: &mut [u8]) {
+    for (codes, out) in codes.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<32>().0) {
+        for (l, out) in out.iter_mut().enumerate() {
+            *out = codes[l] & 15 | codes[l + 32] << 4;
+        }
+    }
+}
+
+/// Bit `bit` of 256 codes in 32 bytes: bit `n` of a byte is that of the `n`th 32 elements.
+#[inline(always)]
+pub fn pack_bit(codes: &Codes, bit: u32, out: &mut [u8]) {
+    for (l, out) in out.iter_mut().enumerate().take(32) {
+        *out = (0..8).fold(0, |all, n| all | (codes[n * 32 + l] >> bit & 1) << n);
+    }
+}
+
+/// What [`pack_two_bits`] packed.
+#[inline(always)]
+pub fn unpack_two_bits(bytes: &[u8]) -> Codes {
+    std::array::from_fn(|n| bytes[n / 128 * 32 + n % 32] >> (n % 128 / 32 * 2) & 3)
+}
+
+/// What [`pack_four_bits`] packed.
+#[inline(always)]
+pub fn unpack_four_bits(bytes: &[u8]) -> Codes {
+    std::array::from_fn(|n| bytes[n / 64 * 32 + n % 32] >> (n % 64 / 32 * 4) & 15)
+}
+
+/// Bit `n` of what [`pack_bit`] packed.
+#[inline(always)]
+pub fn unpack_bit(bytes: &[u8], n: usize) -> u8 {
+    bytes[n % 32] >> (n / 32) & 1
+}

@@ -1,0 +1,86 @@
+//! Q4_K: 256 elements in 144 bytes, eight sub-blocks of 32.
+//!
+//! ```text
+//! offset  0   half d          what the codes of scales are multiplied with
+//!         2   half dmin       what the codes of minima are multiplied with
+//!         4   u8 scales[12]   six bits per scale and per minimum of the eight sub-blocks; for j of 0..4
+//!                             byte j       scale j, and above it the top two bits of scale j + 4
+//!                             byte j + 4   minimum j, and above it the top two bits of minimum j + 4
+//!                             byte j + 8   the low four bits of scale j + 4, and above them those of minimum j + 4
+//!        16   u8 q[128]       four bits per element: byte l of 32 holds element l of 64, and above it element l + 32
+//!
+//! element = d * scale * q - dmin * minimum
+//! ```
+//!
+//! Source: `block_q4_K`, `quantize_row_q4_K_ref` and, with importance, `quantize_row_q4_K_impl` of ggml.
+
+use super::BlockType;
+use crate::search::{Error, Steps};
+use crate::simd::Lanes;
+use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
+use crate::super_block::codes::{Codes, pack_four_bits, unpack_four_bits};
+use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode, six_bits};
+use apr_sdk::DType;
+
+/// Bytes of a block.
+const BYTES: usize = 144;
+
+/// The type.
+pub static Q4_K: BlockType =
+    BlockType { dtype: DType::Q4_K, needs_importance: false, decode, encode: encode::<Q4K> };
+
+/// How it is encoded.
+struct Q4K;
+
+impl AffineType for Q4K {
+    const FORM: Form = Form {
+        steps: Steps { most: 15, first: -1.0, step: 0.1, count: 20 },
+        error: Error::Square,
+        adds_root: true,
+        sigma: 2.0,
+        scale_most: 63,
+    };
+
+    #[inline(always)]
+    fn scales(scales: &[f32], offsets: &[f32]) -> Scales {
+        six_bits::coded(scales, offsets)
+    }
+
+    #[inline(always)]
+    fn write_scales(scales: &Scales, out: &mut [u8]) {
+        six_bits::write(scales, out);
+    }
+
+    #[inline(always)]
+    fn factors(block: &[u8]) -> ([f32; MOST_SUBS], [f32; MOST_SUBS]) {
+        six_bits::factors(block)
+    }
+
+    #[inline(always)]
+    fn write_codes(codes: &Codes, out: &mut [u8]) {
+        pack_four_bits(codes, &mut out[16..]);
+    }
+}
+
+impl SuperBlock for Q4K {
+    const BYTES: usize = BYTES;
+
+    fn encode(values: &[f32; ELEMENTS], importance: Option<&[f32; ELEMENTS]>, out: &mut [u8]) {
+        affine::encode::<Q4K, 32, 8>(values, importance, out);
+    }
+
+    #[inline(always)]
+    fn encode_lanes<V: Lanes>(v: V, batch: Batch<'_>, out: &mut [u8]) {
+        affine::encode_lanes::<Q4K, V, 32, 8>(v, batch, out);
+    }
+}
+
+fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+        let (scales, offsets) = Q4K::factors(block);
+        let codes = unpack_four_bits(&block[16..]);
+        for (n, (value, code)) in out.iter_mut().zip(codes).enumerate() {
+            *value = scales[n / 32] * f32::from(code) - offsets[n / 32];
+        }
+    }
+}

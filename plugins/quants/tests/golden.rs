@@ -2,7 +2,7 @@
 //! count blocks that differ:
 //!
 //! ```text
-//! APR_GGML=libggml-base.so cargo test -p apr-plugin-quants --test main -- --ignored --nocapture bless
+//! APR_GGML=libggml-base.so APR_TYPES="Q4_K Q6_K" cargo test -p apr-plugin-quants --test main -- --ignored golden::bless
 //! APR_GGML=libggml-base.so APR_TYPES="Q4_K Q6_K" cargo test -p apr-plugin-quants --test main -- --ignored --nocapture differing
 //! ```
 
@@ -143,8 +143,8 @@ fn answer() {
 #[ignore = "needs ggml; writes golden.toml"]
 fn bless() {
     let ggml = Ggml::load();
-    let mut golden = Golden::new();
-    for of in TYPES {
+    let mut golden = read();
+    for of in asked() {
         for case in cases(of.dtype, of.needs_importance) {
             let said = ask(of.dtype, case).map_or_else(
                 || "refused".to_owned(),

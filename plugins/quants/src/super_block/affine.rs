@@ -176,13 +176,13 @@ pub fn encode_lanes<T: AffineType, V: Lanes, const N: usize, const SUBS: usize>(
             for (code, value) in codes.iter_mut().zip(&values[sub * N..]) {
                 let place = inverse * (value - from);
                 let guard = guarded && !first;
-                // Above 0 and at most the greatest, the guarded code is the plain one.
-                let l = if guard && !(place > 0.0) {
-                    0
-                } else if guard && place >= crate::search::float(most) {
+                // Between its ends, the guarded code is the plain one.
+                let l = if !guard || place > 0.0 && place < crate::search::float(most) {
+                    nearest_int(place).min(most).max(0)
+                } else if place > 0.0 {
                     most
                 } else {
-                    nearest_int(place).min(most).max(0)
+                    0
                 };
                 *code = l.to_le_bytes()[0];
             }

@@ -14,13 +14,14 @@ import onnx_cases
 import program
 import pytorch_cases
 import pytorch_scan_cases
+import quants_cases
 import safetensors_cases
 import whole_cases
 from report import Failure, Report
 from seed import SEED
 
 CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
-         flip_cases, flip_python_cases, whole_cases, minilm_cases)
+         flip_cases, flip_python_cases, whole_cases, minilm_cases, quants_cases)
 
 
 def plugins_are_loaded():

@@ -172,9 +172,21 @@ fn differing() {
         for case @ (set, with) in cases(of.dtype, of.needs_importance) {
             let (rows, values) = (weights(set), importance(set));
             let ours = encode(of.dtype, rows, with.then_some(&values[..]));
-            let (Some(theirs), Ok(ours)) = (ask(of.dtype, case), &ours) else {
-                line += &format!(" {} ggml refuses, ours {:?}", key(case), ours.as_ref().map(|_| "writes"));
-                continue;
+            let (theirs, ours) = match (ask(of.dtype, case), ours) {
+                (Some(theirs), Ok(ours)) => (theirs, ours),
+                (None, Err(_)) => {
+                    line += &format!(" {} both refuse", key(case));
+                    continue;
+                }
+                (theirs, _) => {
+                    all += 1;
+                    line += &format!(
+                        " {} ONLY {} REFUSES",
+                        key(case),
+                        if theirs.is_some() { "OURS" } else { "GGML" }
+                    );
+                    continue;
+                }
             };
             let size = info.block_bytes as usize;
             let differ = |n: &usize| ours[n * size..(n + 1) * size] != theirs[n * size..(n + 1) * size];

@@ -10,9 +10,10 @@
 
 use super::{BlockType, Rows};
 use crate::extremes::widest;
-use crate::nibbles::{ELEMENTS, pack_five, unpack_five};
+use crate::nibbles::{ELEMENTS, lanes as in_vectors, pack_five, unpack_five};
 use crate::number::{from_half, half, low_byte};
 use crate::search::symmetric;
+use crate::simd::{Lanes, Task, run};
 use crate::weights::{mean_square, weights};
 use apr_sdk::{DType, Result};
 
@@ -34,7 +35,10 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
     let Some(importance) = rows.importance else {
-        plain(rows.values, out);
+        let (blocks, out) = (rows.values.as_chunks::<ELEMENTS>().0, out.as_chunks_mut::<BYTES>().0);
+        if run(rows.level, Plain { blocks, out: &mut *out }).is_none() {
+            blocks.iter().zip(out).for_each(|(values, block)| plain(values, block));
+        }
         return Ok(());
     };
     let importance = importance.as_chunks::<ELEMENTS>().0;
@@ -55,14 +59,35 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
 }
 
 /// The scale takes the widest element to an end of the codes.
-fn plain(values: &[f32], out: &mut [u8]) {
-    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
-        let [d0, d1, f0, f1, f2, f3, codes @ ..] = block;
-        let d = widest(values) / -16.0;
-        // From the scale before it is rounded to a half.
-        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
-        [*d0, *d1] = half(d).to_le_bytes();
-        let code = |value: f32| low_byte(value * inverse + 16.5).cast_signed().min(31).cast_unsigned();
-        [*f0, *f1, *f2, *f3] = pack_five(&values.map(code), codes);
+fn plain(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
+    let [d0, d1, f0, f1, f2, f3, codes @ ..] = block;
+    let d = widest(values) / -16.0;
+    // From the scale before it is rounded to a half.
+    let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+    [*d0, *d1] = half(d).to_le_bytes();
+    let code = |value: f32| low_byte(value * inverse + 16.5).cast_signed().min(31).cast_unsigned();
+    [*f0, *f1, *f2, *f3] = pack_five(&values.map(code), codes);
+}
+
+/// The same in vectors.
+struct Plain<'a> {
+    blocks: &'a [[f32; ELEMENTS]],
+    out: &'a mut [[u8; BYTES]],
+}
+
+impl Task for Plain<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self, lanes: V) {
+        for (values, block) in self.blocks.iter().zip(self.out) {
+            let vectors = in_vectors::load(lanes, values);
+            let d = in_vectors::widest(lanes, values, &vectors) / -16.0;
+            let [d0, d1, f0, f1, f2, f3, bytes @ ..] = block;
+            let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+            [*d0, *d1] = half(d).to_le_bytes();
+            let codes = in_vectors::codes(lanes, &vectors, (0.0, inverse, 16.5), 31);
+            [*f0, *f1, *f2, *f3] = in_vectors::pack_five(lanes, &codes, bytes);
+        }
     }
 }

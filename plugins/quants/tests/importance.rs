@@ -130,9 +130,9 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
     let good = || entry("a.weight", 2, 2, &[1.0, 2.0]);
     let long = i32::MAX.to_le_bytes().to_vec();
     let wrong = [
-        ("no entries", dat(0, &[good()]), 0, "0 is no number of entries"),
-        ("fewer than none", dat(-1, &[good()]), 0, "-1 is no number of entries"),
-        ("too many", dat(1 << 20, &[good()]), 0, "the number of entries"),
+        ("no entries", dat(0, &[good()]), 0, "no importance matrix"),
+        ("fewer than none", dat(-1, &[good()]), 0, "no importance matrix"),
+        ("too many", dat(1 << 20, &[good()]), 0, "no importance matrix"),
         ("a long name", dat(1, &[long.clone(), vec![b'a'; 64]]), 4, "the length of the name"),
         (
             "a negative length",
@@ -154,6 +154,10 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
         check(what, &error);
         assert_eq!(error.offset(), Some(offset), "{what}: {error:?}");
         assert!(error.message().contains(message), "{what}: {error:?}");
+    }
+    // What another plugin might know is not called damaged.
+    for other in [b"\x93NUMPY\x01\x00".as_slice(), &[0; 64], &[0xff; 64], b"{\"a\": 1}", b"GGUF\x09\0\0\0"] {
+        assert_eq!(read("a", other).unwrap_err().kind(), ErrorKind::Unsupported, "{other:?}");
     }
     // Negative values are taken, as llama-quantize takes them; calls below one divide nothing.
     let kept = read("a.dat", &dat(1, &[entry("a", -1, 2, &[-1.5, 0.0])])).unwrap();

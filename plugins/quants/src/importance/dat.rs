@@ -10,7 +10,7 @@
 //! llama-quantize does not.
 
 use super::{Origin, hand_on, numbers, twice};
-use apr_sdk::{Cursor, ImportanceSink, Result};
+use apr_sdk::{Cursor, Error, ImportanceSink, Result};
 use std::collections::BTreeSet;
 
 /// The fewest bytes of an entry: three numbers and one value.
@@ -18,11 +18,14 @@ const SMALLEST: u64 = 16;
 
 /// Reads what follows the number of entries.
 pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink) -> Result<Origin> {
-    let Some(entries) = u64::try_from(entries).ok().filter(|&n| n > 0) else {
-        let error = cursor.error_at(0, format!("{entries} is no number of entries"));
-        return Err(error.hint("give an importance matrix: GGUF, or llama-imatrix's .dat"));
+    let left = cursor.left();
+    let plausible = usize::try_from(entries).ok().filter(|&n| n > 0 && n as u64 <= left / SMALLEST);
+    let Some(entries) = plausible else {
+        // There is no magic number: this word is all that there is to know the form by.
+        let message = "this is no importance matrix: it begins neither with GGUF nor with a number of entries that it could hold";
+        let error = cursor.place(Error::unsupported(message), 0);
+        return Err(error.hint("give what llama-imatrix wrote, whole"));
     };
-    let entries = cursor.count("the number of entries", 0, entries, cursor.limits().tensors, SMALLEST)?;
     let mut names = BTreeSet::new();
     for _ in 0..entries {
         let at = cursor.position();
@@ -37,7 +40,7 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
             return Err(cursor.error_at(count_at, format!("{count} is no number of values")).tensor(name));
         };
         let values_at = cursor.position();
-        let named = |error: apr_sdk::Error| error.tensor(name.as_str());
+        let named = |error: Error| error.tensor(name.as_str());
         let mut values = numbers(cursor, "the number of values", count_at, count).map_err(named)?;
         if calls > 0 {
             #[allow(clippy::cast_precision_loss, reason = "as llama-quantize divides")]

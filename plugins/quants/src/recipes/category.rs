@@ -66,21 +66,6 @@ const KEPT: &[&str] = &[
     "shortconv.conv.weight",
     "indexer.k_proj.weight",
     "indexer.q_proj.weight",
-    "time_mix_first.weight",
-    "time_mix_w0.weight",
-    "time_mix_w1.weight",
-    "time_mix_w2.weight",
-    "time_mix_v0.weight",
-    "time_mix_v1.weight",
-    "time_mix_v2.weight",
-    "time_mix_a0.weight",
-    "time_mix_a1.weight",
-    "time_mix_a2.weight",
-    "time_mix_g1.weight",
-    "time_mix_g2.weight",
-    "time_mix_decay_w1.weight",
-    "time_mix_decay_w2.weight",
-    "time_mix_lerp_fused.weight",
     "attn_rel_b.weight",
     ".position_embd",
     "sam.pos_embd",
@@ -93,7 +78,26 @@ const KEPT: &[&str] = &[
     "mm.a.code_embd",
 ];
 
-/// The same for one architecture.
+/// What follows `time_mix_` in the names of small matrices.
+const SMALL_MIXES: &[&str] = &[
+    "first.weight",
+    "w0.weight",
+    "w1.weight",
+    "w2.weight",
+    "v0.weight",
+    "v1.weight",
+    "v2.weight",
+    "a0.weight",
+    "a1.weight",
+    "a2.weight",
+    "g1.weight",
+    "g2.weight",
+    "decay_w1.weight",
+    "decay_w2.weight",
+    "lerp_fused.weight",
+];
+
+/// What is kept in one architecture besides.
 const KEPT_OF_GLM5_NEXT: &[&str] = &[
     "hc_",
     "indexer.attn_q_b",
@@ -117,6 +121,7 @@ pub fn is_quantized(name: &str, tensor: &TensorFacts, architecture: &str) -> boo
     let is_matrix = tensor.shape.iter().rev().skip(1).any(|&n| n > 1);
     let kind = tensor.dtype.and_then(|dtype| dtype.info()).map(|info| info.kind);
     let is_float = kind.is_none_or(|kind| matches!(kind, DTypeKind::Float | DTypeKind::Block));
+    let mut mixes = name.split("time_mix_").skip(1);
     let of_architecture = if architecture == "glm5-next" { KEPT_OF_GLM5_NEXT } else { &[] };
     let mut kept = KEPT.iter().chain(of_architecture);
     is_matrix
@@ -124,6 +129,7 @@ pub fn is_quantized(name: &str, tensor: &TensorFacts, architecture: &str) -> boo
         && name.ends_with("weight")
         && !matches!(name, "position_embd.weight" | "token_types.weight")
         && !kept.any(|part| name.contains(part))
+        && !mixes.any(|rest| SMALL_MIXES.iter().any(|mix| rest.starts_with(mix)))
 }
 
 /// The number in `blk.NUMBER`, as C's `sscanf(name, "blk.%d.")` reads it: anything may follow.

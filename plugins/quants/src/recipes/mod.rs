@@ -52,7 +52,7 @@ pub fn assign(
     let mut choice = Choice::new(mixture, &wishes, &model, names.iter().map(|name| Category::of(name)));
 
     let mut order: Vec<_> = (0..tensors.len()).collect();
-    order.sort_by_key(|&n| (category::layer(names[n]).unwrap_or(-1), names[n]));
+    order.sort_by_cached_key(|&n| (category::layer(names[n]).unwrap_or(-1), names[n]));
     let mut assignments = vec![Assignment::KEEP; tensors.len()];
     for n in order {
         let (name, tensor) = (names[n], &tensors[n]);

@@ -316,6 +316,25 @@ fn what_is_not_said_is_taken_from_the_tensors() {
 }
 
 #[test]
+fn what_tables_call_otherwise_is_known() {
+    let golden = golden();
+    // Mistral and Mixtral are `llama` to GGUF; how many keys Falcon has is not always what it says.
+    let falcon =
+        r#"{"num_hidden_layers": 32, "num_attention_heads": 8, "num_key_value_heads": 8, "kv_heads": 1}"#;
+    let seventy = r#"{"num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8}"#;
+    let cases = [("seventy", "mistral", seventy, "Q4_K_S"), ("falcon", "falcon", falcon, "Q2_K")];
+    for (name, table, config, mixture) in cases {
+        let (_, tensors, _) = golden.models[name].subject();
+        let assign = |facts: &ModelFacts| quants().assign(mixture, &tensors, facts, &Options::new()).unwrap();
+        let expected = assign(&golden.models[name].of_gguf(false));
+        assert_eq!(assign(&facts(Some(table), config.into(), false)), expected, "{table}");
+        // Neither can be told otherwise.
+        let other = config.replace(r#", "kv_heads": 1"#, "").replace("80", "81");
+        assert_ne!(assign(&facts(Some(table), other, false)), expected, "{table}");
+    }
+}
+
+#[test]
 fn another_type_is_explained() {
     let golden = golden();
     let model = &golden.models["width-288"];

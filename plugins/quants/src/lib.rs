@@ -15,6 +15,7 @@
 
 mod extremes;
 mod fp4;
+mod grids;
 mod importance;
 mod nibbles;
 mod nonlinear;

@@ -1,5 +1,12 @@
 //! The block types: one file each, and one line here.
 
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
 mod iq4_nl;
 mod iq4_xs;
 mod mxfp4;
@@ -65,6 +72,13 @@ pub static TYPES: &[&BlockType] = &[
     &q5_k::Q5_K,
     &iq4_nl::IQ4_NL,
     &iq4_xs::IQ4_XS,
+    &iq1_s::IQ1_S,
+    &iq1_m::IQ1_M,
+    &iq2_xxs::IQ2_XXS,
+    &iq2_xs::IQ2_XS,
+    &iq2_s::IQ2_S,
+    &iq3_xxs::IQ3_XXS,
+    &iq3_s::IQ3_S,
 ];
 
 /// The block type of a dtype.

@@ -143,6 +143,7 @@ fn answer() {
 #[ignore = "needs ggml; writes golden.toml"]
 fn bless() {
     let ggml = Ggml::load();
+    // What is not asked for stays.
     let mut golden = read();
     for of in asked() {
         for case in cases(of.dtype, of.needs_importance) {

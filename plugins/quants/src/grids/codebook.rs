@@ -1,0 +1,127 @@
+//! A codebook: its points, what they stand for, and which points are near each place that is none.
+
+use std::sync::OnceLock;
+
+/// A set of points of `D` coordinates, each one of a few levels. A *place* is any combination of levels: the number with
+/// these digits, the first coordinate lowest. The coordinate's value in a search is `2 * level + 1`.
+pub struct Codebook<const D: usize> {
+    /// Bit `p % 32` of word `p / 32`: whether place `p` is a point.
+    set: &'static [u32],
+    /// What a decoder makes of each level.
+    values: &'static [u8],
+    /// How many different distances a place's near points have.
+    distances: usize,
+    points: OnceLock<Points<D>>,
+    near: OnceLock<Near>,
+}
+
+/// The points in ascending order.
+struct Points<const D: usize> {
+    /// The levels of each.
+    levels: Vec<[u8; D]>,
+    /// What a decoder makes of each.
+    values: Vec<[u8; D]>,
+}
+
+/// The near points of every place.
+struct Near {
+    /// Where each place's begin in `indices`, and at the end where the last ones end.
+    starts: Vec<u32>,
+    /// Indices of points: the nearest first, and of those that are as near, the lower index.
+    indices: Vec<u16>,
+}
+
+impl<const D: usize> Codebook<D> {
+    /// A codebook of a set of places.
+    pub const fn new(set: &'static [u32], values: &'static [u8], distances: usize) -> Codebook<D> {
+        Codebook { set, values, distances, points: OnceLock::new(), near: OnceLock::new() }
+    }
+
+    /// How many levels a coordinate has.
+    pub fn levels(&self) -> usize {
+        self.values.len()
+    }
+
+    /// How many places there are.
+    fn places(&self) -> usize {
+        (0..D).fold(1, |places, _| places * self.levels())
+    }
+
+    /// The highest level.
+    pub fn top(&self) -> u8 {
+        // At most eight levels.
+        (self.values.len() - 1).to_le_bytes()[0]
+    }
+
+    /// The place of levels.
+    pub fn place(&self, levels: &[u8; D]) -> usize {
+        levels.iter().rev().fold(0, |place, level| place * self.levels() + usize::from(*level))
+    }
+
+    /// The levels of a point.
+    pub fn point(&self, index: u16) -> &[u8; D] {
+        &self.points().levels[usize::from(index)]
+    }
+
+    /// What a decoder makes of every point, in order.
+    pub fn values(&self) -> &[[u8; D]] {
+        &self.points().values
+    }
+
+    /// The points near a place, in the order in which ggml compares them: only itself if it is a point.
+    pub fn near(&self, place: usize) -> &[u16] {
+        let near = self.near.get_or_init(|| self.find_near());
+        &near.indices[near.starts[place] as usize..near.starts[place + 1] as usize]
+    }
+
+    /// The levels of a place.
+    fn levels_of(&self, place: usize) -> [u8; D] {
+        let mut rest = place;
+        std::array::from_fn(|_| {
+            let level = (rest % self.levels()).to_le_bytes()[0];
+            rest /= self.levels();
+            level
+        })
+    }
+
+    fn points(&self) -> &Points<D> {
+        self.points.get_or_init(|| {
+            let is_point = |place: &usize| self.set[place / 32] >> (place % 32) & 1 == 1;
+            let places = (0..self.places()).filter(is_point);
+            let levels: Vec<_> = places.map(|place| self.levels_of(place)).collect();
+            let values = levels.iter().map(|l| l.map(|l| self.values[usize::from(l)])).collect();
+            Points { levels, values }
+        })
+    }
+
+    /// Finds the points at the least few distances of each place: sums of squares of differences of levels.
+    fn find_near(&self) -> Near {
+        let points = &self.points().levels;
+        let mut distance = vec![0u16; points.len()];
+        let mut near = Near { starts: vec![0], indices: Vec::new() };
+        for place in 0..self.places() {
+            let levels = self.levels_of(place);
+            for (distance, point) in distance.iter_mut().zip(points) {
+                let squares = point
+                    .iter()
+                    .zip(&levels)
+                    .map(|(a, b)| u16::from(a.abs_diff(*b)) * u16::from(a.abs_diff(*b)));
+                *distance = squares.sum();
+            }
+            let mut least = None;
+            for _ in 0..self.distances {
+                let farther = distance.iter().copied().filter(|d| least.is_none_or(|least| *d > least));
+                let Some(next) = farther.min() else { break };
+                let indices = (0u16..).zip(&distance).filter(|(_, d)| **d == next).map(|(index, _)| index);
+                near.indices.extend(indices);
+                if next == 0 {
+                    break;
+                }
+                least = Some(next);
+            }
+            // Some hundred thousand at most.
+            near.starts.push(u32::try_from(near.indices.len()).unwrap_or(u32::MAX));
+        }
+        near
+    }
+}

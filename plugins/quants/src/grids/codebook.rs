@@ -1,5 +1,6 @@
 //! A codebook: its points, what they stand for, and which points are near each place that is none.
 
+use super::Cells;
 use std::sync::OnceLock;
 
 /// A set of points of `D` coordinates, each one of a few levels. A *place* is any combination of levels: the number with
@@ -13,6 +14,7 @@ pub struct Codebook<const D: usize> {
     distances: usize,
     points: OnceLock<Points<D>>,
     near: OnceLock<Near>,
+    cells: OnceLock<Cells>,
 }
 
 /// The points in ascending order.
@@ -34,7 +36,14 @@ struct Near {
 impl<const D: usize> Codebook<D> {
     /// A codebook of a set of places.
     pub const fn new(set: &'static [u32], values: &'static [u8], distances: usize) -> Codebook<D> {
-        Codebook { set, values, distances, points: OnceLock::new(), near: OnceLock::new() }
+        Codebook {
+            set,
+            values,
+            distances,
+            points: OnceLock::new(),
+            near: OnceLock::new(),
+            cells: OnceLock::new(),
+        }
     }
 
     /// How many levels a coordinate has.
@@ -56,6 +65,26 @@ impl<const D: usize> Codebook<D> {
     /// The place of levels.
     pub fn place(&self, levels: &[u8; D]) -> usize {
         levels.iter().rev().fold(0, |place, level| place * self.levels() + usize::from(*level))
+    }
+
+    /// The bits of a level in a code.
+    pub fn bits(&self) -> u32 {
+        if self.top() < 4 { 2 } else { 3 }
+    }
+
+    /// Levels as a number with some bits for each.
+    pub fn code(&self, levels: &[u8; D]) -> u16 {
+        levels.iter().rev().fold(0, |code, level| code << self.bits() | u16::from(*level))
+    }
+
+    /// The points that can win in each cell.
+    pub fn cells(&self) -> &Cells {
+        self.cells.get_or_init(|| Cells::of(self))
+    }
+
+    /// The levels of every point, in order.
+    pub fn all(&self) -> &[[u8; D]] {
+        &self.points().levels
     }
 
     /// The levels of a point.

@@ -92,7 +92,13 @@ impl<const D: usize> Search<D> {
     }
 
     /// The point for a group at a scale, and whether the place that it was rounded to was off the codebook.
-    fn nearest(&self, values: &[f32; D], roots: &[f32; D], inverse: f32, scale: f32) -> Result<(u16, bool)> {
+    pub fn nearest(
+        &self,
+        values: &[f32; D],
+        roots: &[f32; D],
+        inverse: f32,
+        scale: f32,
+    ) -> Result<(u16, bool)> {
         let top = i32::from(self.codebook.top());
         // Between 0 and 7.
         let level = |value: &f32| nearest_int(0.5 * (inverse * value - 1.0)).clamp(0, top).to_le_bytes()[0];

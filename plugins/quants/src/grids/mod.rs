@@ -1,11 +1,16 @@
 //! What the types with codebooks share: the codebooks, their nearest points, and the searches for a block's points.
 
+mod bundle;
+mod cells;
 mod codebook;
+mod finder;
 mod lattice;
 mod points;
+mod positive;
 mod superblock;
 pub mod ternary;
 
+use cells::Cells;
 pub use codebook::Codebook;
 pub use lattice::{Again, Search};
 pub use superblock::{Lattice, Packed};

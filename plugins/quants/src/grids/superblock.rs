@@ -1,7 +1,9 @@
 //! A super-block of the IQ2 and IQ3 types: blocks with a scale of four bits each, groups with a point and signs.
 
+use super::bundle::Encode;
 use super::{ELEMENTS, Search};
 use crate::number::{half, nearest_int};
+use crate::simd::{Level, run};
 use crate::types::Rows;
 use apr_sdk::Result;
 
@@ -16,8 +18,8 @@ pub struct Lattice<const D: usize, const G: usize> {
     pub even: bool,
     /// The mean square that is added under the root of a weight is multiplied by this.
     pub spread: f32,
-    /// The weight of an element without importance: from that mean square and the element.
-    pub unweighted: fn(f32, f32) -> f32,
+    /// The weight of an element without importance is its square and so much of that mean square.
+    pub floor: f32,
     /// Blocks whose greatest magnitude is lower than this are zero.
     pub least: f32,
     /// Finds the scale that the tries start from, of magnitudes and weights; where there is none, the tries start from the
@@ -43,12 +45,24 @@ pub struct Packed {
     pub is_zero: bool,
 }
 
+impl Packed {
+    /// Nothing but zeros.
+    pub const ZERO: Packed =
+        Packed { d: 0, points: [0; 64], signs: [0; ELEMENTS / 8], scales: [0; 16], is_zero: true };
+}
+
 impl<const D: usize, const G: usize> Lattice<D, G> {
     /// Encodes rows into super-blocks of `bytes` bytes.
     ///
     /// # Errors
     /// Where ggml ends the process.
     pub fn encode(&self, rows: &Rows<'_>, bytes: usize, out: &mut [u8]) -> Result<()> {
+        if rows.level != Level::Scalar {
+            let encode = Encode { lattice: self, rows, bytes, out: &mut *out };
+            if let Some(result) = run(rows.level, encode) {
+                return result;
+            }
+        }
         let super_blocks = rows.values.as_chunks::<ELEMENTS>().0;
         let of_row = rows.row_len / ELEMENTS;
         for (n, (values, out)) in super_blocks.iter().zip(out.chunks_exact_mut(bytes)).enumerate() {
@@ -62,8 +76,7 @@ impl<const D: usize, const G: usize> Lattice<D, G> {
     fn super_block(&self, values: &[f32; ELEMENTS], importance: Option<&[f32]>) -> Result<Packed> {
         let squares = values.iter().fold(0.0, |sum, value| sum + value * value);
         let spread = self.spread * squares / 256.0;
-        let mut packed =
-            Packed { d: 0, points: [0; 64], signs: [0; ELEMENTS / 8], scales: [0; 16], is_zero: true };
+        let mut packed = Packed::ZERO;
         let mut scales = [0.0; 16];
         let elements = D * G;
         for (block, scale) in scales.iter_mut().enumerate().take(ELEMENTS / elements) {
@@ -73,17 +86,22 @@ impl<const D: usize, const G: usize> Lattice<D, G> {
             let importance = importance.map(|all| &all[start..start + elements]);
             *scale = self.block(&values[start..start + elements], importance, spread, points, signs)?;
         }
+        self.finish(&mut packed, &scales);
+        Ok(packed)
+    }
+
+    /// Rounds the scales of blocks.
+    pub fn finish(&self, packed: &mut Packed, scales: &[f32; 16]) {
         let most = scales.iter().fold(0.0, |most, scale| if *scale > most { *scale } else { most });
         if most != 0.0 {
             let d = most / 31.0;
             let inverse = 1.0 / d;
             packed.d = half(d * self.factor);
             packed.is_zero = false;
-            for (code, scale) in packed.scales.iter_mut().zip(scales).take(ELEMENTS / elements) {
+            for (code, scale) in packed.scales.iter_mut().zip(scales).take(ELEMENTS / (D * G)) {
                 *code = nearest_int(0.5 * (inverse * scale - 1.0)).clamp(0, 15).to_le_bytes()[0];
             }
         }
-        Ok(packed)
     }
 
     /// Encodes a block; gives its scale.
@@ -99,7 +117,8 @@ impl<const D: usize, const G: usize> Lattice<D, G> {
         for (i, (weight, value)) in weights.as_flattened_mut().iter_mut().zip(values).enumerate() {
             *weight = match importance {
                 Some(importance) => importance[i] * (spread + value * value).sqrt(),
-                None => (self.unweighted)(spread, *value),
+                None if self.floor == 0.0 => value * value,
+                None => self.floor * spread + value * value,
             };
         }
         let mut found = [0; 4];

@@ -26,7 +26,7 @@ static LATTICE: Lattice<8, 2> = Lattice {
     search: Search { codebook: &CODEBOOK, tries: 9, step: 0.1, again: Again::Off },
     even: false,
     spread: 2.0,
-    unweighted: |spread, value| 0.25 * spread + value * value,
+    floor: 0.25,
     least: 1e-8,
     first_scale: None,
     factor: 0.9875,

@@ -26,7 +26,7 @@ static LATTICE: Lattice<8, 2> = Lattice {
     search: Search { codebook: &CODEBOOK, tries: 9, step: 0.1, again: Again::Off },
     even: true,
     spread: 1.0,
-    unweighted: |_, value| value * value,
+    floor: 0.0,
     least: 1e-15,
     first_scale: None,
     factor: 1.0,

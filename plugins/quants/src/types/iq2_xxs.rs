@@ -27,7 +27,7 @@ static LATTICE: Lattice<8, 4> = Lattice {
     search: Search { codebook: &CODEBOOK, tries: 6, step: 0.1, again: Again::All },
     even: true,
     spread: 1.0,
-    unweighted: |_, value| value * value,
+    floor: 0.0,
     least: 1e-15,
     first_scale: Some(first_scale),
     factor: 1.0,

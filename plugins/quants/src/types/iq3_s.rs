@@ -26,7 +26,7 @@ static LATTICE: Lattice<4, 8> = Lattice {
     search: Search { codebook: &CODEBOOK, tries: 9, step: 0.2, again: Again::AllIfOff },
     even: false,
     spread: 2.0,
-    unweighted: |_, value| value * value,
+    floor: 0.0,
     least: 0.0,
     first_scale: None,
     factor: 1.033,

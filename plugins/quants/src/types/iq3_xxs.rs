@@ -25,7 +25,7 @@ static LATTICE: Lattice<4, 8> = Lattice {
     search: Search { codebook: &CODEBOOK, tries: 15, step: 0.2, again: Again::Off },
     even: true,
     spread: 2.0,
-    unweighted: |_, value| value * value,
+    floor: 0.0,
     least: 1e-8,
     first_scale: None,
     factor: 1.0125,

@@ -1,0 +1,127 @@
+//! The nearest point of a group, with candidates side by side: one lane runs the sum of one candidate, in order.
+
+use super::{Cells, Codebook};
+use crate::simd::{Floats, Ints, Lanes, Mask};
+
+/// Levels of all coordinates: eight of three, with room for four, or four of eight.
+pub const TERMS: usize = 32;
+
+/// Finds nearest points.
+pub struct Finder<'a, V: Lanes> {
+    lanes: V,
+    cells: &'a Cells,
+    /// For vectors that hold the terms of all levels of a few coordinates: which coordinate of four each lane is of.
+    coordinates: [V::Ints; TERMS / 8],
+    /// What each lane's level is worth.
+    worths: [V::Floats; TERMS / 8],
+}
+
+impl<'a, V: Lanes> Finder<'a, V> {
+    /// A finder of a codebook's points.
+    #[inline(always)]
+    pub fn new<const D: usize>(lanes: V, codebook: &'a Codebook<D>) -> Self {
+        let room = TERMS / D;
+        let (mut coordinates, mut worths) = ([lanes.ints(0); TERMS / 8], [lanes.floats(0.0); TERMS / 8]);
+        for (part, (coordinate, worth)) in coordinates.iter_mut().zip(&mut worths).enumerate() {
+            let start = part * V::COUNT;
+            // Numbers below 64.
+            let first = lanes.ints(i32::from(start.to_le_bytes()[0])) + lanes.numbers();
+            let level = first & lanes.ints(i32::from((room - 1).to_le_bytes()[0]));
+            *coordinate = first.shift_right(room.trailing_zeros());
+            *worth = (level + level + lanes.ints(1)).to_floats();
+        }
+        Finder { lanes, cells: codebook.cells(), coordinates, worths }
+    }
+
+    /// The levels' worth at a scale, to be handed to [`Finder::nearest`].
+    #[inline(always)]
+    pub fn scaled(&self, scale: f32) -> [V::Floats; TERMS / 8] {
+        self.worths.map(|worth| self.lanes.floats(scale) * worth)
+    }
+
+    /// The codes that can win in a cell begin here, end there; whether the cell is off the codebook.
+    #[inline(always)]
+    pub fn range(&self, cell: u16) -> (usize, usize, bool) {
+        self.cells.range(usize::from(cell))
+    }
+
+    /// The code of the nearest of the candidates from `start` to `end`, if these are no more than [`Finder::at_once`] looks
+    /// at; and whether they are more, or all are infinitely far. Without a branch: none could be foretold.
+    #[inline(always)]
+    pub fn at_once<const D: usize>(&self, (start, end): (usize, usize), terms: &[f32; TERMS]) -> (u16, bool) {
+        // Most cells of three levels have less than 16 candidates, most of eight less than 8.
+        let vectors = (2 * D / V::COUNT).max(1);
+        let mut distances = [self.lanes.floats(f32::MAX); 2];
+        for (n, distance) in distances.iter_mut().enumerate().take(vectors) {
+            *distance = self.distances::<D>(start + n * V::COUNT, end, terms);
+        }
+        let least = distances[0].min(distances[1]).least();
+        let hits = |n: usize| distances[n].equals(self.lanes.floats(least)).bits();
+        let hits = if vectors > 1 { hits(0) | hits(1) << V::COUNT } else { hits(0) };
+        let code = self.cells.codes()[start + hits.trailing_zeros() as usize];
+        (code, (end - start > vectors * V::COUNT) | !(least < f32::MAX))
+    }
+
+    /// The code of the nearest of the candidates from `start` to `end`; none if all are infinitely far.
+    #[inline(always)]
+    pub fn in_turn<const D: usize>(&self, (start, end): (usize, usize), terms: &[f32; TERMS]) -> Option<u16> {
+        let mut best = (f32::MAX, None);
+        for at in (start..end).step_by(V::COUNT) {
+            let distances = self.distances::<D>(at, end, terms);
+            let least = distances.least();
+            if least < best.0 {
+                let first = distances.equals(self.lanes.floats(least)).first();
+                best = (least, first.map(|first| self.cells.codes()[at + first]));
+            }
+        }
+        best.1
+    }
+
+    /// What each level of each coordinate adds to a distance.
+    #[inline(always)]
+    pub fn terms<const D: usize>(
+        &self,
+        scaled: &[V::Floats; TERMS / 8],
+        values: &[f32; D],
+        roots: &[f32; D],
+    ) -> [f32; TERMS] {
+        let mut terms = [0.0; TERMS];
+        let (values, roots) = (values.as_chunks::<4>().0, roots.as_chunks::<4>().0);
+        for part in 0..TERMS / V::COUNT {
+            let four = part * V::COUNT * D / TERMS / 4;
+            let of =
+                |from: &[[f32; 4]]| self.lanes.of_four(self.lanes.four(&from[four]), self.coordinates[part]);
+            let difference = scaled[part] - of(values);
+            (of(roots) * difference * difference).store(&mut terms[part * V::COUNT..]);
+        }
+        terms
+    }
+
+    /// The distances of as many candidates as there are lanes, from `at`; from `end` on the greatest number.
+    #[inline(always)]
+    fn distances<const D: usize>(&self, at: usize, end: usize, terms: &[f32; TERMS]) -> V::Floats {
+        let lanes = self.lanes;
+        let codes = lanes.load_halves(&self.cells.codes()[at..]);
+        let mut distance = self.term::<D>(terms, codes, 0);
+        for coordinate in 1..D {
+            distance = distance + self.term::<D>(terms, codes, coordinate);
+        }
+        // Below 2 to the 24th both: the cells of a codebook have some million codes.
+        let left = (end.to_le_bytes(), at.to_le_bytes());
+        let int = |bytes: [u8; 8]| i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        lanes.ints(int(left.0) - int(left.1)).more(lanes.numbers()).pick(distance, lanes.floats(f32::MAX))
+    }
+
+    /// The terms of a coordinate for the levels that codes have there.
+    #[inline(always)]
+    fn term<const D: usize>(&self, terms: &[f32; TERMS], codes: V::Ints, coordinate: usize) -> V::Floats {
+        let coordinate_u32 = u32::from(coordinate.to_le_bytes()[0]);
+        if D == 8 {
+            let four = &terms.as_chunks::<4>().0[coordinate];
+            self.lanes.of_four(self.lanes.four(four), codes.shift_right(2 * coordinate_u32))
+        } else {
+            let eight = &terms.as_chunks::<8>().0[coordinate];
+            self.lanes.of_eight(self.lanes.eight(eight), codes.shift_right(3 * coordinate_u32))
+        }
+    }
+}

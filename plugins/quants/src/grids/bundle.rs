@@ -3,7 +3,7 @@
 
 use super::finder::Finder;
 use super::positive::first_scale;
-use super::{Again, ELEMENTS, Lattice, Packed, no_point};
+use super::{Again, Cells, ELEMENTS, Lattice, Packed, no_point};
 use crate::simd::{Floats, Ints, Lanes, Mask, Task};
 use crate::types::Rows;
 use apr_sdk::Result;
@@ -44,6 +44,7 @@ type Rooms<const D: usize, const G: usize> = [[[f32; D]; G]; MOST];
 struct Search<'a, V: Lanes, const D: usize, const G: usize> {
     lanes: V,
     lattice: &'a Lattice<D, G>,
+    cells: &'a Cells,
     finder: Finder<'a, V>,
     /// Of the blocks at hand, lane after lane.
     values: Rooms<D, G>,
@@ -68,10 +69,12 @@ impl<const D: usize, const G: usize> Task for Encode<'_, D, G> {
     fn run<V: Lanes>(self, lanes: V) -> Result<()> {
         let of_row = self.rows.row_len / ELEMENTS;
         let (mut last, mut importance) = (vec![0.0; V::COUNT * ELEMENTS], vec![0.0; V::COUNT * ELEMENTS]);
+        let cells = self.lattice.search.codebook.cells();
         let mut search = Search {
             lanes,
             lattice: self.lattice,
-            finder: Finder::new(lanes, self.lattice.search.codebook),
+            cells,
+            finder: Finder::new::<D>(lanes, cells.codes()),
             values: [[[0.0; D]; G]; MOST],
             roots: [[[0.0; D]; G]; MOST],
         };
@@ -162,7 +165,6 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
         for (row, signs) in sign_rows.iter_mut().zip(signs) {
             signs.store(row);
         }
-        let cells = self.lattice.search.codebook.cells();
         let is_live = live.bits();
         for lane in (0..V::COUNT).filter(|lane| is_live >> lane & 1 == 1) {
             let scale = of_lanes[lane];
@@ -171,7 +173,7 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
             }
             scales[lane][block] = scale.abs();
             for (point, row) in packed[lane].points[block * G..].iter_mut().zip(&rows) {
-                *point = cells.index(low_half(row[lane]));
+                *point = self.cells.index(low_half(row[lane]));
             }
             for (signs, row) in packed[lane].signs[start / 8..][..D * G / 8].iter_mut().zip(&sign_rows) {
                 let [found, ..] = row[lane].to_le_bytes();
@@ -329,11 +331,11 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
         for ((values, row), uncertain) in blocks.values.iter().zip(&mut rows).zip(&mut uncertain) {
             let mut cell = lanes.ints(0);
             let mut farthest = lanes.floats(0.0);
-            for (i, value) in (0..).zip(values) {
+            for (i, value) in (0..).step_by(16 / D).zip(values) {
                 let place = (inverse * *value - one).max(half).min(highest);
                 let whole = place.truncated();
                 farthest = (place - whole.to_floats() - half).abs().max(farthest);
-                cell = cell | whole.shift_left(i * (16 / D as u32));
+                cell = cell | whole.shift_left(i);
             }
             *uncertain = !(plain & farthest.less(lanes.floats(CERTAIN))).bits();
             cell.store(row);
@@ -349,7 +351,7 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
         for lane in (0..V::COUNT).filter(|lane| any >> lane & 1 == 1) {
             let scaled = self.finder.scaled(scales[lane]);
             for group in 0..G {
-                let (start, end, off) = self.finder.range(low_half(rows[group][lane]));
+                let (start, end, off) = self.cells.range(low_half(rows[group][lane]));
                 let terms = self.finder.terms(&scaled, &self.values[lane][group], &self.roots[lane][group]);
                 let (code, more) = self.finder.at_once::<D>((start, end), &terms);
                 left[count] = (group, lane);
@@ -364,7 +366,7 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
             let (values, roots) = (&self.values[lane][group], &self.roots[lane][group]);
             let mut found = None;
             if uncertain[group] >> lane & 1 == 0 {
-                let (start, end, off) = self.finder.range(cells[group][lane]);
+                let (start, end, off) = self.cells.range(cells[group][lane]);
                 let terms = self.finder.terms(&self.finder.scaled(scales[lane]), values, roots);
                 found = self.finder.in_turn::<D>((start, end), &terms).map(|code| (code, off));
             }
@@ -392,12 +394,12 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
         let (mut products, mut squares) = (lanes.floats(0.0), lanes.floats(0.0));
         let worths = [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0];
         let (four, eight) = (lanes.four(&[1.0, 3.0, 5.0, 7.0]), lanes.eight(&worths));
-        for group in 0..G {
-            for (i, (value, weight)) in (0..).zip(blocks.values[group].iter().zip(&blocks.weights[group])) {
+        for (code, pairs) in codes.iter().zip(blocks.values.iter().zip(&blocks.weights)) {
+            for (i, (value, weight)) in (0..).zip(pairs.0.iter().zip(pairs.1)) {
                 let q = if D == 8 {
-                    lanes.of_four(four, codes[group].shift_right(2 * i))
+                    lanes.of_four(four, code.shift_right(2 * i))
                 } else {
-                    lanes.of_eight(eight, codes[group].shift_right(3 * i))
+                    lanes.of_eight(eight, code.shift_right(3 * i))
                 };
                 products = products + *weight * *value * q;
                 squares = squares + *weight * q * q;

@@ -29,7 +29,8 @@ impl Cells {
 
     /// The codes that can win in a cell begin here, end there; whether the cell is off the codebook.
     #[inline(always)]
-    pub fn range(&self, cell: usize) -> (usize, usize, bool) {
+    pub fn range(&self, cell: u16) -> (usize, usize, bool) {
+        let cell = usize::from(cell);
         let (start, end) = (self.starts[cell], self.starts[cell + 1] & !Self::OFF);
         ((start & !Self::OFF) as usize, end as usize, start & Self::OFF != 0)
     }
@@ -51,7 +52,7 @@ impl Cells {
         let mut cells = Cells {
             starts: Vec::with_capacity(Self::COUNT + 1),
             codes: Vec::new(),
-            indices: vec![0; 1 << (D as u32 * codebook.bits())],
+            indices: vec![0; 1 << (D * codebook.bits())],
         };
         for (index, levels) in (0..).zip(codebook.all()) {
             cells.indices[usize::from(codebook.code(levels))] = index;

@@ -15,6 +15,7 @@ pub struct Codebook<const D: usize> {
     points: OnceLock<Points<D>>,
     near: OnceLock<Near>,
     cells: OnceLock<Cells>,
+    near_codes: OnceLock<Vec<u16>>,
 }
 
 /// The points in ascending order.
@@ -43,6 +44,7 @@ impl<const D: usize> Codebook<D> {
             points: OnceLock::new(),
             near: OnceLock::new(),
             cells: OnceLock::new(),
+            near_codes: OnceLock::new(),
         }
     }
 
@@ -68,7 +70,7 @@ impl<const D: usize> Codebook<D> {
     }
 
     /// The bits of a level in a code.
-    pub fn bits(&self) -> u32 {
+    pub fn bits(&self) -> usize {
         if self.top() < 4 { 2 } else { 3 }
     }
 
@@ -99,8 +101,30 @@ impl<const D: usize> Codebook<D> {
 
     /// The points near a place, in the order in which ggml compares them: only itself if it is a point.
     pub fn near(&self, place: usize) -> &[u16] {
+        let (start, end) = self.near_range(place);
+        &self.near.get_or_init(|| self.find_near()).indices[start..end]
+    }
+
+    /// The codes of the points near all places, and more behind the last than any vector has lanes.
+    pub fn near_codes(&self) -> &[u16] {
+        self.near_codes.get_or_init(|| {
+            let near = &self.near.get_or_init(|| self.find_near()).indices;
+            let codes = near.iter().map(|index| self.code(self.point(*index)));
+            codes.chain([0; 64]).collect()
+        })
+    }
+
+    /// Where in [`Codebook::near_codes`] those of a place begin and end.
+    pub fn near_range(&self, place: usize) -> (usize, usize) {
         let near = self.near.get_or_init(|| self.find_near());
-        &near.indices[near.starts[place] as usize..near.starts[place + 1] as usize]
+        (near.starts[place] as usize, near.starts[place + 1] as usize)
+    }
+
+    /// The index of the point with these levels.
+    pub fn index(&self, code: u16) -> u16 {
+        let mask = (1 << self.bits()) - 1;
+        let levels = std::array::from_fn(|i| (code >> (self.bits() * i) & mask).to_le_bytes()[0]);
+        self.near(self.place(&levels))[0]
     }
 
     /// The levels of a place.

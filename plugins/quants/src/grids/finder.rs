@@ -1,6 +1,5 @@
 //! The nearest point of a group, with candidates side by side: one lane runs the sum of one candidate, in order.
 
-use super::{Cells, Codebook};
 use crate::simd::{Floats, Ints, Lanes, Mask};
 
 /// Levels of all coordinates: eight of three, with room for four, or four of eight.
@@ -9,7 +8,8 @@ pub const TERMS: usize = 32;
 /// Finds nearest points.
 pub struct Finder<'a, V: Lanes> {
     lanes: V,
-    cells: &'a Cells,
+    /// All codes: more behind the last that is used than any vector has lanes.
+    codes: &'a [u16],
     /// For vectors that hold the terms of all levels of a few coordinates: which coordinate of four each lane is of.
     coordinates: [V::Ints; TERMS / 8],
     /// What each lane's level is worth.
@@ -17,9 +17,9 @@ pub struct Finder<'a, V: Lanes> {
 }
 
 impl<'a, V: Lanes> Finder<'a, V> {
-    /// A finder of a codebook's points.
+    /// A finder among codes of points.
     #[inline(always)]
-    pub fn new<const D: usize>(lanes: V, codebook: &'a Codebook<D>) -> Self {
+    pub fn new<const D: usize>(lanes: V, codes: &'a [u16]) -> Self {
         let room = TERMS / D;
         let (mut coordinates, mut worths) = ([lanes.ints(0); TERMS / 8], [lanes.floats(0.0); TERMS / 8]);
         for (part, (coordinate, worth)) in coordinates.iter_mut().zip(&mut worths).enumerate() {
@@ -30,19 +30,20 @@ impl<'a, V: Lanes> Finder<'a, V> {
             *coordinate = first.shift_right(room.trailing_zeros());
             *worth = (level + level + lanes.ints(1)).to_floats();
         }
-        Finder { lanes, cells: codebook.cells(), coordinates, worths }
+        Finder { lanes, codes, coordinates, worths }
     }
 
-    /// The levels' worth at a scale, to be handed to [`Finder::nearest`].
+    /// The levels' worth at a scale, to be handed to [`Finder::terms`].
     #[inline(always)]
     pub fn scaled(&self, scale: f32) -> [V::Floats; TERMS / 8] {
         self.worths.map(|worth| self.lanes.floats(scale) * worth)
     }
 
-    /// The codes that can win in a cell begin here, end there; whether the cell is off the codebook.
+    /// The same for three levels that are worth something else.
     #[inline(always)]
-    pub fn range(&self, cell: u16) -> (usize, usize, bool) {
-        self.cells.range(usize::from(cell))
+    pub fn scaled_steps(&self, scale: f32, steps: &[f32; 3]) -> [V::Floats; TERMS / 8] {
+        let [low, middle, high] = *steps;
+        [self.lanes.floats(scale) * self.lanes.four(&[low, middle, high, 0.0]); TERMS / 8]
     }
 
     /// The code of the nearest of the candidates from `start` to `end`, if these are no more than [`Finder::at_once`] looks
@@ -58,8 +59,8 @@ impl<'a, V: Lanes> Finder<'a, V> {
         let least = distances[0].min(distances[1]).least();
         let hits = |n: usize| distances[n].equals(self.lanes.floats(least)).bits();
         let hits = if vectors > 1 { hits(0) | hits(1) << V::COUNT } else { hits(0) };
-        let code = self.cells.codes()[start + hits.trailing_zeros() as usize];
-        (code, (end - start > vectors * V::COUNT) | !(least < f32::MAX))
+        let code = self.codes[start + hits.trailing_zeros() as usize];
+        (code, (end - start > vectors * V::COUNT) | (least >= f32::MAX))
     }
 
     /// The code of the nearest of the candidates from `start` to `end`; none if all are infinitely far.
@@ -71,7 +72,7 @@ impl<'a, V: Lanes> Finder<'a, V> {
             let least = distances.least();
             if least < best.0 {
                 let first = distances.equals(self.lanes.floats(least)).first();
-                best = (least, first.map(|first| self.cells.codes()[at + first]));
+                best = (least, first.map(|first| self.codes[at + first]));
             }
         }
         best.1
@@ -101,7 +102,7 @@ impl<'a, V: Lanes> Finder<'a, V> {
     #[inline(always)]
     fn distances<const D: usize>(&self, at: usize, end: usize, terms: &[f32; TERMS]) -> V::Floats {
         let lanes = self.lanes;
-        let codes = lanes.load_halves(&self.cells.codes()[at..]);
+        let codes = lanes.load_halves(&self.codes[at..]);
         let mut distance = self.term::<D>(terms, codes, 0);
         for coordinate in 1..D {
             distance = distance + self.term::<D>(terms, codes, coordinate);

@@ -7,6 +7,7 @@ mod finder;
 mod lattice;
 mod points;
 mod positive;
+mod splits;
 mod superblock;
 pub mod ternary;
 

@@ -122,6 +122,29 @@ impl Lanes for Avx2 {
         Ints8(unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast())) })
     }
     #[inline(always)]
+    fn load_halves(self, from: &[u16]) -> Ints8 {
+        let from = &from[..8];
+        // SAFETY: eight numbers, as just checked; AVX2 by `self`.
+        Ints8(unsafe { _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast())) })
+    }
+    #[inline(always)]
+    fn four(self, from: &[f32; 4]) -> Floats8 {
+        // SAFETY: four elements; AVX2 by `self`.
+        Floats8(unsafe { _mm256_broadcast_ps(&_mm_loadu_ps(from.as_ptr())) })
+    }
+    #[inline(always)]
+    fn of_four(self, four: Floats8, at: Ints8) -> Floats8 {
+        Floats8(avx2!(_mm256_permutevar_ps(four.0, at.0)))
+    }
+    #[inline(always)]
+    fn eight(self, from: &[f32; 8]) -> Floats8 {
+        self.load(from)
+    }
+    #[inline(always)]
+    fn of_eight(self, eight: Floats8, at: Ints8) -> Floats8 {
+        Floats8(avx2!(_mm256_permutevar8x32_ps(eight.0, at.0)))
+    }
+    #[inline(always)]
     fn gather(self, from: &[f32], at: Ints8) -> Floats8 {
         if from.is_empty() {
             return self.floats(0.0);

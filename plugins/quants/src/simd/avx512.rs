@@ -134,6 +134,31 @@ impl Lanes for Avx512 {
         Ints16(unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) })
     }
     #[inline(always)]
+    fn load_halves(self, from: &[u16]) -> Ints16 {
+        let from = &from[..16];
+        // SAFETY: sixteen numbers, as just checked; AVX-512 by `self`.
+        Ints16(unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast())) })
+    }
+    #[inline(always)]
+    fn four(self, from: &[f32; 4]) -> Floats16 {
+        // SAFETY: four elements; AVX-512 by `self`.
+        Floats16(unsafe { _mm512_broadcast_f32x4(_mm_loadu_ps(from.as_ptr())) })
+    }
+    #[inline(always)]
+    fn of_four(self, four: Floats16, at: Ints16) -> Floats16 {
+        Floats16(avx512!(_mm512_permutevar_ps(four.0, at.0)))
+    }
+    #[inline(always)]
+    fn eight(self, from: &[f32; 8]) -> Floats16 {
+        // SAFETY: eight elements; AVX-512 by `self`.
+        Floats16(unsafe { _mm512_broadcast_f32x8(_mm256_loadu_ps(from.as_ptr())) })
+    }
+    #[inline(always)]
+    fn of_eight(self, eight: Floats16, at: Ints16) -> Floats16 {
+        // Of sixteen values: the upper eight are the lower once more.
+        Floats16(avx512!(_mm512_permutexvar_ps(at.0, eight.0)))
+    }
+    #[inline(always)]
     fn gather(self, from: &[f32], at: Ints16) -> Floats16 {
         if from.is_empty() {
             return self.floats(0.0);

@@ -35,6 +35,16 @@ pub trait Lanes: Copy {
     fn load_ints(self, from: &[i32]) -> Self::Ints;
     /// The first [`Lanes::COUNT`] bytes of a slice that has as many, each without sign.
     fn load_bytes(self, from: &[u8]) -> Self::Ints;
+    /// The first [`Lanes::COUNT`] numbers of a slice that has as many, each without sign.
+    fn load_halves(self, from: &[u16]) -> Self::Ints;
+    /// Four values, over and over.
+    fn four(self, from: &[f32; 4]) -> Self::Floats;
+    /// Lane `j` is the value number `at[j]` of what [`Lanes::four`] made; of the number, the low two bits count.
+    fn of_four(self, four: Self::Floats, at: Self::Ints) -> Self::Floats;
+    /// Eight values, over and over.
+    fn eight(self, from: &[f32; 8]) -> Self::Floats;
+    /// Lane `j` is the value number `at[j]` of what [`Lanes::eight`] made; of the number, the low three bits count.
+    fn of_eight(self, eight: Self::Floats, at: Self::Ints) -> Self::Floats;
     /// Lane `j` is `from[at[j]]`; an index beyond either end means the last element. Zeros from an empty slice.
     fn gather(self, from: &[f32], at: Self::Ints) -> Self::Floats;
     /// Lane `j` is `from[at[j]]`; an index beyond either end means the last element. Zeros from an empty slice.

@@ -12,9 +12,10 @@
 //! Source: `block_iq1_m`, `dequantize_row_iq1_m` and `quantize_row_iq1_m_impl` of ggml.
 
 use super::{BlockType, Rows};
-use crate::grids::ternary::{DELTA, Split, ascending, spread, steps, sums, to_points, weights};
+use crate::grids::ternary::{self, Block, DELTA, Sorted, Split, Splits, Ternary, steps, sums};
 use crate::grids::{ELEMENTS, IQ1};
 use crate::number::{from_half, half, nearest_int};
+use crate::simd::{Ints, Lanes, Mask};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -44,127 +45,135 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-/// A block: its scale, points, and whether the levels of each group are moved down.
-#[derive(Clone, Copy, Default)]
-struct Block {
-    scale: f32,
-    points: [u16; 2],
-    down: [bool; 2],
-}
-
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    let super_blocks = rows.values.as_chunks::<ELEMENTS>().0;
-    for (n, (values, out)) in super_blocks.iter().zip(out.as_chunks_mut::<BYTES>().0).enumerate() {
-        let column = n % (rows.row_len / ELEMENTS) * ELEMENTS;
-        let importance = rows.importance.map(|all| &all[column..column + ELEMENTS]);
-        let spread = spread(values);
-        let mut blocks = [Block::default(); ELEMENTS / BLOCK];
-        let mut all_weights = [[0.0; BLOCK]; ELEMENTS / BLOCK];
-        for (k, values) in values.as_chunks::<BLOCK>().0.iter().enumerate() {
-            let importance = importance.map(|all| &all[k * BLOCK..(k + 1) * BLOCK]);
-            all_weights[k] = weights(values, importance, spread);
-            blocks[k] = search(values, &all_weights[k])?;
-        }
-        pack(&blocks, values, &all_weights, out);
-    }
-    Ok(())
+    ternary::encode::<Iq1M, BLOCK, 2>(rows, out)
 }
 
-/// Tries every split of the ascending elements into three runs, with the levels of each group moved up and down.
-fn search(values: &[f32; BLOCK], weights: &[f32; BLOCK]) -> Result<Block> {
-    let max = values.iter().fold(0.0f32, |max, value| if max > value.abs() { max } else { value.abs() });
-    if max < 1e-7 {
-        return Ok(Block::default());
-    }
-    let order = ascending(values);
-    // Sums over the elements of each group among the first so many.
-    let (mut products, mut sums) = ([[0.0; BLOCK + 1]; 2], [[0.0; BLOCK + 1]; 2]);
-    for (n, i) in order.into_iter().enumerate() {
-        for group in 0..2 {
-            let here = i / 8 == group;
-            products[group][n + 1] =
-                if here { products[group][n] + weights[i] * values[i] } else { products[group][n] };
-            sums[group][n + 1] = if here { sums[group][n] + weights[i] } else { sums[group][n] };
+/// How its blocks are made: every split of the ascending elements is tried with the levels of each group moved up or down.
+struct Iq1M;
+
+/// The differences of the squares of neighbouring levels.
+const fn between(down: bool) -> [f32; 2] {
+    let [low, middle, high] = steps(down);
+    [low * low - middle * middle, middle * middle - high * high]
+}
+
+impl Ternary<BLOCK, 2> for Iq1M {
+    const BYTES: usize = BYTES;
+    const LEAST: f32 = 1e-7;
+
+    fn split(values: &[f32; BLOCK], weights: &[f32; BLOCK], order: &[usize; BLOCK]) -> Option<Split<2>> {
+        // Sums over the elements of each group among the first so many.
+        let (mut products, mut sums) = ([[0.0; BLOCK + 1]; 2], [[0.0; BLOCK + 1]; 2]);
+        for (n, i) in order.iter().enumerate() {
+            for group in 0..2 {
+                let here = i / 8 == group;
+                let (product, sum) = (products[group][n], sums[group][n]);
+                products[group][n + 1] = if here { product + weights[*i] * values[*i] } else { product };
+                sums[group][n + 1] = if here { sum + weights[*i] } else { sum };
+            }
         }
-    }
-    let mut best = -f32::MAX;
-    let mut found: Option<(Split, [bool; 2])> = None;
-    for first in 0..=BLOCK {
-        for second in first..=BLOCK {
-            let product = |group: usize, down: bool| {
-                let [.., high] = steps(down);
-                products[group][BLOCK] * high - (products[group][first] + products[group][second])
-            };
-            let square = |group: usize, down: bool| {
-                let [low, middle, high] = steps(down);
-                sums[group][BLOCK] * high * high
-                    + sums[group][first] * (low * low - middle * middle)
-                    + sums[group][second] * (middle * middle - high * high)
-            };
-            for down in [[false, false], [false, true], [true, false], [true, true]] {
-                let product = product(0, down[0]) + product(1, down[1]);
-                let square = square(0, down[0]) + square(1, down[1]);
-                if square > 0.0 && product * product > best * square {
-                    let scale = product / square;
-                    best = scale * product;
-                    found = Some((Split { first, second, scale }, down));
+        let mut best = -f32::MAX;
+        let mut found = None;
+        for first in 0..=BLOCK {
+            for second in first..=BLOCK {
+                let product = |group: usize, down: bool| {
+                    let [.., high] = steps(down);
+                    products[group][BLOCK] * high - (products[group][first] + products[group][second])
+                };
+                let square = |group: usize, down: bool| {
+                    let ([.., high], [lower, upper]) = (steps(down), between(down));
+                    sums[group][BLOCK] * high * high
+                        + sums[group][first] * lower
+                        + sums[group][second] * upper
+                };
+                for down in [[false, false], [false, true], [true, false], [true, true]] {
+                    let product = product(0, down[0]) + product(1, down[1]);
+                    let square = square(0, down[0]) + square(1, down[1]);
+                    if square > 0.0 && product * product > best * square {
+                        let scale = product / square;
+                        best = scale * product;
+                        found = Some(Split { first, second, scale, down });
+                    }
                 }
             }
         }
+        found
     }
-    let Some((split, down)) = found else { return Ok(Block::default()) };
-    let down = down.map(|down| down != (split.scale < 0.0));
-    let levels = split.levels(&order);
-    let (points, scale) = to_points::<2>(
-        &groups(values),
-        &groups(weights),
-        &groups(&levels),
-        &down.map(steps),
-        split.scale.abs(),
-    )?;
-    Ok(Block { scale, points, down })
-}
 
-/// The groups of eight.
-fn groups<T: Copy>(all: &[T; BLOCK]) -> [[T; 8]; 2] {
-    std::array::from_fn(|group| std::array::from_fn(|i| all[group * 8 + i]))
-}
-
-fn pack(
-    blocks: &[Block; ELEMENTS / BLOCK],
-    values: &[f32; ELEMENTS],
-    weights: &[[f32; BLOCK]; ELEMENTS / BLOCK],
-    out: &mut [u8; BYTES],
-) {
-    out.fill(0);
-    let most = blocks.iter().fold(0.0, |most, block| if block.scale > most { block.scale } else { most });
-    for (k, block) in blocks.iter().enumerate() {
-        for (group, point) in block.points.iter().enumerate() {
-            let [low, high] = point.to_le_bytes();
-            out[2 * k + group] = low;
-            out[32 + k] |= high << (4 * group);
+    #[inline(always)]
+    fn splits<V: Lanes>(lanes: V, sorted: &Sorted<V, BLOCK>) -> Splits<V, 2> {
+        let zero = lanes.floats(0.0);
+        let (mut products, mut sums) = ([[zero; BLOCK + 1]; 2], [[zero; BLOCK + 1]; 2]);
+        for n in 0..BLOCK {
+            let upper = sorted.order[n].more(lanes.ints(7));
+            for (group, here) in [!upper, upper].into_iter().enumerate() {
+                let (product, sum) = (products[group][n], sums[group][n]);
+                products[group][n + 1] = here.pick(product + sorted.products[n], product);
+                sums[group][n + 1] = here.pick(sum + sorted.weights[n], sum);
+            }
         }
+        let highs = [false, true].map(|down| lanes.floats(steps(down)[2]));
+        let between = [false, true].map(|down| between(down).map(|between| lanes.floats(between)));
+        let whole = [0, 1].map(|group| highs.map(|high| products[group][BLOCK] * high));
+        // Of each group, up and down: what the elements before `second` add.
+        let seconds = [0, 1].map(|group| between.map(|[_, upper]| sums[group].map(|sum| sum * upper)));
+        let mut best = Splits::none(lanes);
+        for first in 0..=BLOCK {
+            let firsts = [0, 1].map(|group| {
+                [0, 1].map(|down| {
+                    sums[group][BLOCK] * highs[down] * highs[down] + sums[group][first] * between[down][0]
+                })
+            });
+            for second in first..=BLOCK {
+                let [products, squares] = {
+                    let before = [0, 1].map(|group: usize| products[group][first] + products[group][second]);
+                    let product = |group: usize| whole[group].map(|whole| whole - before[group]);
+                    let square =
+                        |group: usize| [0, 1].map(|down| firsts[group][down] + seconds[group][down][second]);
+                    [[product(0), product(1)], [square(0), square(1)]]
+                };
+                for (down, bits) in [([0, 0], 0), ([0, 1], 2), ([1, 0], 1), ([1, 1], 3)] {
+                    best.consider(
+                        lanes,
+                        products[0][down[0]] + products[1][down[1]],
+                        squares[0][down[0]] + squares[1][down[1]],
+                        Splits::<V, 2>::code(first, second, bits),
+                    );
+                }
+            }
+        }
+        best
     }
-    if most == 0.0 {
-        return;
-    }
-    let d = most / 15.0;
-    let inverse = 1.0 / d;
-    let mut words = [0u16; 4];
-    // The scale that fits best once the blocks' scales are rounded.
-    let mut fit = (0.0, 0.0);
-    for (k, block) in blocks.iter().enumerate() {
-        let scale = nearest_int(0.5 * (inverse * block.scale - 1.0)).clamp(0, 7).to_le_bytes()[0];
-        words[k / 4] |= u16::from(scale) << (k % 4 * 3);
-        out[32 + k] |= u8::from(block.down[0]) << 3 | u8::from(block.down[1]) << 7;
-        let steps = block.down.map(steps);
-        let value_of = |group: usize, level: u8| steps[group][usize::from(level)] * f32::from(2 * scale + 1);
-        let values = &values.as_chunks::<BLOCK>().0[k];
-        fit = sums::<2>(&groups(values), &groups(&weights[k]), &block.points, value_of, fit);
-    }
-    let d = if fit.1 > 0.0 { fit.0 / fit.1 } else { d };
-    let d = half(d * 1.1125);
-    for (i, (out, word)) in out[48..].as_chunks_mut::<2>().0.iter_mut().zip(words).enumerate() {
-        *out = (word | (d >> (4 * i) & 15) << 12).to_le_bytes();
+
+    fn pack(blocks: &[Block<2>], values: &[f32; ELEMENTS], weights: &[f32; ELEMENTS], out: &mut [u8]) {
+        out.fill(0);
+        let most = blocks.iter().fold(0.0, |most, block| if block.scale > most { block.scale } else { most });
+        for (k, block) in blocks.iter().enumerate() {
+            for (group, point) in block.points.iter().enumerate() {
+                let [low, high] = point.to_le_bytes();
+                out[2 * k + group] = low;
+                out[32 + k] |= high << (4 * group);
+            }
+        }
+        if most == 0.0 {
+            return;
+        }
+        let d = most / 15.0;
+        let inverse = 1.0 / d;
+        let mut words = [0u16; 4];
+        // The scale that fits best once the blocks' scales are rounded.
+        let mut fit = (0.0, 0.0);
+        let pairs = values.as_chunks::<BLOCK>().0.iter().zip(weights.as_chunks::<BLOCK>().0);
+        for (k, (block, (values, weights))) in blocks.iter().zip(pairs).enumerate() {
+            let scale = nearest_int(0.5 * (inverse * block.scale - 1.0)).clamp(0, 7).to_le_bytes()[0];
+            words[k / 4] |= u16::from(scale) << (k % 4 * 3);
+            out[32 + k] |= u8::from(block.down[0]) << 3 | u8::from(block.down[1]) << 7;
+            fit = sums(values, weights, block, f32::from(2 * scale + 1), fit);
+        }
+        let d = half(if fit.1 > 0.0 { fit.0 / fit.1 } else { d } * 1.1125);
+        for (i, (out, word)) in out[48..].as_chunks_mut::<2>().0.iter_mut().zip(words).enumerate() {
+            *out = (word | (d >> (4 * i) & 15) << 12).to_le_bytes();
+        }
     }
 }

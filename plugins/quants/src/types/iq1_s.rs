@@ -11,9 +11,10 @@
 //! Source: `block_iq1_s`, `dequantize_row_iq1_s` and `quantize_row_iq1_s_impl` of ggml. It is not made without importance.
 
 use super::{BlockType, Rows};
-use crate::grids::ternary::{DELTA, Split, ascending, spread, steps, to_points, weights};
+use crate::grids::ternary::{self, Block, DELTA, Sorted, Split, Splits, Ternary, steps};
 use crate::grids::{ELEMENTS, IQ1};
 use crate::number::{from_half, half, nearest_int};
+use crate::simd::Lanes;
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -44,94 +45,101 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-/// A block: its scale, points, and whether its levels are moved down.
-#[derive(Clone, Copy, Default)]
-struct Block {
-    scale: f32,
-    points: [u16; 4],
-    down: bool,
-}
-
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    let super_blocks = rows.values.as_chunks::<ELEMENTS>().0;
-    for (n, (values, out)) in super_blocks.iter().zip(out.as_chunks_mut::<BYTES>().0).enumerate() {
-        let column = n % (rows.row_len / ELEMENTS) * ELEMENTS;
-        let importance = rows.importance.map(|all| &all[column..column + ELEMENTS]);
-        let spread = spread(values);
-        let mut blocks = [Block::default(); ELEMENTS / BLOCK];
-        for (k, (block, values)) in blocks.iter_mut().zip(values.as_chunks::<BLOCK>().0).enumerate() {
-            let importance = importance.map(|all| &all[k * BLOCK..(k + 1) * BLOCK]);
-            *block = search(values, &weights(values, importance, spread))?;
-        }
-        pack(&blocks, out);
-    }
-    Ok(())
+    ternary::encode::<Iq1S, BLOCK, 4>(rows, out)
 }
 
-/// Tries every split of the ascending elements into three runs, with the levels moved up and down.
-fn search(values: &[f32; BLOCK], weights: &[f32; BLOCK]) -> Result<Block> {
-    let max = values.iter().fold(0.0f32, |max, value| if max > value.abs() { max } else { value.abs() });
-    if max < 1e-12 {
-        return Ok(Block::default());
-    }
-    let order = ascending(values);
-    let (mut products, mut sums) = ([0.0; BLOCK + 1], [0.0; BLOCK + 1]);
-    for (n, i) in order.into_iter().enumerate() {
-        products[n + 1] = products[n] + weights[i] * values[i];
-        sums[n + 1] = sums[n] + weights[i];
-    }
-    let mut best = -f32::MAX;
-    let mut found: Option<(Split, bool)> = None;
-    for first in 0..=BLOCK {
-        for second in first..=BLOCK {
-            for down in [false, true] {
-                let [low, middle, high] = steps(down);
-                let product = products[first] * low
-                    + (products[second] - products[first]) * middle
-                    + (products[BLOCK] - products[second]) * high;
-                let square = sums[first] * low * low
-                    + (sums[second] - sums[first]) * middle * middle
-                    + (sums[BLOCK] - sums[second]) * high * high;
-                if square > 0.0 && product * product > best * square {
-                    let scale = product / square;
-                    best = scale * product;
-                    found = Some((Split { first, second, scale }, down));
+/// How its blocks are made: every split of the ascending elements is tried with all levels moved up, then down.
+struct Iq1S;
+
+impl Ternary<BLOCK, 4> for Iq1S {
+    const BYTES: usize = BYTES;
+    const LEAST: f32 = 1e-12;
+
+    fn split(values: &[f32; BLOCK], weights: &[f32; BLOCK], order: &[usize; BLOCK]) -> Option<Split<4>> {
+        let (mut products, mut sums) = ([0.0; BLOCK + 1], [0.0; BLOCK + 1]);
+        for (n, i) in order.iter().enumerate() {
+            products[n + 1] = products[n] + weights[*i] * values[*i];
+            sums[n + 1] = sums[n] + weights[*i];
+        }
+        let mut best = -f32::MAX;
+        let mut found = None;
+        for first in 0..=BLOCK {
+            for second in first..=BLOCK {
+                for down in [false, true] {
+                    let [low, middle, high] = steps(down);
+                    let product = products[first] * low
+                        + (products[second] - products[first]) * middle
+                        + (products[BLOCK] - products[second]) * high;
+                    let square = sums[first] * low * low
+                        + (sums[second] - sums[first]) * middle * middle
+                        + (sums[BLOCK] - sums[second]) * high * high;
+                    if square > 0.0 && product * product > best * square {
+                        let scale = product / square;
+                        best = scale * product;
+                        found = Some(Split { first, second, scale, down: [down; 4] });
+                    }
                 }
             }
         }
+        found
     }
-    let Some((split, down)) = found else { return Ok(Block::default()) };
-    let down = down != (split.scale < 0.0);
-    let levels = split.levels(&order);
-    let (points, scale) = to_points::<4>(
-        &groups(values),
-        &groups(weights),
-        &groups(&levels),
-        &[steps(down); 4],
-        split.scale.abs(),
-    )?;
-    Ok(Block { scale, points, down })
-}
 
-/// The groups of eight.
-fn groups<T: Copy>(all: &[T; BLOCK]) -> [[T; 8]; 4] {
-    std::array::from_fn(|group| std::array::from_fn(|i| all[group * 8 + i]))
-}
-
-fn pack(blocks: &[Block; ELEMENTS / BLOCK], out: &mut [u8; BYTES]) {
-    out.fill(0);
-    let most = blocks.iter().fold(0.0, |most, block| if block.scale > most { block.scale } else { most });
-    let d = most / 15.0;
-    out[..2].copy_from_slice(&half(d * 1.125).to_le_bytes());
-    let (low, rest) = out[2..].split_at_mut(32);
-    let outs = low.as_chunks_mut::<4>().0.iter_mut().zip(rest.as_chunks_mut::<2>().0);
-    for (block, (low, rest)) in blocks.iter().zip(outs) {
-        *low = block.points.map(|point| point.to_le_bytes()[0]);
-        let mut word = block.points.iter().rev().fold(0, |word, point| word << 3 | point >> 8);
-        if most != 0.0 {
-            let scale = nearest_int(0.5 * (1.0 / d * block.scale - 1.0)).clamp(0, 7).to_le_bytes()[0];
-            word |= u16::from(scale) << 12 | u16::from(block.down) << 15;
+    #[inline(always)]
+    fn splits<V: Lanes>(lanes: V, sorted: &Sorted<V, BLOCK>) -> Splits<V, 4> {
+        let zero = lanes.floats(0.0);
+        let (mut products, mut sums) = ([zero; BLOCK + 1], [zero; BLOCK + 1]);
+        for n in 0..BLOCK {
+            products[n + 1] = products[n] + sorted.products[n];
+            sums[n + 1] = sums[n] + sorted.weights[n];
         }
-        *rest = word.to_le_bytes();
+        let [up, down] = [false, true].map(|down| steps(down).map(|step| lanes.floats(step)));
+        // What the elements from `second` on add.
+        let highs = |[.., high]: [V::Floats; 3]| {
+            let product = products.map(|before| (products[BLOCK] - before) * high);
+            (product, sums.map(|before| (sums[BLOCK] - before) * high * high))
+        };
+        let (high_up, high_down) = (highs(up), highs(down));
+        let mut best = Splits::none(lanes);
+        for first in 0..=BLOCK {
+            let low = |[low, ..]: [V::Floats; 3]| (products[first] * low, sums[first] * low * low);
+            let (low_up, low_down) = (low(up), low(down));
+            for second in first..=BLOCK {
+                let (product, sum) = (products[second] - products[first], sums[second] - sums[first]);
+                // The middle level has the same magnitude up and down.
+                let (product, square) = (product * up[1], sum * up[1] * up[1]);
+                best.consider(
+                    lanes,
+                    low_up.0 + product + high_up.0[second],
+                    low_up.1 + square + high_up.1[second],
+                    Splits::<V, 4>::code(first, second, 0),
+                );
+                best.consider(
+                    lanes,
+                    low_down.0 - product + high_down.0[second],
+                    low_down.1 + square + high_down.1[second],
+                    Splits::<V, 4>::code(first, second, 15),
+                );
+            }
+        }
+        best
+    }
+
+    fn pack(blocks: &[Block<4>], _: &[f32; ELEMENTS], _: &[f32; ELEMENTS], out: &mut [u8]) {
+        out.fill(0);
+        let most = blocks.iter().fold(0.0, |most, block| if block.scale > most { block.scale } else { most });
+        let d = most / 15.0;
+        out[..2].copy_from_slice(&half(d * 1.125).to_le_bytes());
+        let (low, rest) = out[2..].split_at_mut(32);
+        let outs = low.as_chunks_mut::<4>().0.iter_mut().zip(rest.as_chunks_mut::<2>().0);
+        for (block, (low, rest)) in blocks.iter().zip(outs) {
+            *low = block.points.map(|point| point.to_le_bytes()[0]);
+            let mut word = block.points.iter().rev().fold(0, |word, point| word << 3 | point >> 8);
+            if most != 0.0 {
+                let scale = nearest_int(0.5 * (1.0 / d * block.scale - 1.0)).clamp(0, 7).to_le_bytes()[0];
+                word |= u16::from(scale) << 12 | u16::from(block.down[0]) << 15;
+            }
+            *rest = word.to_le_bytes();
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Codes of four and five bits as blocks of 32 elements hold them: byte j has the low bits of elements j and j + 16.
 
 pub mod lanes;
+mod search;
+
+pub use search::Blocks;
 
 /// Elements of a block.
 pub const ELEMENTS: usize = 32;

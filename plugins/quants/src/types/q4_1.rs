@@ -10,7 +10,7 @@
 
 use super::{BlockType, Rows};
 use crate::extremes::range;
-use crate::nibbles::{ELEMENTS, lanes as in_vectors, pack, unpack};
+use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack, unpack};
 use crate::number::{from_half, half, low_byte};
 use crate::search::{Steps, weighted};
 use crate::simd::{Lanes, Task, run};
@@ -45,6 +45,14 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
         }
         return Ok(());
     };
+    if run(rows.level, Search { rows, importance, out: &mut *out }).is_none() {
+        search(rows, importance, out);
+    }
+    Ok(())
+}
+
+/// Searches where importance is known.
+fn search(rows: &Rows<'_>, importance: &[f32], out: &mut [u8]) {
     let importance = importance.as_chunks::<ELEMENTS>().0;
     let of_row = rows.row_len / ELEMENTS * BYTES;
     for (row, out) in rows.values.chunks_exact(rows.row_len).zip(out.chunks_exact_mut(of_row)) {
@@ -60,7 +68,6 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
             pack(&codes, bytes);
         }
     }
-    Ok(())
 }
 
 /// The scale takes the smallest to 0 and the largest to 15.
@@ -97,6 +104,36 @@ impl Task for Plain<'_> {
             [*m0, *m1] = half(least).to_le_bytes();
             let codes = in_vectors::codes(lanes, &vectors, (least, inverse, 0.5), 15);
             in_vectors::pack::<V>(&codes, bytes);
+        }
+    }
+}
+
+/// The searches in vectors.
+struct Search<'a> {
+    rows: &'a Rows<'a>,
+    importance: &'a [f32],
+    out: &'a mut [u8],
+}
+
+impl Task for Search<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self, lanes: V) {
+        let blocks = Blocks::new(lanes, self.rows, self.importance);
+        let size = Blocks::group::<V>();
+        let values = self.rows.values.as_chunks::<ELEMENTS>().0.chunks(size);
+        let groups = values.zip(self.out.as_chunks_mut::<BYTES>().0.chunks_mut(size));
+        for (group, (values, out)) in groups.enumerate() {
+            let start = group * size;
+            let found = blocks.weighted(lanes, &STEPS, start);
+            for (at, (values, block)) in values.iter().zip(out).enumerate() {
+                let codes = found.weighted_codes(lanes, 15, at, values);
+                let [d0, d1, m0, m1, bytes @ ..] = block;
+                [*d0, *d1] = half(found.scales[at]).to_le_bytes();
+                [*m0, *m1] = half(-found.offsets[at]).to_le_bytes();
+                in_vectors::pack::<V>(&codes, bytes);
+            }
         }
     }
 }

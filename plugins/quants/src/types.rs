@@ -14,14 +14,17 @@ mod nvfp4;
 mod q1_0;
 mod q2_0;
 mod q2_k;
+mod q3_k;
 mod q4_0;
 mod q4_1;
 mod q4_k;
 mod q5_0;
 mod q5_1;
 mod q5_k;
+mod q6_k;
 mod q8_0;
 mod q8_1;
+mod q8_k;
 mod tq1_0;
 mod tq2_0;
 
@@ -68,8 +71,11 @@ pub static TYPES: &[&BlockType] = &[
     &mxfp4::MXFP4,
     &nvfp4::NVFP4,
     &q2_k::Q2_K,
+    &q3_k::Q3_K,
     &q4_k::Q4_K,
     &q5_k::Q5_K,
+    &q6_k::Q6_K,
+    &q8_k::Q8_K,
     &iq4_nl::IQ4_NL,
     &iq4_xs::IQ4_XS,
     &iq1_s::IQ1_S,

@@ -14,6 +14,7 @@
 pub mod affine;
 pub mod codes;
 pub mod six_bits;
+pub mod symmetric;
 
 use crate::simd::{Floats, Lanes, Task, run};
 use crate::types::Rows;

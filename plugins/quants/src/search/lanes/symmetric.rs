@@ -14,25 +14,23 @@ pub struct SymmetricLanes<V: Lanes> {
     pub zero: V::Mask,
 }
 
-/// As `search::symmetric`; without weights, each value's square is its weight.
+/// As `search::symmetric` with weights.
 #[inline(always)]
 pub fn symmetric<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
     values: &[[V::Floats; N]; G],
-    weights: Option<&[[V::Floats; N]; G]>,
+    weights: &[[V::Floats; N]; G],
 ) -> [SymmetricLanes<V>; G] {
     let nought = v.floats(0.0);
     let most = crate::search::float(most);
     let (mut max, mut best) = ([nought; G], [nought; G]);
     let mut found = [SymmetricLanes::<V> { scale: nought, inverse: nought, zero: v.mask(false) }; G];
-    let (mut own, mut weighted) = ([[nought; N]; G], [[nought; N]; G]);
+    let mut weighted = [[nought; N]; G];
     for g in 0..G {
         (max[g], found[g].zero) = greatest(v, &values[g]);
         for l in 0..N {
-            let value = values[g][l];
-            own[g][l] = weights.map_or(value * value, |weights| weights[g][l]);
-            weighted[g][l] = own[g][l] * value;
+            weighted[g][l] = weights[g][l] * values[g][l];
         }
         found[g].inverse = v.floats(-most) / max[g];
     }
@@ -54,7 +52,7 @@ pub fn symmetric<V: Lanes, const N: usize, const G: usize>(
                 let rounded = (inverse[g] * values[g][l] + v.floats(ROUNDER)) - v.floats(ROUNDER);
                 let code = rounded.min(v.floats(most - 1.0)).max(v.floats(-most));
                 sum_lx[g] = sum_lx[g] + weighted[g][l] * code;
-                sum_l2[g] = sum_l2[g] + own[g][l] * code * code;
+                sum_l2[g] = sum_l2[g] + weights[g][l] * code * code;
             }
         }
         for g in 0..G {

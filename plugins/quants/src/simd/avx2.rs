@@ -80,6 +80,18 @@ impl Avx2 {
     }
 }
 
+/// Four elements of row `row` and of row `row + 4`, from `column` on.
+#[inline(always)]
+fn two_rows(_: Avx2, from: &[f32], stride: usize, column: usize, row: usize) -> __m256 {
+    let low = &from[row * stride + column..][..4];
+    let high = &from[(row + 4) * stride + column..][..4];
+    // SAFETY: four elements each, as just checked; AVX2 by the first argument.
+    unsafe {
+        let low = _mm256_castps128_ps256(_mm_loadu_ps(low.as_ptr()));
+        _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(high.as_ptr()))
+    }
+}
+
 impl Lanes for Avx2 {
     const COUNT: usize = 8;
     type Floats = Floats8;
@@ -166,17 +178,13 @@ impl Lanes for Avx2 {
     fn columns<const N: usize>(self, from: &[f32], stride: usize, out: &mut [Floats8; N]) {
         let from = &from[..7 * stride + N];
         for (four, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            // Half `half` of `rows[row]` is row `row + 4 * half`; its four elements are those of the four columns.
-            let rows = [0, 1, 2, 3].map(|row: usize| {
-                let [low, high] = [row, row + 4].map(|row| &from[row * stride + four * 4..][..4]);
-                // SAFETY: four elements each, as just checked; AVX2 by `self`.
-                unsafe {
-                    let low = _mm256_castps128_ps256(_mm_loadu_ps(low.as_ptr()));
-                    _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(high.as_ptr()))
-                }
-            });
+            // Half `half` of the vector of a row is `row + 4 * half`; its four elements are those of the four columns. No
+            // closures here: they would not be compiled for AVX2.
+            let (a, b) =
+                (two_rows(self, from, stride, four * 4, 0), two_rows(self, from, stride, four * 4, 1));
+            let (c, d) =
+                (two_rows(self, from, stride, four * 4, 2), two_rows(self, from, stride, four * 4, 3));
             // A transposition of 4 by 4 in each half.
-            let [a, b, c, d] = rows;
             let (ab, cd) = (avx2!(_mm256_unpacklo_ps(a, b)), avx2!(_mm256_unpacklo_ps(c, d)));
             out[0] = Floats8(avx2!(_mm256_shuffle_ps::<0x44>(ab, cd)));
             out[1] = Floats8(avx2!(_mm256_shuffle_ps::<0xee>(ab, cd)));

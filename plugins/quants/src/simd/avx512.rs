@@ -92,6 +92,22 @@ impl Avx512 {
     }
 }
 
+/// Four elements of the rows `row`, `row + 4`, `row + 8` and `row + 12`, from `column` on.
+#[inline(always)]
+fn four_rows(_: Avx512, from: &[f32], stride: usize, column: usize, row: usize) -> __m512 {
+    let a = &from[row * stride + column..][..4];
+    let b = &from[(row + 4) * stride + column..][..4];
+    let c = &from[(row + 8) * stride + column..][..4];
+    let d = &from[(row + 12) * stride + column..][..4];
+    // SAFETY: four elements each, as just checked; AVX-512 by the first argument.
+    unsafe {
+        let all = _mm512_castps128_ps512(_mm_loadu_ps(a.as_ptr()));
+        let all = _mm512_insertf32x4::<1>(all, _mm_loadu_ps(b.as_ptr()));
+        let all = _mm512_insertf32x4::<2>(all, _mm_loadu_ps(c.as_ptr()));
+        _mm512_insertf32x4::<3>(all, _mm_loadu_ps(d.as_ptr()))
+    }
+}
+
 impl Lanes for Avx512 {
     const COUNT: usize = 16;
     type Floats = Floats16;
@@ -180,19 +196,13 @@ impl Lanes for Avx512 {
     fn columns<const N: usize>(self, from: &[f32], stride: usize, out: &mut [Floats16; N]) {
         let from = &from[..15 * stride + N];
         for (four, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            // Quarter `quarter` of `rows[row]` is row `row + 4 * quarter`; its four elements are those of the four columns.
-            let rows = [0, 1, 2, 3].map(|row: usize| {
-                let quarters =
-                    [row, row + 4, row + 8, row + 12].map(|row| &from[row * stride + four * 4..][..4]);
-                // SAFETY: four elements each, as just checked; AVX-512 by `self`.
-                unsafe {
-                    let [a, b, c, d] = quarters.map(|quarter| _mm_loadu_ps(quarter.as_ptr()));
-                    let all = _mm512_insertf32x4::<1>(_mm512_castps128_ps512(a), b);
-                    _mm512_insertf32x4::<3>(_mm512_insertf32x4::<2>(all, c), d)
-                }
-            });
+            // Quarter `quarter` of the vector of a row is `row + 4 * quarter`; its four elements are those of the four
+            // columns. No closures here: they would not be compiled for AVX-512.
+            let (a, b) =
+                (four_rows(self, from, stride, four * 4, 0), four_rows(self, from, stride, four * 4, 1));
+            let (c, d) =
+                (four_rows(self, from, stride, four * 4, 2), four_rows(self, from, stride, four * 4, 3));
             // A transposition of 4 by 4 in each quarter.
-            let [a, b, c, d] = rows;
             let (ab, cd) = (avx512!(_mm512_unpacklo_ps(a, b)), avx512!(_mm512_unpacklo_ps(c, d)));
             out[0] = Floats16(avx512!(_mm512_shuffle_ps::<0x44>(ab, cd)));
             out[1] = Floats16(avx512!(_mm512_shuffle_ps::<0xee>(ab, cd)));

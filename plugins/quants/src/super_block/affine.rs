@@ -1,6 +1,6 @@
 //! Q2_K, Q4_K and Q5_K: each sub-block has a scale and a minimum, coded with those of the others.
 
-use super::codes::{Codes, code};
+use super::codes::{ByLanes, Coder, Codes, Plain};
 use super::{Batch, ELEMENTS, MOST_LANES, sum_of_squares, sums_of_squares, weigh, weigh_lanes};
 use crate::number::nearest_int;
 use crate::search::lanes::{self, AffineLanes};
@@ -96,7 +96,7 @@ pub fn encode<T: AffineType, const N: usize, const SUBS: usize>(
     } else {
         T::scales(&scales, &offsets)
     };
-    finish::<T, N>(values, &coded, |_, _| {}, &mut codes, out);
+    finish::<T, N>(values, &coded, (Plain, |_, _: &mut _| {}), &mut codes, out);
 }
 
 /// The root of the mean square of a sub-block.
@@ -110,7 +110,7 @@ fn root_mean_square<const N: usize>(values: &[f32; N]) -> f32 {
 fn finish<T: AffineType, const N: usize>(
     values: &[f32; ELEMENTS],
     scales: &Scales,
-    searched: impl Fn(usize, &mut [u8; N]),
+    (coder, searched): (impl Coder, impl Fn(usize, &mut [u8; N])),
     codes: &mut Codes,
     out: &mut [u8],
 ) {
@@ -122,7 +122,7 @@ fn finish<T: AffineType, const N: usize>(
         if factors[sub] == 0.0 {
             searched(sub, codes);
         }
-        code(values, factors[sub], offsets[sub], (0, T::FORM.steps.most), codes);
+        coder.code(values, factors[sub], offsets[sub], (0, T::FORM.steps.most), codes);
     }
     T::write_codes(codes, out);
 }
@@ -188,7 +188,7 @@ pub fn encode_lanes<T: AffineType, V: Lanes, const N: usize, const SUBS: usize>(
             }
         };
         let mut codes = [0; ELEMENTS];
-        finish::<T, N>(values, coded, searched, &mut codes, out);
+        finish::<T, N>(values, coded, (ByLanes(v), searched), &mut codes, out);
     }
 }
 

@@ -2,18 +2,45 @@
 
 use super::ELEMENTS;
 use crate::number::nearest_int;
+use crate::simd::{Floats, Ints, Lanes};
 
 /// The codes of a super-block, a byte each.
 pub type Codes = [u8; ELEMENTS];
 
-/// Codes a sub-block anew with its coded scale: the nearest integers to `(value + offset) / scale`, from `least` to `most`,
-/// less `least`. Where the scale is 0, nothing is done: the codes of the search stay.
-#[inline(always)]
-pub fn code(values: &[f32], scale: f32, offset: f32, (least, most): (i32, i32), codes: &mut [u8]) {
-    if scale != 0.0 {
-        for (code, value) in codes.iter_mut().zip(values) {
-            let l = nearest_int((value + offset) / scale).min(most).max(least) - least;
-            *code = l.to_le_bytes()[0];
+/// Codes a sub-block anew with its coded scale.
+pub trait Coder {
+    /// The nearest integers to `(value + offset) / scale`, from `least` to `most`, less `least`. Where the scale is 0, nothing
+    /// is done: the codes of the search stay.
+    fn code(&self, values: &[f32], scale: f32, offset: f32, range: (i32, i32), codes: &mut [u8]);
+}
+
+/// One by one.
+pub struct Plain;
+
+impl Coder for Plain {
+    fn code(&self, values: &[f32], scale: f32, offset: f32, (least, most): (i32, i32), codes: &mut [u8]) {
+        if scale != 0.0 {
+            for (code, value) in codes.iter_mut().zip(values) {
+                let l = nearest_int((value + offset) / scale).min(most).max(least) - least;
+                *code = l.to_le_bytes()[0];
+            }
+        }
+    }
+}
+
+/// An element in each lane.
+pub struct ByLanes<V>(pub V);
+
+impl<V: Lanes> Coder for ByLanes<V> {
+    #[inline(always)]
+    fn code(&self, values: &[f32], scale: f32, offset: f32, (least, most): (i32, i32), codes: &mut [u8]) {
+        let v = self.0;
+        if scale != 0.0 {
+            let (scale, offset) = (v.floats(scale), v.floats(offset));
+            for (codes, values) in codes.chunks_exact_mut(V::COUNT).zip(values.chunks_exact(V::COUNT)) {
+                let l = ((v.load(values) + offset) / scale).nearest_int();
+                (l.min(v.ints(most)).max(v.ints(least)) - v.ints(least)).store_bytes(codes);
+            }
         }
     }
 }

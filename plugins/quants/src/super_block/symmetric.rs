@@ -1,6 +1,6 @@
 //! Q3_K and Q6_K: each of sixteen sub-blocks of 16 has a scale, coded with those of the others.
 
-use super::codes::{Codes, code};
+use super::codes::{ByLanes, Coder, Codes, Plain};
 use super::{Batch, ELEMENTS, MOST_LANES, sum_of_squares, sums_of_squares, weigh, weigh_lanes};
 use crate::number::nearest_int;
 use crate::search::lanes::{self, DescentLanes, SymmetricLanes};
@@ -72,7 +72,7 @@ pub fn encode<T: SymmetricType>(
         let mut codes = [0; SUBS];
         (symmetric(most, &scales, Some(&sums), &mut codes), codes)
     });
-    finish::<T>(values, &scales, found, |_, _| {}, &mut codes, out);
+    finish::<T>(values, &scales, found, (Plain, |_, _: &mut _| {}), &mut codes, out);
 }
 
 /// Codes anew with the coded scales, and writes all. `found` is what a search found for the scales; `searched` gives the
@@ -82,7 +82,7 @@ fn finish<T: SymmetricType>(
     values: &[f32; ELEMENTS],
     scales: &[f32; SUBS],
     found: Option<(f32, [u8; SUBS])>,
-    searched: impl Fn(usize, &mut [u8; SUB]),
+    (coder, searched): (impl Coder, impl Fn(usize, &mut [u8; SUB])),
     codes: &mut Codes,
     out: &mut [u8],
 ) {
@@ -99,7 +99,7 @@ fn finish<T: SymmetricType>(
         if factors[sub] == 0.0 {
             searched(sub, codes);
         }
-        code(values, factors[sub], 0.0, (-T::FORM.most, T::FORM.most - 1), codes);
+        coder.code(values, factors[sub], 0.0, (-T::FORM.most, T::FORM.most - 1), codes);
     }
     T::write_codes(codes, out);
 }
@@ -159,7 +159,7 @@ pub fn encode_lanes<T: SymmetricType, V: Lanes>(v: V, batch: Batch<'_>, out: &mu
         };
         let mut codes = [0; ELEMENTS];
         let of_search = scale_most.map(|_| coded[block]);
-        finish::<T>(values, &all_scales[block], of_search, searched, &mut codes, out);
+        finish::<T>(values, &all_scales[block], of_search, (ByLanes(v), searched), &mut codes, out);
     }
 }
 
@@ -207,7 +207,7 @@ fn search<T: SymmetricType, V: Lanes>(v: V, batch: Batch<'_>, found: &mut Found)
                 }
             }
         }
-        let of: [SymmetricLanes<V>; 2] = lanes::symmetric(v, T::FORM.most, &values, &weights);
+        let of: [SymmetricLanes<V>; 2] = lanes::symmetric(v, T::FORM.most, values, &weights);
         for (g, of) in of.iter().enumerate() {
             let at = start + g * V::COUNT;
             of.scale.store(&mut found.scales[at..]);
@@ -223,7 +223,7 @@ fn search_descending<T: SymmetricType, V: Lanes>(v: V, values: &[f32], found: &m
     const G: usize = 2;
     for start in (0..V::COUNT * SUBS).step_by(G * V::COUNT) {
         let values = some::<V, G>(v, values, start);
-        let of: [DescentLanes<V, SUB>; G] = lanes::descent(v, T::FORM.most, &values);
+        let of: [DescentLanes<V, SUB>; G] = lanes::descent(v, T::FORM.most, values);
         for (g, of) in of.iter().enumerate() {
             let at = start + g * V::COUNT;
             of.scale.store(&mut found.scales[at..]);
@@ -240,11 +240,11 @@ fn search_descending<T: SymmetricType, V: Lanes>(v: V, values: &[f32], found: &m
 fn code_scales<V: Lanes>(v: V, most: i32, found: &Found, coded: &mut [(f32, [u8; SUBS]); MOST_LANES]) {
     let values = some::<V, 1>(v, &found.scales, 0);
     let weights = some::<V, 1>(v, &found.sums, 0);
-    let [of] = lanes::symmetric(v, most, &values, &weights);
+    let [of] = lanes::symmetric(v, most, values, &weights);
     let mut scale = [0.0; MOST_LANES];
     of.scale.store(&mut scale);
-    for sub in 0..SUBS {
-        let l = (of.inverse * values[0][sub]).nearest_int().min(v.ints(most - 1)).max(v.ints(-most));
+    for (sub, value) in values[0].iter().enumerate() {
+        let l = (of.inverse * *value).nearest_int().min(v.ints(most - 1)).max(v.ints(-most));
         let mut codes = [0; MOST_LANES];
         of.zero.pick_ints(v.ints(0), l + v.ints(most)).store_bytes(&mut codes);
         for (lane, coded) in coded.iter_mut().enumerate() {

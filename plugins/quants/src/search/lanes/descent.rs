@@ -1,6 +1,6 @@
 //! A scale for codes around zero, by coordinate descent.
 
-use super::{ROUNDER, greatest};
+use super::{ROUNDER, greatest, spare};
 use crate::simd::{Floats, Ints, Lanes, Mask};
 
 /// What was found.
@@ -20,7 +20,7 @@ pub struct DescentLanes<V: Lanes, const N: usize> {
 pub fn descent<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
-    values: &[[V::Floats; N]; G],
+    mut values: [[V::Floats; N]; G],
 ) -> [DescentLanes<V, N>; G] {
     let nought = v.floats(0.0);
     let most = crate::search::float(most);
@@ -30,8 +30,9 @@ pub fn descent<V: Lanes, const N: usize, const G: usize>(
     let (mut own, mut weighted) = ([[nought; N]; G], [[nought; N]; G]);
     let mut inverse = [nought; G];
     for g in 0..G {
-        let max;
+        let mut max;
         (max, found[g].zero) = greatest(v, &values[g]);
+        spare(v, found[g].zero, &mut max, &mut values[g]);
         inverse[g] = lowest / max;
     }
     for l in 0..N {

@@ -23,6 +23,18 @@ fn negated<V: Lanes>(v: V, value: V::Floats) -> V::Floats {
     (value.bits() ^ v.ints(i32::MIN)).as_bits()
 }
 
+/// Vectors whose lanes that count as zero are made plain ones and zeros: subnormals would be slow, and their results are
+/// thrown away.
+#[inline(always)]
+fn spare<V: Lanes, const N: usize>(v: V, zero: V::Mask, max: &mut V::Floats, values: &mut [V::Floats; N]) {
+    if zero.any() {
+        *max = zero.pick(v.floats(1.0), *max);
+        for value in values {
+            *value = zero.pick(v.floats(0.0), *value);
+        }
+    }
+}
+
 /// The first value of the greatest magnitude in each lane, and where that magnitude is below what counts.
 #[inline(always)]
 fn greatest<V: Lanes, const N: usize>(v: V, values: &[V::Floats; N]) -> (V::Floats, V::Mask) {

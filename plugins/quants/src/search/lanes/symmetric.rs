@@ -1,6 +1,6 @@
 //! A scale for codes around zero.
 
-use super::{ROUNDER, greatest};
+use super::{ROUNDER, greatest, spare};
 use crate::simd::{Floats, Lanes, Mask};
 
 /// What was found.
@@ -19,7 +19,7 @@ pub struct SymmetricLanes<V: Lanes> {
 pub fn symmetric<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
-    values: &[[V::Floats; N]; G],
+    mut values: [[V::Floats; N]; G],
     weights: &[[V::Floats; N]; G],
 ) -> [SymmetricLanes<V>; G] {
     let nought = v.floats(0.0);
@@ -29,6 +29,7 @@ pub fn symmetric<V: Lanes, const N: usize, const G: usize>(
     let mut weighted = [[nought; N]; G];
     for g in 0..G {
         (max[g], found[g].zero) = greatest(v, &values[g]);
+        spare(v, found[g].zero, &mut max[g], &mut values[g]);
         for l in 0..N {
             weighted[g][l] = weights[g][l] * values[g][l];
         }

@@ -96,7 +96,7 @@ impl<'a> Blocks<'a> {
     #[inline(always)]
     pub fn symmetric<V: Lanes>(&self, v: V, most: i32, start: usize) -> Found {
         let (values, weights) = self.columns(v, start);
-        let halves = lanes::symmetric::<V, ELEMENTS, 2>(v, most, &values, Some(&weights));
+        let halves = lanes::symmetric::<V, ELEMENTS, 2>(v, most, values, &weights);
         let mut found = Found::new();
         for (half, of_half) in halves.iter().enumerate() {
             let first = half * V::COUNT;

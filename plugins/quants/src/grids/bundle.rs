@@ -376,7 +376,11 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
             };
             rows[group][lane] = i32::from(code) | i32::from(off) << OFF.trailing_zeros();
         }
-        Ok(rows.map(|row| lanes.load_ints(&row)))
+        let mut codes = [lanes.ints(0); G];
+        for (code, row) in codes.iter_mut().zip(&rows) {
+            *code = lanes.load_ints(row);
+        }
+        Ok(codes)
     }
 
     /// The published search.

@@ -36,7 +36,12 @@ impl<'a, V: Lanes> Finder<'a, V> {
     /// The levels' worth at a scale, to be handed to [`Finder::terms`].
     #[inline(always)]
     pub fn scaled(&self, scale: f32) -> [V::Floats; TERMS / 8] {
-        self.worths.map(|worth| self.lanes.floats(scale) * worth)
+        // A loop, not `map`: its closure would not be compiled for the level's instructions.
+        let mut scaled = self.worths;
+        for worth in &mut scaled {
+            *worth = self.lanes.floats(scale) * *worth;
+        }
+        scaled
     }
 
     /// The same for three levels that are worth something else.

@@ -136,14 +136,19 @@ fn ascending<V: Lanes, const N: usize>(
         (weight * value).store(&mut products[i]);
         of_lane.iter_mut().zip(weights[i]).for_each(|(lane, weight)| lane[start + i] = weight);
     }
-    let mut order: [V::Ints; N] = std::array::from_fn(|i| lanes.ints(i32::from(i.to_le_bytes()[0])));
+    let mut order = [lanes.ints(0); N];
+    for (i, order) in (0..).zip(&mut order) {
+        *order = lanes.ints(i);
+    }
     sort(&mut keys, &mut order);
     let row = lanes.ints(i32::from(MOST.to_le_bytes()[0]));
-    let pick = |from: &[[f32; MOST]; N]| {
-        order.map(|order| lanes.gather(from.as_flattened(), order * row + lanes.numbers()))
-    };
-    let (weights, products) = (pick(&weights), pick(&products));
-    (Sorted { order, weights, products }, !max.less(lanes.floats(least)))
+    let mut sorted = Sorted { order, weights: [zero; N], products: [zero; N] };
+    for n in 0..N {
+        let at = order[n] * row + lanes.numbers();
+        sorted.weights[n] = lanes.gather(weights.as_flattened(), at);
+        sorted.products[n] = lanes.gather(products.as_flattened(), at);
+    }
+    (sorted, !max.less(lanes.floats(least)))
 }
 
 /// Sorts each lane by key, and by number where keys are equal: Batcher's odd-even merge sort.

@@ -107,37 +107,48 @@ impl Ternary<BLOCK, 2> for Iq1M {
         let (mut products, mut sums) = ([[zero; BLOCK + 1]; 2], [[zero; BLOCK + 1]; 2]);
         for n in 0..BLOCK {
             let upper = sorted.order[n].more(lanes.ints(7));
-            for (group, here) in [!upper, upper].into_iter().enumerate() {
+            for group in 0..2 {
+                let here = if group == 1 { upper } else { !upper };
                 let (product, sum) = (products[group][n], sums[group][n]);
                 products[group][n + 1] = here.pick(product + sorted.products[n], product);
                 sums[group][n + 1] = here.pick(sum + sorted.weights[n], sum);
             }
         }
-        let highs = [false, true].map(|down| lanes.floats(steps(down)[2]));
-        let between = [false, true].map(|down| between(down).map(|between| lanes.floats(between)));
-        let whole = [0, 1].map(|group| highs.map(|high| products[group][BLOCK] * high));
-        // Of each group, up and down: what the elements before `second` add.
-        let seconds = [0, 1].map(|group| between.map(|[_, upper]| sums[group].map(|sum| sum * upper)));
+        // Loops, not `map`: its closures would not be compiled for the level's instructions. Of each group, up and down:
+        // all products at the high level, all squares there, and what the elements before `first` and `second` add to these.
+        let (mut highs, mut squares) = ([[zero; 2]; 2], [[zero; 2]; 2]);
+        let mut befores = [[[(zero, zero); 2]; 2]; BLOCK + 1];
+        for group in 0..2 {
+            for down in 0..2 {
+                let high = lanes.floats(steps(down == 1)[2]);
+                let [lower, upper] = between(down == 1);
+                highs[group][down] = products[group][BLOCK] * high;
+                squares[group][down] = sums[group][BLOCK] * high * high;
+                for (n, before) in befores.iter_mut().enumerate() {
+                    let sum = sums[group][n];
+                    before[group][down] = (sum * lanes.floats(lower), sum * lanes.floats(upper));
+                }
+            }
+        }
         let mut best = Splits::none(lanes);
         for first in 0..=BLOCK {
-            let firsts = [0, 1].map(|group| {
-                [0, 1].map(|down| {
-                    sums[group][BLOCK] * highs[down] * highs[down] + sums[group][first] * between[down][0]
-                })
-            });
             for second in first..=BLOCK {
-                let [products, squares] = {
-                    let before = [0, 1].map(|group: usize| products[group][first] + products[group][second]);
-                    let product = |group: usize| whole[group].map(|whole| whole - before[group]);
-                    let square =
-                        |group: usize| [0, 1].map(|down| firsts[group][down] + seconds[group][down][second]);
-                    [[product(0), product(1)], [square(0), square(1)]]
-                };
-                for (down, bits) in [([0, 0], 0), ([0, 1], 2), ([1, 0], 1), ([1, 1], 3)] {
+                let (mut product, mut square) = ([[zero; 2]; 2], [[zero; 2]; 2]);
+                for group in 0..2 {
+                    let before = products[group][first] + products[group][second];
+                    for down in 0..2 {
+                        product[group][down] = highs[group][down] - before;
+                        square[group][down] = squares[group][down]
+                            + befores[first][group][down].0
+                            + befores[second][group][down].1;
+                    }
+                }
+                for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                    let bits = u8::from(a == 1) | u8::from(b == 1) << 1;
                     best.consider(
                         lanes,
-                        products[0][down[0]] + products[1][down[1]],
-                        squares[0][down[0]] + squares[1][down[1]],
+                        product[0][a] + product[1][b],
+                        square[0][a] + square[1][b],
                         Splits::<V, 2>::code(first, second, bits),
                     );
                 }

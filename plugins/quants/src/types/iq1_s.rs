@@ -93,31 +93,38 @@ impl Ternary<BLOCK, 4> for Iq1S {
             products[n + 1] = products[n] + sorted.products[n];
             sums[n + 1] = sums[n] + sorted.weights[n];
         }
-        let [up, down] = [false, true].map(|down| steps(down).map(|step| lanes.floats(step)));
-        // What the elements from `second` on add.
-        let highs = |[.., high]: [V::Floats; 3]| {
-            let product = products.map(|before| (products[BLOCK] - before) * high);
-            (product, sums.map(|before| (sums[BLOCK] - before) * high * high))
-        };
-        let (high_up, high_down) = (highs(up), highs(down));
+        // Loops, not `map`: its closures would not be compiled for the level's instructions.
+        let mut levels = [[zero; 3]; 2];
+        // What the elements from `second` on add, with the levels up and down.
+        let mut highs = [[(zero, zero); BLOCK + 1]; 2];
+        for (down, (levels, highs)) in levels.iter_mut().zip(&mut highs).enumerate() {
+            for (level, step) in levels.iter_mut().zip(steps(down == 1)) {
+                *level = lanes.floats(step);
+            }
+            let high = levels[2];
+            for n in 0..=BLOCK {
+                highs[n] = ((products[BLOCK] - products[n]) * high, (sums[BLOCK] - sums[n]) * high * high);
+            }
+        }
+        let [up, down] = levels;
         let mut best = Splits::none(lanes);
         for first in 0..=BLOCK {
-            let low = |[low, ..]: [V::Floats; 3]| (products[first] * low, sums[first] * low * low);
-            let (low_up, low_down) = (low(up), low(down));
+            let low_up = (products[first] * up[0], sums[first] * up[0] * up[0]);
+            let low_down = (products[first] * down[0], sums[first] * down[0] * down[0]);
             for second in first..=BLOCK {
                 let (product, sum) = (products[second] - products[first], sums[second] - sums[first]);
                 // The middle level has the same magnitude up and down.
                 let (product, square) = (product * up[1], sum * up[1] * up[1]);
                 best.consider(
                     lanes,
-                    low_up.0 + product + high_up.0[second],
-                    low_up.1 + square + high_up.1[second],
+                    low_up.0 + product + highs[0][second].0,
+                    low_up.1 + square + highs[0][second].1,
                     Splits::<V, 4>::code(first, second, 0),
                 );
                 best.consider(
                     lanes,
-                    low_down.0 - product + high_down.0[second],
-                    low_down.1 + square + high_down.1[second],
+                    low_down.0 - product + highs[1][second].0,
+                    low_down.1 + square + highs[1][second].1,
                     Splits::<V, 4>::code(first, second, 15),
                 );
             }

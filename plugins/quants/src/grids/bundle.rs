@@ -1,7 +1,7 @@
 //! Super-blocks of the IQ2 and IQ3 types, one in each lane. Every lane runs the operations of the scalar form in its order,
 //! but for the nearest points, which are found lane by lane (`finder.rs`).
 
-use super::finder::Finder;
+use super::finder::{Finder, TERMS};
 use super::positive::first_scale;
 use super::{Again, Cells, ELEMENTS, Lattice, Packed, no_point};
 use crate::simd::{Floats, Ints, Lanes, Mask, Task};
@@ -37,8 +37,8 @@ pub struct Encode<'a, const D: usize, const G: usize> {
 
 /// Elements of each lane's block.
 type Vectors<V, const D: usize, const G: usize> = [[<V as Lanes>::Floats; D]; G];
-/// The same, lane after lane.
-type Rooms<const D: usize, const G: usize> = [[[f32; D]; G]; MOST];
+/// The same, lane after lane, each value as often as `Finder::terms` wants it.
+type Rooms<const G: usize> = [[[f32; TERMS]; G]; MOST];
 
 /// What stays from block to block.
 struct Search<'a, V: Lanes, const D: usize, const G: usize> {
@@ -47,9 +47,9 @@ struct Search<'a, V: Lanes, const D: usize, const G: usize> {
     cells: &'a Cells,
     finder: Finder<'a, V>,
     /// Of the blocks at hand, lane after lane.
-    values: Rooms<D, G>,
+    values: Rooms<G>,
     /// The roots of their weights.
-    roots: Rooms<D, G>,
+    roots: Rooms<G>,
 }
 
 /// Blocks at hand.
@@ -75,8 +75,8 @@ impl<const D: usize, const G: usize> Task for Encode<'_, D, G> {
             lattice: self.lattice,
             cells,
             finder: Finder::new::<D>(lanes, cells.codes()),
-            values: [[[0.0; D]; G]; MOST],
-            roots: [[[0.0; D]; G]; MOST],
+            values: [[[0.0; TERMS]; G]; MOST],
+            roots: [[[0.0; TERMS]; G]; MOST],
         };
         let inputs = self.rows.values.chunks(V::COUNT * ELEMENTS);
         for (n, (values, out)) in inputs.zip(self.out.chunks_mut(V::COUNT * self.bytes)).enumerate() {
@@ -222,9 +222,13 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
         for group in 0..G {
             for i in 0..D {
                 all[group][i].store(&mut row);
-                self.values.iter_mut().zip(row).for_each(|(lane, value)| lane[group][i] = value);
+                for (lane, value) in self.values.iter_mut().zip(row) {
+                    lane[group][i * (TERMS / D)..(i + 1) * (TERMS / D)].fill(value);
+                }
                 weights[group][i].sqrt().store(&mut row);
-                self.roots.iter_mut().zip(row).for_each(|(lane, root)| lane[group][i] = root);
+                for (lane, root) in self.roots.iter_mut().zip(row) {
+                    lane[group][i * (TERMS / D)..(i + 1) * (TERMS / D)].fill(root);
+                }
             }
         }
         Blocks { values: all, weights, most: zero, ordinary }
@@ -385,9 +389,17 @@ impl<V: Lanes, const D: usize, const G: usize> Search<'_, V, D, G> {
 
     /// The published search.
     #[inline(never)]
-    fn plainly(&self, values: &[f32; D], roots: &[f32; D], inverse: f32, scale: f32) -> Result<(u16, bool)> {
+    fn plainly(
+        &self,
+        values: &[f32; TERMS],
+        roots: &[f32; TERMS],
+        inverse: f32,
+        scale: f32,
+    ) -> Result<(u16, bool)> {
+        let [values, roots]: [[f32; D]; 2] =
+            [values, roots].map(|all| std::array::from_fn(|i| all[i * (TERMS / D)]));
         let search = &self.lattice.search;
-        let (point, off) = search.nearest(values, roots, inverse, scale)?;
+        let (point, off) = search.nearest(&values, &roots, inverse, scale)?;
         Ok((search.codebook.code(search.codebook.point(point)), off))
     }
 

@@ -5,13 +5,21 @@ use crate::simd::{Floats, Ints, Lanes, Mask};
 /// Levels of all coordinates: eight of three, with room for four, or four of eight.
 pub const TERMS: usize = 32;
 
+/// A value of each coordinate, as often as a coordinate has levels, or room for them.
+#[inline(always)]
+pub fn spread_out<const D: usize>(values: &[f32; D]) -> [f32; TERMS] {
+    let mut out = [0.0; TERMS];
+    for (out, value) in out.chunks_exact_mut(TERMS / D).zip(values) {
+        out.fill(*value);
+    }
+    out
+}
+
 /// Finds nearest points.
 pub struct Finder<'a, V: Lanes> {
     lanes: V,
     /// All codes: more behind the last that is used than any vector has lanes.
     codes: &'a [u16],
-    /// For vectors that hold the terms of all levels of a few coordinates: which coordinate of four each lane is of.
-    coordinates: [V::Ints; TERMS / 8],
     /// What each lane's level is worth.
     worths: [V::Floats; TERMS / 8],
 }
@@ -20,17 +28,14 @@ impl<'a, V: Lanes> Finder<'a, V> {
     /// A finder among codes of points.
     #[inline(always)]
     pub fn new<const D: usize>(lanes: V, codes: &'a [u16]) -> Self {
-        let room = TERMS / D;
-        let (mut coordinates, mut worths) = ([lanes.ints(0); TERMS / 8], [lanes.floats(0.0); TERMS / 8]);
-        for (part, (coordinate, worth)) in coordinates.iter_mut().zip(&mut worths).enumerate() {
-            let start = part * V::COUNT;
+        let mut worths = [lanes.floats(0.0); TERMS / 8];
+        for (part, worth) in worths.iter_mut().enumerate() {
             // Numbers below 64.
-            let first = lanes.ints(i32::from(start.to_le_bytes()[0])) + lanes.numbers();
-            let level = first & lanes.ints(i32::from((room - 1).to_le_bytes()[0]));
-            *coordinate = first.shift_right(room.trailing_zeros());
+            let number = lanes.ints(i32::from((part * V::COUNT).to_le_bytes()[0])) + lanes.numbers();
+            let level = number & lanes.ints(i32::from((TERMS / D - 1).to_le_bytes()[0]));
             *worth = (level + level + lanes.ints(1)).to_floats();
         }
-        Finder { lanes, codes, coordinates, worths }
+        Finder { lanes, codes, worths }
     }
 
     /// The levels' worth at a scale, to be handed to [`Finder::terms`].
@@ -61,7 +66,7 @@ impl<'a, V: Lanes> Finder<'a, V> {
         for (n, distance) in distances.iter_mut().enumerate().take(vectors) {
             *distance = self.distances::<D>(start + n * V::COUNT, end, terms);
         }
-        let least = distances[0].min(distances[1]).least();
+        let least = if vectors > 1 { distances[0].min(distances[1]).least() } else { distances[0].least() };
         let hits = |n: usize| distances[n].equals(self.lanes.floats(least)).bits();
         let hits = if vectors > 1 { hits(0) | hits(1) << V::COUNT } else { hits(0) };
         let code = self.codes[start + hits.trailing_zeros() as usize];
@@ -83,22 +88,18 @@ impl<'a, V: Lanes> Finder<'a, V> {
         best.1
     }
 
-    /// What each level of each coordinate adds to a distance.
+    /// What each level of each coordinate adds to a distance, from [`spread_out`] values and roots.
     #[inline(always)]
-    pub fn terms<const D: usize>(
+    pub fn terms(
         &self,
         scaled: &[V::Floats; TERMS / 8],
-        values: &[f32; D],
-        roots: &[f32; D],
+        values: &[f32; TERMS],
+        roots: &[f32; TERMS],
     ) -> [f32; TERMS] {
         let mut terms = [0.0; TERMS];
-        let (values, roots) = (values.as_chunks::<4>().0, roots.as_chunks::<4>().0);
-        for part in 0..TERMS / V::COUNT {
-            let four = part * V::COUNT * D / TERMS / 4;
-            let of =
-                |from: &[[f32; 4]]| self.lanes.of_four(self.lanes.four(&from[four]), self.coordinates[part]);
-            let difference = scaled[part] - of(values);
-            (of(roots) * difference * difference).store(&mut terms[part * V::COUNT..]);
+        for (at, scaled) in (0..TERMS).step_by(V::COUNT).zip(scaled) {
+            let difference = *scaled - self.lanes.load(&values[at..]);
+            (self.lanes.load(&roots[at..]) * difference * difference).store(&mut terms[at..]);
         }
         terms
     }

@@ -1,6 +1,6 @@
 //! Super-blocks of IQ1_S and IQ1_M, one in each lane.
 
-use super::finder::Finder;
+use super::finder::{Finder, spread_out};
 use super::ternary::{Block, Sorted, Splits, Ternary, settle};
 use super::{ELEMENTS, IQ1, no_point};
 use crate::simd::{Floats, Ints, Lanes, Mask, Task};
@@ -30,7 +30,8 @@ impl<T: Ternary<N, G>, const N: usize, const G: usize> Task for Encode<'_, T, N,
         let (mut last, mut importance) = (vec![0.0; V::COUNT * ELEMENTS], vec![0.0; V::COUNT * ELEMENTS]);
         let finder = Finder::new::<8>(lanes, IQ1.near_codes());
         let nearest = |place: usize, values: &[f32; 8], weights: &[f32; 8], steps: &[f32; 3], scale: f32| {
-            let terms = finder.terms(&finder.scaled_steps(scale, steps), values, weights);
+            let terms =
+                finder.terms(&finder.scaled_steps(scale, steps), &spread_out(values), &spread_out(weights));
             let code = finder.in_turn::<8>(IQ1.near_range(place), &terms);
             code.map(|code| IQ1.index(code)).ok_or_else(no_point)
         };
@@ -134,7 +135,9 @@ fn ascending<V: Lanes, const N: usize>(
         // Rows of as many as there are lanes, so that rows can be gathered from.
         weight.store(&mut weights[i]);
         (weight * value).store(&mut products[i]);
-        of_lane.iter_mut().zip(weights[i]).for_each(|(lane, weight)| lane[start + i] = weight);
+        for (lane, weight) in of_lane.iter_mut().zip(weights[i]) {
+            lane[start + i] = weight;
+        }
     }
     let mut order = [lanes.ints(0); N];
     for (i, order) in (0..).zip(&mut order) {
@@ -143,8 +146,8 @@ fn ascending<V: Lanes, const N: usize>(
     sort(&mut keys, &mut order);
     let row = lanes.ints(i32::from(MOST.to_le_bytes()[0]));
     let mut sorted = Sorted { order, weights: [zero; N], products: [zero; N] };
-    for n in 0..N {
-        let at = order[n] * row + lanes.numbers();
+    for (n, order) in order.iter().enumerate() {
+        let at = *order * row + lanes.numbers();
         sorted.weights[n] = lanes.gather(weights.as_flattened(), at);
         sorted.products[n] = lanes.gather(products.as_flattened(), at);
     }

@@ -4,20 +4,42 @@
 pub const VALUES: [f32; 16] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 
-/// For each element the code whose value, times a scale, is nearest; of several, the first. So -0.0 is never chosen.
+/// Where the nearest magnitude changes; in the middle, the lesser counts.
+const MIDDLES: [f32; 7] = [0.5, 1.5, 2.5, 3.5, 5.0, 7.0, 10.0];
+/// The largest half scale whose products are all finite.
+const LARGEST_HALF_SCALE: f32 = f32::from_bits(0x7d80_0000);
+
+/// For each element the code whose value, times half of a scale, is nearest; of several, the first. So -0.0 is never chosen.
+///
+/// Near the middle of two values both distances are exact, so that a comparison with the middle decides as theirs does.
 #[inline(always)]
-pub fn nearest<const N: usize>(values: &[f32; N], scale: f32) -> [u8; N] {
-    let (mut codes, mut least) = ([0u32; N], values.map(|value| (VALUES[0] * scale - value).abs()));
-    for (code, of_code) in (0u32..).zip(VALUES).skip(1) {
-        let product = of_code * scale;
-        for ((found, least), value) in codes.iter_mut().zip(&mut least).zip(values) {
-            let error = (product - value).abs();
-            let nearer = error < *least;
-            *found = if nearer { code } else { *found };
-            *least = if nearer { error } else { *least };
+pub fn nearest<const N: usize>(values: &[f32; N], half_scale: f32) -> [u8; N] {
+    // With no scale, all distances are equal.
+    if half_scale == 0.0 || half_scale > LARGEST_HALF_SCALE {
+        return values.map(|value| nearest_of_all(value, half_scale));
+    }
+    let mut codes = [0; N];
+    for (code, value) in codes.iter_mut().zip(values) {
+        let mut magnitude = 0u32;
+        for middle in MIDDLES {
+            magnitude += u32::from(value.abs() > middle * half_scale);
+        }
+        let is_negative = *value < 0.0 && magnitude > 0;
+        [*code, ..] = (magnitude + u32::from(is_negative) * 8).to_le_bytes();
+    }
+    codes
+}
+
+/// The same, by all distances: what is meant, also where a product is infinite.
+fn nearest_of_all(value: f32, half_scale: f32) -> u8 {
+    let (mut nearest, mut least) = (0, (VALUES[0] * half_scale - value).abs());
+    for (code, of_code) in (0u8..).zip(VALUES).skip(1) {
+        let error = (of_code * half_scale - value).abs();
+        if error < least {
+            (nearest, least) = (code, error);
         }
     }
-    codes.map(|code| code.to_le_bytes()[0])
+    nearest
 }
 
 /// How many of the floats just below 2^n, counted in steps of 2^(n - 24), have a logarithm that rounds to n, by the exponent
@@ -44,6 +66,28 @@ pub fn floor_log2(value: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn middles_decide_as_distances_do() {
+        let check = |value: f32, half_scale: f32| {
+            let want = nearest_of_all(value, half_scale);
+            assert_eq!(nearest(&[value], half_scale), [want], "{value:e} {half_scale:e}");
+        };
+        // Scales of NVFP4 have four bits of mantissa, those of MXFP4 one; from the least to the largest.
+        let scales = (0..16).flat_map(|eighths| {
+            (1..251).map(move |exponent: u32| f32::from_bits(exponent << 23 | eighths << 20 & 0x007f_ffff))
+        });
+        let least = [0.0, f32::from_bits(0x0020_0000), f32::from_bits(0x0040_0000), LARGEST_HALF_SCALE];
+        for half_scale in scales.chain(least) {
+            for middle in MIDDLES.iter().chain(&VALUES[..8]) {
+                let bits = (middle * half_scale).to_bits();
+                for bits in bits.saturating_sub(40)..bits + 40 {
+                    check(f32::from_bits(bits), half_scale);
+                    check(-f32::from_bits(bits), half_scale);
+                }
+            }
+        }
+    }
 
     #[test]
     fn logarithms_are_those_of_the_c_library() {

@@ -21,10 +21,10 @@ pub fn low_byte(value: f32) -> u8 {
     truncated(value).to_le_bytes()[0]
 }
 
-/// One more than C's `lroundf(value)` of a value from -1 to 1; what is no number, and what is infinite, counts as 0.
+/// One more than C's `lroundf(value)` of a value from -1 to 1.
 #[inline(always)]
 pub fn nearest_digit(value: f32) -> u8 {
-    if value.is_finite() { low_byte(value.round() + 1.0) } else { 1 }
+    1 + u8::from(value >= 0.5) - u8::from(value <= -0.5)
 }
 
 /// C's `(uint8_t)value` of an integer: its low byte.

@@ -13,6 +13,7 @@ use crate::extremes::largest_magnitude;
 use crate::fp4::{VALUES, floor_log2, nearest};
 use crate::nibbles::{ELEMENTS, pack, unpack};
 use crate::number::low_byte;
+use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a block.
@@ -39,12 +40,33 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 }
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    // What follows is element by element: the compiler makes vectors of it.
+    compiled(rows.level, Encode { values: rows.values, out });
+    Ok(())
+}
+
+/// The work on all blocks.
+struct Encode<'a> {
+    values: &'a [f32],
+    out: &'a mut [u8],
+}
+
+impl Body for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        encode_blocks(self.values, self.out);
+    }
+}
+
+#[inline(always)]
+fn encode_blocks(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
         let [e, codes @ ..] = block;
         let amax = largest_magnitude(values);
         // Below 2^-125 this is negative, and what is stored is its low byte.
         *e = if amax > 0.0 { low_byte(floor_log2(amax) - 2.0 + 127.0) } else { 0 };
         pack(&nearest(values, half_scale(*e)), codes);
     }
-    Ok(())
 }

@@ -10,6 +10,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
 use crate::fp4::{VALUES, nearest};
+use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -67,7 +68,29 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 }
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    // What follows is element by element: the compiler makes vectors of it.
+    compiled(rows.level, Encode { values: rows.values, out });
+    Ok(())
+}
+
+/// The work on all blocks.
+struct Encode<'a> {
+    values: &'a [f32],
+    out: &'a mut [u8],
+}
+
+impl Body for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        encode_blocks(self.values, self.out);
+    }
+}
+
+#[inline(always)]
+fn encode_blocks(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
         let (scales, codes) = block.split_at_mut(4);
         let sub_blocks = values.as_chunks::<SUB_BLOCK>().0.iter();
         for ((values, bytes), d) in sub_blocks.zip(codes.as_chunks_mut::<8>().0).zip(scales) {
@@ -78,5 +101,4 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
             }
         }
     }
-    Ok(())
 }

@@ -9,6 +9,7 @@
 
 use super::{BlockType, Rows};
 use crate::number::{from_half, half};
+use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -31,7 +32,29 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 }
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    // What follows is element by element: the compiler makes vectors of it.
+    compiled(rows.level, Encode { values: rows.values, out });
+    Ok(())
+}
+
+/// The work on all blocks.
+struct Encode<'a> {
+    values: &'a [f32],
+    out: &'a mut [u8],
+}
+
+impl Body for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        encode_blocks(self.values, self.out);
+    }
+}
+
+#[inline(always)]
+fn encode_blocks(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
         let sum = values.iter().fold(0.0, |sum, value| sum + value.abs());
         block[..2].copy_from_slice(&half(sum / 128.0).to_le_bytes());
         for (byte, values) in block[2..].iter_mut().zip(values.as_chunks::<8>().0) {
@@ -39,5 +62,4 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
             *byte = (0..8).fold(0, |byte, at| byte | u8::from(values[at] >= 0.0) << at);
         }
     }
-    Ok(())
 }

@@ -9,7 +9,8 @@
 
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
-use crate::number::{from_half, half, truncated};
+use crate::number::{from_half, half, nearest_digit};
+use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -32,17 +33,40 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 }
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    // What follows is element by element: the compiler makes vectors of it.
+    compiled(rows.level, Encode { values: rows.values, out });
+    Ok(())
+}
+
+/// The work on all blocks.
+struct Encode<'a> {
+    values: &'a [f32],
+    out: &'a mut [u8],
+}
+
+impl Body for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        encode_blocks(self.values, self.out);
+    }
+}
+
+#[inline(always)]
+fn encode_blocks(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
         let d = largest_magnitude(values);
         let inverse = if d > 0.0 { 1.0 / d } else { 0.0 };
         block[..2].copy_from_slice(&half(d).to_le_bytes());
-        // What does not fit an integer is the least one, as on x86, and so becomes 0.
-        let code =
-            |value: f32| truncated((value * inverse).round()).wrapping_add(1).clamp(0, 3).to_le_bytes()[0];
+        // An infinite one, of the smallest scales, leaves no number: the least integer on x86-64, which becomes code 0.
+        if inverse.is_infinite() {
+            block[2..].fill(0);
+            continue;
+        }
         for (byte, values) in block[2..].iter_mut().zip(values.as_chunks::<4>().0) {
-            let [a, b, c, d] = values.map(code);
+            let [a, b, c, d] = values.map(|value| nearest_digit(value * inverse));
             *byte = a | b << 2 | c << 4 | d << 6;
         }
     }
-    Ok(())
 }

@@ -10,6 +10,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
 use crate::number::{from_half, half, nearest_digit};
+use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -36,9 +37,32 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
 }
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    for (values, block) in rows.values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    // What follows is element by element: the compiler makes vectors of it.
+    compiled(rows.level, Encode { values: rows.values, out });
+    Ok(())
+}
+
+/// The work on all blocks.
+struct Encode<'a> {
+    values: &'a [f32],
+    out: &'a mut [u8],
+}
+
+impl Body for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        encode_blocks(self.values, self.out);
+    }
+}
+
+#[inline(always)]
+fn encode_blocks(values: &[f32], out: &mut [u8]) {
+    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
         let d = largest_magnitude(values);
-        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+        // An infinite one, of the smallest scales, leaves no number, which `lroundf` makes 0 on x86-64.
+        let inverse = if d == 0.0 || (1.0 / d).is_infinite() { 0.0 } else { 1.0 / d };
         let (codes, scale) = block.split_at_mut(64);
         scale.copy_from_slice(&half(d).to_le_bytes());
         for (bytes, values) in codes.as_chunks_mut::<HALF>().0.iter_mut().zip(values.as_chunks::<128>().0) {
@@ -50,5 +74,4 @@ fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
             }
         }
     }
-    Ok(())
 }

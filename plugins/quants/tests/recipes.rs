@@ -369,6 +369,18 @@ fn importance_is_not_wanted_where_nothing_is_encoded() {
 }
 
 #[test]
+fn every_block_type_for_weights_can_be_asked_for() {
+    let tensors = tensors(&[Line::of("output.weight 8 256", 1)]);
+    for dtype in quants().dtypes() {
+        let options = Options::new().with("output-tensor-type", dtype.name().to_lowercase());
+        let assigned = quants().assign("Q8_0", &tensors, &ModelFacts::default(), &options);
+        // These two are for activations.
+        let is_for_weights = ![DType::Q8_1, DType::Q8_K].contains(&dtype);
+        assert_eq!(assigned.ok().and_then(|all| all[0].dtype), is_for_weights.then_some(dtype), "{dtype}");
+    }
+}
+
+#[test]
 fn a_wrong_option_is_named() {
     let tensors = tensors(&[Line::of("token_embd.weight 8 200", 1), Line::of("output.weight 8 200", 1)]);
     let wrong = [

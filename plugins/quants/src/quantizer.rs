@@ -2,7 +2,7 @@
 
 use crate::importance;
 use crate::recipes;
-use crate::simd::Level;
+use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
@@ -41,6 +41,12 @@ impl Quantizer for Quants {
         if importance.is_none() && block_type.needs_importance {
             let message = format!("{dtype} cannot be written without an importance matrix");
             return Err(Error::invalid_argument(message).hint("give one with --imatrix FILE"));
+        }
+        if !rounding::is_usual() {
+            let message = "this thread's floats are rounded otherwise than usual: blocks would not be ggml's";
+            return Err(Error::failed(message).hint(
+                "a library built with -ffast-math does that to the thread that loads it: do without it",
+            ));
         }
         (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)
     }

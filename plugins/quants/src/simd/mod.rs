@@ -4,7 +4,8 @@
 //! level.rs    which instructions
 //! lanes.rs    Lanes: vectors of floats, integers and masks, without naming the instructions
 //! avx2.rs     8 lanes          avx512.rs   16 lanes
-//! dispatch    run(level, task): a Task over Lanes, compiled once per level
+//! rounding.rs whether floats are rounded as usual
+//! dispatch.rs run(level, task): a Task over Lanes, compiled once per level
 //!             compiled(level, body): plain safe code, compiled once per level
 //! ```
 
@@ -15,6 +16,7 @@ mod avx512;
 mod dispatch;
 mod lanes;
 mod level;
+pub mod rounding;
 
 pub use dispatch::{Body, Task, compiled, run};
 pub use lanes::{Floats, Ints, Lanes, Mask};

@@ -77,17 +77,58 @@ pub fn pack_bit(codes: &Codes, bit: u32, out: &mut [u8]) {
 /// What [`pack_two_bits`] packed.
 #[inline(always)]
 pub fn unpack_two_bits(bytes: &[u8]) -> Codes {
-    std::array::from_fn(|n| bytes[n / 128 * 32 + n % 32] >> (n % 128 / 32 * 2) & 3)
+    let mut codes = [0; ELEMENTS];
+    for (bytes, codes) in bytes.as_chunks::<32>().0.iter().zip(codes.as_chunks_mut::<128>().0) {
+        for (n, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            for (code, byte) in codes.iter_mut().zip(bytes) {
+                *code = byte >> (2 * n) & 3;
+            }
+        }
+    }
+    codes
 }
 
 /// What [`pack_four_bits`] packed.
 #[inline(always)]
 pub fn unpack_four_bits(bytes: &[u8]) -> Codes {
-    std::array::from_fn(|n| bytes[n / 64 * 32 + n % 32] >> (n % 64 / 32 * 4) & 15)
+    let mut codes = [0; ELEMENTS];
+    for (bytes, codes) in bytes.as_chunks::<32>().0.iter().zip(codes.as_chunks_mut::<64>().0) {
+        let (low, high) = codes.split_at_mut(32);
+        for ((low, high), byte) in low.iter_mut().zip(high).zip(bytes) {
+            (*low, *high) = (byte & 15, byte >> 4);
+        }
+    }
+    codes
 }
 
-/// Bit `n` of what [`pack_bit`] packed.
+/// Adds what [`pack_bit`] packed to codes, as bit `bit`.
 #[inline(always)]
-pub fn unpack_bit(bytes: &[u8], n: usize) -> u8 {
-    bytes[n % 32] >> (n / 32) & 1
+pub fn unpack_bit(bytes: &[u8], bit: u32, codes: &mut Codes) {
+    for (n, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        for (code, byte) in codes.iter_mut().zip(bytes) {
+            *code |= (byte >> n & 1) << bit;
+        }
+    }
+}
+
+/// The elements of codes in sub-blocks of `N`: `scale * code - offset`.
+#[inline(always)]
+pub fn elements<const N: usize>(codes: &Codes, scales: &[f32], offsets: &[f32], out: &mut [f32; ELEMENTS]) {
+    let subs = codes.as_chunks::<N>().0.iter().zip(out.as_chunks_mut::<N>().0);
+    for ((codes, out), (scale, offset)) in subs.zip(scales.iter().zip(offsets)) {
+        for (value, code) in out.iter_mut().zip(codes) {
+            *value = scale * f32::from(*code) - offset;
+        }
+    }
+}
+
+/// The elements of codes in sub-blocks of 16: `scale * (code - most)`.
+#[inline(always)]
+pub fn symmetric_elements(codes: &Codes, scales: &[f32], most: i8, out: &mut [f32; ELEMENTS]) {
+    let subs = codes.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0);
+    for ((codes, out), scale) in subs.zip(scales) {
+        for (value, code) in out.iter_mut().zip(codes) {
+            *value = scale * f32::from(code.cast_signed() - most);
+        }
+    }
 }

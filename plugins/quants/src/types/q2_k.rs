@@ -16,7 +16,7 @@ use crate::number::{from_half, half, nearest_int};
 use crate::search::{Error, Steps};
 use crate::simd::Lanes;
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
-use crate::super_block::codes::{Codes, pack_two_bits, unpack_two_bits};
+use crate::super_block::codes::{Codes, elements, pack_two_bits, unpack_two_bits};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode};
 use apr_sdk::DType;
 
@@ -101,9 +101,6 @@ impl SuperBlock for Q2K {
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let (scales, offsets) = Q2K::factors(block);
-        let codes = unpack_two_bits(&block[16..80]);
-        for (n, (value, code)) in out.iter_mut().zip(codes).enumerate() {
-            *value = scales[n / 16] * f32::from(code) - offsets[n / 16];
-        }
+        elements::<16>(&unpack_two_bits(&block[16..80]), &scales, &offsets, out);
     }
 }

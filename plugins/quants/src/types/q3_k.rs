@@ -15,8 +15,10 @@
 use super::BlockType;
 use crate::number::{from_half, half, nearest_int};
 use crate::simd::Lanes;
-use crate::super_block::codes::{Codes, pack_bit, pack_two_bits, unpack_bit, unpack_two_bits};
-use crate::super_block::symmetric::{Form, SUB, SUBS, SymmetricType};
+use crate::super_block::codes::{
+    Codes, pack_bit, pack_two_bits, symmetric_elements, unpack_bit, unpack_two_bits,
+};
+use crate::super_block::symmetric::{Form, SUBS, SymmetricType};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, encode, symmetric};
 use apr_sdk::DType;
 
@@ -101,11 +103,8 @@ impl SuperBlock for Q3K {
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let scales = Q3K::factors(block);
-        let codes = unpack_two_bits(&block[32..96]);
-        for (n, (value, code)) in out.iter_mut().zip(codes).enumerate() {
-            let code = f32::from(code | unpack_bit(&block[..32], n) << 2) - 4.0;
-            *value = scales[n / SUB] * code;
-        }
+        let mut codes = unpack_two_bits(&block[32..96]);
+        unpack_bit(&block[..32], 2, &mut codes);
+        symmetric_elements(&codes, &Q3K::factors(block), 4, out);
     }
 }

@@ -18,7 +18,7 @@ use super::BlockType;
 use crate::search::{Error, Steps};
 use crate::simd::Lanes;
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
-use crate::super_block::codes::{Codes, pack_four_bits, unpack_four_bits};
+use crate::super_block::codes::{Codes, elements, pack_four_bits, unpack_four_bits};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode, six_bits};
 use apr_sdk::DType;
 
@@ -78,9 +78,6 @@ impl SuperBlock for Q4K {
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let (scales, offsets) = Q4K::factors(block);
-        let codes = unpack_four_bits(&block[16..]);
-        for (n, (value, code)) in out.iter_mut().zip(codes).enumerate() {
-            *value = scales[n / 32] * f32::from(code) - offsets[n / 32];
-        }
+        elements::<32>(&unpack_four_bits(&block[16..]), &scales, &offsets, out);
     }
 }

@@ -19,7 +19,7 @@ use super::BlockType;
 use crate::search::{Error, Steps};
 use crate::simd::Lanes;
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
-use crate::super_block::codes::{Codes, pack_bit, pack_four_bits, unpack_bit, unpack_four_bits};
+use crate::super_block::codes::{Codes, elements, pack_bit, pack_four_bits, unpack_bit, unpack_four_bits};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode, six_bits};
 use apr_sdk::DType;
 
@@ -83,18 +83,13 @@ impl SuperBlock for Q5K {
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let (scales, offsets) = Q5K::factors(block);
-        let codes = read_codes(block);
-        for (n, (value, code)) in out.iter_mut().zip(codes).enumerate() {
-            *value = scales[n / 32] * f32::from(code) - offsets[n / 32];
-        }
+        elements::<32>(&read_codes(block), &scales, &offsets, out);
     }
 }
 
 /// The codes, of five bits.
 fn read_codes(block: &[u8]) -> Codes {
     let mut codes = unpack_four_bits(&block[48..]);
-    for (n, code) in codes.iter_mut().enumerate() {
-        *code |= unpack_bit(&block[16..48], n) << 4;
-    }
+    unpack_bit(&block[16..48], 4, &mut codes);
     codes
 }

@@ -15,8 +15,8 @@ use super::BlockType;
 use crate::number::{from_half, half, nearest_int};
 use crate::search::ZERO_BELOW;
 use crate::simd::Lanes;
-use crate::super_block::codes::{Codes, pack_two_bits, unpack_two_bits};
-use crate::super_block::symmetric::{Form, SUB, SUBS, SymmetricType};
+use crate::super_block::codes::{Codes, pack_two_bits, symmetric_elements, unpack_two_bits};
+use crate::super_block::symmetric::{Form, SUBS, SymmetricType};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, encode, symmetric};
 use apr_sdk::DType;
 
@@ -94,11 +94,13 @@ impl SuperBlock for Q6K {
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let scales = Q6K::factors(block);
-        let high = unpack_two_bits(&block[128..192]);
-        for (n, (value, high)) in out.iter_mut().zip(high).enumerate() {
-            let low = block[n / 128 * 64 + n % 64] >> (n % 128 / 64 * 4) & 15;
-            *value = scales[n / SUB] * (f32::from(low | high << 4) - 32.0);
+        let mut codes = unpack_two_bits(&block[128..192]);
+        for (low, codes) in block.as_chunks::<64>().0.iter().zip(codes.as_chunks_mut::<128>().0) {
+            let (first, second) = codes.split_at_mut(64);
+            for ((first, second), low) in first.iter_mut().zip(second).zip(low) {
+                (*first, *second) = (*first << 4 | low & 15, *second << 4 | low >> 4);
+            }
         }
+        symmetric_elements(&codes, &Q6K::factors(block), 32, out);
     }
 }

@@ -27,12 +27,6 @@ pub fn nearest_digit(value: f32) -> u8 {
     1 + u8::from(value >= 0.5) - u8::from(value <= -0.5)
 }
 
-/// C's `(uint8_t)value` of an integer: its low byte.
-#[inline(always)]
-pub fn low_byte_of(value: i32) -> u8 {
-    value.to_le_bytes()[0]
-}
-
 /// The bits of the nearest half, ties to even; what is no number becomes the quiet one with its sign.
 pub fn half(value: f32) -> u16 {
     let bits = value.to_bits();

@@ -178,3 +178,24 @@ impl<const D: usize> Codebook<D> {
         near
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::grids::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
+
+    #[test]
+    fn codebooks_have_as_many_points_as_their_formats_have_numbers() {
+        let sizes = [&IQ1, &IQ2_XXS, &IQ2_XS, &IQ2_S].map(|codebook| codebook.all().len());
+        assert_eq!(sizes, [2048, 256, 512, 1024]);
+        assert_eq!([&IQ3_XXS, &IQ3_S].map(|codebook| codebook.all().len()), [256, 512]);
+    }
+
+    #[test]
+    fn a_point_is_near_itself_alone_and_found_by_its_code() {
+        for (index, levels) in (0..).zip(IQ2_XS.all()) {
+            assert_eq!(IQ2_XS.near(IQ2_XS.place(levels)), [index]);
+            assert_eq!(IQ2_XS.index(IQ2_XS.code(levels)), index);
+            assert_eq!(IQ2_XS.cells().index(IQ2_XS.code(levels)), index);
+        }
+    }
+}

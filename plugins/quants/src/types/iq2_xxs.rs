@@ -14,7 +14,8 @@
 
 use super::{BlockType, Rows};
 use crate::grids::{Again, ELEMENTS, IQ2_XXS as CODEBOOK, Lattice, Packed, Search, even_signs, signed};
-use crate::number::{from_half, low_byte_of, nearest_int};
+use crate::number::from_half;
+use crate::search::positive;
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -72,70 +73,7 @@ fn pack(packed: &Packed, out: &mut [u8]) {
     }
 }
 
-/// The scale with which whole levels from 0 to 4 fit the magnitudes best: the best of nine by weighted squares, improved by
-/// moving single levels.
-///
-/// A negative magnitude has a negative level, which is kept as ggml keeps it, in a byte without sign.
-///
-/// Source: `make_qp_quants` of ggml, with `nmax` 4.
-#[allow(clippy::cast_precision_loss, reason = "small integers")]
+/// The scale with which whole levels from 0 to 4 fit the magnitudes best.
 fn first_scale(values: &[f32], weights: &[f32]) -> f32 {
-    const TOP: i32 = 4;
-    let max = values.iter().fold(0.0, |max, value| if max > *value { max } else { *value });
-    if max < 1e-15 {
-        return 0.0;
-    }
-    let pairs = || values.iter().copied().zip(weights.iter().copied());
-    let top = TOP as f32;
-    let mut inverse = top / max;
-    let mut least = 0.0;
-    for (value, weight) in pairs() {
-        let difference = value - 1.0 / inverse * f32::from(low_byte_of(nearest_int(inverse * value)));
-        least += weight * difference * difference;
-    }
-    for attempt in (-4..=4).filter(|attempt| *attempt != 0) {
-        let tried = (0.1 * attempt as f32 + top) / max;
-        let scale = 1.0 / tried;
-        let mut error = 0.0;
-        for (value, weight) in pairs() {
-            let difference = value - scale * nearest_int(tried * value).min(TOP) as f32;
-            error += weight * difference * difference;
-        }
-        if error < least {
-            (least, inverse) = (error, tried);
-        }
-    }
-    let mut levels = [0u8; 32];
-    let (mut products, mut squares) = (0.0, 0.0);
-    for (level, (value, weight)) in levels.iter_mut().zip(pairs()) {
-        let nearest = nearest_int(inverse * value).min(TOP);
-        *level = low_byte_of(nearest);
-        let q = nearest as f32;
-        products += weight * value * q;
-        squares += weight * q * q;
-    }
-    for _ in 0..5 {
-        let mut moved = false;
-        for (level, (value, weight)) in levels.iter_mut().zip(pairs()) {
-            let q = f32::from(*level);
-            let mut product = products - weight * value * q;
-            let mut square = squares - weight * q * q;
-            if product > 0.0 && square > 0.0 {
-                let next = nearest_int(value * square / product).min(TOP);
-                if next != i32::from(*level) {
-                    let q = next as f32;
-                    product += weight * value * q;
-                    square += weight * q * q;
-                    if product * product * squares > products * products * square {
-                        *level = low_byte_of(next);
-                        (products, squares, moved) = (product, square, true);
-                    }
-                }
-            }
-        }
-        if !moved {
-            break;
-        }
-    }
-    if squares > 0.0 { products / squares } else { 0.0 }
+    positive(4, values, weights, &mut [0; 32])
 }

@@ -77,11 +77,9 @@ pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<Stri
 
 fn ways_out(dtype: DType) -> &'static str {
     match dtype.info().map(|row| row.kind) {
-        Some(DTypeKind::Block) => {
-            "write a format that has this type, or make it F16 with --dequantize f16 (planned)"
-        }
+        Some(DTypeKind::Block) => "write a format that has this type, or make it F16 with --dequantize f16",
         Some(DTypeKind::Float) => {
-            "write a format that has this type, or change it with --precision f32|f16|bf16 (planned)"
+            "write a format that has this type, or change it with --precision f32|f16|bf16"
         }
         _ => "write a format that has this type",
     }

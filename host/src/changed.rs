@@ -28,8 +28,8 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     for (number, tensor) in model.tensors.iter().enumerate() {
         let (mut changes, mut values) = (Changes::default(), 0);
         for stretch in &tiles.stretches[tiles.of_tensor(number)] {
-            let Some(cast) = &stretch.cast else { continue };
-            values += stretch.len / cast.widths[1];
+            let Some(recode) = &stretch.recode else { continue };
+            values += recode.elements(stretch.len);
             let of_tiles = stretch.first..stretch.first + stretch.n_tiles();
             of_tiles.for_each(|tile| changes += sums.changes(tile));
         }

@@ -8,6 +8,7 @@ use crate::finish::{WrittenOutput, finish};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::layout::Segment;
+use crate::loss::{Losses, Quantized};
 use crate::making::copies;
 use crate::pipeline::{self, Job};
 use crate::plan::Plan;
@@ -47,6 +48,9 @@ pub struct Converted {
     /// Tensors with values that a cast or an addition could not keep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<ChangedTensor>,
+    /// How far quantized tensors are from what they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantized: Option<Quantized>,
     /// Where everything of the source went.
     pub coverage: Coverage,
     /// What was found in the values and shapes of the tensors on their way.
@@ -142,6 +146,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         seconds: began.elapsed().as_secs_f64(),
         verified: written.proved,
         changed: written.changed,
+        quantized: written.quantized,
         coverage,
         looked,
         notes,
@@ -180,12 +185,23 @@ fn write(
     let (outputs, spool) = (&staging.files, spooled.as_ref());
     let allow_nonfinite = options.quality().passes_nonfinite();
     let watched = Some(&watch);
-    let job =
-        Job { source, model, tiles: &tiles, outputs, sums: &sums, watch: watched, spool, allow_nonfinite };
+    let losses = Losses::new(model);
+    let job = Job {
+        source,
+        model,
+        tiles: &tiles,
+        outputs,
+        sums: &sums,
+        watch: watched,
+        losses: Some(&losses),
+        spool,
+        allow_nonfinite,
+    };
     pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
     let mut written =
         finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))?;
     written.looked = watch.finish();
+    written.quantized = losses.finish(model, &tiles).map_err(discard)?;
     Ok(written)
 }
 

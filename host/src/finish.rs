@@ -5,6 +5,7 @@ use crate::checksum::Summer;
 use crate::contract::Looked;
 use crate::host::Host;
 use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
+use crate::loss::Quantized;
 use crate::open::OpenedModel;
 use crate::prepare::Prepared;
 use crate::request::ConvertOptions;
@@ -27,6 +28,8 @@ pub struct WrittenOutput {
     pub changed: Vec<ChangedTensor>,
     /// What was found in the values on their way.
     pub looked: Looked,
+    /// How far quantized tensors are from what they were.
+    pub quantized: Option<Quantized>,
 }
 
 /// Everything but payload: inline segments, holes, verify.
@@ -84,7 +87,14 @@ pub fn finish(
     refuse_changed(source)?;
     let changed = changed(model, tiles, sums);
     let looked = Looked::default();
-    Ok(WrittenOutput { lengths, proved: verdict.proved, dropped: verdict.dropped, changed, looked })
+    Ok(WrittenOutput {
+        lengths,
+        proved: verdict.proved,
+        dropped: verdict.dropped,
+        changed,
+        looked,
+        quantized: None,
+    })
 }
 
 /// The bytes that the layout itself has.

@@ -2,11 +2,13 @@
 //! is a *box* of a source tensor: a permutation, a transpose, a split, a slice are one box, a stack or a concatenation is
 //! one for each part. What changes values ([`Making::add`], a cast) is done to each element on its way.
 
-use crate::cast::Cast;
 use crate::compose::{compose, merged};
+use crate::recode::Recode;
+use crate::registry::Registry;
 use crate::spool::Spool;
 use crate::tile::{Portion, Work};
 use apr_sdk::{DType, DTypeInfo, Error, Model, Packing, Result, Tensor, checked_payload_len};
+use std::sync::Arc;
 
 /// How one tensor is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +19,9 @@ pub struct Making {
     pub source_dtype: DType,
     /// Added to each element, in F32, before the cast.
     pub add: Option<f32>,
+    /// The importance of the columns: for each index of the outermost of three dimensions, else once, as many values as a
+    /// row has. For quantizers.
+    pub importance: Option<Arc<[f32]>>,
     /// What the pieces do, in words, for the plan: `rename`, `stack 4`. A cast and an addition are named without it.
     pub ops: Vec<String>,
 }
@@ -64,7 +69,13 @@ impl Making {
     pub fn copy(number: usize, tensor: &Tensor) -> Result<Making> {
         let units = tensor.payload_len()? / u64::from(unit(tensor.dtype)?.block_bytes);
         let whole = Piece::Box { tensor: number, start: 0, dims: vec![(units, 1)] };
-        Ok(Making { pieces: vec![whole], source_dtype: tensor.dtype, add: None, ops: Vec::new() })
+        Ok(Making {
+            pieces: vec![whole],
+            source_dtype: tensor.dtype,
+            add: None,
+            importance: None,
+            ops: Vec::new(),
+        })
     }
 
     /// Checks that this makes all of `planned`, of bytes that the tensors of the source have.
@@ -111,30 +122,105 @@ impl Making {
         })
     }
 
-    /// What the pipeline does for each piece of a tensor of this dtype. Payload of `sources` that cannot be read as its box wants it is read from
-    /// `spool`, which makes room for it.
+    /// What the pipeline does for each piece of the planned tensor. Payload of `sources` that cannot be read as its box wants
+    /// it is read from `spool`, which makes room for it.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown, a cast that there is not, or a payload of an unknown kind.
-    pub fn portions(&self, dtype: DType, sources: &[Tensor], spool: &mut Spool) -> Result<Vec<Portion>> {
-        let cast = Cast::new(self.source_dtype, dtype, self.add)?;
-        let portion = |piece: &Piece| {
-            let len = self.piece_len(piece)?;
-            let len = cast.map_or(len, |cast| cast.after(len));
-            Ok(match piece {
-                Piece::Bytes(bytes) => Portion { work: Work::Made(bytes.clone()), source: None, cast, len },
-                Piece::Box { tensor: number, start, dims } => {
-                    let (dims, tensor) = (merged(dims), &sources[*number]);
-                    let work = match compose(tensor, *number, *start, &dims)? {
-                        Some(work) => work,
-                        None => spool.read(tensor, *number, *start, &dims)?,
-                    };
-                    Portion { work, source: Some(*number), cast, len }
-                }
-            })
+    /// Unsupported for a dtype that is unknown, a cast that there is not, pieces that are no whole rows where rows are
+    /// needed, or a payload of an unknown kind.
+    pub fn portions(
+        &self,
+        planned: &Tensor,
+        sources: &[Tensor],
+        spool: &mut Spool,
+        registry: &Registry,
+    ) -> Result<Vec<Portion>> {
+        let row_len = planned.shape.last().copied().unwrap_or(1);
+        let dtypes = (self.source_dtype, planned.dtype);
+        let recode = |importance| Recode::new(dtypes, row_len, self.add, importance, registry);
+        let plain = recode(None)?;
+        let row = checked_payload_len(self.source_dtype, &[row_len])?;
+        let cuts = match &self.importance {
+            Some(importance) if row_len > 0 => importance.len() as u64 / row_len,
+            _ => 1,
         };
-        self.pieces.iter().map(portion).collect()
+        let matrix = checked_payload_len(self.source_dtype, &planned.shape)? / cuts.max(1);
+        let (mut portions, mut at) = (Vec::new(), 0u64);
+        for piece in &self.pieces {
+            for piece in self.cut(piece, at, matrix)? {
+                let len = self.piece_len(&piece)?;
+                if plain.as_ref().is_some_and(Recode::needs_rows) && !len.is_multiple_of(row.max(1)) {
+                    let message = "it is made of pieces of rows, which cannot be quantized in one go";
+                    return Err(
+                        Error::unsupported(message).hint("convert it first, then quantize the result")
+                    );
+                }
+                let recode = match &self.importance {
+                    Some(importance) if cuts > 0 => {
+                        recode(Some(slice_of(importance, at / matrix.max(1), row_len)))?
+                    }
+                    _ => plain.clone(),
+                };
+                let after = recode.as_ref().map_or(len, |recode| recode.after(len));
+                portions.push(self.portion(&piece, recode, after, sources, spool)?);
+                at = at.saturating_add(len);
+            }
+        }
+        Ok(portions)
     }
+
+    fn portion(
+        &self,
+        piece: &Piece,
+        recode: Option<Recode>,
+        len: u64,
+        sources: &[Tensor],
+        spool: &mut Spool,
+    ) -> Result<Portion> {
+        let (work, source) = match piece {
+            Piece::Bytes(bytes) => (Work::Made(bytes.clone()), None),
+            Piece::Box { tensor: number, start, dims } => {
+                let (dims, tensor) = (merged(dims), &sources[*number]);
+                let work = match compose(tensor, *number, *start, &dims)? {
+                    Some(work) => work,
+                    None => spool.read(tensor, *number, *start, &dims)?,
+                };
+                (work, Some(*number))
+            }
+        };
+        Ok(Portion { work, source, recode, len })
+    }
+
+    /// A piece that begins at `at` of the result, cut where one matrix of `matrix` bytes ends and the next begins, if the
+    /// matrices have importance of their own.
+    fn cut(&self, piece: &Piece, at: u64, matrix: u64) -> Result<Vec<Piece>> {
+        let len = self.piece_len(piece)?;
+        if self.importance.is_none() || matrix == 0 || at % matrix + len <= matrix {
+            return Ok(vec![piece.clone()]);
+        }
+        let uneven =
+            || Error::unsupported("its matrices cannot be told apart, and each has its own importance");
+        let Piece::Box { tensor, start, dims } = piece else { return Err(uneven()) };
+        let parts = len / matrix;
+        let dims = merged(dims);
+        let Some(&(size, stride)) = dims.first() else { return Err(uneven()) };
+        if at % matrix > 0 || !len.is_multiple_of(matrix) || !size.is_multiple_of(parts) {
+            return Err(uneven());
+        }
+        let (each, rest) = (size / parts, &dims[1..]);
+        let part = |n: u64| {
+            let dims = [&[(each, stride)], rest].concat();
+            Piece::Box { tensor: *tensor, start: start + n * each * stride, dims }
+        };
+        Ok((0..parts).map(part).collect())
+    }
+}
+
+/// The importance of matrix number `number`.
+fn slice_of(importance: &[f32], number: u64, row_len: u64) -> Arc<[f32]> {
+    let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let from = place(number.saturating_mul(row_len));
+    importance.get(from..from.saturating_add(place(row_len))).unwrap_or_default().into()
 }
 
 /// Whether a box lies inside so many units.

@@ -1,10 +1,12 @@
 //! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
 
-use crate::cast::{Cast, Changes};
+use crate::cast::Changes;
 use crate::contract::{FINITE, Watch};
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::loss::Losses;
 use crate::open::OpenedModel;
+use crate::recode::{Recode, Rows};
 use crate::sink::StagedFile;
 use crate::spool;
 use crate::tile::Tiles;
@@ -33,6 +35,8 @@ pub struct Job<'a> {
     pub sums: &'a TileSums,
     /// Looks at what is written.
     pub watch: Option<&'a Watch>,
+    /// Gathers what quantization loses.
+    pub losses: Option<&'a Losses>,
     /// What was spooled.
     pub spool: Option<&'a StagedFile>,
     /// Whether values that are not finite are cast like others.
@@ -59,23 +63,42 @@ impl Job<'_> {
         }
     }
 
-    /// Casts elements of a stretch; `at` is where the bytes of `out` lie in it.
+    /// Makes bytes of a stretch of those before; `out` lies at `at` in it.
     ///
     /// # Errors
-    /// Failed for the first value that is not finite, or does not stay so, unless that is allowed.
-    pub fn cast(&self, stretch: usize, cast: &Cast, from: &[u8], at: u64, out: &mut [u8]) -> Result<Changes> {
-        let changes = cast.apply(from, out);
-        if self.allow_nonfinite || !changes.is_bad() {
-            return Ok(changes);
-        }
-        let Some((number, value)) = cast.first_bad(from) else { return Ok(changes) };
+    /// Failed for the first value that is not finite, or does not stay so, unless that is allowed; what a quantizer
+    /// raises.
+    pub fn recode(
+        &self,
+        stretch: usize,
+        recode: &Recode,
+        from: &[u8],
+        (at, out): (u64, &mut [u8]),
+        rows: &mut Rows,
+    ) -> Result<Changes> {
         let stretches = &self.tiles.stretches;
-        let tensor =
-            stretches[stretch].tensor.map_or(stretch..stretch, |tensor| self.tiles.of_tensor(tensor));
-        let begin = stretches[tensor.start].offset;
-        let element = (stretches[stretch].offset - begin + at) / cast.widths[1] + number;
-        let error = Error::failed(format!("element {element} is {value}, and it is to be made {}", cast.to));
-        Err(error.code(FINITE).hint("--allow-nonfinite makes of it what can be made"))
+        let tensor = stretches[stretch].tensor;
+        let applied = recode.apply(from, out, rows);
+        let bad = match &applied {
+            Ok((changes, _)) => changes.is_bad(),
+            // What a quantizer refuses may be what should not have come so far.
+            Err(_) => true,
+        };
+        if bad
+            && !self.allow_nonfinite
+            && let Some((number, value)) = recode.first_bad(from, rows)
+        {
+            let first = tensor.map_or(stretch, |tensor| self.tiles.of_tensor(tensor).start);
+            let element = recode.elements(stretches[stretch].offset - stretches[first].offset + at) + number;
+            let to = recode.dtypes().1;
+            let error = Error::failed(format!("element {element} is {value}, and it is to be made {to}"));
+            return Err(error.code(FINITE).hint("--allow-nonfinite makes of it what can be made"));
+        }
+        let (changes, loss) = applied?;
+        if let (Some(loss), Some(losses), Some(tensor)) = (loss, self.losses, tensor) {
+            losses.add(tensor, &loss);
+        }
+        Ok(changes)
     }
 }
 

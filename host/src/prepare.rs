@@ -12,11 +12,12 @@ use crate::narrow;
 use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, open, option_values};
 use crate::output::{self, Output};
 use crate::plan::Plan;
+use crate::quantize::Planned;
 use crate::recipe::Recipe;
 use crate::rename::{Renaming, rename};
 use crate::request::ConvertOptions;
 use crate::{carries, registry::Format};
-use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
+use apr_sdk::{DType, Error, ErrorKind, Model, Result, Writer};
 use std::sync::Arc;
 
 /// Everything that is known before a byte is written.
@@ -90,7 +91,7 @@ pub fn prepare<'a>(
     let wishes = Wishes {
         arch: options.arch.as_deref(),
         required: options.wants_architecture,
-        precision: None,
+        precision: options.quantization.precision,
         foreign: options.foreign,
     };
     let translation =
@@ -110,13 +111,9 @@ pub fn prepare<'a>(
         notes.push("not carried: the tokenizer, since names are not translated".to_owned());
     }
     let ledger = translation.ledger;
-    let makings = match (translation.makings, kept) {
-        (Some(makings), kept) => {
-            let makings = kept.iter().fold(makings, |makings, kept| of_kept(makings, kept));
-            let wanted = &translation.narrow_if_exact;
-            notes.extend(narrow::apply(host, &source, &mut model, &makings, wanted, look)?);
-            makings
-        }
+    let is_translated = translation.makings.is_some();
+    let mut makings = match (translation.makings, kept) {
+        (Some(makings), kept) => kept.iter().fold(makings, |makings, kept| of_kept(makings, kept)),
         (None, kept) => {
             let makings = remake(&source, &mut model).map_err(of_source)?;
             kept.map_or(Ok(makings), |kept| {
@@ -124,6 +121,18 @@ pub fn prepare<'a>(
             })?
         }
     };
+    if !options.quantization.is_nothing() {
+        let concerns = concerns(host, &model, options.arch.as_deref()).map_err(of_source)?;
+        let writer = (!is_translated).then_some(writer.as_ref());
+        let planned = Planned { host, target: target.id(), writer, concerns: &concerns };
+        let done = planned.apply(&options.quantization, &mut model, &mut makings).map_err(of_source)?;
+        notes.extend(done);
+    }
+    // What becomes something else anyway needs no look.
+    let as_it_was =
+        |(number, _): &(usize, DType)| model.tensors[*number].dtype == makings[*number].source_dtype;
+    let wanted: Vec<_> = translation.narrow_if_exact.into_iter().filter(as_it_was).collect();
+    notes.extend(narrow::apply(host, &source, &mut model, &makings, &wanted, look)?);
     edits::apply(&mut model, target, &options.set, &options.unset)?;
     notes.extend(carries::prune(&mut model, target, options.foreign));
     carries::check(&model, target, host.registry.formats()).map_err(of_source)?;
@@ -132,7 +141,7 @@ pub fn prepare<'a>(
     if ledger.is_some() {
         notes.push(format!("accounted for {}", coverage.summary()));
     }
-    let recipe = Recipe::new(makings, &model, &source.model).map_err(of_source)?;
+    let recipe = Recipe::new(makings, &model, &source.model, &host.registry).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"));
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;

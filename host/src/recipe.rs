@@ -1,6 +1,8 @@
 //! How all tensors of a planned model are made, checked and ready for the pipeline.
 
 use crate::making::Making;
+use crate::recode::Recode;
+use crate::registry::Registry;
 use crate::spool::{self, Spool};
 use crate::tile::{Portion, Work};
 use apr_sdk::{Error, Model, Result};
@@ -23,7 +25,7 @@ impl Recipe {
     ///
     /// # Errors
     /// Plugin for a making that does not fit; what [`Making::portions`] raises. With the tensor.
-    pub fn new(makings: Vec<Making>, planned: &Model, source: &Model) -> Result<Recipe> {
+    pub fn new(makings: Vec<Making>, planned: &Model, source: &Model, registry: &Registry) -> Result<Recipe> {
         if makings.len() != planned.tensors.len() {
             let (have, want) = (makings.len(), planned.tensors.len());
             return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
@@ -31,7 +33,7 @@ impl Recipe {
         let mut recipe = Recipe::default();
         for (making, tensor) in makings.iter().zip(&planned.tensors) {
             making.check(tensor, &source.tensors)?;
-            let portions = making.portions(tensor.dtype, &source.tensors, &mut recipe.spool);
+            let portions = making.portions(tensor, &source.tensors, &mut recipe.spool, registry);
             recipe.portions.push(portions.map_err(|e| e.tensor(&tensor.name))?);
         }
         recipe.memory = recipe.spool.memory(&source.tensors)?;
@@ -52,8 +54,17 @@ impl Recipe {
         ops.dedup();
         ops.extend(self.makings[number].ops.iter().cloned());
         ops.extend(self.makings[number].add.map(|c| format!("add {c}")));
-        let cast = self.portions[number].first().and_then(|portion| portion.cast);
-        ops.extend(cast.filter(|c| c.from != c.to).map(|c| format!("cast {} -> {}", c.from, c.to)));
+        let recode = self.portions[number].first().and_then(|portion| portion.recode.as_ref());
+        let dtypes = recode.map(Recode::dtypes).filter(|(from, to)| from != to);
+        ops.extend(dtypes.map(|(from, to)| {
+            let word = match (from.is_block(), to.is_block()) {
+                (false, false) => "cast",
+                (true, false) => "dequantize",
+                (false, true) => "quantize",
+                (true, true) => "requantize",
+            };
+            format!("{word} {from} -> {to}")
+        }));
         if ops.is_empty() {
             ops.push("copy".to_owned());
         }

@@ -2,6 +2,7 @@
 
 use crate::contract::Quality;
 use crate::open::GivenOption;
+use crate::quantize::Quantization;
 use crate::rename::Renaming;
 use crate::verify::VerifyMode;
 use apr_sdk::ForeignPolicy;
@@ -30,6 +31,8 @@ pub struct ConvertOptions {
     pub foreign: ForeignPolicy,
     /// The most payload bytes of one file.
     pub max_shard_size: Option<u64>,
+    /// Which types the weights are to have.
+    pub quantization: Quantization,
     /// How much is proved after writing.
     pub verify: VerifyMode,
     /// Metadata to set.

@@ -45,7 +45,7 @@ impl Spool {
         let work = |&(number, offset): &(usize, u64)| {
             let tensor = &source[number];
             let (work, len) = (Work::new(tensor, number)?, tensor.payload_len()?);
-            Ok((offset, Portion { work, source: Some(number), cast: None, len }))
+            Ok((offset, Portion { work, source: Some(number), recode: None, len }))
         };
         self.tensors.iter().map(work).collect()
     }
@@ -82,6 +82,7 @@ impl Spool {
             outputs: &files,
             sums: &sums,
             watch: None,
+            losses: None,
             spool: None,
             allow_nonfinite: true,
         };

@@ -2,9 +2,9 @@
 //! plan, so that every thread count gives the same work and the same bytes.
 
 use crate::blocks::SHARED;
-use crate::cast::Cast;
 use crate::gather::Gather;
 use crate::layout::{Layout, Segment};
+use crate::recode::Recode;
 use crate::swap;
 use apr_sdk::{DTypeInfo, Endian, Error, Extent, Model, Payload, Result};
 use std::cmp::Reverse;
@@ -152,7 +152,7 @@ pub struct Portion {
     /// The number of the source's tensor that they come from, if they come from one.
     pub source: Option<usize>,
     /// What is done to each element then.
-    pub cast: Option<Cast>,
+    pub recode: Option<Recode>,
     /// How many bytes come of it.
     pub len: u64,
 }
@@ -160,13 +160,12 @@ pub struct Portion {
 impl Portion {
     /// The most memory that a thread needs for it, in bytes, but for what [`Work::memory`] leaves out.
     pub fn memory(&self) -> u64 {
-        self.work.memory() + if self.cast.is_some() { TILE } else { 0 }
+        self.work.memory() + self.recode.as_ref().map_or(0, Recode::memory)
     }
 
     /// Bytes of its tiles.
     fn tile_len(&self) -> u64 {
-        let widest = |cast: &Cast| TILE / cast.widths[0].max(cast.widths[1]) * cast.widths[1];
-        self.cast.as_ref().map_or_else(|| self.work.tile_len(), widest)
+        self.recode.as_ref().map_or_else(|| self.work.tile_len(), Recode::tile_len)
     }
 }
 
@@ -180,7 +179,7 @@ pub struct Stretch {
     /// How its bytes are made.
     pub work: Work,
     /// What is done to each element then.
-    pub cast: Option<Cast>,
+    pub recode: Option<Recode>,
     /// The output file's number.
     pub file: usize,
     /// Its offset there.
@@ -205,6 +204,7 @@ impl Stretch {
     fn n_units(&self) -> usize {
         match &self.work {
             Work::Copy(_) | Work::Swap(..) | Work::Made(_) => self.n_tiles(),
+            Work::Gather(_) if self.is_tiled() => self.n_tiles(),
             Work::Gather(gather) => gather.n_parts(),
             // One even if it is empty: then there must be nothing.
             Work::Decode { .. } => self.n_tiles().div_ceil(DECODED).max(1),
@@ -212,15 +212,21 @@ impl Stretch {
         }
     }
 
-    /// Bytes before the cast for so many bytes of it.
+    /// Whether it is made tile by tile, whatever suits the reading best: whole rows are needed at once.
+    pub fn is_tiled(&self) -> bool {
+        self.recode.as_ref().is_some_and(Recode::needs_rows)
+    }
+
+    /// Bytes before for so many bytes of it.
     pub fn before(&self, len: u64) -> u64 {
-        self.cast.as_ref().map_or(len, |cast| cast.before(len))
+        self.recode.as_ref().map_or(len, |recode| recode.before(len))
     }
 
     /// The tiles that a unit of its work makes, if they are one after another and its alone.
     pub fn tiles_of(&self, unit: usize) -> Range<usize> {
         let each = match self.work {
             Work::Copy(_) | Work::Swap(..) | Work::Made(_) => 1,
+            Work::Gather(_) if self.is_tiled() => 1,
             Work::Decode { .. } => DECODED,
             Work::Gather(_) | Work::Stream { .. } => self.n_tiles(),
         };
@@ -281,8 +287,12 @@ impl Tiles {
                         tiles.of_tensor[*tensor] = first..tiles.stretches.len();
                     }
                     Segment::Copy(extent) => {
-                        let portion =
-                            Portion { work: Work::Copy(*extent), source: None, cast: None, len: placed.len };
+                        let portion = Portion {
+                            work: Work::Copy(*extent),
+                            source: None,
+                            recode: None,
+                            len: placed.len,
+                        };
                         tiles.push(None, portion, number, placed.offset);
                     }
                     _ => {}
@@ -296,9 +306,9 @@ impl Tiles {
     /// Adds a stretch at `offset` of an output file. [`Tiles::seal`] comes after the last.
     pub fn push(&mut self, tensor: Option<usize>, portion: Portion, file: usize, offset: u64) {
         let (tile_len, first) = (portion.tile_len(), self.count);
-        let Portion { work, source, cast, len } = portion;
+        let Portion { work, source, recode, len } = portion;
         let stretch =
-            Stretch { tensor, source, work, cast, file, offset, len, tile_len, first, first_unit: 0 };
+            Stretch { tensor, source, work, recode, file, offset, len, tile_len, first, first_unit: 0 };
         self.count += stretch.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
         self.stretches.push(stretch);

@@ -5,6 +5,7 @@ use crate::cast::Changes;
 use crate::gather::{Gather, Part};
 use crate::in_order::InOrder;
 use crate::pipeline::Shared;
+use crate::recode::Rows;
 use crate::tile::{Stretch, Work};
 use apr_sdk::{Error, Extent, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -25,8 +26,9 @@ type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> +
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     buffer: Vec<u8>,
-    /// What is cast into `buffer`, or out of it.
-    cast: Vec<u8>,
+    /// What is recoded into `buffer`, or out of it.
+    recoded: Vec<u8>,
+    rows: Rows,
     strip: Vec<u8>,
     decoder: Decoder,
     /// The blocks of the stretch that it works on.
@@ -39,7 +41,8 @@ impl<'a> Worker<'a> {
         Worker {
             shared,
             buffer: Vec::new(),
-            cast: Vec::new(),
+            recoded: Vec::new(),
+            rows: Rows::default(),
             strip: Vec::new(),
             decoder: Decoder::default(),
             list: None,
@@ -56,6 +59,9 @@ impl<'a> Worker<'a> {
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         match &stretch.work {
             Work::Copy(_) | Work::Swap(..) | Work::Made(_) => {
+                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
+            }
+            Work::Gather(_) if stretch.is_tiled() => {
                 self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
             }
             Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &read),
@@ -82,12 +88,12 @@ impl<'a> Worker<'a> {
         let stretch = &shared.job.tiles.stretches[number];
         let at = shared.job.tiles.tile(tile);
         let out = room(&mut self.buffer, at.len)?;
-        let (source, changes) = match &stretch.cast {
+        let (source, changes) = match &stretch.recode {
             None => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
-            Some(cast) => {
-                let before = room(&mut self.cast, cast.before(at.len))?;
-                let source = fill(&mut self.decoder, cast.before(at.at), before)?;
-                let changes = shared.job.cast(number, cast, before, at.at, out)?;
+            Some(recode) => {
+                let before = room(&mut self.recoded, recode.before(at.len))?;
+                let source = fill(&mut self.decoder, recode.before(at.at), before)?;
+                let changes = shared.job.recode(number, recode, before, (at.at, out), &mut self.rows)?;
                 (Some(source.unwrap_or_else(|| crc32fast::hash(before))), changes)
             }
         };
@@ -170,7 +176,7 @@ impl<'a> Worker<'a> {
         let shared = self.shared;
         shared.host.check_cancelled()?;
         let stretch = &shared.job.tiles.stretches[number];
-        let after = |before: u64| stretch.cast.as_ref().map_or(before, |cast| cast.after(before));
+        let after = |before: u64| stretch.recode.as_ref().map_or(before, |recode| recode.after(before));
         let (run, offsets) = gather.runs_of(part);
         let offsets: Vec<u64> = offsets.map(after).collect();
         let known = |(tile, ..): (usize, u64, u64)| shared.job.sums.get(tile).is_some();
@@ -182,7 +188,7 @@ impl<'a> Worker<'a> {
         let size = usize::try_from(run).unwrap_or(usize::MAX);
         for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
             let output = &shared.job.outputs[stretch.file];
-            if stretch.cast.is_none() {
+            if stretch.recode.is_none() {
                 output.write_at(stretch.offset + at, bytes)?;
             }
             let (mut rest, mut at) = (bytes, at);
@@ -191,12 +197,12 @@ impl<'a> Worker<'a> {
                 // What was known before is not told again.
                 let is_new = shared.job.sums.get(tile).is_none();
                 let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
-                if let Some(cast) = &stretch.cast {
-                    let out = room(&mut self.cast, len)?;
-                    let changes = shared.job.cast(number, cast, now, at, out)?;
+                if let Some(recode) = &stretch.recode {
+                    let out = room(&mut self.recoded, len)?;
+                    let changes = shared.job.recode(number, recode, now, (at, out), &mut self.rows)?;
                     see(out)?;
                     output.write_at(stretch.offset + at, out)?;
-                    shared.job.sums.add(tile, (out, behind), Some((now, cast.before(behind))), changes);
+                    shared.job.sums.add(tile, (out, behind), Some((now, recode.before(behind))), changes);
                 } else {
                     see(now)?;
                     shared.job.sums.add(tile, (now, behind), None, Changes::default());

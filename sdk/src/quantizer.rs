@@ -146,6 +146,11 @@ pub trait Quantizer: Send + Sync {
         options: &Options,
     ) -> Result<Vec<Assignment>>;
 
+    /// What a model quantized by a recipe records of it: (format, key, value) of that format's metadata.
+    fn records(&self, _recipe: &str) -> Vec<(String, String, Value)> {
+        Vec::new()
+    }
+
     /// Reads an importance matrix: file 0 of the source.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::expected::Expected;
 use super::model::{find_table, stated};
 use super::operation::Operation;
 use super::pattern::Pattern;
-use super::table::{Rule, Side, Table};
+use super::table::{CANONICAL, Rule, Side, Table};
 use super::{Tables, translate::images};
 use crate::host::Host;
 use apr_sdk::{Model, Result, Tensor};
@@ -20,6 +20,8 @@ pub struct Concern {
     pub shape: Option<Vec<u64>>,
     /// What is expected of its values.
     pub expected: Option<Expected>,
+    /// What it is called in every dialect of the table: (dialect, name).
+    pub names: Vec<(String, String)>,
 }
 
 /// What is known of each tensor of a model in whatever dialect it is, in the model's order. `arch` is the user's word on
@@ -71,6 +73,7 @@ fn concern(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) ->
         return Ok(Concern::default());
     };
     let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
+    let names = names(table, rule, at, &numbers);
     let expected = rule.expected.as_ref().map(|expected| expected.moved(side.map_or(0.0, |s| added(s, at))));
     let mut shape = Vec::new();
     if is_canonical_shape(side) {
@@ -79,12 +82,24 @@ fn concern(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) ->
             // What the configuration does not state is not known.
             match size.value(&scope)? {
                 Some(_) => shape.push(size.size(&scope)?),
-                None => return Ok(Concern { role: rule.role.clone(), shape: None, expected }),
+                None => return Ok(Concern { role: rule.role.clone(), shape: None, expected, names }),
             }
         }
     }
     let shape = Some(shape).filter(|_| is_canonical_shape(side) && at < rule.shapes.len());
-    Ok(Concern { role: rule.role.clone(), shape, expected })
+    Ok(Concern { role: rule.role.clone(), shape, expected, names })
+}
+
+/// What a rule's tensor number `at` is called in every dialect. Where several tensors are one, that one's name.
+fn names(table: &Table, rule: &Rule, at: usize, numbers: &[(String, u64)]) -> Vec<(String, String)> {
+    let number = |place: &str| numbers.iter().find(|(name, _)| name == place).map_or(0, |(_, n)| *n);
+    let dialects = table.dialects.iter().map(|dialect| dialect.id.as_str()).chain([CANONICAL]);
+    let name = |dialect: &str| {
+        let (patterns, _) = images(rule, dialect);
+        let pattern = patterns.get(at).or_else(|| patterns.first().filter(|_| patterns.len() == 1))?;
+        Some((dialect.to_owned(), pattern.name(number)))
+    };
+    dialects.filter_map(name).collect()
 }
 
 /// A rule, its side in a dialect, which of its names, and the numbers in that.

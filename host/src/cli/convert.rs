@@ -6,8 +6,11 @@ use crate::cli::mapping::read_mapping;
 use crate::cli::open_args::{OpenArgs, only_a_path, parse_pair};
 use crate::cli::report::{Report, with_schema};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
+use crate::cli::types::TypeArgs;
 use apr_host::contract::Quality;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
+use apr_host::files::io_error;
+use apr_host::loss::{Measured, Quantized};
 use apr_host::plan::Plan;
 use apr_host::rename::Renaming;
 use apr_host::verify::VerifyMode;
@@ -15,7 +18,7 @@ use apr_sdk::{Error, ForeignPolicy, Result, escape};
 use clap::ValueEnum;
 use serde_json::Value as Json;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Convert a model to another format
 ///
@@ -82,6 +85,9 @@ pub struct Args {
     /// Go on where a cast meets or makes values that are not finite
     #[arg(long)]
     allow_nonfinite: bool,
+    /// Which types weights get.
+    #[command(flatten)]
+    pub types: TypeArgs,
     /// Set a metadata key; KEY:TYPE=VALUE gives the type, VALUE may be @FILE; repeat for several
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     set: Vec<(String, String)>,
@@ -158,7 +164,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         return Analysis::of(&args.open, &args.input, wishes, context)
             .map(|a| Outcome::Analyzed(Box::new(a)));
     }
-    with(&options(args)?, args.plan, context)
+    let report = args.types.report.as_deref().filter(|_| !args.plan);
+    if let Some(path) = report.filter(|path| path.exists() && !args.force) {
+        let error = Error::invalid_argument("the report's file exists").in_file(path.display().to_string());
+        return Err(error.hint("--force replaces it, and the output"));
+    }
+    let outcome = with(&options(args)?, args.plan, context)?;
+    if let (Some(path), Outcome::Done(done, _)) = (report, &outcome) {
+        write_report(path, done)?;
+    }
+    Ok(outcome)
+}
+
+/// What quantization did, as JSON: `apr.quantization/1`.
+fn write_report(path: &Path, done: &Converted) -> Result<()> {
+    let empty = Quantized::default();
+    let quantized = done.quantized.as_ref().unwrap_or(&empty);
+    let json = with_schema("apr.quantization/1", quantized)?;
+    std::fs::write(path, format!("{json:#}\n"))
+        .map_err(|error| io_error(&error, "write").in_file(path.display().to_string()))
 }
 
 fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<Outcome> {
@@ -203,6 +227,7 @@ fn options(args: &Args) -> Result<ConvertOptions> {
             Foreign::Drop => ForeignPolicy::Drop,
         },
         max_shard_size: args.max_shard_size,
+        quantization: args.types.wishes()?,
         verify: match args.verify {
             Verify::Quick => VerifyMode::Quick,
             Verify::Full => VerifyMode::Full,
@@ -276,6 +301,9 @@ impl fmt::Display for Outcome {
         if !done.verified.is_empty() {
             writeln!(f, "verified: {}", done.verified.join(", "))?;
         }
+        if let Some(quantized) = &done.quantized {
+            writeln!(f, "{}", show_loss(quantized.tensors.len(), &quantized.total))?;
+        }
         done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))?;
         if detail == Detail::All {
             for finding in &done.looked.findings {
@@ -286,6 +314,16 @@ impl fmt::Display for Outcome {
         }
         Ok(())
     }
+}
+
+/// What quantization did to all tensors together.
+fn show_loss(tensors: usize, total: &Measured) -> String {
+    let Measured { rmse, max_abs_error, snr_db, cosine, bits_per_weight, .. } = total;
+    let tensors = show_number_of(tensors, "tensor");
+    let mut line = format!("quantized: {tensors}, {bits_per_weight:.2} bits per weight, RMSE {rmse:.3e}");
+    line += &format!(", greatest error {max_abs_error:.3e}");
+    line += &snr_db.map_or(", nothing lost".to_owned(), |snr| format!(", SNR {snr:.1} dB"));
+    line + &cosine.map_or(String::new(), |cosine| format!(", cosine {cosine:.6}"))
 }
 
 /// `0.04 s`, `3 m 12 s`, `2 h 5 m`.

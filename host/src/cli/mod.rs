@@ -32,6 +32,7 @@ mod settings;
 mod sizes;
 mod tensors;
 mod terminal;
+mod types;
 mod usage;
 mod validate;
 mod version;

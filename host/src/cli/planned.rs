@@ -33,16 +33,6 @@ const CONVERTING: &[&str] = &["convert", "import", "export"];
 
 /// Flags of [`CONVERTING`] that are planned; whether they take a value; what they will do.
 const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
-    ("quantize", true, "Quantize to this type"),
-    ("precision", true, "Cast to this float type"),
-    ("dequantize", true, "Turn quantized weights into this float type"),
-    ("outtype", true, "Type of the weights, as in llama.cpp"),
-    ("imatrix", true, "Importance of the weights, for quantization"),
-    ("tensor-type", true, "Type of the tensors that match a pattern"),
-    ("output-tensor-type", true, "Type of the output tensor"),
-    ("token-embedding-type", true, "Type of the token embedding"),
-    ("pure", false, "Quantize every tensor to the same type"),
-    ("keep-quantization", false, "Keep the source's quantized weights"),
     ("compress", true, "Compress the weights"),
     ("drop", true, "Leave out the tensors that match a pattern"),
     ("canonical", false, "Give tensors their canonical names"),

@@ -62,7 +62,7 @@ impl Watch {
             let watched = match (Tally::new(tensor, kind == Kind::Embedding), stretches.first()) {
                 (Ok(tally), Some(first)) => {
                     looked.saw(&tally);
-                    let is_cast = stretches.iter().any(|stretch| stretch.cast.is_some());
+                    let is_cast = stretches.iter().any(|stretch| stretch.recode.is_some());
                     Some(Watched {
                         name: tensor.name.clone(),
                         kind,

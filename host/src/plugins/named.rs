@@ -6,7 +6,7 @@ use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, DType, DTypeChoice, Error, ErrorKind, ImportanceSink, LayoutRequest,
     LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink, Quantizer, Reader,
-    RecipeDecl, Report, Result, Score, Source, Stream, TensorFacts, Writer, Written,
+    RecipeDecl, Report, Result, Score, Source, Stream, TensorFacts, Value, Writer, Written,
 };
 use std::sync::Arc;
 
@@ -239,6 +239,10 @@ impl Quantizer for Owned<dyn Quantizer> {
             return Err(self.owner.name(Error::plugin(message).code("E_PLUGIN")));
         }
         Ok(assigned)
+    }
+
+    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
+        self.owner.ask("recording a recipe", || self.object.records(recipe), Vec::new)
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -162,7 +162,7 @@ fn quantize_with(quantizer: &dyn Quantizer) -> String {
     (model.architecture, model.config, model.has_importance) = (Some("a".to_owned()), "{}".to_owned(), true);
     let assigned =
         quantizer.assign("r", &[facts.clone(), facts], &model, &Options::new().with("pure", "true"));
-    writeln!(text, "{assigned:?}").unwrap();
+    writeln!(text, "{assigned:?} {:?}", quantizer.records("r")).unwrap();
     let mut taken = Taken::default();
     for _ in 0..2 {
         writeln!(text, "{:?} {:?}", quantizer.importance(&source(), &mut taken), taken.0).unwrap();

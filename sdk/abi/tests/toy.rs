@@ -263,6 +263,10 @@ impl Quantizer for Toy {
         Ok(assigned)
     }
 
+    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
+        vec![("format".to_owned(), recipe.to_owned(), Value::from_u32(7))]
+    }
+
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
         hear(source.name(0));
         sink.tensor("dialect", "name", &[1.0, 2.0])?;

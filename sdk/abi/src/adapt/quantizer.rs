@@ -82,6 +82,17 @@ impl WireQuantizer for ToWireQuantizer {
         })
     }
 
+    fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>> {
+        plugin_wire("recording a recipe", || {
+            let mut out = Vec::new();
+            for (format, key, value) in self.0.records(recipe.as_str()) {
+                push(&mut out, &format, key.as_bytes());
+                push(&mut out, &value.kind.0.to_string(), value.bytes.inline().unwrap_or_default());
+            }
+            Ok(out.into())
+        })
+    }
+
     fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()> {
         plugin_wire("reading an importance matrix", || {
             self.0.importance(&FromWireSource(source), &mut FromWireImportanceSink(sink))
@@ -142,6 +153,17 @@ impl Quantizer for FromWireQuantizer {
             return Err(Error::plugin(format!("chose {n} types for {of} tensors")));
         }
         Ok(assigned)
+    }
+
+    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
+        let records = result(self.object.records(recipe.into())).unwrap_or_default();
+        let pairs = read(&records).unwrap_or_default();
+        let record = |pair: &[(&str, &[u8])]| {
+            let [(format, key), (kind, bytes)] = pair else { return None };
+            let value = Value { kind: ValueType(kind.parse().ok()?), bytes: (*bytes).into() };
+            Some(((*format).to_owned(), text(key).ok()?.to_owned(), value))
+        };
+        pairs.chunks(2).filter_map(record).collect()
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -44,6 +44,8 @@ pub trait WireQuantizer: Send + Sync {
         model: RSlice<'_, u8>,
         options: RSlice<'_, u8>,
     ) -> R<RVec<u8>>;
+    /// What a model quantized by a recipe records of it: format, key, kind and bytes in turn, as pairs.
+    fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>>;
     /// Reads an importance matrix.
     #[sabi(last_prefix_field)]
     fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()>;

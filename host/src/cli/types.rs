@@ -1,0 +1,201 @@
+//! The flags that say which types weights get.
+
+use crate::cli::sizes::parse_size;
+use apr_host::quantize::{Quantization, Target};
+use apr_sdk::{DType, DTypeKind, Error, Result, escape};
+use std::path::{Path, PathBuf};
+
+/// The flags that say which types weights get.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Types of weights")]
+#[group(skip)]
+pub struct TypeArgs {
+    /// Quantize: one type for each tensor, chosen by this recipe (Q4_K_M, Q8_0, ...) as llama-quantize does
+    #[arg(long, value_name = "RECIPE", group = "choosing")]
+    quantize: Option<String>,
+    /// Make every tensor of floats this type: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
+    #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing", alias = "outtype")]
+    precision: Option<DType>,
+    /// Make every quantized tensor this type: f32, f16 or bf16
+    #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]
+    dequantize: Option<DType>,
+    /// Leave tensors that are quantized already as they are
+    #[arg(long, requires = "choosing")]
+    keep_quantization: bool,
+    /// Quantize what is quantized already anew, though that loses more than it must
+    #[arg(long, requires = "choosing")]
+    allow_requantize: bool,
+    /// How much each column of a weight matters: a file of llama-imatrix, GGUF or .dat
+    #[arg(long, value_name = "FILE")]
+    imatrix: Option<PathBuf>,
+    /// The type of tensors whose GGUF name matches: a regular expression and a type; repeat for several
+    #[arg(long, value_name = "PATTERN=TYPE", requires = "choosing", value_parser = parse_tensor_type)]
+    tensor_type: Vec<String>,
+    /// The type of the output tensor
+    #[arg(long, value_name = "TYPE", requires = "choosing")]
+    output_tensor_type: Option<String>,
+    /// The type of the token embedding
+    #[arg(long, value_name = "TYPE", requires = "choosing")]
+    token_embedding_type: Option<String>,
+    /// Quantize all tensors to the recipe's own type
+    #[arg(long, requires = "choosing")]
+    pure: bool,
+    /// A TOML file that says all of this: base, pure, output-tensor-type, token-embedding-type, [[tensor]]
+    #[arg(long, value_name = "FILE", group = "choosing")]
+    recipe: Option<PathBuf>,
+    /// Take the recipe with the most bits of which the weights have at most this many bytes: 4G, 3500M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, group = "choosing")]
+    target_size: Option<u64>,
+    /// Take the recipe with the most bits that needs at most this many for each weight: 4.5
+    #[arg(long, value_name = "BITS", value_parser = parse_bits, group = "choosing")]
+    target_bpw: Option<f64>,
+    /// What quantization did to each tensor, as JSON in this file
+    #[arg(long, value_name = "FILE", requires = "choosing")]
+    pub report: Option<PathBuf>,
+}
+
+impl TypeArgs {
+    /// What was asked.
+    ///
+    /// # Errors
+    /// Those of reading the file of `--recipe`.
+    pub fn wishes(&self) -> Result<Quantization> {
+        let mut wishes = match &self.recipe {
+            Some(path) => read_recipe(path)?,
+            None => Quantization::default(),
+        };
+        let mut tensors: Vec<&str> = self.tensor_type.iter().map(String::as_str).collect();
+        let before = wishes.options.get("tensor-type").unwrap_or_default().to_owned();
+        // What stands on the command line goes before what stands in the file: the first that matches counts.
+        tensors.extend(before.lines());
+        if !tensors.is_empty() {
+            wishes.options.set("tensor-type", tensors.join("\n"));
+        }
+        for (name, value) in [
+            ("output-tensor-type", &self.output_tensor_type),
+            ("token-embedding-type", &self.token_embedding_type),
+        ] {
+            if let Some(value) = value {
+                wishes.options.set(name, value);
+            }
+        }
+        if self.pure {
+            wishes.options.set("pure", "true");
+        }
+        let size = self.target_size.map(Target::Bytes);
+        Ok(Quantization {
+            recipe: self.quantize.clone().or(wishes.recipe),
+            precision: self.precision,
+            dequantize: self.dequantize,
+            keep_quantization: self.keep_quantization,
+            allow_requantize: self.allow_requantize,
+            importance: self.imatrix.clone(),
+            target: size.or(self.target_bpw.map(Target::BitsPerWeight)),
+            options: wishes.options,
+        })
+    }
+}
+
+/// A recipe as a TOML file: `base` (a recipe's name), `pure`, `output-tensor-type`, `token-embedding-type`, and any number
+/// of `[[tensor]]` with `pattern` and `type`, of which the first that matches counts.
+fn read_recipe(path: &Path) -> Result<Quantization> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| apr_host::files::io_error(&error, "read").in_file(shown.clone()))?;
+    let wrong = |message: String| {
+        Error::invalid_argument(message).in_file(shown.clone()).hint(
+            "it has base = \"Q4_K_M\", and may have [[tensor]] with pattern = \"...\" and type = \"Q6_K\"",
+        )
+    };
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    let mut wishes = Quantization::default();
+    for (key, value) in &table {
+        let text = || value.as_str().ok_or_else(|| wrong(format!("`{key}` is no text")));
+        match key.as_str() {
+            "base" => wishes.recipe = Some(text()?.to_owned()),
+            "output-tensor-type" | "token-embedding-type" => wishes.options.set(key, text()?),
+            "pure" => {
+                let pure =
+                    value.as_bool().ok_or_else(|| wrong("`pure` is neither true nor false".to_owned()))?;
+                wishes.options.set("pure", pure.to_string());
+            }
+            "tensor" => {
+                let rules =
+                    value.as_array().ok_or_else(|| wrong("`tensor` is no list of tables".to_owned()))?;
+                let rules: Result<Vec<String>> = rules.iter().map(|rule| tensor_rule(rule, &wrong)).collect();
+                wishes.options.set("tensor-type", rules?.join("\n"));
+            }
+            other => return Err(wrong(format!("`{}` is not known", escape(other, 80)))),
+        }
+    }
+    match wishes.recipe {
+        Some(_) => Ok(wishes),
+        None => Err(wrong("`base` is missing: the recipe that this one begins with".to_owned())),
+    }
+}
+
+fn tensor_rule(rule: &toml::Value, wrong: &dyn Fn(String) -> Error) -> Result<String> {
+    let known =
+        rule.as_table().filter(|table| table.keys().all(|key| ["pattern", "type"].contains(&key.as_str())));
+    let text = |key: &str| known.and_then(|table| table.get(key)).and_then(toml::Value::as_str);
+    match (text("pattern"), text("type")) {
+        (Some(pattern), Some(dtype)) => parse_tensor_type(&format!("{pattern}={dtype}")).map_err(wrong),
+        _ => Err(wrong("a [[tensor]] has a pattern and a type, and nothing else".to_owned())),
+    }
+}
+
+fn parse_tensor_type(text: &str) -> std::result::Result<String, String> {
+    match text.rsplit_once('=') {
+        Some((pattern, dtype)) if !pattern.is_empty() && !dtype.is_empty() && !text.contains('\n') => {
+            Ok(text.to_owned())
+        }
+        _ => Err("it is PATTERN=TYPE, such as attn_v=Q6_K".to_owned()),
+    }
+}
+
+/// A scalar float type by its name, in any case; `fp16` and the like are the names of PyTorch's users.
+fn parse_float(text: &str) -> std::result::Result<DType, String> {
+    let upper = text.to_ascii_uppercase();
+    let name = match upper.as_str() {
+        "FP16" | "HALF" => "F16",
+        "FP32" | "FLOAT" => "F32",
+        "FP64" | "DOUBLE" => "F64",
+        "BFLOAT16" => "BF16",
+        other => other,
+    };
+    let is_float =
+        |dtype: &DType| dtype.info().is_some_and(|i| i.kind == DTypeKind::Float && i.block_elements == 1);
+    DType::from_name(name).filter(is_float).ok_or_else(|| {
+        "it is f32, f16, bf16, f64, f8_e4m3 or f8_e5m2; --quantize has the types of blocks".to_owned()
+    })
+}
+
+fn parse_bits(text: &str) -> std::result::Result<f64, String> {
+    let bits = text.parse::<f64>().ok().filter(|bits| bits.is_finite() && *bits > 0.0);
+    bits.ok_or_else(|| "it is a number above 0, such as 4.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_have_several_names() {
+        assert_eq!(parse_float("fp16"), Ok(DType::F16));
+        assert_eq!(parse_float("BF16"), Ok(DType::BF16));
+        assert_eq!(parse_float("f8_e4m3"), Ok(DType::F8_E4M3));
+        for bad in ["q4_k", "i8", "f4_e2m1", ""] {
+            assert!(parse_float(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn patterns_may_have_equals_signs() {
+        assert!(parse_tensor_type("a=b=Q4_K").is_ok());
+        for bad in ["a", "=Q4_K", "a=", "a\n=Q4_K"] {
+            assert!(parse_tensor_type(bad).is_err(), "{bad}");
+        }
+        assert!(parse_bits("4.5").is_ok() && parse_bits("-1").is_err() && parse_bits("inf").is_err());
+    }
+}

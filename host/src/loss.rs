@@ -1,0 +1,289 @@
+//! How far quantized values are from what they were, measured while they are written.
+
+use crate::contract::ExactSum;
+use crate::tile::Tiles;
+use apr_sdk::{Model, Result};
+use fearless_simd::{Level, dispatch};
+use serde::Serialize;
+use std::sync::{Mutex, PoisonError};
+
+/// Sums over values `x` and what they became, `y`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// How many.
+    pub values: u64,
+    /// Sum of x².
+    pub square: f64,
+    /// Sum of y².
+    pub square_after: f64,
+    /// Sum of x · y.
+    pub product: f64,
+    /// Sum of (x - y)².
+    pub square_error: f64,
+    /// The greatest |x - y|.
+    pub greatest: f32,
+}
+
+impl Loss {
+    /// The sums over as many values before and after.
+    pub fn between(before: &[f32], after: &[f32]) -> Loss {
+        dispatch!(Level::new(), _ => sums(before, after))
+    }
+}
+
+/// Values that are summed in F32 side by side before they are added up in F64: their rounding is below 2⁻²⁰ of the sum.
+const RUN: usize = 512;
+/// Sums side by side.
+const LANES: usize = 32;
+
+#[inline(always)]
+fn sums(before: &[f32], after: &[f32]) -> Loss {
+    let mut loss = Loss { values: before.len() as u64, ..Loss::default() };
+    for (before, after) in before.chunks(RUN).zip(after.chunks(RUN)) {
+        let mut lanes = [[0f32; LANES]; 5];
+        let (before, rest) = before.as_chunks::<LANES>();
+        let (after, rest_after) = after.as_chunks::<LANES>();
+        for (x, y) in before.iter().zip(after) {
+            add(&mut lanes, x, y);
+        }
+        if !rest.is_empty() {
+            let (mut x, mut y) = ([0f32; LANES], [0f32; LANES]);
+            x[..rest.len()].copy_from_slice(rest);
+            y[..rest.len()].copy_from_slice(rest_after);
+            add(&mut lanes, &x, &y);
+        }
+        let sum = |lanes: &[f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>();
+        loss.square += sum(&lanes[0]);
+        loss.square_after += sum(&lanes[1]);
+        loss.product += sum(&lanes[2]);
+        loss.square_error += sum(&lanes[3]);
+        loss.greatest = lanes[4].iter().fold(loss.greatest, |most, lane| most.max(*lane));
+    }
+    loss
+}
+
+#[inline(always)]
+fn add(lanes: &mut [[f32; LANES]; 5], x: &[f32; LANES], y: &[f32; LANES]) {
+    for lane in 0..LANES {
+        let (x, y) = (x[lane], y[lane]);
+        let error = x - y;
+        lanes[0][lane] += x * x;
+        lanes[1][lane] += y * y;
+        lanes[2][lane] += x * y;
+        lanes[3][lane] += error * error;
+        lanes[4][lane] = lanes[4][lane].max(error.abs());
+    }
+}
+
+/// The losses of all tensors, gathered by all threads.
+pub struct Losses(Vec<Mutex<Gathered>>);
+
+#[derive(Default)]
+struct Gathered {
+    values: u64,
+    square: ExactSum,
+    square_after: ExactSum,
+    product: ExactSum,
+    square_error: ExactSum,
+    greatest: f32,
+}
+
+/// What quantization did to a tensor, or to all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// How many values were compared.
+    pub values: u64,
+    /// The root of the mean square error.
+    pub rmse: f64,
+    /// The greatest error.
+    pub max_abs_error: f64,
+    /// Signal to noise, in decibels; none where nothing was lost.
+    pub snr_db: Option<f64>,
+    /// The cosine between the values before and after; none where all are zero.
+    pub cosine: Option<f64>,
+    /// Bits that a weight takes after.
+    pub bits_per_weight: f64,
+}
+
+/// A tensor that was quantized.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuantizedTensor {
+    /// Its name in the output.
+    pub name: String,
+    /// Its type in the source.
+    pub from: String,
+    /// Its type in the output.
+    pub to: String,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+    /// Bytes of its payload in the output.
+    pub bytes: u64,
+    /// What was measured; with `--resume` only what this run wrote.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// All tensors that were quantized.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Quantized {
+    /// Each, in the order of the model.
+    pub tensors: Vec<QuantizedTensor>,
+    /// All together.
+    pub total: Measured,
+}
+
+impl Losses {
+    /// Nothing gathered yet.
+    pub fn new(model: &Model) -> Losses {
+        Losses(model.tensors.iter().map(|_| Mutex::default()).collect())
+    }
+
+    /// Adds what a tile lost.
+    pub fn add(&self, tensor: usize, loss: &Loss) {
+        let Some(gathered) = self.0.get(tensor) else { return };
+        let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        gathered.values += loss.values;
+        gathered.square.add(loss.square);
+        gathered.square_after.add(loss.square_after);
+        gathered.product.add(loss.product);
+        gathered.square_error.add(loss.square_error);
+        gathered.greatest = gathered.greatest.max(loss.greatest);
+    }
+
+    /// What was measured of every tensor that was quantized; `None` if none was.
+    ///
+    /// # Errors
+    /// What the sizes of a tensor raise.
+    pub fn finish(self, model: &Model, tiles: &Tiles) -> Result<Option<Quantized>> {
+        let (mut tensors, mut total, mut bits) = (Vec::new(), Sums::default(), 0.0);
+        for (number, (tensor, gathered)) in model.tensors.iter().zip(self.0).enumerate() {
+            let sums = Sums::of(&gathered.into_inner().unwrap_or_else(PoisonError::into_inner));
+            let mut stretches = tiles.stretches[tiles.of_tensor(number)].iter();
+            let recode = stretches.find_map(|stretch| stretch.recode.as_ref());
+            let Some((from, to)) = recode.map(|recode| recode.dtypes()).filter(|_| sums.values > 0.0) else {
+                continue;
+            };
+            let bytes = tensor.payload_len()?;
+            let bits_per_weight = bits_per_weight(bytes, &tensor.shape);
+            bits += bits_per_weight * sums.values;
+            total.add(&sums);
+            tensors.push(QuantizedTensor {
+                name: tensor.name.clone(),
+                from: from.name().to_owned(),
+                to: to.name().to_owned(),
+                shape: tensor.shape.clone(),
+                bytes,
+                measured: sums.measured(bits_per_weight),
+            });
+        }
+        if tensors.is_empty() {
+            return Ok(None);
+        }
+        let total = total.measured(bits / total.values);
+        Ok(Some(Quantized { tensors, total }))
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+fn bits_per_weight(bytes: u64, shape: &[u64]) -> f64 {
+    let elements = shape.iter().fold(1.0, |n, size| n * *size as f64);
+    bytes as f64 * 8.0 / elements
+}
+
+/// The sums as floats.
+#[derive(Default)]
+struct Sums {
+    values: f64,
+    square: f64,
+    square_after: f64,
+    product: f64,
+    square_error: f64,
+    greatest: f64,
+}
+
+impl Sums {
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    fn of(gathered: &Gathered) -> Sums {
+        Sums {
+            values: gathered.values as f64,
+            square: gathered.square.value(),
+            square_after: gathered.square_after.value(),
+            product: gathered.product.value(),
+            square_error: gathered.square_error.value(),
+            greatest: gathered.greatest.into(),
+        }
+    }
+
+    fn add(&mut self, more: &Sums) {
+        self.values += more.values;
+        self.square += more.square;
+        self.square_after += more.square_after;
+        self.product += more.product;
+        self.square_error += more.square_error;
+        self.greatest = self.greatest.max(more.greatest);
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count that was a whole number"
+    )]
+    fn measured(&self, bits_per_weight: f64) -> Measured {
+        let lengths = (self.square * self.square_after).sqrt();
+        Measured {
+            values: self.values as u64,
+            rmse: (self.square_error / self.values).sqrt(),
+            max_abs_error: self.greatest,
+            snr_db: (self.square_error > 0.0).then(|| 10.0 * (self.square / self.square_error).log10()),
+            cosine: (lengths > 0.0).then(|| self.product / lengths),
+            bits_per_weight,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_the_definition_for_every_length() {
+        for n in [0usize, 1, 31, 32, 33, 511, 513, 2000] {
+            let value = |i: usize| f32::from(u16::try_from(i * 7919 % 1009).unwrap()) / 500.0 - 1.0;
+            let before: Vec<f32> = (0..n).map(value).collect();
+            let after: Vec<f32> = before.iter().map(|x| (x * 8.0).round() / 8.0).collect();
+            let loss = Loss::between(&before, &after);
+            let both = || before.iter().zip(&after).map(|(x, y)| (f64::from(*x), f64::from(*y)));
+            let want = [
+                both().map(|(x, _)| x * x).sum::<f64>(),
+                both().map(|(_, y)| y * y).sum(),
+                both().map(|(x, y)| x * y).sum(),
+                both().map(|(x, y)| (x - y) * (x - y)).sum(),
+            ];
+            let have = [loss.square, loss.square_after, loss.product, loss.square_error];
+            for (have, want) in have.into_iter().zip(want) {
+                assert!((have - want).abs() <= 1e-5 * want.abs(), "{n}: {have} {want}");
+            }
+            let greatest = both().map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+            assert_eq!((loss.values, f64::from(loss.greatest)), (n as u64, greatest));
+        }
+    }
+
+    #[test]
+    fn figures_follow_from_the_sums() {
+        let loss = Loss::between(&[1.0, -1.0, 0.0, 0.0], &[1.0, -0.5, 0.0, 0.0]);
+        let sums = Sums {
+            values: 4.0,
+            square: loss.square,
+            square_after: loss.square_after,
+            product: loss.product,
+            square_error: loss.square_error,
+            greatest: 0.5,
+        };
+        let measured = sums.measured(4.5);
+        assert_eq!((measured.rmse, measured.max_abs_error), (0.25, 0.5));
+        assert!((measured.snr_db.unwrap() - 10.0 * 8f64.log10()).abs() < 1e-12);
+        assert!((measured.cosine.unwrap() - 1.5 / 2.5f64.sqrt()).abs() < 1e-12);
+        let nothing = Sums { values: 4.0, ..Sums::default() }.measured(1.0);
+        assert_eq!((nothing.snr_db, nothing.cosine, nothing.rmse), (None, None, 0.0));
+    }
+}

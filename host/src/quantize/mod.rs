@@ -1,0 +1,281 @@
+//! Which tensors of a planned model become another type because the user asked for it: cast, dequantized, or quantized by a
+//! recipe of a quantizer plugin. Pure data; the pipeline does it.
+
+mod facts;
+mod importance;
+mod target;
+
+pub use importance::Importance;
+pub use target::Target;
+
+use crate::architecture::Concern;
+use crate::host::Host;
+use crate::making::Making;
+use crate::wording::n_of;
+use apr_sdk::{
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Writer,
+    escape,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What types the user asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Quantization {
+    /// The recipe (`--quantize`), by name.
+    pub recipe: Option<String>,
+    /// What the recipe's plugin is told: `tensor-type`, `output-tensor-type`, `token-embedding-type`, `pure`.
+    pub options: Options,
+    /// The float type for tensors that are floats (`--precision`).
+    pub precision: Option<DType>,
+    /// The float type for tensors that are blocks (`--dequantize`).
+    pub dequantize: Option<DType>,
+    /// Whether tensors that are blocks already stay as they are.
+    pub keep_quantization: bool,
+    /// Whether blocks may become blocks of another type.
+    pub allow_requantize: bool,
+    /// The importance matrix's file.
+    pub importance: Option<PathBuf>,
+    /// How small the weights are to be; the recipe is chosen by it.
+    pub target: Option<Target>,
+}
+
+impl Quantization {
+    /// Whether anything is asked.
+    pub fn is_nothing(&self) -> bool {
+        self.recipe.is_none()
+            && self.precision.is_none()
+            && self.dequantize.is_none()
+            && self.target.is_none()
+            && self.importance.is_none()
+    }
+
+    /// Whether types are chosen by a recipe.
+    pub fn has_recipe(&self) -> bool {
+        self.recipe.is_some() || self.target.is_some()
+    }
+}
+
+/// What is at hand for a choice.
+pub struct Planned<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The target's id.
+    pub target: &'a str,
+    /// The target's writer, if it was not asked for types yet.
+    pub writer: Option<&'a dyn Writer>,
+    /// What is known of each tensor.
+    pub concerns: &'a [Concern],
+}
+
+impl Planned<'_> {
+    /// Gives tensors of `model` the types that the user asked for; says what was done.
+    ///
+    /// # Errors
+    /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
+    /// not fit or is missing, and blocks that would become other blocks unasked; what the plugins raise.
+    pub fn apply(
+        &self,
+        wishes: &Quantization,
+        model: &mut Model,
+        makings: &mut [Making],
+    ) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        if let Some(dtype) = wishes.precision {
+            self.cast(dtype, model, makings);
+        }
+        if let Some(dtype) = wishes.dequantize {
+            for tensor in model.tensors.iter_mut().filter(|tensor| tensor.dtype.is_block()) {
+                tensor.dtype = dtype;
+            }
+        }
+        if wishes.has_recipe() {
+            self.quantize(wishes, model, makings, &mut notes)?;
+        } else if wishes.importance.is_some() {
+            let message = "an importance matrix was given, and nothing is quantized";
+            return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
+        }
+        Ok(notes)
+    }
+
+    /// Casts every tensor of floats, but for those that the target wants otherwise.
+    fn cast(&self, dtype: DType, model: &mut Model, makings: &[Making]) {
+        let Some(writer) = self.writer else { return };
+        let facts: Vec<_> = model
+            .tensors
+            .iter()
+            .zip(self.concerns)
+            .map(|(t, concern)| facts::of_tensor(t, concern))
+            .collect();
+        let choices = writer.dtypes(&facts, Some(dtype));
+        let has_opinion = choices.iter().any(|choice| *choice != DTypeChoice::Keep);
+        for ((tensor, making), choice) in model.tensors.iter_mut().zip(makings).zip(choices) {
+            if !is_float(making.source_dtype) || tensor.dtype != making.source_dtype {
+                continue;
+            }
+            match choice {
+                DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) => tensor.dtype = wanted,
+                _ if has_opinion => {}
+                _ => tensor.dtype = dtype,
+            }
+        }
+    }
+
+    fn quantize(
+        &self,
+        wishes: &Quantization,
+        model: &mut Model,
+        makings: &mut [Making],
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        let quantizers = self.host.registry.quantizers()?;
+        if quantizers.is_empty() {
+            return Err(
+                Error::unsupported("no plugin quantizes").hint("`apr plugins list` shows what is there")
+            );
+        }
+        let importance = match &wishes.importance {
+            Some(path) => Some(Importance::read(self.host, &quantizers, path)?),
+            None => None,
+        };
+        let mut tensors = Vec::with_capacity(model.tensors.len());
+        for (tensor, concern) in model.tensors.iter().zip(self.concerns) {
+            let mut facts = facts::of_tensor(tensor, concern);
+            facts.has_importance = importance.as_ref().is_some_and(|i| i.of(&facts).is_some());
+            tensors.push(facts);
+        }
+        let mut known = facts::of_model(model);
+        known.has_importance = importance.is_some();
+        let assign = |quantizer: &dyn Quantizer, recipe: &str| {
+            quantizer.assign(recipe, &tensors, &known, &wishes.options)
+        };
+        let (quantizer, recipe, assigned) = match (&wishes.recipe, &wishes.target) {
+            (Some(recipe), _) => {
+                let (quantizer, name) = find_recipe(&quantizers, recipe)?;
+                let assigned = assign(quantizer.as_ref(), &name)?;
+                (quantizer, name, assigned)
+            }
+            (None, Some(target)) => {
+                target.choose(&quantizers, model, importance.is_some(), &assign, notes)?
+            }
+            (None, None) => return Ok(()),
+        };
+        for (number, assignment) in assigned.into_iter().enumerate() {
+            let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
+            let values = importance.as_ref().and_then(|importance| importance.of(&tensors[number]));
+            take(wishes, assignment, (tensor, making), values, notes).map_err(|e| match e.tensor_name() {
+                Some(_) => e,
+                None => e.tensor(&tensors[number].name),
+            })?;
+        }
+        let records = importance.as_ref().map(|importance| importance.records.clone()).unwrap_or_default();
+        for (format, key, value) in quantizer.records(&recipe).into_iter().chain(records) {
+            if format == self.target
+                && let Some(file) = model.foreign_mut(&format).files.first_mut()
+            {
+                file.set(&key, value);
+            }
+        }
+        notes.push(summary(&recipe, model, makings));
+        if let Some(importance) = &importance {
+            notes.push(importance.summary(&tensors));
+        }
+        model.recipe = Some(recipe);
+        Ok(())
+    }
+}
+
+/// Gives one tensor the type that a recipe wants for it.
+fn take(
+    wishes: &Quantization,
+    assignment: Assignment,
+    (tensor, making): (&mut Tensor, &mut Making),
+    importance: Option<&Arc<[f32]>>,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let Some(dtype) = assignment.dtype else { return Ok(()) };
+    let from = making.source_dtype;
+    if from == dtype && making.add.is_none() {
+        // Its bytes are what they would become.
+        tensor.dtype = dtype;
+        return Ok(());
+    }
+    if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
+        return Ok(());
+    }
+    if from.is_block() && dtype.is_block() && !wishes.allow_requantize {
+        let message =
+            format!("it is {from} already, and would become {dtype}: what was lost once would be lost again");
+        return Err(Error::invalid_argument(message).hint(
+            "take the original, or --allow-requantize to do it all the same, or --keep-quantization to leave such tensors",
+        ));
+    }
+    if assignment.needs_importance && importance.is_none() {
+        let message = format!("{dtype} is useless here without an importance matrix");
+        return Err(
+            Error::invalid_argument(message).hint("give one with --imatrix FILE, or take a larger type")
+        );
+    }
+    if let Some(note) = assignment.note {
+        notes.push(format!("`{}`: {note}", escape(&tensor.name, 120)));
+    }
+    tensor.dtype = dtype;
+    if !dtype.is_block() {
+        return Ok(());
+    }
+    if let Some(values) = importance {
+        let row = tensor.shape.last().copied().unwrap_or(1);
+        let matrices = if tensor.shape.len() > 2 { tensor.shape[0] } else { 1 };
+        let want = row.checked_mul(matrices);
+        if want != Some(values.len() as u64) {
+            let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
+            let message = format!("the importance matrix has {have} values for it, and {want} are needed");
+            return Err(Error::invalid_argument(message).hint("take the matrix that was made for this model"));
+        }
+        making.importance = Some(Arc::clone(values));
+    }
+    Ok(())
+}
+
+/// The quantizer that has a recipe, and the recipe's own name.
+fn find_recipe(quantizers: &[Arc<dyn Quantizer>], wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
+    let mut known = Vec::new();
+    for quantizer in quantizers {
+        for recipe in quantizer.recipes() {
+            if recipe.name.eq_ignore_ascii_case(wanted) {
+                return Ok((Arc::clone(quantizer), recipe.name));
+            }
+            known.push(recipe.name);
+        }
+    }
+    let near =
+        known.iter().min_by_key(|name| strsim::levenshtein(&name.to_lowercase(), &wanted.to_lowercase()));
+    let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
+    let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
+    Err(Error::invalid_argument(message).hint(format!("{hint}there are {}", known.join(", "))))
+}
+
+/// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.
+fn summary(recipe: &str, model: &Model, makings: &[Making]) -> String {
+    let mut counts: Vec<(DType, usize)> = Vec::new();
+    let mut kept = 0;
+    for (tensor, making) in model.tensors.iter().zip(makings) {
+        if tensor.dtype == making.source_dtype || !tensor.dtype.is_block() {
+            kept += 1;
+            continue;
+        }
+        match counts.iter_mut().find(|(dtype, _)| *dtype == tensor.dtype) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((tensor.dtype, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let mut words: Vec<String> =
+        counts.iter().map(|(dtype, n)| format!("{} to {dtype}", n_of(*n, "tensor"))).collect();
+    words.push(format!("{kept} not quantized"));
+    format!("quantized by {recipe}: {}", words.join(", "))
+}
+
+fn is_float(dtype: DType) -> bool {
+    dtype.info().is_some_and(|info| info.kind == DTypeKind::Float)
+}

@@ -1,0 +1,98 @@
+//! `--target-size` and `--target-bpw`: the recipe that makes most of the room.
+
+use apr_sdk::{Assignment, Error, Model, Quantizer, Result, checked_elements, checked_payload_len};
+use std::sync::Arc;
+
+/// How small the weights are to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// At most so many bytes of weights.
+    Bytes(u64),
+    /// At most so many bits for each weight, on average over all tensors.
+    BitsPerWeight(f64),
+}
+
+/// What a recipe makes of a model.
+struct Candidate {
+    quantizer: Arc<dyn Quantizer>,
+    recipe: String,
+    assigned: Vec<Assignment>,
+    bytes: u64,
+}
+
+/// Asks a quantizer what a recipe makes of the model.
+type Assign<'a> = dyn Fn(&dyn Quantizer, &str) -> Result<Vec<Assignment>> + 'a;
+
+impl Target {
+    /// The recipe with the most bytes of those that fit. One that needs importance is taken only if there is some.
+    ///
+    /// # Errors
+    /// InvalidArgument if none fits, naming the smallest.
+    pub fn choose(
+        self,
+        quantizers: &[Arc<dyn Quantizer>],
+        model: &Model,
+        has_importance: bool,
+        assign: &Assign<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<(Arc<dyn Quantizer>, String, Vec<Assignment>)> {
+        let mut weights = 0u64;
+        for tensor in &model.tensors {
+            weights = weights.saturating_add(checked_elements(&tensor.shape)?);
+        }
+        let most = match self {
+            Target::Bytes(bytes) => bytes,
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a bound that the user gave as a fraction"
+            )]
+            Target::BitsPerWeight(bits) => (bits * weights as f64 / 8.0) as u64,
+        };
+        let mut best: Option<Candidate> = None;
+        let mut least: Option<(u64, String)> = None;
+        for quantizer in quantizers {
+            for recipe in quantizer.recipes() {
+                let assigned = assign(quantizer.as_ref(), &recipe.name)?;
+                if !has_importance && assigned.iter().any(|a| a.needs_importance) {
+                    continue;
+                }
+                let bytes = bytes_of(model, &assigned)?;
+                if least.as_ref().is_none_or(|(few, _)| bytes < *few) {
+                    least = Some((bytes, recipe.name.clone()));
+                }
+                if bytes <= most && best.as_ref().is_none_or(|best| bytes > best.bytes) {
+                    let quantizer = Arc::clone(quantizer);
+                    best = Some(Candidate { quantizer, recipe: recipe.name, assigned, bytes });
+                }
+            }
+        }
+        match (best, least) {
+            (Some(best), _) => {
+                let Candidate { quantizer, recipe, assigned, bytes } = best;
+                #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+                let bits = bytes as f64 * 8.0 / weights.max(1) as f64;
+                notes.push(format!("{recipe} was chosen: {bytes} bytes of weights, {bits:.2} bits each"));
+                Ok((quantizer, recipe, assigned))
+            }
+            (None, Some((bytes, recipe))) => {
+                let message = format!("no recipe makes the weights as small as {most} bytes");
+                let hint = format!("the smallest is {recipe} with {bytes}");
+                let more = if has_importance { "" } else { "; smaller ones need --imatrix" };
+                Err(Error::invalid_argument(message).hint(hint + more))
+            }
+            (None, None) => Err(Error::invalid_argument("no plugin has a recipe")),
+        }
+    }
+}
+
+/// Bytes of a model's weights under a recipe.
+fn bytes_of(model: &Model, assigned: &[Assignment]) -> Result<u64> {
+    let mut bytes = 0u64;
+    for (tensor, assignment) in model.tensors.iter().zip(assigned) {
+        let dtype = assignment.dtype.unwrap_or(tensor.dtype);
+        bytes = bytes.saturating_add(checked_payload_len(dtype, &tensor.shape)?);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,231 @@
+//! What is done to the elements of a tensor on their way: a cast, element by element, or whole rows that quantizers decode,
+//! encode, or both. Values pass through F32 between the two.
+
+use crate::cast::{Cast, Changes};
+use crate::loss::Loss;
+use crate::registry::Registry;
+use crate::tile::TILE;
+use apr_sdk::{DType, Error, Quantizer, Result, checked_payload_len};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is done to the elements of a tensor.
+#[derive(Clone, Debug)]
+pub enum Recode {
+    /// Each is cast.
+    Cast(Cast),
+    /// Each row is decoded, encoded, or both.
+    Rows(RowRecode),
+}
+
+/// What is done to rows of which one side is blocks.
+#[derive(Clone)]
+pub struct RowRecode {
+    /// The type before.
+    pub from: DType,
+    /// The type after.
+    pub to: DType,
+    row_len: u64,
+    /// Bytes of a row before and after.
+    row_bytes: [u64; 2],
+    decode: Side,
+    encode: Side,
+    importance: Option<Arc<[f32]>>,
+    add: Option<f32>,
+}
+
+/// What lies between rows and F32.
+#[derive(Clone)]
+enum Side {
+    /// Nothing: they are F32.
+    Same,
+    /// A cast.
+    Cast(Cast),
+    /// Blocks.
+    Blocks(Arc<dyn Quantizer>),
+}
+
+impl fmt::Debug for RowRecode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RowRecode { from, to, row_len, .. } = self;
+        write!(f, "RowRecode({from} -> {to}, rows of {row_len})")
+    }
+}
+
+/// What one thread keeps between calls.
+#[derive(Default)]
+pub struct Rows {
+    values: Vec<f32>,
+    again: Vec<f32>,
+}
+
+impl Recode {
+    /// What is done to get from one type to another, in rows of `row_len`; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// Unsupported for types between which there is no way, or rows that are not whole blocks.
+    pub fn new(
+        (from, to): (DType, DType),
+        row_len: u64,
+        add: Option<f32>,
+        importance: Option<Arc<[f32]>>,
+        registry: &Registry,
+    ) -> Result<Option<Recode>> {
+        if from == to && add.is_none() {
+            return Ok(None);
+        }
+        if !from.is_block() && !to.is_block() {
+            return Ok(Cast::new(from, to, add)?.map(Recode::Cast));
+        }
+        let side = |dtype: DType, cast: Result<Option<Cast>>| {
+            if dtype.is_block() {
+                return registry.quantizer_of(dtype).map(Side::Blocks);
+            }
+            Ok(cast?.map_or(Side::Same, Side::Cast))
+        };
+        // What a cast to F32 can add needs no pass of its own.
+        let decode = side(from, Cast::new(from, DType::F32, add))?;
+        let encode = side(to, Cast::new(DType::F32, to, None))?;
+        let add = add.filter(|_| from.is_block());
+        let row_bytes = [checked_payload_len(from, &[row_len])?, checked_payload_len(to, &[row_len])?];
+        Ok(Some(Recode::Rows(RowRecode { from, to, row_len, row_bytes, decode, encode, importance, add })))
+    }
+
+    /// The types before and after.
+    pub fn dtypes(&self) -> (DType, DType) {
+        match self {
+            Recode::Cast(cast) => (cast.from, cast.to),
+            Recode::Rows(rows) => (rows.from, rows.to),
+        }
+    }
+
+    /// Whether it needs whole rows.
+    pub fn needs_rows(&self) -> bool {
+        matches!(self, Recode::Rows(_))
+    }
+
+    /// Bytes before for so many bytes after, which are whole elements or rows.
+    pub fn before(&self, after: u64) -> u64 {
+        match self {
+            Recode::Cast(cast) => cast.before(after),
+            Recode::Rows(rows) => after / rows.row_bytes[1] * rows.row_bytes[0],
+        }
+    }
+
+    /// Bytes after for so many bytes before, which are whole elements or rows.
+    pub fn after(&self, before: u64) -> u64 {
+        match self {
+            Recode::Cast(cast) => cast.after(before),
+            Recode::Rows(rows) => before / rows.row_bytes[0] * rows.row_bytes[1],
+        }
+    }
+
+    /// How many elements so many bytes after are.
+    pub fn elements(&self, after: u64) -> u64 {
+        match self {
+            Recode::Cast(cast) => after / cast.widths[1],
+            Recode::Rows(rows) => after / rows.row_bytes[1] * rows.row_len,
+        }
+    }
+
+    /// Bytes of a tile after: whole elements, or whole rows whose F32 are at most a tile's bytes, or one row.
+    pub fn tile_len(&self) -> u64 {
+        match self {
+            Recode::Cast(cast) => TILE / cast.widths[0].max(cast.widths[1]) * cast.widths[1],
+            Recode::Rows(rows) => (TILE / rows.widest()).max(1) * rows.row_bytes[1],
+        }
+    }
+
+    /// The most memory that a thread needs for it beside the tile, in bytes.
+    pub fn memory(&self) -> u64 {
+        match self {
+            Recode::Cast(_) => TILE,
+            // Bytes before and after, and the values twice: before, and as they are decoded again.
+            Recode::Rows(rows) => 4 * TILE.max(rows.widest()),
+        }
+    }
+
+    /// Fills `to` with the elements of `from`, which are as many; tells what that did to them, and with blocks how far
+    /// they are from what they were.
+    ///
+    /// # Errors
+    /// What the quantizers raise.
+    pub fn apply(&self, from: &[u8], to: &mut [u8], rows: &mut Rows) -> Result<(Changes, Option<Loss>)> {
+        match self {
+            Recode::Cast(cast) => Ok((cast.apply(from, to), None)),
+            Recode::Rows(recode) => recode.apply(from, to, rows),
+        }
+    }
+
+    /// The first element of `from` that is not finite or does not stay so: its number, and what it is and becomes.
+    pub fn first_bad(&self, from: &[u8], rows: &mut Rows) -> Option<(u64, String)> {
+        let recode = match self {
+            Recode::Cast(cast) => return cast.first_bad(from),
+            Recode::Rows(recode) => recode,
+        };
+        if let Side::Cast(cast) = &recode.decode
+            && let Some(bad) = cast.first_bad(from)
+        {
+            return Some(bad);
+        }
+        recode.decode(from, rows).ok()?;
+        let bad = (0u64..).zip(&rows.values).find(|(_, value)| !value.is_finite());
+        if let Some((number, value)) = bad {
+            return Some((number, format!("{value:e}, not finite")));
+        }
+        match &recode.encode {
+            Side::Cast(cast) => cast.first_bad(bytemuck::cast_slice(&rows.values)),
+            _ => None,
+        }
+    }
+}
+
+impl RowRecode {
+    /// Bytes of the widest form of a row.
+    fn widest(&self) -> u64 {
+        self.row_len.saturating_mul(4).max(self.row_bytes[0]).max(self.row_bytes[1])
+    }
+
+    /// Makes `rows.values` of the bytes before.
+    fn decode(&self, from: &[u8], rows: &mut Rows) -> Result<Changes> {
+        let elements = (from.len() as u64 / self.row_bytes[0]).checked_mul(self.row_len);
+        let elements = elements.and_then(|n| usize::try_from(n).ok());
+        rows.values.resize(elements.ok_or_else(|| Error::limit("a row does not fit memory"))?, 0.0);
+        let changes = match &self.decode {
+            Side::Same => {
+                bytemuck::cast_slice_mut(&mut rows.values).copy_from_slice(from);
+                Changes::default()
+            }
+            Side::Cast(cast) => cast.apply(from, bytemuck::cast_slice_mut(&mut rows.values)),
+            Side::Blocks(quantizer) => {
+                quantizer.decode(self.from, from, self.row_len, &mut rows.values)?;
+                Changes::default()
+            }
+        };
+        if let Some(c) = self.add {
+            rows.values.iter_mut().for_each(|value| *value += c);
+        }
+        Ok(changes)
+    }
+
+    fn apply(&self, from: &[u8], to: &mut [u8], rows: &mut Rows) -> Result<(Changes, Option<Loss>)> {
+        let mut changes = self.decode(from, rows)?;
+        let values = &rows.values;
+        if !matches!(self.decode, Side::Cast(_)) {
+            changes.nonfinite += values.iter().map(|value| u64::from(!value.is_finite())).sum::<u64>();
+        }
+        let mut loss = None;
+        match &self.encode {
+            Side::Same => to.copy_from_slice(bytemuck::cast_slice(values)),
+            Side::Cast(cast) => changes += cast.apply(bytemuck::cast_slice(values), to),
+            // What is not finite is answered by the caller, unless it is allowed: then it is encoded as it comes.
+            Side::Blocks(quantizer) => {
+                quantizer.encode(self.to, values, self.row_len, self.importance.as_deref(), to)?;
+                rows.again.resize(values.len(), 0.0);
+                quantizer.decode(self.to, to, self.row_len, &mut rows.again)?;
+                loss = Some(Loss::between(values, &rows.again));
+            }
+        }
+        Ok((changes, loss))
+    }
+}

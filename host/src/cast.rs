@@ -6,13 +6,15 @@
 //! processor.
 
 pub(crate) mod floats;
+pub(crate) mod small;
 #[cfg(test)]
 mod tests;
 
 use apr_sdk::{DType, Error, Result};
 use fearless_simd::{Level, dispatch};
-use floats::{BF16, F8_E4M3, F8_E5M2, F16, F32, F64, Source, Target, Wide};
+use floats::{BF16, F16, F32, F64, Source, Target, Wide};
 use serde::Serialize;
+use small::{F8_E4M3, F8_E4M3FNUZ, F8_E5M2, F8_E5M2FNUZ, F8_E8M0};
 use std::ops::AddAssign;
 
 /// What a cast or an addition did to values that it could not keep: how many of each.
@@ -172,10 +174,23 @@ macro_rules! from {
             (DType::$from, DType::F32, convert::<$from, F32, $n, 4>),
             (DType::$from, DType::F16, convert::<$from, F16, $n, 2>),
             (DType::$from, DType::BF16, convert::<$from, BF16, $n, 2>),
+            (DType::$from, DType::F8_E4M3, convert::<$from, F8_E4M3, $n, 1>),
+            (DType::$from, DType::F8_E5M2, convert::<$from, F8_E5M2, $n, 1>),
+            (DType::$from, DType::F8_E4M3FNUZ, convert::<$from, F8_E4M3FNUZ, $n, 1>),
+            (DType::$from, DType::F8_E5M2FNUZ, convert::<$from, F8_E5M2FNUZ, $n, 1>),
         ]
     };
 }
 
 /// Every cast there is.
-static KERNELS: &[[(DType, DType, Convert); 4]] =
-    &[from!(F64, 8), from!(F32, 4), from!(F16, 2), from!(BF16, 2), from!(F8_E4M3, 1), from!(F8_E5M2, 1)];
+static KERNELS: &[[(DType, DType, Convert); 8]] = &[
+    from!(F64, 8),
+    from!(F32, 4),
+    from!(F16, 2),
+    from!(BF16, 2),
+    from!(F8_E4M3, 1),
+    from!(F8_E5M2, 1),
+    from!(F8_E4M3FNUZ, 1),
+    from!(F8_E5M2FNUZ, 1),
+    from!(F8_E8M0, 1),
+];

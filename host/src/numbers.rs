@@ -260,7 +260,7 @@ pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32,
 
 /// OCP MX scale: eight bits of exponent, the last code is NaN. The least, 2^-127, is a subnormal `f32`.
 #[inline(always)]
-fn power_of_two(code: u32) -> f32 {
+pub fn power_of_two(code: u32) -> f32 {
     match code {
         255 => f32::NAN,
         0 => f32::from_bits(1 << 22),

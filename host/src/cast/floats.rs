@@ -56,13 +56,6 @@ pub struct F32;
 pub struct F16;
 /// The upper half of a binary32.
 pub struct BF16;
-#[allow(non_camel_case_types, reason = "the names of the dtype table")]
-/// OFP8 E4M3.
-pub struct F8_E4M3;
-#[allow(non_camel_case_types, reason = "the names of the dtype table")]
-/// OFP8 E5M2.
-pub struct F8_E5M2;
-
 impl Source<8> for F64 {
     type Wide = f64;
     #[inline(always)]
@@ -92,22 +85,6 @@ impl Source<2> for BF16 {
     #[inline(always)]
     fn read(bytes: [u8; 2]) -> f32 {
         f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
-    }
-}
-
-impl Source<1> for F8_E4M3 {
-    type Wide = f32;
-    #[inline(always)]
-    fn read([code]: [u8; 1]) -> f32 {
-        small_float(code.into(), 4, 3, 7, Odd::OneNan)
-    }
-}
-
-impl Source<1> for F8_E5M2 {
-    type Wide = f32;
-    #[inline(always)]
-    fn read([code]: [u8; 1]) -> f32 {
-        small_float(code.into(), 5, 2, 15, Odd::Ieee)
     }
 }
 
@@ -196,7 +173,7 @@ fn to_single(value: f64) -> f32 {
 /// again, to at most 22 bits, is rounded as if it had been only once (Boldo and Melquiond 2008, "Emulation of FMA and
 /// correctly rounded sums").
 #[inline(always)]
-fn to_odd(value: f64) -> f32 {
+pub(super) fn to_odd(value: f64) -> f32 {
     let near = to_single(value);
     let wide = f64::from(near);
     let towards_zero = near.to_bits().wrapping_sub(u32::from(wide.abs() > value.abs()));

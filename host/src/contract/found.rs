@@ -3,7 +3,8 @@
 //! The loops are plain and without branches, so that the compiler turns them into vector code, once for each kind of
 //! processor. Lanes are as many on every one, so all give the same sums.
 
-use crate::cast::floats::{BF16, F8_E4M3, F8_E5M2, F16, F32, F64, Source};
+use crate::cast::floats::{BF16, F16, F32, F64, Source};
+use crate::cast::small::{F8_E4M3, F8_E5M2};
 use crate::numbers::{CHUNK, Numbers};
 use apr_sdk::{DType, DTypeKind};
 use fearless_simd::{Level, dispatch};
@@ -115,6 +116,42 @@ impl Lanes {
         self.infs[lane] += u32::from(value.is_infinite());
     }
 
+    /// Adds elements one by one.
+    #[inline(always)]
+    fn add_each<S: Source<N, Wide = f32>, const N: usize>(&mut self, elements: &[[u8; N]]) {
+        for group in elements.chunks(LANES) {
+            group.iter().enumerate().for_each(|(lane, element)| self.add(lane, S::read(*element)));
+        }
+    }
+
+    /// Adds a block, unless a value of it is not finite or too large to be squared: then it says no.
+    #[inline(always)]
+    fn add_finite<S: Source<N, Wide = f32>, const N: usize>(&mut self, block: &[[u8; N]; BLOCK]) -> bool {
+        let (mut sum, mut squares, mut zeros) = ([0f32; LANES], [0f32; LANES], [0u32; LANES]);
+        let (mut least, mut most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+        for group in block.as_chunks::<LANES>().0 {
+            for lane in 0..LANES {
+                let value = S::read(group[lane]);
+                sum[lane] += value;
+                squares[lane] += value * value;
+                least[lane] = if value < least[lane] { value } else { least[lane] };
+                most[lane] = if value > most[lane] { value } else { most[lane] };
+                zeros[lane] += u32::from(value == 0.0);
+            }
+        }
+        if !squares.iter().sum::<f32>().is_finite() {
+            return false;
+        }
+        for lane in 0..LANES {
+            self.sum[lane] += f64::from(sum[lane]);
+            self.squares[lane] += f64::from(squares[lane]);
+            self.least[lane] = self.least[lane].min(least[lane]);
+            self.most[lane] = self.most[lane].max(most[lane]);
+            self.zeros[lane] += zeros[lane];
+        }
+        true
+    }
+
     fn found(&self, values: usize) -> Found {
         let count = |counts: &[u32; LANES]| counts.iter().map(|n| u64::from(*n)).sum();
         Found {
@@ -130,7 +167,11 @@ impl Lanes {
     }
 }
 
-/// Floats of which every value is an `f32`.
+/// Elements of a block: so few that 32 bits hold their sums well, of which each lane has 32.
+const BLOCK: usize = 512;
+
+/// Floats of which every value is an `f32`. Blocks whose squares sum up to a finite number have finite values alone: they are
+/// summed in 32 bits, which is four times as fast, and all other values one by one in 64.
 #[inline(always)]
 fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
     /// Elements that are counted in 32 bits.
@@ -138,13 +179,13 @@ fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
     let mut all = Found::default();
     for run in bytes.as_chunks::<N>().0.chunks(RUN) {
         let mut lanes = Lanes::new();
-        let (groups, rest) = run.as_chunks::<LANES>();
-        for group in groups {
-            for (lane, element) in group.iter().enumerate() {
-                lanes.add(lane, S::read(*element));
+        let (blocks, rest) = run.as_chunks::<BLOCK>();
+        for block in blocks {
+            if !lanes.add_finite::<S, N>(block) {
+                lanes.add_each::<S, N>(block);
             }
         }
-        rest.iter().enumerate().for_each(|(lane, element)| lanes.add(lane, S::read(*element)));
+        lanes.add_each::<S, N>(rest);
         all.add(&lanes.found(run.len()));
     }
     all
@@ -189,6 +230,8 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::cast_precision_loss, reason = "a test's numbers are small")]
+
     use super::*;
 
     #[test]
@@ -212,6 +255,27 @@ mod tests {
             assert_eq!((have.min, have.max), (want.min, want.max), "{}", info.name);
             let close = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-9 * b.abs();
             assert!(close(have.squares, want.squares), "{}: {have:?} {want:?}", info.name);
+        }
+    }
+
+    #[test]
+    fn blocks_of_finite_values_find_nearly_the_same_as_value_by_value() {
+        for count in [BLOCK, 3 * BLOCK + 7, 1 << 16] {
+            let value = |n: usize| if n % 9 == 4 { 0.0 } else { (n * 7919 % 1013) as f32 * 1e-4 - 0.03 };
+            let mut bytes: Vec<u8> = (0..count).flat_map(|n| value(n).to_le_bytes()).collect();
+            let near = |bytes: &[u8]| {
+                let (have, want) = (look_at(DType::F32).unwrap()(bytes), slow(DType::F32, bytes));
+                let counts = |f: &Found| (f.values, f.zeros, f.nans, f.infs);
+                assert_eq!((counts(&have), have.min, have.max), (counts(&want), want.min, want.max));
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b.abs();
+                assert!(near(have.sum, want.sum) && near(have.squares, want.squares), "{have:?} {want:?}");
+            };
+            near(&bytes);
+            // One value that no f32 holds the square of, and one that is none: their blocks are summed otherwise.
+            bytes[40..44].copy_from_slice(&1e30f32.to_le_bytes());
+            near(&bytes);
+            bytes[44..48].copy_from_slice(&f32::NAN.to_le_bytes());
+            near(&bytes);
         }
     }
 

@@ -159,9 +159,59 @@ fn whatever_is_made_narrower_is_the_nearest_and_ties_are_even() {
     }
 }
 
+const SMALL: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
+
+#[test]
+fn small_floats_are_the_nearest_ties_are_even_and_what_is_too_large_is_told() {
+    for dtype in SMALL {
+        let mut values = vec![0.0f32; 256];
+        let codes: Vec<u8> = (0..=255).collect();
+        crate::numbers::Numbers::new(dtype).unwrap().narrow().unwrap()(&codes, &mut values);
+        // The finite values that are not negative ascend with their codes.
+        let finite: Vec<f64> =
+            values[..128].iter().map(|v| f64::from(*v)).take_while(|v| v.is_finite()).collect();
+        let last = finite.len() - 1;
+        for wanted in around(&finite) {
+            let size = wanted.abs();
+            let above = finite.partition_point(|v| *v < size);
+            let next = finite.get(above).copied().unwrap_or(2.0 * finite[last] - finite[last - 1]);
+            let code = match above {
+                0 => 0,
+                _ if above > last && size > next => above,
+                _ => {
+                    let (down, up) = (size - finite[above - 1], next - size);
+                    if down < up || down == up && above % 2 == 1 { above - 1 } else { above }
+                }
+            };
+            for (from, bytes) in [
+                (DType::F64, wanted.to_le_bytes().to_vec()),
+                (DType::F32, (wanted as f32).to_le_bytes().to_vec()),
+            ] {
+                if from == DType::F32 && f64::from(wanted as f32) != wanted {
+                    continue;
+                }
+                let (made, changes) = cast(from, dtype, &bytes);
+                let made = values[usize::from(made[0])];
+                if code > last {
+                    assert!(!made.is_finite() && changes.overflowed == 1, "{dtype} of {wanted:e}: {made}");
+                } else {
+                    let want = finite[code] * wanted.signum();
+                    assert_eq!(f64::from(made), want, "{dtype} of {wanted:e}");
+                    assert_eq!(changes.rounded, u64::from(want != wanted), "{dtype} of {wanted:e}");
+                }
+            }
+        }
+        let (back, changes) = cast(DType::F32, dtype, &cast(dtype, DType::F32, &codes).0);
+        let is_nan = |code: &u8| values[usize::from(*code)].is_nan();
+        assert!(codes.iter().zip(&back).all(|(c, b)| c == b || is_nan(c) && is_nan(b)), "{dtype}");
+        let odd = values.iter().filter(|v| !v.is_finite()).count() as u64;
+        assert_eq!(changes, Changes { nonfinite: odd, ..Changes::default() });
+    }
+}
+
 #[test]
 fn small_floats_are_read_as_the_table_of_numbers_reads_them() {
-    for dtype in [DType::F8_E4M3, DType::F8_E5M2] {
+    for dtype in [DType::F8_E8M0].into_iter().chain(SMALL) {
         let codes: Vec<u8> = (0..=255).collect();
         let (singles, _) = cast(dtype, DType::F32, &codes);
         let mut values = vec![0.0; 256];

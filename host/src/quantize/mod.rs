@@ -13,8 +13,8 @@ use crate::host::Host;
 use crate::making::Making;
 use crate::wording::n_of;
 use apr_sdk::{
-    Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Writer,
-    escape,
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Value,
+    Writer, escape,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,6 +89,12 @@ impl Planned<'_> {
                 tensor.dtype = dtype;
             }
         }
+        // A model of one type of floats is a recipe of that name.
+        if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
+            for quantizer in self.host.registry.quantizers()? {
+                self.record(model, quantizer.records(dtype.name()));
+            }
+        }
         if wishes.has_recipe() {
             self.quantize(wishes, model, makings, &mut notes)?;
         } else if wishes.importance.is_some() {
@@ -117,6 +123,15 @@ impl Planned<'_> {
                 DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) => tensor.dtype = wanted,
                 _ if has_opinion => {}
                 _ => tensor.dtype = dtype,
+            }
+        }
+    }
+
+    /// Puts what concerns the target into its metadata.
+    fn record(&self, model: &mut Model, records: impl IntoIterator<Item = (String, String, Value)>) {
+        for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target) {
+            if let Some(file) = model.foreign_mut(self.target).files.first_mut() {
+                file.set(&key, value);
             }
         }
     }
@@ -169,13 +184,7 @@ impl Planned<'_> {
             })?;
         }
         let records = importance.as_ref().map(|importance| importance.records.clone()).unwrap_or_default();
-        for (format, key, value) in quantizer.records(&recipe).into_iter().chain(records) {
-            if format == self.target
-                && let Some(file) = model.foreign_mut(&format).files.first_mut()
-            {
-                file.set(&key, value);
-            }
-        }
+        self.record(model, quantizer.records(&recipe).into_iter().chain(records));
         notes.push(summary(&recipe, model, makings));
         if let Some(importance) = &importance {
             notes.push(importance.summary(&tensors));

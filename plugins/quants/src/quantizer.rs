@@ -6,7 +6,7 @@ use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
-    TensorFacts,
+    TensorFacts, Value,
 };
 
 /// The quantizer.
@@ -63,6 +63,10 @@ impl Quantizer for Quants {
         options: &Options,
     ) -> Result<Vec<Assignment>> {
         recipes::assign(recipe, tensors, model, options)
+    }
+
+    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
+        recipes::records(recipe)
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -12,11 +12,14 @@
 mod category;
 mod choice;
 mod model;
+mod records;
 mod table;
 mod wishes;
 
 use crate::types::block_type;
-use apr_sdk::{Assignment, DType, Error, ModelFacts, Options, RecipeDecl, Result, TensorFacts, escape};
+use apr_sdk::{
+    Assignment, DType, Error, ModelFacts, Options, RecipeDecl, Result, TensorFacts, Value, escape,
+};
 use category::Category;
 use choice::Choice;
 use model::Model;
@@ -67,6 +70,11 @@ pub fn assign(
             tensor.dtype != Some(dtype) && needs_importance(name, dtype, mixture);
     }
     Ok(assignments)
+}
+
+/// What a model quantized by a recipe records of it.
+pub fn records(recipe: &str) -> Vec<(String, String, Value)> {
+    mixture(recipe).map(|mixture| records::records(mixture.name)).unwrap_or_default()
 }
 
 /// The mixture of a name, in any case.

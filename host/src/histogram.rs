@@ -38,13 +38,13 @@ pub struct Bin {
 /// Unsupported for a type whose values cannot be read here; what reading raises; Cancelled.
 pub fn histogram(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<Histogram> {
     let decl = &opened.model.tensors[tensor];
-    let Some(numbers) = Numbers::new(decl.dtype) else {
-        let message = format!("values of {} need a quantizer plugin (planned)", decl.dtype);
+    let Some(numbers) = Numbers::with(decl.dtype, &host.registry) else {
+        let message = format!("no quantizer plugin knows the values of {}", decl.dtype);
         return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
     };
     let mut range: Option<(f64, f64)> = None;
     let mut found = Histogram { bins: Vec::new(), nans: 0, infs: 0 };
-    each_value(host, opened, tensor, numbers, |value| {
+    each_value(host, opened, tensor, numbers.clone(), |value| {
         if value.is_nan() {
             found.nans += 1;
         } else if value.is_infinite() {

@@ -1,11 +1,12 @@
-//! Payload bytes as numbers: every scalar element type, read exactly. Block types need a quantizer.
+//! Payload bytes as numbers: every scalar element type, read exactly, and block types as their quantizer decodes them.
 //!
 //! The loops are plain and run over whole slices, so that the compiler turns them into vector code: once for each kind of
 //! processor, of which the program takes the one it finds itself on.
 
-use apr_sdk::{DType, DTypeKind, Result, checked_elements};
+use crate::registry::Registry;
+use apr_sdk::{DType, DTypeKind, Quantizer, Result, checked_elements};
 use fearless_simd::{Level, dispatch};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Reads packed little-endian elements; `bytes` holds exactly the elements of `out`.
 pub type ReadNarrow = fn(bytes: &[u8], out: &mut [f32]);
@@ -14,61 +15,96 @@ pub type ReadNarrow = fn(bytes: &[u8], out: &mut [f32]);
 pub type ReadWide = fn(bytes: &[u8], high: &mut [f64], low: &mut [f64]);
 
 /// How a type's elements become numbers.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Form {
     /// Every value is an `f32`.
     Narrow(ReadNarrow),
     /// Every value is the sum of two `f64`.
     Wide(ReadWide),
+    /// A quantizer gives every value of this type as an `f32`.
+    Blocks(Arc<dyn Quantizer>, DType),
 }
 
-/// A scalar type, ready to be read.
-#[derive(Clone, Copy)]
+/// A type, ready to be read.
+#[derive(Clone)]
 pub struct Numbers {
     form: Form,
-    /// Bits of one number.
-    bits: u64,
+    /// Bits of a block, and numbers in it.
+    block: (u64, u64),
     /// Numbers of one element: 2 for complex types, which are read as real and imaginary parts.
     pub per_element: u64,
 }
 
 /// How many numbers are read at once where a buffer is on the stack. A multiple of 8, so that packed types begin on
-/// whole bytes.
+/// whole bytes, and of every block.
 pub const CHUNK: usize = 512;
 
 impl Numbers {
+    /// The same for any type; `None` for block types that no plugin of `registry` decodes.
+    pub fn with(dtype: DType, registry: &Registry) -> Option<Numbers> {
+        let info = dtype.info().filter(|info| info.kind == DTypeKind::Block);
+        let Some(info) = info else { return Numbers::new(dtype) };
+        let quantizer = registry.quantizer_of(dtype).ok()?;
+        let (elements, bytes) = (u64::from(info.block_elements), u64::from(info.block_bytes));
+        let fits = (CHUNK as u64).is_multiple_of(elements);
+        fits.then(|| Numbers {
+            form: Form::Blocks(quantizer, dtype),
+            block: (bytes * 8, elements),
+            per_element: 1,
+        })
+    }
+
     /// `None` for block types, whose values a quantizer must give.
     pub fn new(dtype: DType) -> Option<Numbers> {
         let info = dtype.info()?;
         if info.kind == DTypeKind::Block {
             return None;
         }
-        let (form, per_element) = FORMS.iter().find(|row| row.0 == dtype).map(|row| (row.1, row.2))?;
-        let bits = u64::from(info.block_bytes) * 8 / u64::from(info.block_elements) / per_element;
-        Some(Numbers { form, bits, per_element })
+        let (form, per_element) =
+            FORMS.iter().find(|row| row.0 == dtype).map(|row| (row.1.clone(), row.2))?;
+        let block = (u64::from(info.block_bytes) * 8, u64::from(info.block_elements) * per_element);
+        Some(Numbers { form, block, per_element })
     }
 
     /// Bytes of `count` numbers.
     pub fn bytes_of(&self, count: usize) -> usize {
-        usize::try_from((count as u64 * self.bits).div_ceil(8)).unwrap_or(usize::MAX)
+        let (bits, numbers) = self.block;
+        usize::try_from((count as u64 * bits).div_ceil(8 * numbers)).unwrap_or(usize::MAX)
     }
 
-    /// The fast reading, if every value is an `f32`.
-    pub fn narrow(&self) -> Option<ReadNarrow> {
-        match self.form {
-            Form::Narrow(read) => Some(read),
-            Form::Wide(_) => None,
+    /// How many numbers so many bytes hold.
+    fn numbers_in(&self, bytes: usize) -> u64 {
+        let (bits, numbers) = self.block;
+        bytes as u64 * 8 / bits * numbers + bytes as u64 * 8 % bits * numbers / bits
+    }
+
+    /// Whether every value is an `f32`.
+    pub fn is_narrow(&self) -> bool {
+        !matches!(self.form, Form::Wide(_))
+    }
+
+    /// Reads as many numbers as the slice holds, if every value is an `f32`; else nothing.
+    pub fn read_narrow(&self, bytes: &[u8], out: &mut [f32]) {
+        match &self.form {
+            Form::Narrow(read) => read(bytes, out),
+            Form::Wide(_) => {}
+            Form::Blocks(quantizer, dtype) => {
+                // Only a plugin that breaks its word fails here: what it does not give is no number, and seen as that.
+                if quantizer.decode(*dtype, bytes, out.len() as u64, out).is_err() {
+                    out.fill(f32::NAN);
+                }
+            }
         }
     }
 
     /// Reads as many numbers as the slices hold, at most [`CHUNK`].
     pub fn read_wide(&self, bytes: &[u8], high: &mut [f64], low: &mut [f64]) {
-        match self.form {
+        match &self.form {
             Form::Wide(read) => read(bytes, high, low),
-            Form::Narrow(read) => {
+            Form::Narrow(_) | Form::Blocks(..) => {
                 let mut narrow = [0.0; CHUNK];
                 let narrow = &mut narrow[..high.len()];
-                read(bytes, narrow);
+                self.read_narrow(bytes, narrow);
                 high.iter_mut().zip(narrow).for_each(|(wide, n)| *wide = f64::from(*n));
                 low.fill(0.0);
             }
@@ -128,7 +164,7 @@ impl Values {
     }
 
     fn read(&mut self, bytes: &[u8], each: &mut impl FnMut(f64)) {
-        let whole = bytes.len() as u64 * 8 / self.numbers.bits;
+        let whole = self.numbers.numbers_in(bytes.len());
         let n = usize::try_from(self.left.min(whole)).unwrap_or(usize::MAX).min(CHUNK);
         let (high, low) = (&mut self.high[..n], &mut self.low[..n]);
         self.numbers.read_wide(bytes, high, low);
@@ -281,8 +317,8 @@ mod tests {
 
     fn narrow(dtype: DType, bytes: &[u8]) -> Vec<f32> {
         let numbers = Numbers::new(dtype).unwrap();
-        let mut out = vec![0.0; bytes.len() * 8 / usize::try_from(numbers.bits).unwrap()];
-        numbers.narrow().unwrap()(bytes, &mut out);
+        let mut out = vec![0.0; usize::try_from(numbers.numbers_in(bytes.len())).unwrap()];
+        numbers.read_narrow(bytes, &mut out);
         out
     }
 

@@ -121,7 +121,7 @@ fn read_all(host: &Host, opened: &OpenedModel, options: RowOptions, rows: &mut [
                 row.stats = payload.stats;
                 if options.stats && row.stats.is_none() {
                     row.stats_missing =
-                        Some(format!("values of {} need a quantizer plugin (planned)", row.dtype));
+                        Some(format!("no quantizer plugin knows the values of {}", row.dtype));
                 }
             }
             Some(Err(error)) => {
@@ -140,7 +140,7 @@ struct Payload {
 
 fn read_one(host: &Host, opened: &OpenedModel, number: usize, options: RowOptions) -> Result<Payload> {
     let tensor = &opened.model.tensors[number];
-    let numbers = if options.stats { Numbers::new(tensor.dtype) } else { None };
+    let numbers = if options.stats { Numbers::with(tensor.dtype, &host.registry) } else { None };
     let mut values = numbers.map(|numbers| Values::new(numbers, &tensor.shape)).transpose()?;
     let mut hasher = options.sha256.then(Sha256::new);
     let mut running = Running::default();

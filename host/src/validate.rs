@@ -152,7 +152,7 @@ fn values(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Res
     }
     let mut message = format!("values: {} tensors read", rows.len() - unread);
     if unread > 0 {
-        message += &format!(", {unread} are of types that need a quantizer plugin (planned) and were not");
+        message += &format!(", {unread} are of types that no quantizer plugin knows and were not");
     }
     findings.push(Finding { severity: Severity::Ok, code: None, message });
     Ok(())

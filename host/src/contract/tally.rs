@@ -111,8 +111,8 @@ impl Tally {
     /// The count of a tensor, of its rows if `with_rows`, which it must have two dimensions for.
     ///
     /// # Errors
-    /// Unsupported, with the reason, for what cannot be looked at: integers, and types of which only a quantizer knows
-    /// the values.
+    /// Unsupported, with the reason, for what is not looked at: integers, and types whose scales do not lie in whole
+    /// bytes.
     pub fn new(tensor: &Tensor, with_rows: bool) -> Result<Tally> {
         let info = tensor.dtype.require()?;
         let (unit, len) = (u64::from(info.block_bytes), tensor.payload_len()?);
@@ -121,7 +121,9 @@ impl Tally {
             (None, Some(scales)) => (Form::Blocks(scales), None),
             (None, None) => {
                 let why = match info.kind {
-                    DTypeKind::Block | DTypeKind::Float => "needs a quantizer plugin (planned)",
+                    DTypeKind::Block | DTypeKind::Float => {
+                        "is not looked at: its scales do not lie in whole bytes"
+                    }
                     _ => "has no floats",
                 };
                 return Err(Error::unsupported(format!("{} {why}", tensor.dtype)).tensor(&tensor.name));
@@ -343,8 +345,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_looked_at_says_so() {
-        for (dtype, why) in
-            [(DType::IQ1_M, "quantizer"), (DType::I32, "no floats"), (DType::F4_E2M1, "quantizer")]
+        for (dtype, why) in [(DType::IQ1_M, "scales"), (DType::I32, "no floats"), (DType::F4_E2M1, "scales")]
         {
             let error = Tally::new(&tensor(dtype, &[2, 256]), true).err().unwrap();
             assert!(error.message().contains(why), "{error}");

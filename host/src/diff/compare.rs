@@ -8,6 +8,7 @@ use crate::diff::distance::{Distance, Measure};
 use crate::gather::Gather;
 use crate::host::Host;
 use crate::open::OpenedModel;
+use crate::registry::Registry;
 use crate::side_by_side::{in_pieces, side_by_side};
 use crate::tile::Work;
 use apr_sdk::{Error, Extent, Payload, Result, checked_elements};
@@ -56,7 +57,8 @@ pub fn compare(
     pairs: &[Pair],
     tolerance: f64,
 ) -> Result<Vec<Found>> {
-    let jobs: Vec<Job> = pairs.iter().map(|&pair| Job::new(a, b, pair, tolerance)).collect::<Result<_>>()?;
+    let jobs: Vec<Job> =
+        pairs.iter().map(|&pair| Job::new(&host.registry, (a, b), pair, tolerance)).collect::<Result<_>>()?;
     let run =
         Run { host, a, b, jobs: &jobs, done: AtomicU64::new(0), total: jobs.iter().map(Job::bytes).sum() };
     run.all(false)?;
@@ -104,11 +106,16 @@ enum Tile {
 }
 
 impl Job {
-    fn new(a: &OpenedModel, b: &OpenedModel, pair: Pair, tolerance: f64) -> Result<Job> {
+    fn new(
+        registry: &Registry,
+        (a, b): (&OpenedModel, &OpenedModel),
+        pair: Pair,
+        tolerance: f64,
+    ) -> Result<Job> {
         let tensors = [&a.model.tensors[pair.a], &b.model.tensors[pair.b]];
         let [left, right] = [tensors[0].dtype, tensors[1].dtype];
         let infos = [left.require()?, right.require()?];
-        let measure = Measure::new(left, right, tolerance);
+        let measure = Measure::new(left, right, tolerance, registry);
         let len = [tensors[0].payload_len()?, tensors[1].payload_len()?];
         let in_place = tensors.iter().all(|t| matches!(t.payload, Payload::Extent { .. }));
         let works = if in_place {

@@ -4,6 +4,7 @@
 //! merged in their order. So the result does not depend on the number of threads.
 
 use crate::numbers::{CHUNK, Numbers};
+use crate::registry::Registry;
 use apr_sdk::DType;
 use fearless_simd::{Level, dispatch};
 
@@ -105,9 +106,9 @@ pub struct Measure {
 type Ulp = fn(&[u8], &[u8]) -> u64;
 
 impl Measure {
-    /// `None` if the values of one type need a quantizer, or if one is complex and the other is not.
-    pub fn new(a: DType, b: DType, tolerance: f64) -> Option<Measure> {
-        let sides = [Numbers::new(a)?, Numbers::new(b)?];
+    /// `None` if no plugin knows the values of one type, or if one is complex and the other is not.
+    pub fn new(a: DType, b: DType, tolerance: f64, registry: &Registry) -> Option<Measure> {
+        let sides = [Numbers::with(a, registry)?, Numbers::with(b, registry)?];
         if sides[0].per_element != sides[1].per_element {
             return None;
         }
@@ -132,13 +133,12 @@ impl Measure {
                 from..(from + self.sides[side].bytes_of(n)).min(bytes.len())
             };
             let (a, b) = (&a[piece(a, 0)], &b[piece(b, 1)]);
-            let found = match (self.sides[0].narrow(), self.sides[1].narrow()) {
-                (Some(read_a), Some(read_b)) => {
-                    read_a(a, &mut buffers[0][..n]);
-                    read_b(b, &mut buffers[1][..n]);
-                    self.narrow_chunk(a, b, n, &mut buffers, all.max_abs)
-                }
-                _ => self.wide_chunk(a, b, n),
+            let found = if self.sides.iter().all(Numbers::is_narrow) {
+                self.sides[0].read_narrow(a, &mut buffers[0][..n]);
+                self.sides[1].read_narrow(b, &mut buffers[1][..n]);
+                self.narrow_chunk(a, b, n, &mut buffers, all.max_abs)
+            } else {
+                self.wide_chunk(a, b, n)
             };
             all.merge(&found, done as u64);
             done += n;
@@ -324,7 +324,11 @@ mod tests {
     }
 
     fn f32s(a: &[f32], b: &[f32], tolerance: f64) -> Distance {
-        Measure::new(DType::F32, DType::F32, tolerance).unwrap().run(&bytes(a), &bytes(b), a.len())
+        Measure::new(DType::F32, DType::F32, tolerance, &Registry::new()).unwrap().run(
+            &bytes(a),
+            &bytes(b),
+            a.len(),
+        )
     }
 
     #[test]
@@ -356,7 +360,7 @@ mod tests {
         assert_eq!(f32s(&[0.0; 20], &[-0.0; 20], 0.0).max_ulp, 0);
         assert_eq!(f32s(&[1.0], &[1.0 + f32::EPSILON], 0.0).max_ulp, 1);
         assert_eq!(f32s(&[f32::MAX], &[f32::MIN], 0.0).max_ulp, 2 * u64::from(f32::MAX.to_bits()));
-        let halves = Measure::new(DType::F16, DType::F16, 0.0).unwrap();
+        let halves = Measure::new(DType::F16, DType::F16, 0.0, &Registry::new()).unwrap();
         assert_eq!(halves.run(&[0x00, 0x3c], &[0x03, 0x3c], 1).max_ulp, 3);
     }
 
@@ -368,7 +372,9 @@ mod tests {
 
     #[test]
     fn types_are_compared_by_their_values() {
-        let run = |a: DType, b: DType, x: &[u8], y: &[u8], n| Measure::new(a, b, 0.0).unwrap().run(x, y, n);
+        let run = |a: DType, b: DType, x: &[u8], y: &[u8], n| {
+            Measure::new(a, b, 0.0, &Registry::new()).unwrap().run(x, y, n)
+        };
         let d = run(DType::F16, DType::F32, &[0x00, 0x3c, 0x01, 0x00], &bytes(&[1.0, 2f32.powi(-24)]), 2);
         assert_eq!((d.differing, d.max_ulp), (0, 0));
         // 2^53 + 1 is no f64: the last bit still counts.
@@ -377,8 +383,8 @@ mod tests {
         assert_eq!((d.differing, d.max_abs), (1, 1.0));
         let d = run(DType::U64, DType::U64, &u64::MAX.to_le_bytes(), &(u64::MAX - 1).to_le_bytes(), 1);
         assert_eq!(d.max_abs, 1.0);
-        assert!(Measure::new(DType::C64, DType::F32, 0.0).is_none());
-        assert!(Measure::new(DType::Q4_0, DType::F32, 0.0).is_none());
+        assert!(Measure::new(DType::C64, DType::F32, 0.0, &Registry::new()).is_none());
+        assert!(Measure::new(DType::Q4_0, DType::F32, 0.0, &Registry::new()).is_none());
     }
 
     #[test]

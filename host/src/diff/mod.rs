@@ -270,7 +270,7 @@ fn missing(one: &apr_sdk::Tensor, two: &apr_sdk::Tensor, found: &Found) -> Optio
     if found.distance.is_some() {
         return None;
     }
-    let needs = |dtype: apr_sdk::DType| format!("values of {dtype} need a quantizer plugin (planned)");
+    let needs = |dtype: apr_sdk::DType| format!("no quantizer plugin knows the values of {dtype}");
     match found.blocks {
         Some((differing, all)) => Some(format!("{differing} of {all} blocks differ; {}", needs(one.dtype))),
         None if one.dtype.is_block() => Some(needs(one.dtype)),

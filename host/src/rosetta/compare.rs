@@ -3,10 +3,11 @@
 use crate::host::Host;
 use crate::numbers::{CHUNK, Numbers};
 use crate::open::OpenedModel;
+use crate::registry::Registry;
 use crate::rosetta::facts::FACTS;
 pub use crate::rosetta::facts::Stated;
 use crate::side_by_side::side_by_side;
-use apr_sdk::{DType, Error, Result, escape};
+use apr_sdk::{DType, DTypeInfo, Error, Packing, Result, escape};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -105,7 +106,7 @@ fn measure(
     result: (&OpenedModel, usize),
     (from, to): (DType, DType),
 ) -> Result<Measured> {
-    let mut measured = Measured::new(from, to);
+    let mut measured = Measured::new((from, to), &host.registry);
     // Of types whose values cannot be read only the bytes can be compared, and only if it is one type.
     if from == to || measured.values.is_some() {
         let (a, b) = measured.widths();
@@ -136,7 +137,7 @@ impl Comparison {
         let readable = pair.values.is_some();
         if from != to && !readable {
             let message =
-                format!("values of {from} and {to} cannot be compared without a quantizer plugin (planned)");
+                format!("values of {from} and {to} cannot be compared: no quantizer plugin knows both");
             return Err(Error::unsupported(message).tensor(name));
         }
         if pair.max_abs_diff > self.max_abs_diff {
@@ -163,7 +164,7 @@ impl Comparison {
             let what = if readable {
                 String::new()
             } else {
-                format!("; values of {from} need a quantizer plugin (planned)")
+                format!("; no quantizer plugin knows the values of {from}")
             };
             self.find("ROSETTA-CRC-001", Some(name), format!("CRC-32 {a:08x} became {b:08x}{what}"));
         } else if lossy {
@@ -194,12 +195,14 @@ impl Comparison {
     }
 }
 
-/// How each side's elements become numbers, with the bytes of one.
+/// How each side's elements become numbers, with the bytes of as many as are taken together.
 type Values = ((Numbers, usize), (Numbers, usize));
 
 /// Two payloads, measured piece by piece.
 struct Measured {
     values: Option<Values>,
+    /// Elements that are taken together: one, or a block.
+    together: usize,
     same_bytes: bool,
     source_crc: crc32fast::Hasher,
     result_crc: crc32fast::Hasher,
@@ -212,14 +215,25 @@ struct Measured {
 }
 
 impl Measured {
-    fn new(from: DType, to: DType) -> Measured {
-        // Elements that are one number of whole bytes.
-        let reader = |dtype: DType| {
-            let numbers = Numbers::new(dtype).filter(|numbers| numbers.per_element == 1)?;
-            dtype.info().filter(|info| info.block_elements == 1).map(|_| (numbers, numbers.bytes_of(1)))
-        };
+    fn new((from, to): (DType, DType), registry: &Registry) -> Measured {
+        let readers = [from, to].map(|dtype| {
+            let numbers = Numbers::with(dtype, registry).filter(|numbers| numbers.per_element == 1)?;
+            // Where bits run on, the last byte may hold what is no element.
+            let whole = |info: &&DTypeInfo| info.packing == Packing::Row;
+            dtype.info().filter(whole).map(|info| (numbers, info.block_elements))
+        });
+        // As many elements of each as are whole blocks, and whole bytes, of both.
+        let together = readers.iter().flatten().map(|(_, elements)| *elements).max().unwrap_or(1);
+        let together = usize::try_from(together).unwrap_or(1);
+        let [a, b] = readers.map(|reader| {
+            reader.map(|(numbers, _)| {
+                let bytes = numbers.bytes_of(together);
+                (numbers, bytes)
+            })
+        });
         Measured {
-            values: reader(from).zip(reader(to)),
+            values: a.zip(b),
+            together,
             same_bytes: true,
             source_crc: crc32fast::Hasher::new(),
             result_crc: crc32fast::Hasher::new(),
@@ -232,9 +246,9 @@ impl Measured {
         }
     }
 
-    /// Bytes of an element on both sides; equal where elements cannot be told apart.
+    /// Bytes of what is taken together on both sides; equal where elements cannot be told apart.
     fn widths(&self) -> (usize, usize) {
-        self.values.map_or((1, 1), |(a, b)| (a.1, b.1))
+        self.values.as_ref().map_or((1, 1), |(a, b)| (a.1, b.1))
     }
 
     /// Takes as many elements of both sides.
@@ -243,14 +257,15 @@ impl Measured {
         self.result_crc.update(result);
         let same = source == result;
         self.same_bytes &= same;
-        let Some(((numbers_a, a), (numbers_b, b))) = self.values else { return };
+        let Some(((numbers_a, a), (numbers_b, b))) = self.values.clone() else { return };
         if same && a == b {
-            self.elements += (source.len() / a) as u64;
+            self.elements += (source.len() / a * self.together) as u64;
             return;
         }
         let (mut high, mut low) = ([[0.0; CHUNK]; 2], [[0.0; CHUNK]; 2]);
-        for (x, y) in source.chunks(a * CHUNK).zip(result.chunks(b * CHUNK)) {
-            let n = (x.len() / a).min(y.len() / b);
+        let each = CHUNK / self.together;
+        for (x, y) in source.chunks(a * each).zip(result.chunks(b * each)) {
+            let n = (x.len() / a).min(y.len() / b) * self.together;
             numbers_a.read_wide(x, &mut high[0][..n], &mut low[0][..n]);
             numbers_b.read_wide(y, &mut high[1][..n], &mut low[1][..n]);
             for at in 0..n {

@@ -166,7 +166,7 @@ fn small_floats_are_the_nearest_ties_are_even_and_what_is_too_large_is_told() {
     for dtype in SMALL {
         let mut values = vec![0.0f32; 256];
         let codes: Vec<u8> = (0..=255).collect();
-        crate::numbers::Numbers::new(dtype).unwrap().narrow().unwrap()(&codes, &mut values);
+        crate::numbers::Numbers::new(dtype).unwrap().read_narrow(&codes, &mut values);
         // The finite values that are not negative ascend with their codes.
         let finite: Vec<f64> =
             values[..128].iter().map(|v| f64::from(*v)).take_while(|v| v.is_finite()).collect();
@@ -215,7 +215,7 @@ fn small_floats_are_read_as_the_table_of_numbers_reads_them() {
         let codes: Vec<u8> = (0..=255).collect();
         let (singles, _) = cast(dtype, DType::F32, &codes);
         let mut values = vec![0.0; 256];
-        crate::numbers::Numbers::new(dtype).unwrap().narrow().unwrap()(&codes, &mut values);
+        crate::numbers::Numbers::new(dtype).unwrap().read_narrow(&codes, &mut values);
         for (value, bits) in values.into_iter().zip(words::<4>(&singles)) {
             let read = f32::from_bits(bits as u32);
             assert!(read.to_bits() == value.to_bits() || read.is_nan() && value.is_nan(), "{value} {read}");

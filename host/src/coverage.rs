@@ -1,7 +1,7 @@
 //! Where everything of a source went: every tensor and every key is mapped, carried or dropped by a rule that has a name.
 
 use crate::architecture::Ledger;
-use crate::making::{Making, Piece};
+use crate::making::{Making, Piece, RowScale};
 use crate::wording::n_of;
 use apr_sdk::{Error, Model, Result, escape};
 use serde::Serialize;
@@ -91,6 +91,10 @@ pub fn account(
             Piece::Box { tensor, .. } => Some(*tensor),
             Piece::Bytes(_) => None,
         })
+        .chain(makings.iter().filter_map(|making| match making.row_scale {
+            Some(RowScale::Undone { tensor, .. }) => Some(tensor),
+            _ => None,
+        }))
         .collect();
     let tensors = &mut coverage.tensors;
     tensors.total = source.tensors.len();

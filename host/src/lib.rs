@@ -20,6 +20,7 @@ mod gather;
 pub mod histogram;
 pub mod host;
 mod in_order;
+mod integers;
 mod journal;
 mod layout;
 mod long_values;

@@ -3,7 +3,7 @@
 //! one for each part. What changes values ([`Making::add`], a cast) is done to each element on its way.
 
 use crate::compose::{compose, merged};
-use crate::recode::Recode;
+use crate::recode::{Recode, Wanted};
 use crate::registry::Registry;
 use crate::spool::Spool;
 use crate::tile::{Portion, Work};
@@ -22,8 +22,44 @@ pub struct Making {
     /// The importance of the columns: for each index of the outermost of three dimensions, else once, as many values as a
     /// row has. For quantizers.
     pub importance: Option<Arc<[f32]>>,
+    /// What is done with rows whose scale is a tensor of its own.
+    pub row_scale: Option<RowScale>,
     /// What the pieces do, in words, for the plan: `rename`, `stack 4`. A cast and an addition are named without it.
     pub ops: Vec<String>,
+}
+
+/// What is done with rows whose scale is a tensor of its own: the greatest magnitude of a row is the greatest integer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowScale {
+    /// They become integers.
+    Codes,
+    /// They become their scales.
+    Scales {
+        /// Elements of a row.
+        row_len: u64,
+        /// The greatest integer.
+        most: u8,
+    },
+    /// Integers become floats again.
+    Undone {
+        /// The number of the source's tensor that has the scales.
+        tensor: usize,
+        /// The scale of each row.
+        scales: Arc<[f32]>,
+    },
+}
+
+impl RowScale {
+    /// The same for the rows from this one on.
+    fn from_row(&self, row: u64) -> RowScale {
+        match self {
+            RowScale::Undone { tensor, scales } => {
+                let rest = usize::try_from(row).ok().and_then(|row| scales.get(row..)).unwrap_or_default();
+                RowScale::Undone { tensor: *tensor, scales: rest.into() }
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 /// A run of a tensor being made.
@@ -74,6 +110,7 @@ impl Making {
             source_dtype: tensor.dtype,
             add: None,
             importance: None,
+            row_scale: None,
             ops: Vec::new(),
         })
     }
@@ -101,7 +138,7 @@ impl Making {
             }
             made = made.saturating_add(self.piece_len(piece)?);
         }
-        let want = checked_payload_len(self.source_dtype, &planned.shape)?;
+        let want = checked_payload_len(self.source_dtype, &self.shape_before(planned))?;
         if made != want {
             return wrong(format!("it is made of {made} bytes of {}, and needs {want}", self.source_dtype));
         }
@@ -135,16 +172,25 @@ impl Making {
         spool: &mut Spool,
         registry: &Registry,
     ) -> Result<Vec<Portion>> {
-        let row_len = planned.shape.last().copied().unwrap_or(1);
-        let dtypes = (self.source_dtype, planned.dtype);
-        let recode = |importance| Recode::new(dtypes, row_len, self.add, importance, registry);
-        let plain = recode(None)?;
+        let shape = self.shape_before(planned);
+        let row_len = shape.last().copied().unwrap_or(1);
         let row = checked_payload_len(self.source_dtype, &[row_len])?;
+        let recode = |importance, at: u64| {
+            let wanted = Wanted {
+                dtypes: (self.source_dtype, planned.dtype),
+                row_len,
+                add: self.add,
+                importance,
+                row_scale: self.row_scale.as_ref().map(|scale| scale.from_row(at / row.max(1))),
+            };
+            Recode::new(wanted, registry)
+        };
+        let plain = recode(None, 0)?;
         let cuts = match &self.importance {
             Some(importance) if row_len > 0 => importance.len() as u64 / row_len,
             _ => 1,
         };
-        let matrix = checked_payload_len(self.source_dtype, &planned.shape)? / cuts.max(1);
+        let matrix = checked_payload_len(self.source_dtype, &shape)? / cuts.max(1);
         let (mut portions, mut at) = (Vec::new(), 0u64);
         for piece in &self.pieces {
             for piece in self.cut(piece, at, matrix)? {
@@ -157,9 +203,9 @@ impl Making {
                 }
                 let recode = match &self.importance {
                     Some(importance) if cuts > 0 => {
-                        recode(Some(slice_of(importance, at / matrix.max(1), row_len)))?
+                        recode(Some(slice_of(importance, at / matrix.max(1), row_len)), at)?
                     }
-                    _ => plain.clone(),
+                    _ => recode(None, at)?,
                 };
                 let after = recode.as_ref().map_or(len, |recode| recode.after(len));
                 portions.push(self.portion(&piece, recode, after, sources, spool)?);
@@ -167,6 +213,15 @@ impl Making {
             }
         }
         Ok(portions)
+    }
+
+    /// The shape of what the planned tensor is made of.
+    fn shape_before(&self, planned: &Tensor) -> Vec<u64> {
+        let mut shape = planned.shape.clone();
+        if let Some(RowScale::Scales { row_len, .. }) = self.row_scale {
+            shape.push(row_len);
+        }
+        shape
     }
 
     fn portion(

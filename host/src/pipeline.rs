@@ -78,7 +78,7 @@ impl Job<'_> {
     ) -> Result<Changes> {
         let stretches = &self.tiles.stretches;
         let tensor = stretches[stretch].tensor;
-        let applied = recode.apply(from, out, rows);
+        let applied = recode.apply(from, (at, out), rows);
         let bad = match &applied {
             Ok((changes, _)) => changes.is_bad(),
             // What a quantizer refuses may be what should not have come so far.

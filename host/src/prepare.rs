@@ -121,17 +121,22 @@ pub fn prepare<'a>(
             })?
         }
     };
+    // By name: what follows may add tensors, and leave some out.
+    let named = |(number, dtype): &(usize, DType)| (model.tensors[*number].name.clone(), *dtype);
+    let narrow_if_exact: Vec<_> = translation.narrow_if_exact.iter().map(named).collect();
     if !options.quantization.is_nothing() {
         let concerns = concerns(host, &model, options.arch.as_deref()).map_err(of_source)?;
         let writer = (!is_translated).then_some(writer.as_ref());
-        let planned = Planned { host, target: target.id(), writer, concerns: &concerns };
+        let planned = Planned { host, source: &source, target, writer, concerns: &concerns };
         let done = planned.apply(&options.quantization, &mut model, &mut makings).map_err(of_source)?;
         notes.extend(done);
     }
     // What becomes something else anyway needs no look.
-    let as_it_was =
-        |(number, _): &(usize, DType)| model.tensors[*number].dtype == makings[*number].source_dtype;
-    let wanted: Vec<_> = translation.narrow_if_exact.into_iter().filter(as_it_was).collect();
+    let as_it_was = |(name, dtype): (String, DType)| {
+        let number = model.tensors.iter().position(|tensor| tensor.name == name)?;
+        (model.tensors[number].dtype == makings[number].source_dtype).then_some((number, dtype))
+    };
+    let wanted: Vec<_> = narrow_if_exact.into_iter().filter_map(as_it_was).collect();
     notes.extend(narrow::apply(host, &source, &mut model, &makings, &wanted, look)?);
     edits::apply(&mut model, target, &options.set, &options.unset)?;
     notes.extend(carries::prune(&mut model, target, options.foreign));

@@ -2,7 +2,9 @@
 //! encode, or both. Values pass through F32 between the two.
 
 use crate::cast::{Cast, Changes};
+use crate::integers;
 use crate::loss::Loss;
+use crate::making::RowScale;
 use crate::registry::Registry;
 use crate::tile::TILE;
 use apr_sdk::{DType, Error, Quantizer, Result, checked_payload_len};
@@ -43,6 +45,29 @@ enum Side {
     Cast(Cast),
     /// Blocks.
     Blocks(Arc<dyn Quantizer>),
+    /// Integers of so many bits; their rows' scales are elsewhere, and known here where integers become floats.
+    Integers {
+        bits: u32,
+        scales: Option<Arc<[f32]>>,
+    },
+    /// The scales of rows that become integers of at most this.
+    Scales {
+        most: f32,
+    },
+}
+
+/// What a tensor is to become.
+pub struct Wanted {
+    /// The types before and after.
+    pub dtypes: (DType, DType),
+    /// Elements of a row.
+    pub row_len: u64,
+    /// Added to each value.
+    pub add: Option<f32>,
+    /// The importance of a row's columns.
+    pub importance: Option<Arc<[f32]>>,
+    /// What is done with rows whose scale is a tensor of its own.
+    pub row_scale: Option<RowScale>,
 }
 
 impl fmt::Debug for RowRecode {
@@ -64,17 +89,12 @@ impl Recode {
     ///
     /// # Errors
     /// Unsupported for types between which there is no way, or rows that are not whole blocks.
-    pub fn new(
-        (from, to): (DType, DType),
-        row_len: u64,
-        add: Option<f32>,
-        importance: Option<Arc<[f32]>>,
-        registry: &Registry,
-    ) -> Result<Option<Recode>> {
-        if from == to && add.is_none() {
+    pub fn new(wanted: Wanted, registry: &Registry) -> Result<Option<Recode>> {
+        let Wanted { dtypes: (from, to), row_len, add, importance, row_scale } = wanted;
+        if from == to && add.is_none() && row_scale.is_none() {
             return Ok(None);
         }
-        if !from.is_block() && !to.is_block() {
+        if !from.is_block() && !to.is_block() && row_scale.is_none() {
             return Ok(Cast::new(from, to, add)?.map(Recode::Cast));
         }
         let side = |dtype: DType, cast: Result<Option<Cast>>| {
@@ -84,10 +104,21 @@ impl Recode {
             Ok(cast?.map_or(Side::Same, Side::Cast))
         };
         // What a cast to F32 can add needs no pass of its own.
-        let decode = side(from, Cast::new(from, DType::F32, add))?;
-        let encode = side(to, Cast::new(DType::F32, to, None))?;
-        let add = add.filter(|_| from.is_block());
-        let row_bytes = [checked_payload_len(from, &[row_len])?, checked_payload_len(to, &[row_len])?];
+        let decode = match &row_scale {
+            Some(RowScale::Undone { scales, .. }) => integers(from, Some(Arc::clone(scales)), row_len)?,
+            _ => side(from, Cast::new(from, DType::F32, add))?,
+        };
+        let mut after = [row_len];
+        let encode = match row_scale {
+            Some(RowScale::Codes) => integers(to, None, row_len)?,
+            Some(RowScale::Scales { most, .. }) => {
+                after = [1];
+                Side::Scales { most: f32::from(most) }
+            }
+            _ => side(to, Cast::new(DType::F32, to, None))?,
+        };
+        let add = add.filter(|_| !matches!(decode, Side::Cast(_)));
+        let row_bytes = [checked_payload_len(from, &[row_len])?, checked_payload_len(to, &after)?];
         Ok(Some(Recode::Rows(RowRecode { from, to, row_len, row_bytes, decode, encode, importance, add })))
     }
 
@@ -145,15 +176,15 @@ impl Recode {
         }
     }
 
-    /// Fills `to` with the elements of `from`, which are as many; tells what that did to them, and with blocks how far
+    /// Fills `to`, which lies at `at` of the result, with the elements of `from`, which are as many; tells what that did to them, and with blocks how far
     /// they are from what they were.
     ///
     /// # Errors
     /// What the quantizers raise.
-    pub fn apply(&self, from: &[u8], to: &mut [u8], rows: &mut Rows) -> Result<(Changes, Option<Loss>)> {
+    pub fn apply(&self, from: &[u8], (at, to): (u64, &mut [u8]), rows: &mut Rows) -> Result<(Changes, Option<Loss>)> {
         match self {
             Recode::Cast(cast) => Ok((cast.apply(from, to), None)),
-            Recode::Rows(recode) => recode.apply(from, to, rows),
+            Recode::Rows(recode) => recode.apply(from, (at / recode.row_bytes[1], to), rows),
         }
     }
 
@@ -168,7 +199,7 @@ impl Recode {
         {
             return Some(bad);
         }
-        recode.decode(from, rows).ok()?;
+        recode.decode(from, 0, rows).ok()?;
         let bad = (0u64..).zip(&rows.values).find(|(_, value)| !value.is_finite());
         if let Some((number, value)) = bad {
             return Some((number, format!("{value:e}, not finite")));
@@ -180,6 +211,16 @@ impl Recode {
     }
 }
 
+/// Integers whose rows have scales.
+fn integers(dtype: DType, scales: Option<Arc<[f32]>>, row_len: u64) -> Result<Side> {
+    let info = dtype.require()?;
+    let bits = info.block_bytes * 8 / info.block_elements;
+    if !row_len.is_multiple_of(u64::from(info.block_elements)) {
+        return Err(Error::unsupported(format!("rows of {row_len} are not whole bytes of {dtype}")));
+    }
+    Ok(Side::Integers { bits, scales })
+}
+
 impl RowRecode {
     /// Bytes of the widest form of a row.
     fn widest(&self) -> u64 {
@@ -187,7 +228,7 @@ impl RowRecode {
     }
 
     /// Makes `rows.values` of the bytes before.
-    fn decode(&self, from: &[u8], rows: &mut Rows) -> Result<Changes> {
+    fn decode(&self, from: &[u8], row: u64, rows: &mut Rows) -> Result<Changes> {
         let elements = (from.len() as u64 / self.row_bytes[0]).checked_mul(self.row_len);
         let elements = elements.and_then(|n| usize::try_from(n).ok());
         rows.values.resize(elements.ok_or_else(|| Error::limit("a row does not fit memory"))?, 0.0);
@@ -201,6 +242,13 @@ impl RowRecode {
                 quantizer.decode(self.from, from, self.row_len, &mut rows.values)?;
                 Changes::default()
             }
+            Side::Integers { bits, scales } => {
+                let row = usize::try_from(row).unwrap_or(usize::MAX);
+                let scales = scales.as_deref().and_then(|scales| scales.get(row..)).unwrap_or_default();
+                integers::decode(*bits, from, scales, self.row_elements(), &mut rows.values);
+                Changes::default()
+            }
+            Side::Scales { .. } => Changes::default(),
         };
         if let Some(c) = self.add {
             rows.values.iter_mut().for_each(|value| *value += c);
@@ -208,8 +256,17 @@ impl RowRecode {
         Ok(changes)
     }
 
-    fn apply(&self, from: &[u8], to: &mut [u8], rows: &mut Rows) -> Result<(Changes, Option<Loss>)> {
-        let mut changes = self.decode(from, rows)?;
+    fn row_elements(&self) -> usize {
+        usize::try_from(self.row_len).unwrap_or(usize::MAX)
+    }
+
+    fn apply(
+        &self,
+        from: &[u8],
+        (row, to): (u64, &mut [u8]),
+        rows: &mut Rows,
+    ) -> Result<(Changes, Option<Loss>)> {
+        let mut changes = self.decode(from, row, rows)?;
         let values = &rows.values;
         if !matches!(self.decode, Side::Cast(_)) {
             changes.nonfinite += values.iter().map(|value| u64::from(!value.is_finite())).sum::<u64>();
@@ -225,6 +282,12 @@ impl RowRecode {
                 quantizer.decode(self.to, to, self.row_len, &mut rows.again)?;
                 loss = Some(Loss::between(values, &rows.again));
             }
+            Side::Integers { bits, .. } => {
+                rows.again.resize(values.len(), 0.0);
+                integers::encode(*bits, values, self.row_elements(), to, &mut rows.again);
+                loss = Some(Loss::between(values, &rows.again));
+            }
+            Side::Scales { most } => integers::scales(*most, values, self.row_elements(), to),
         }
         Ok((changes, loss))
     }

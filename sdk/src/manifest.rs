@@ -19,6 +19,7 @@
 //! | `F.dtypes` | names the writer can hold, or `*` |
 //! | `F.max_dims`, `F.max_name_bytes` | caps of the writer; 8 and 65535 if absent |
 //! | `F.names` | `any`, `no-nul` or `no-control` |
+//! | `F.row_scales` | `yes` where an integer tensor `NAME` with a tensor `NAME.scale`, one value for each row, means their product; `no` is the default |
 //! | `F.one_tensor` | `yes` where a file is exactly one tensor, whose name is not in it: it is called after the file (see [`name_after_file`]); `no` is the default |
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
 //! | `F.tokenizer` | `yes`: it holds the tokenizer as it is; `core`: its own keys say what [`crate::tokenizer::Tokenizer::core`] does, of models whose names are translated; `no` (the default) |
@@ -170,6 +171,8 @@ pub enum NameRule {
 pub struct Carries {
     /// Whether a file is exactly one tensor, which is called after the file ([`name_after_file`]).
     pub one_tensor: bool,
+    /// Whether an integer tensor `NAME` with an F32 tensor `NAME.scale`, one value for each row, means their product.
+    pub row_scales: bool,
     /// Names of the dtypes; `None` for all.
     pub dtypes: Option<Vec<String>>,
     /// The most dimensions of a tensor.
@@ -202,6 +205,7 @@ impl Default for Carries {
     fn default() -> Carries {
         Carries {
             one_tensor: false,
+            row_scales: false,
             dtypes: None,
             max_dims: 8,
             max_name_bytes: 65_535,

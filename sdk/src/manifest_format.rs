@@ -137,6 +137,7 @@ impl<'a> Lines<'a> {
         let (tokenizer, tokenizer_core) = self.one_of(&key("tokenizer"), &tokenizer, (false, false))?;
         Ok(Carries {
             one_tensor: self.yes(&key("one_tensor"), false)?,
+            row_scales: self.yes(&key("row_scales"), false)?,
             dtypes: self.list(&key("dtypes"), |name| DType::from_name(name).is_some())?.unwrap_or(None),
             max_dims: self.number(&key("max_dims"), standard.max_dims)?,
             max_name_bytes: self.number(&key("max_name_bytes"), standard.max_name_bytes)?,

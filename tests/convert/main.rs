@@ -18,5 +18,6 @@ mod lying;
 mod numpy;
 mod onnx;
 mod output;
+mod quantize;
 mod rename;
 mod resume;

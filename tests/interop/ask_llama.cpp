@@ -1,8 +1,10 @@
-// Asks llama.cpp what a GGUF file means: token ids, texts of ids, embeddings, logits.
+// Asks llama.cpp what a GGUF file means: token ids, texts of ids, embeddings, logits; and has it quantize one.
 //
 //     ask_llama ids FILE           token ids of each text, two lines for it: with and without what is put around every text
 //     ask_llama embeddings FILE    the embedding of each text, pooled as the file says
 //     ask_llama logits FILE        for each line of token ids the logits behind every token
+//     ask_llama quantize FILE      for each line `FTYPE OUT MATRIX` what llama-quantize makes of it: the file OUT, by the
+//                                  importance in the old form in the file MATRIX (`-` for none); `done`, or why not
 //
 // A line of the input is a text in hexadecimal digits (nothing that a text says can break it), for logits a line of ids.
 // A line of the output is numbers with spaces between, floats with all their digits.
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -92,6 +95,66 @@ static bool run(llama_model * model, std::vector<llama_token> ids, bool embeddin
     return done;
 }
 
+// An importance matrix in the old form: the number of entries, each a name, a number of calls and its values.
+static std::vector<std::pair<std::string, std::vector<float>>> read_matrix(const std::string & path) {
+    std::vector<std::pair<std::string, std::vector<float>>> entries;
+    std::ifstream file(path, std::ios::binary);
+    const auto number = [&file] {
+        int32_t n = 0;
+        file.read(reinterpret_cast<char *>(&n), sizeof(n));
+        return n;
+    };
+    for (int32_t left = number(); left > 0 && file; left--) {
+        std::string name(static_cast<size_t>(number()), ' ');
+        file.read(name.data(), static_cast<std::streamsize>(name.size()));
+        const int32_t calls = number();
+        std::vector<float> values(static_cast<size_t>(number()));
+        file.read(reinterpret_cast<char *>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+        if (calls > 0) {
+            for (float & value : values) {
+                value /= static_cast<float>(calls);
+            }
+        }
+        entries.emplace_back(name, values);
+    }
+    return entries;
+}
+
+static std::string last_error;
+
+static void keep_errors(ggml_log_level, const char * text, void *) {
+    last_error += text;
+}
+
+static void quantize(const char * file, const std::string & line) {
+    std::istringstream words(line);
+    int ftype = 0;
+    std::string out, matrix;
+    words >> ftype >> out >> matrix;
+    std::vector<std::pair<std::string, std::vector<float>>> entries;
+    std::vector<llama_model_imatrix_data> data;
+    if (matrix != "-") {
+        entries = read_matrix(matrix);
+        for (const auto & [name, values] : entries) {
+            data.push_back({ name.c_str(), values.data(), values.size() });
+        }
+        data.push_back({ nullptr, nullptr, 0 });
+    }
+    llama_model_quantize_params params = llama_model_quantize_default_params();
+    params.ftype = static_cast<llama_ftype>(ftype);
+    params.nthread = 2;
+    params.imatrix = matrix != "-" ? data.data() : nullptr;
+    last_error.clear();
+    if (llama_model_quantize(file, out.c_str(), &params) == 0) {
+        printf("done\n");
+    } else {
+        const size_t at = last_error.rfind("failed to quantize: ");
+        const std::string why = at == std::string::npos ? last_error : last_error.substr(at + 20);
+        printf("! %s\n", why.substr(0, why.find('\n')).c_str());
+    }
+    fflush(stdout);
+}
+
 static void only_errors(ggml_log_level level, const char * text, void *) {
     if (level == GGML_LOG_LEVEL_ERROR) {
         fputs(text, stderr);
@@ -100,12 +163,19 @@ static void only_errors(ggml_log_level level, const char * text, void *) {
 
 int main(int argc, char ** argv) {
     if (argc != 3) {
-        fprintf(stderr, "usage: ask_llama ids|embeddings|logits FILE\n");
+        fprintf(stderr, "usage: ask_llama ids|embeddings|logits|quantize FILE\n");
         return 2;
     }
     const std::string what = argv[1];
     llama_log_set(only_errors, nullptr);
     llama_backend_init();
+    if (what == "quantize") {
+        llama_log_set(keep_errors, nullptr);
+        for (std::string line; std::getline(std::cin, line);) {
+            quantize(argv[2], line);
+        }
+        return 0;
+    }
     llama_model_params params = llama_model_default_params();
     params.vocab_only = what == "ids";
     llama_model * model = llama_model_load_from_file(argv[2], params);

@@ -9,6 +9,7 @@ import flip_cases
 import flip_python_cases
 import gguf_cases
 import minilm_cases
+import mixture_cases
 import numpy_cases
 import onnx_cases
 import program
@@ -21,7 +22,7 @@ from report import Failure, Report
 from seed import SEED
 
 CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
-         flip_cases, flip_python_cases, whole_cases, minilm_cases, quants_cases)
+         flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases)
 
 
 def plugins_are_loaded():
@@ -31,7 +32,7 @@ def plugins_are_loaded():
     rows = listed["plugins"] if isinstance(listed, dict) else listed
     beside = Path(program.APR).resolve().parent
     loaded = {row["id"]: row for row in rows}
-    for name in ("apr", "architectures", "ggml_legacy", "gguf", "huggingface", "numpy", "onnx", "pytorch", "safetensors"):
+    for name in ("apr", "architectures", "ggml_legacy", "gguf", "huggingface", "numpy", "onnx", "pytorch", "quants", "safetensors"):
         if name not in loaded:
             raise Failure(f"there is no plugin {name}")
         path = loaded[name].get("path")

@@ -71,7 +71,7 @@ pub fn made(input: &Path, scratch: &Scratch, threads: usize, remake: &Remake<'_>
 
 /// These pieces, as they are.
 pub fn making(dtype: DType, pieces: Vec<Piece>) -> Making {
-    Making { pieces, source_dtype: dtype, add: None, importance: None, ops: Vec::new() }
+    Making { pieces, source_dtype: dtype, add: None, importance: None, row_scale: None, ops: Vec::new() }
 }
 
 /// A box of tensor number `tensor` whose dimensions, of these sizes, come in another order: `order[0]` outermost.

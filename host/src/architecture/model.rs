@@ -538,5 +538,5 @@ fn making(made: &Made, sources: &[Tensor]) -> Result<Making> {
     if ops.is_empty() && source_name.is_some_and(|name| name != made.name) {
         ops.push("rename".to_owned());
     }
-    Ok(Making { pieces, source_dtype: made.dtype, add, importance: None, ops })
+    Ok(Making { pieces, source_dtype: made.dtype, add, importance: None, row_scale: None, ops })
 }

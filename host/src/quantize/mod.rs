@@ -3,14 +3,18 @@
 
 mod facts;
 mod importance;
+mod row_scales;
 mod target;
 
 pub use importance::Importance;
 pub use target::Target;
+use target::Room;
 
 use crate::architecture::Concern;
 use crate::host::Host;
-use crate::making::Making;
+use crate::making::{Making, RowScale};
+use crate::open::OpenedModel;
+use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::{
     Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Value,
@@ -60,8 +64,10 @@ impl Quantization {
 pub struct Planned<'a> {
     /// The host.
     pub host: &'a Host,
-    /// The target's id.
-    pub target: &'a str,
+    /// The source.
+    pub source: &'a OpenedModel,
+    /// The target.
+    pub target: &'a Format,
     /// The target's writer, if it was not asked for types yet.
     pub writer: Option<&'a dyn Writer>,
     /// What is known of each tensor.
@@ -78,13 +84,14 @@ impl Planned<'_> {
         &self,
         wishes: &Quantization,
         model: &mut Model,
-        makings: &mut [Making],
+        makings: &mut Vec<Making>,
     ) -> Result<Vec<String>> {
         let mut notes = Vec::new();
         if let Some(dtype) = wishes.precision {
             self.cast(dtype, model, makings);
         }
         if let Some(dtype) = wishes.dequantize {
+            row_scales::undo(self.host, self.source, dtype, model, makings)?;
             for tensor in model.tensors.iter_mut().filter(|tensor| tensor.dtype.is_block()) {
                 tensor.dtype = dtype;
             }
@@ -129,8 +136,8 @@ impl Planned<'_> {
 
     /// Puts what concerns the target into its metadata.
     fn record(&self, model: &mut Model, records: impl IntoIterator<Item = (String, String, Value)>) {
-        for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target) {
-            if let Some(file) = model.foreign_mut(self.target).files.first_mut() {
+        for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
+            if let Some(file) = model.foreign_mut(self.target.id()).files.first_mut() {
                 file.set(&key, value);
             }
         }
@@ -140,7 +147,7 @@ impl Planned<'_> {
         &self,
         wishes: &Quantization,
         model: &mut Model,
-        makings: &mut [Making],
+        makings: &mut Vec<Making>,
         notes: &mut Vec<String>,
     ) -> Result<()> {
         let quantizers = self.host.registry.quantizers()?;
@@ -171,7 +178,9 @@ impl Planned<'_> {
                 (quantizer, name, assigned)
             }
             (None, Some(target)) => {
-                target.choose(&quantizers, model, importance.is_some(), &assign, notes)?
+                let row_scales = self.target.manifest.carries.row_scales;
+                let room = Room { model, has_importance: importance.is_some(), row_scales };
+                target.choose(&quantizers, &room, &assign, notes)?
             }
             (None, None) => return Ok(()),
         };
@@ -186,6 +195,7 @@ impl Planned<'_> {
         let records = importance.as_ref().map(|importance| importance.records.clone()).unwrap_or_default();
         self.record(model, quantizer.records(&recipe).into_iter().chain(records));
         notes.push(summary(&recipe, model, makings));
+        row_scales::add(self.target, model, makings)?;
         if let Some(importance) = &importance {
             notes.push(importance.summary(&tensors));
         }
@@ -229,6 +239,9 @@ fn take(
         notes.push(format!("`{}`: {note}", escape(&tensor.name, 120)));
     }
     tensor.dtype = dtype;
+    if is_integer(dtype) && making.source_dtype != dtype {
+        making.row_scale = Some(RowScale::Codes);
+    }
     if !dtype.is_block() {
         return Ok(());
     }
@@ -269,7 +282,7 @@ fn summary(recipe: &str, model: &Model, makings: &[Making]) -> String {
     let mut counts: Vec<(DType, usize)> = Vec::new();
     let mut kept = 0;
     for (tensor, making) in model.tensors.iter().zip(makings) {
-        if tensor.dtype == making.source_dtype || !tensor.dtype.is_block() {
+        if tensor.dtype == making.source_dtype || is_float(tensor.dtype) {
             kept += 1;
             continue;
         }
@@ -283,6 +296,10 @@ fn summary(recipe: &str, model: &Model, makings: &[Making]) -> String {
         counts.iter().map(|(dtype, n)| format!("{} to {dtype}", n_of(*n, "tensor"))).collect();
     words.push(format!("{kept} not quantized"));
     format!("quantized by {recipe}: {}", words.join(", "))
+}
+
+fn is_integer(dtype: DType) -> bool {
+    dtype.info().is_some_and(|info| info.kind == DTypeKind::Int)
 }
 
 fn is_float(dtype: DType) -> bool {

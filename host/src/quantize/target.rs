@@ -20,6 +20,16 @@ struct Candidate {
     bytes: u64,
 }
 
+/// What the weights must fit.
+pub struct Room<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// Whether there is an importance matrix.
+    pub has_importance: bool,
+    /// Whether the target holds integers with scales for their rows.
+    pub row_scales: bool,
+}
+
 /// Asks a quantizer what a recipe makes of the model.
 type Assign<'a> = dyn Fn(&dyn Quantizer, &str) -> Result<Vec<Assignment>> + 'a;
 
@@ -31,11 +41,11 @@ impl Target {
     pub fn choose(
         self,
         quantizers: &[Arc<dyn Quantizer>],
-        model: &Model,
-        has_importance: bool,
+        room: &Room<'_>,
         assign: &Assign<'_>,
         notes: &mut Vec<String>,
     ) -> Result<(Arc<dyn Quantizer>, String, Vec<Assignment>)> {
+        let Room { model, has_importance, row_scales } = *room;
         let mut weights = 0u64;
         for tensor in &model.tensors {
             weights = weights.saturating_add(checked_elements(&tensor.shape)?);
@@ -55,7 +65,8 @@ impl Target {
         for quantizer in quantizers {
             for recipe in quantizer.recipes() {
                 let assigned = assign(quantizer.as_ref(), &recipe.name)?;
-                if !has_importance && assigned.iter().any(|a| a.needs_importance) {
+                let has_integers = assigned.iter().filter_map(|a| a.dtype).any(super::is_integer);
+                if !has_importance && assigned.iter().any(|a| a.needs_importance) || has_integers && !row_scales {
                     continue;
                 }
                 let bytes = bytes_of(model, &assigned)?;

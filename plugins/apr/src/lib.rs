@@ -49,6 +49,7 @@ apr_sdk::export_plugin! {
         apr.zero_size=yes
         apr.scalars=yes
         apr.shared_storage=no
+        apr.row_scales=yes
         apr.metadata=none
         apr.tokenizer=yes
         apr.assets=yes

@@ -89,6 +89,7 @@ fn format_json(format: &FormatManifest) -> Json {
         "max_name_bytes": carries.max_name_bytes,
         "names": show_names(carries.names),
         "one_tensor": carries.one_tensor,
+        "row_scales": carries.row_scales,
         "zero_size": carries.zero_size,
         "scalars": carries.scalars,
         "shared_storage": carries.shared_storage,

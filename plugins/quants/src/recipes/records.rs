@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn every_mixture_has_a_number_of_its_own() {
         let mut numbers = Vec::new();
-        for mixture in MIXTURES {
+        // Integers with scales have no place in a GGUF.
+        for mixture in MIXTURES.iter().filter(|mixture| !mixture.name.starts_with("int") && mixture.name != "MXFP4") {
             let found = FILE_TYPES.iter().find(|(name, _)| *name == mixture.name);
             numbers.push(found.unwrap_or_else(|| panic!("{} has no number", mixture.name)).1);
         }

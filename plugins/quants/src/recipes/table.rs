@@ -274,6 +274,8 @@ pub static MIXTURES: &[Mixture] = &[
         output: DType::Q8_0,
         ..Mixture::of("Q8_0", "8.5 bits a weight, nearly without loss", DType::Q8_0)
     },
+    Mixture::plain("int8", "8 bits a weight and a scale for each row; APR only", DType::I8),
+    Mixture::plain("int4", "4 bits a weight and a scale for each row; APR only", DType::I4),
     Mixture::plain("F16", "every matrix in F16", DType::F16),
     Mixture::plain("BF16", "every matrix in BF16", DType::BF16),
     Mixture::plain("F32", "every matrix in F32", DType::F32),

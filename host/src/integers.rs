@@ -1,0 +1,87 @@
+//! Integers of 8 or 4 bits with one scale for each row (design section 7): a row's greatest magnitude becomes 127 or 7, and
+//! every value the nearest multiple of the scale, ties to even. Two integers of 4 bits share a byte, the first in its low
+//! half.
+
+/// The greatest integer of so many bits: both signs have as many.
+pub fn most(bits: u32) -> u8 {
+    if bits == 4 { 7 } else { 127 }
+}
+
+/// The scale of a row; 1 for one of zeros.
+fn scale(row: &[f32], most: f32) -> f32 {
+    let greatest = row.iter().fold(0.0f32, |greatest, value| greatest.max(value.abs()));
+    let scale = greatest / most;
+    if scale > 0.0 { scale } else { 1.0 }
+}
+
+/// Writes the scale of each row of `values`.
+pub fn scales(most: f32, values: &[f32], row_len: usize, out: &mut [u8]) {
+    for (row, out) in values.chunks(row_len.max(1)).zip(out.as_chunks_mut::<4>().0) {
+        *out = scale(row, most).to_le_bytes();
+    }
+}
+
+/// Writes the integers of each row of `values`, and what they stand for.
+pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: &mut [f32]) {
+    let greatest = f32::from(most(bits));
+    let (row_len, row_bytes) = (row_len.max(1), (row_len * bits as usize / 8).max(1));
+    for ((row, again), out) in values.chunks(row_len).zip(again.chunks_mut(row_len)).zip(out.chunks_mut(row_bytes)) {
+        let scale = scale(row, greatest);
+        let code = |value: f32| (value / scale).round_ties_even().clamp(-greatest, greatest);
+        again.iter_mut().zip(row).for_each(|(again, value)| *again = code(*value) * scale);
+        if bits == 8 {
+            out.iter_mut().zip(row).for_each(|(out, value)| *out = byte(code(*value)));
+        } else {
+            for (out, pair) in out.iter_mut().zip(row.chunks(2)) {
+                let high = pair.get(1).map_or(0, |value| byte(code(*value)));
+                *out = byte(code(pair[0])) & 15 | high << 4;
+            }
+        }
+    }
+}
+
+/// The byte of a whole number between -128 and 127.
+#[allow(clippy::cast_possible_truncation, reason = "it was clamped before")]
+fn byte(code: f32) -> u8 {
+    (code as i8).cast_unsigned()
+}
+
+/// The values of rows of integers.
+pub fn decode(bits: u32, codes: &[u8], scales: &[f32], row_len: usize, out: &mut [f32]) {
+    let (row_len, row_bytes) = (row_len.max(1), (row_len * bits as usize / 8).max(1));
+    for ((out, codes), scale) in out.chunks_mut(row_len).zip(codes.chunks(row_bytes)).zip(scales) {
+        if bits == 8 {
+            let value = |code: u8| f32::from(code.cast_signed()) * scale;
+            out.iter_mut().zip(codes).for_each(|(out, code)| *out = value(*code));
+        } else {
+            // The low half, moved up and back with its sign.
+            let value = |code: u8| f32::from((code << 4).cast_signed() >> 4) * scale;
+            for (pair, code) in out.chunks_mut(2).zip(codes) {
+                pair.iter_mut().zip([*code, code >> 4]).for_each(|(out, code)| *out = value(code));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_come_back_as_what_was_told() {
+        let values: Vec<f32> = (0..24u8).map(|n| (f32::from(n) - 11.0) * 0.37).chain([0.0; 8]).collect();
+        for bits in [8, 4] {
+            let mut codes = vec![0; values.len() * bits as usize / 8];
+            let (mut told, mut back, mut written) = (vec![0.0; 32], vec![9.0; 32], vec![0; 16]);
+            encode(bits, &values, 8, &mut codes, &mut told);
+            scales(f32::from(most(bits)), &values, 8, &mut written);
+            let read: Vec<f32> = written.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            decode(bits, &codes, &read, 8, &mut back);
+            assert_eq!(told, back, "{bits}");
+            let step = |n: usize| read[n / 8];
+            assert!(values.iter().zip(&back).enumerate().all(|(n, (v, b))| (v - b).abs() <= step(n) * 0.5001));
+            // The greatest of a row is the greatest integer; a row of zeros has the scale 1.
+            assert_eq!((back[0], read[3]), (values[0], 1.0));
+        }
+    }
+}

@@ -166,8 +166,8 @@ fn write(
         let keep = journaled && e.kind() == ErrorKind::Cancelled;
         (e, keep)
     };
-    let Prepared { source, model, output, layout, recipe, .. } = prepared;
-    let tiles = Tiles::new(layout, model, &recipe.portions).map_err(discard)?;
+    let Prepared { source, model, output, layout, workings, .. } = prepared;
+    let tiles = Tiles::new(layout, model, &workings.portions).map_err(discard)?;
     let sums = TileSums::new(&tiles);
     let watch = Watch::new(model, &tiles, prepared.concerns.clone(), options.quality());
     let journal_path = output.target.beside(".apr-journal");
@@ -181,7 +181,7 @@ fn write(
         journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);
     }
     let has_journal = journal.is_some();
-    let spooled = recipe.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
+    let spooled = workings.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
     let (outputs, spool) = (&staging.files, spooled.as_ref());
     let allow_nonfinite = options.quality().passes_nonfinite();
     let watched = Some(&watch);
@@ -221,7 +221,7 @@ fn describe_work(host: &Host, prepared: &Prepared<'_>) -> Result<serde_json::Val
         }
     }
     // And its words for an op do not say which elements go where.
-    digest.update(format!("{:?}", prepared.recipe.makings));
+    digest.update(format!("{:?}", prepared.workings.makings));
     let mut inputs = Vec::new();
     for file in prepared.source.files.all().iter().filter(|f| !f.is_folder()) {
         let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];

@@ -39,7 +39,7 @@ mod prepare;
 mod probe;
 pub mod progress;
 pub mod quantize;
-mod recipe;
+
 mod recode;
 pub mod registry;
 pub mod rename;
@@ -59,3 +59,4 @@ pub mod validate;
 pub mod verify;
 mod wording;
 mod work;
+mod workings;

@@ -3,7 +3,7 @@
 use crate::coverage::Coverage;
 use crate::layout::{Layout, Segment};
 use crate::pipeline;
-use crate::recipe::Recipe;
+use crate::workings::Workings;
 use crate::tile::TILE;
 use apr_sdk::{Model, escape};
 use serde::Serialize;
@@ -67,15 +67,15 @@ pub struct PlanTensor {
 
 impl Plan {
     /// Fills in files and tensors from a layout and what makes each tensor.
-    pub fn describe(&mut self, layout: &Layout, planned: &Model, recipe: &Recipe, threads: usize) {
+    pub fn describe(&mut self, layout: &Layout, planned: &Model, workings: &Workings, threads: usize) {
         self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
         self.bytes = layout.total();
-        let mut memory = recipe.memory.max(TILE);
+        let mut memory = workings.memory.max(TILE);
         for file in &layout.files {
             for placed in &file.segments {
                 let Segment::Payload { tensor: number } = placed.segment else { continue };
                 let tensor = &planned.tensors[number];
-                let portions = &recipe.portions[number];
+                let portions = &workings.portions[number];
                 memory = portions.iter().fold(memory, |most, portion| most.max(portion.memory()));
                 self.tensors.push(PlanTensor {
                     name: tensor.name.clone(),
@@ -84,13 +84,13 @@ impl Plan {
                     bytes: placed.len,
                     file: file.name.clone(),
                     offset: placed.offset,
-                    ops: recipe.ops(number),
+                    ops: workings.ops(number),
                 });
             }
         }
         self.payload_memory = pipeline::n_threads(threads, usize::MAX) as u64 * memory;
-        if recipe.spool.len > 0 {
-            let n = recipe.spool.len;
+        if workings.spool.len > 0 {
+            let n = workings.spool.len;
             self.notes
                 .push(format!("{n} bytes are spooled beside the output: they can be read only in order"));
         }

@@ -13,7 +13,7 @@ use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, open, op
 use crate::output::{self, Output};
 use crate::plan::Plan;
 use crate::quantize::Planned;
-use crate::recipe::Recipe;
+use crate::workings::Workings;
 use crate::rename::{Renaming, rename};
 use crate::request::ConvertOptions;
 use crate::{carries, registry::Format};
@@ -35,7 +35,7 @@ pub struct Prepared<'a> {
     /// What will be done.
     pub plan: Plan,
     /// How each tensor of `model` is made.
-    pub recipe: Recipe,
+    pub workings: Workings,
     /// Where everything of the source goes.
     pub coverage: Coverage,
     /// What the architecture's table says of each tensor of `model`.
@@ -146,7 +146,7 @@ pub fn prepare<'a>(
     if ledger.is_some() {
         notes.push(format!("accounted for {}", coverage.summary()));
     }
-    let recipe = Recipe::new(makings, &model, &source.model, &host.registry).map_err(of_source)?;
+    let workings = Workings::new(makings, &model, &source.model, &host.registry).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"));
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
@@ -171,8 +171,8 @@ pub fn prepare<'a>(
         coverage: coverage.clone(),
         notes,
     };
-    plan.describe(&layout, &model, &recipe, host.threads);
-    Ok(Prepared { source, model, output, writer, layout, plan, recipe, coverage, concerns, findings, inputs })
+    plan.describe(&layout, &model, &workings, host.threads);
+    Ok(Prepared { source, model, output, writer, layout, plan, workings, coverage, concerns, findings, inputs })
 }
 
 /// Compares shapes and sizes with what the contract says; gives what is wrong and may be.

@@ -9,7 +9,7 @@ use apr_sdk::{Error, Model, Result};
 
 /// How all tensors of a planned model are made.
 #[derive(Clone, Debug, Default)]
-pub struct Recipe {
+pub struct Workings {
     /// For each tensor, in the model's order.
     pub makings: Vec<Making>,
     /// What the pipeline does for each tensor.
@@ -20,24 +20,24 @@ pub struct Recipe {
     pub memory: u64,
 }
 
-impl Recipe {
-    /// The recipe for `planned`, made of `source`.
+impl Workings {
+    /// The workings for `planned`, made of `source`.
     ///
     /// # Errors
     /// Plugin for a making that does not fit; what [`Making::portions`] raises. With the tensor.
-    pub fn new(makings: Vec<Making>, planned: &Model, source: &Model, registry: &Registry) -> Result<Recipe> {
+    pub fn new(makings: Vec<Making>, planned: &Model, source: &Model, registry: &Registry) -> Result<Workings> {
         if makings.len() != planned.tensors.len() {
             let (have, want) = (makings.len(), planned.tensors.len());
             return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
         }
-        let mut recipe = Recipe::default();
+        let mut workings = Workings::default();
         for (making, tensor) in makings.iter().zip(&planned.tensors) {
             making.check(tensor, &source.tensors)?;
-            let portions = making.portions(tensor, &source.tensors, &mut recipe.spool, registry);
-            recipe.portions.push(portions.map_err(|e| e.tensor(&tensor.name))?);
+            let portions = making.portions(tensor, &source.tensors, &mut workings.spool, registry);
+            workings.portions.push(portions.map_err(|e| e.tensor(&tensor.name))?);
         }
-        recipe.memory = recipe.spool.memory(&source.tensors)?;
-        Ok(Recipe { makings, ..recipe })
+        workings.memory = workings.spool.memory(&source.tensors)?;
+        Ok(Workings { makings, ..workings })
     }
 
     /// What is done to a tensor, in words and in order.

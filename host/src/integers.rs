@@ -25,7 +25,9 @@ pub fn scales(most: f32, values: &[f32], row_len: usize, out: &mut [u8]) {
 pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: &mut [f32]) {
     let greatest = f32::from(most(bits));
     let (row_len, row_bytes) = (row_len.max(1), (row_len * bits as usize / 8).max(1));
-    for ((row, again), out) in values.chunks(row_len).zip(again.chunks_mut(row_len)).zip(out.chunks_mut(row_bytes)) {
+    for ((row, again), out) in
+        values.chunks(row_len).zip(again.chunks_mut(row_len)).zip(out.chunks_mut(row_bytes))
+    {
         let scale = scale(row, greatest);
         let code = |value: f32| (value / scale).round_ties_even().clamp(-greatest, greatest);
         again.iter_mut().zip(row).for_each(|(again, value)| *again = code(*value) * scale);
@@ -79,7 +81,9 @@ mod tests {
             decode(bits, &codes, &read, 8, &mut back);
             assert_eq!(told, back, "{bits}");
             let step = |n: usize| read[n / 8];
-            assert!(values.iter().zip(&back).enumerate().all(|(n, (v, b))| (v - b).abs() <= step(n) * 0.5001));
+            assert!(
+                values.iter().zip(&back).enumerate().all(|(n, (v, b))| (v - b).abs() <= step(n) * 0.5001)
+            );
             // The greatest of a row is the greatest integer; a row of zeros has the scale 1.
             assert_eq!((back[0], read[3]), (values[0], 1.0));
         }

@@ -3,8 +3,8 @@
 use crate::coverage::Coverage;
 use crate::layout::{Layout, Segment};
 use crate::pipeline;
-use crate::workings::Workings;
 use crate::tile::TILE;
+use crate::workings::Workings;
 use apr_sdk::{Model, escape};
 use serde::Serialize;
 use std::fmt;

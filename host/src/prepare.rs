@@ -13,9 +13,9 @@ use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, open, op
 use crate::output::{self, Output};
 use crate::plan::Plan;
 use crate::quantize::Planned;
-use crate::workings::Workings;
 use crate::rename::{Renaming, rename};
 use crate::request::ConvertOptions;
+use crate::workings::Workings;
 use crate::{carries, registry::Format};
 use apr_sdk::{DType, Error, ErrorKind, Model, Result, Writer};
 use std::sync::Arc;
@@ -172,7 +172,19 @@ pub fn prepare<'a>(
         notes,
     };
     plan.describe(&layout, &model, &workings, host.threads);
-    Ok(Prepared { source, model, output, writer, layout, plan, workings, coverage, concerns, findings, inputs })
+    Ok(Prepared {
+        source,
+        model,
+        output,
+        writer,
+        layout,
+        plan,
+        workings,
+        coverage,
+        concerns,
+        findings,
+        inputs,
+    })
 }
 
 /// Compares shapes and sizes with what the contract says; gives what is wrong and may be.

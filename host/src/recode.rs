@@ -34,6 +34,8 @@ pub struct RowRecode {
     encode: Side,
     importance: Option<Arc<[f32]>>,
     add: Option<f32>,
+    /// Makes blocks of blocks without any loss.
+    repack: Option<Arc<dyn Quantizer>>,
 }
 
 /// What lies between rows and F32.
@@ -46,14 +48,9 @@ enum Side {
     /// Blocks.
     Blocks(Arc<dyn Quantizer>),
     /// Integers of so many bits; their rows' scales are elsewhere, and known here where integers become floats.
-    Integers {
-        bits: u32,
-        scales: Option<Arc<[f32]>>,
-    },
+    Integers { bits: u32, scales: Option<Arc<[f32]>> },
     /// The scales of rows that become integers of at most this.
-    Scales {
-        most: f32,
-    },
+    Scales { most: f32 },
 }
 
 /// What a tensor is to become.
@@ -119,7 +116,12 @@ impl Recode {
         };
         let add = add.filter(|_| !matches!(decode, Side::Cast(_)));
         let row_bytes = [checked_payload_len(from, &[row_len])?, checked_payload_len(to, &after)?];
-        Ok(Some(Recode::Rows(RowRecode { from, to, row_len, row_bytes, decode, encode, importance, add })))
+        let repack = match from.is_block() && to.is_block() && add.is_none() {
+            true => registry.repacker((from, to))?,
+            false => None,
+        };
+        let rows = RowRecode { from, to, row_len, row_bytes, decode, encode, importance, add, repack };
+        Ok(Some(Recode::Rows(rows)))
     }
 
     /// The types before and after.
@@ -181,7 +183,12 @@ impl Recode {
     ///
     /// # Errors
     /// What the quantizers raise.
-    pub fn apply(&self, from: &[u8], (at, to): (u64, &mut [u8]), rows: &mut Rows) -> Result<(Changes, Option<Loss>)> {
+    pub fn apply(
+        &self,
+        from: &[u8],
+        (at, to): (u64, &mut [u8]),
+        rows: &mut Rows,
+    ) -> Result<(Changes, Option<Loss>)> {
         match self {
             Recode::Cast(cast) => Ok((cast.apply(from, to), None)),
             Recode::Rows(recode) => recode.apply(from, (at / recode.row_bytes[1], to), rows),
@@ -277,7 +284,12 @@ impl RowRecode {
             Side::Cast(cast) => changes += cast.apply(bytemuck::cast_slice(values), to),
             // What is not finite is answered by the caller, unless it is allowed: then it is encoded as it comes.
             Side::Blocks(quantizer) => {
-                quantizer.encode(self.to, values, self.row_len, self.importance.as_deref(), to)?;
+                match &self.repack {
+                    Some(repacker) => repacker.repack(self.from, self.to, from, to)?,
+                    None => {
+                        quantizer.encode(self.to, values, self.row_len, self.importance.as_deref(), to)?
+                    }
+                }
                 rows.again.resize(values.len(), 0.0);
                 quantizer.decode(self.to, to, self.row_len, &mut rows.again)?;
                 loss = Some(Loss::between(values, &rows.again));

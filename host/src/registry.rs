@@ -238,6 +238,14 @@ impl Registry {
         self.quantizers.iter().map(make).collect()
     }
 
+    /// The first quantizer that makes blocks of one type those of another without any loss.
+    ///
+    /// # Errors
+    /// What making one raises.
+    pub fn repacker(&self, pair: (DType, DType)) -> Result<Option<Arc<dyn Quantizer>>> {
+        Ok(self.quantizers()?.into_iter().find(|quantizer| quantizer.repacks().contains(&pair)))
+    }
+
     /// The first quantizer that knows a type.
     ///
     /// # Errors

@@ -25,7 +25,12 @@ impl Workings {
     ///
     /// # Errors
     /// Plugin for a making that does not fit; what [`Making::portions`] raises. With the tensor.
-    pub fn new(makings: Vec<Making>, planned: &Model, source: &Model, registry: &Registry) -> Result<Workings> {
+    pub fn new(
+        makings: Vec<Making>,
+        planned: &Model,
+        source: &Model,
+        registry: &Registry,
+    ) -> Result<Workings> {
         if makings.len() != planned.tensors.len() {
             let (have, want) = (makings.len(), planned.tensors.len());
             return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));

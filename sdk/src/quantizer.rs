@@ -1,7 +1,7 @@
 //! Quantizer plugins: blocks to floats and back, the recipes that choose a type for each tensor, and importance matrices
 //! (design section 4).
 
-use crate::{DType, Options, Result, Source, Value};
+use crate::{DType, Error, Options, Result, Source, Value};
 
 /// What a recipe may know of a tensor.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +128,19 @@ pub trait Quantizer: Send + Sync {
         importance: Option<&[f32]>,
         out: &mut [u8],
     ) -> Result<()>;
+
+    /// Pairs of block types, of which the first becomes the second without any loss.
+    fn repacks(&self) -> Vec<(DType, DType)> {
+        Vec::new()
+    }
+
+    /// Makes blocks of `to` of blocks of `from`, one of [`Quantizer::repacks`].
+    ///
+    /// # Errors
+    /// Unsupported for types that are no such pair; Failed for a block whose values the other type does not hold.
+    fn repack(&self, from: DType, to: DType, _blocks: &[u8], _out: &mut [u8]) -> Result<()> {
+        Err(Error::unsupported(format!("{from} does not become {to} without loss")))
+    }
 
     /// Its recipes.
     fn recipes(&self) -> Vec<RecipeDecl> {

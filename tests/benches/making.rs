@@ -64,8 +64,14 @@ fn main() {
         convert_as(&host, &options, &|opened, model| {
             let Some((name, from, to, dims)) = case else { return copies(&opened.model) };
             let piece = |tensor| Piece::Box { tensor, start: 0, dims: dims(rows, columns) };
-            let making =
-                |pieces| Making { pieces, source_dtype: *from, add: None, importance: None, row_scale: None, ops: Vec::new() };
+            let making = |pieces| Making {
+                pieces,
+                source_dtype: *from,
+                add: None,
+                importance: None,
+                row_scale: None,
+                ops: Vec::new(),
+            };
             let mut makings: Vec<Making> = (0..TENSORS as usize).map(|n| making(vec![piece(n)])).collect();
             model.tensors.iter_mut().for_each(|tensor| tensor.dtype = *to);
             if *name == "stacked" {

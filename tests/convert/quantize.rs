@@ -42,7 +42,10 @@ fn write(path: &Path, tensors: &[(&str, &[usize], &[f32])]) {
 fn model(scratch: &Scratch) -> (PathBuf, Vec<f32>) {
     let (path, matrix) = (scratch.at("in.safetensors"), values(ROWS * COLUMNS, 1));
     let norm = values(COLUMNS, 2);
-    write(&path, &[("blk.0.ffn_up.weight", &[ROWS, COLUMNS], &matrix), ("blk.0.ffn_norm.weight", &[COLUMNS], &norm)]);
+    write(
+        &path,
+        &[("blk.0.ffn_up.weight", &[ROWS, COLUMNS], &matrix), ("blk.0.ffn_norm.weight", &[COLUMNS], &norm)],
+    );
     (path, matrix)
 }
 
@@ -55,7 +58,9 @@ fn payload(path: &Path, name: &str) -> (DType, Vec<u8>) {
     let host = host();
     let opened = open(&host, path, &OpenOptions::default()).unwrap();
     let tensor = opened.model.tensors.iter().find(|tensor| tensor.name == name).unwrap();
-    let apr_sdk::Payload::Extent { extent, view: None } = tensor.payload else { panic!("{name} is no extent") };
+    let apr_sdk::Payload::Extent { extent, view: None } = tensor.payload else {
+        panic!("{name} is no extent")
+    };
     let mut out = vec![0; usize::try_from(extent.len).unwrap()];
     opened.files.read_at(extent.file, extent.offset, &mut out).unwrap();
     (tensor.dtype, out)
@@ -151,15 +156,21 @@ fn blocks_become_other_blocks_only_where_that_was_asked() {
     must(&host(), &quantizing(&input, &first, "Q8_0"));
     let mut wanted = quantizing(&first, &second, "Q4_0");
     let error = refused(&host(), &wanted);
-    assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::InvalidArgument, Some("blk.0.ffn_up.weight")));
+    assert_eq!(
+        (error.kind(), error.tensor_name()),
+        (ErrorKind::InvalidArgument, Some("blk.0.ffn_up.weight"))
+    );
     assert!(error.hint_text().unwrap().contains("--allow-requantize"), "{error}");
     wanted.quantization.keep_quantization = true;
     must(&host(), &wanted);
     assert_eq!(payload(&second, "blk.0.ffn_up.weight"), payload(&first, "blk.0.ffn_up.weight"));
-    wanted.quantization = Quantization { keep_quantization: false, allow_requantize: true, ..wanted.quantization };
+    wanted.quantization =
+        Quantization { keep_quantization: false, allow_requantize: true, ..wanted.quantization };
     must(&host(), &wanted);
     let mut between = vec![0.0; matrix.len()];
-    plugin().decode(DType::Q8_0, &payload(&first, "blk.0.ffn_up.weight").1, COLUMNS as u64, &mut between).unwrap();
+    plugin()
+        .decode(DType::Q8_0, &payload(&first, "blk.0.ffn_up.weight").1, COLUMNS as u64, &mut between)
+        .unwrap();
     assert_eq!(payload(&second, "blk.0.ffn_up.weight"), (DType::Q4_0, encoded(DType::Q4_0, &between, None)));
 }
 
@@ -247,14 +258,18 @@ fn integers_with_scales_go_to_apr_and_come_back_within_half_a_step() {
     let scratch = Scratch::new();
     let (input, matrix) = model(&scratch);
     for (recipe, dtype, most) in [("int8", DType::I8, 127.0), ("int4", DType::I4, 7.0)] {
-        let (apr, back) = (scratch.at(&format!("{recipe}.apr")), scratch.at(&format!("{recipe}.safetensors")));
+        let (apr, back) =
+            (scratch.at(&format!("{recipe}.apr")), scratch.at(&format!("{recipe}.safetensors")));
         let lost = must(&host(), &quantizing(&input, &apr, recipe)).quantized.unwrap();
         assert_eq!((lost.tensors.len(), payload(&apr, "blk.0.ffn_up.weight").0), (1, dtype));
         let scales = payload(&apr, "blk.0.ffn_up.weight.scale");
         let scales: Vec<f32> = scales.1.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
         assert_eq!(scales.len(), ROWS);
         let quantization = Quantization { dequantize: Some(DType::F32), ..Quantization::default() };
-        must(&host(), &ConvertOptions { quantization, arch: Some("none".to_owned()), ..options(&apr, &back) });
+        must(
+            &host(),
+            &ConvertOptions { quantization, arch: Some("none".to_owned()), ..options(&apr, &back) },
+        );
         let again = payload(&back, "blk.0.ffn_up.weight").1;
         let again: Vec<f32> = again.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
         for ((row, again), scale) in matrix.chunks(COLUMNS).zip(again.chunks(COLUMNS)).zip(&scales) {

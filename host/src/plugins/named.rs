@@ -221,6 +221,14 @@ impl Quantizer for Owned<dyn Quantizer> {
         self.owner.call("encoding rows", || self.object.encode(dtype, rows, row_len, importance, out))
     }
 
+    fn repacks(&self) -> Vec<(DType, DType)> {
+        self.owner.ask("listing its repacks", || self.object.repacks(), Vec::new)
+    }
+
+    fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
+        self.owner.call("repacking blocks", || self.object.repack(from, to, blocks, out))
+    }
+
     fn recipes(&self) -> Vec<RecipeDecl> {
         self.owner.ask("listing its recipes", || self.object.recipes(), Vec::new)
     }

@@ -7,14 +7,14 @@ mod row_scales;
 mod target;
 
 pub use importance::Importance;
-pub use target::Target;
 use target::Room;
+pub use target::Target;
 
 use crate::architecture::Concern;
 use crate::host::Host;
 use crate::making::{Making, RowScale};
 use crate::open::OpenedModel;
-use crate::registry::Format;
+use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::{
     Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Value,
@@ -187,10 +187,12 @@ impl Planned<'_> {
         for (number, assignment) in assigned.into_iter().enumerate() {
             let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
             let values = importance.as_ref().and_then(|importance| importance.of(&tensors[number]));
-            take(wishes, assignment, (tensor, making), values, notes).map_err(|e| match e.tensor_name() {
-                Some(_) => e,
-                None => e.tensor(&tensors[number].name),
-            })?;
+            take(wishes, assignment, (tensor, making), values, (&self.host.registry, notes)).map_err(
+                |e| match e.tensor_name() {
+                    Some(_) => e,
+                    None => e.tensor(&tensors[number].name),
+                },
+            )?;
         }
         let records = importance.as_ref().map(|importance| importance.records.clone()).unwrap_or_default();
         self.record(model, quantizer.records(&recipe).into_iter().chain(records));
@@ -210,7 +212,7 @@ fn take(
     assignment: Assignment,
     (tensor, making): (&mut Tensor, &mut Making),
     importance: Option<&Arc<[f32]>>,
-    notes: &mut Vec<String>,
+    (registry, notes): (&Registry, &mut Vec<String>),
 ) -> Result<()> {
     let Some(dtype) = assignment.dtype else { return Ok(()) };
     let from = making.source_dtype;
@@ -222,7 +224,8 @@ fn take(
     if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
         return Ok(());
     }
-    if from.is_block() && dtype.is_block() && !wishes.allow_requantize {
+    let is_lossless = registry.repacker((from, dtype))?.is_some();
+    if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
         let message =
             format!("it is {from} already, and would become {dtype}: what was lost once would be lost again");
         return Err(Error::invalid_argument(message).hint(

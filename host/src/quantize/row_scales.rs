@@ -30,13 +30,18 @@ pub fn add(target: &Format, model: &mut Model, makings: &mut Vec<Making>) -> Res
             let refuse = |error: Error| Err(error.tensor(&tensor.name));
             if !target.manifest.carries.row_scales {
                 let message = format!("{} has no place for the scales of integer rows", target.manifest.name);
-                return refuse(Error::unsupported(message).hint("write an .apr file, or take a type of blocks"));
+                return refuse(
+                    Error::unsupported(message).hint("write an .apr file, or take a type of blocks"),
+                );
             }
             let name = name_of(&tensor.name);
             if model.tensors.iter().any(|other| other.name == name) {
-                return refuse(Error::invalid_argument(format!("its scales would be called `{name}`, which is there")));
+                return refuse(Error::invalid_argument(format!(
+                    "its scales would be called `{name}`, which is there"
+                )));
             }
-            let Some((&row_len, rows)) = tensor.shape.split_last().filter(|(_, rows)| !rows.is_empty()) else {
+            let Some((&row_len, rows)) = tensor.shape.split_last().filter(|(_, rows)| !rows.is_empty())
+            else {
                 return refuse(Error::unsupported("it has no rows"));
             };
             let bits = if tensor.dtype == DType::I4 { 4 } else { 8 };
@@ -98,7 +103,8 @@ fn scales_of(model: &Model, makings: &[Making], tensor: &Tensor) -> Option<(usiz
 
 /// Whether a tensor is one of the source as it is.
 fn is_whole(making: &Making) -> bool {
-    matches!(&making.pieces[..], [Piece::Box { start: 0, dims, .. }] if dims.len() < 2) && making.row_scale.is_none()
+    matches!(&making.pieces[..], [Piece::Box { start: 0, dims, .. }] if dims.len() < 2)
+        && making.row_scale.is_none()
 }
 
 fn read(host: &Host, source: &OpenedModel, tensor: usize) -> Result<Arc<[f32]>> {

@@ -66,7 +66,9 @@ impl Target {
             for recipe in quantizer.recipes() {
                 let assigned = assign(quantizer.as_ref(), &recipe.name)?;
                 let has_integers = assigned.iter().filter_map(|a| a.dtype).any(super::is_integer);
-                if !has_importance && assigned.iter().any(|a| a.needs_importance) || has_integers && !row_scales {
+                if !has_importance && assigned.iter().any(|a| a.needs_importance)
+                    || has_integers && !row_scales
+                {
                     continue;
                 }
                 let bytes = bytes_of(model, &assigned)?;

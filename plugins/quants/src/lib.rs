@@ -22,6 +22,7 @@ mod nonlinear;
 pub mod number;
 mod quantizer;
 mod recipes;
+mod repack;
 pub mod search;
 pub mod simd;
 pub mod super_block;

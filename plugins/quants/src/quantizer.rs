@@ -1,9 +1,8 @@
 //! The quantizer: checks what it is handed, and calls the block type.
 
-use crate::importance;
-use crate::recipes;
 use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
+use crate::{importance, recipes, repack};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
     TensorFacts, Value,
@@ -49,6 +48,14 @@ impl Quantizer for Quants {
             ));
         }
         (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)
+    }
+
+    fn repacks(&self) -> Vec<(DType, DType)> {
+        repack::PAIRS.to_vec()
+    }
+
+    fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
+        repack::repack(from, to, blocks, out)
     }
 
     fn recipes(&self) -> Vec<RecipeDecl> {

@@ -155,6 +155,8 @@ fn quantize_with(quantizer: &dyn Quantizer) -> String {
         let encoded = quantizer.encode(DType::Q4_K, &[1.0, -2.0], 2, importance, &mut blocks);
         writeln!(text, "{encoded:?} {blocks:?}").unwrap();
     }
+    let repacked = quantizer.repack(DType::Q8_0, DType::Q4_K, &[1], &mut blocks);
+    writeln!(text, "{:?} {repacked:?} {blocks:?}", quantizer.repacks()).unwrap();
     let mut facts = TensorFacts::default();
     (facts.name, facts.shape, facts.has_importance) = ("t".to_owned(), vec![1 << 40, 2], true);
     facts.names.push(("d".to_owned(), "n".to_owned()));

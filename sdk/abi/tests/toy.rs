@@ -246,6 +246,16 @@ impl Quantizer for Toy {
         Ok(())
     }
 
+    fn repacks(&self) -> Vec<(DType, DType)> {
+        vec![(DType::Q8_0, DType::Q4_K), (DType::Q4_K, DType::Q8_0)]
+    }
+
+    fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
+        hear(format!("repack {from} {to} {blocks:?}"));
+        out.fill(3);
+        Ok(())
+    }
+
     fn recipes(&self) -> Vec<RecipeDecl> {
         vec![RecipeDecl { name: "A".to_owned(), about: "é".to_owned() }]
     }

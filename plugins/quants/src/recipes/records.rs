@@ -62,7 +62,9 @@ mod tests {
     fn every_mixture_has_a_number_of_its_own() {
         let mut numbers = Vec::new();
         // Integers with scales have no place in a GGUF.
-        for mixture in MIXTURES.iter().filter(|mixture| !mixture.name.starts_with("int") && mixture.name != "MXFP4") {
+        for mixture in
+            MIXTURES.iter().filter(|mixture| !mixture.name.starts_with("int") && mixture.name != "MXFP4")
+        {
             let found = FILE_TYPES.iter().find(|(name, _)| *name == mixture.name);
             numbers.push(found.unwrap_or_else(|| panic!("{} has no number", mixture.name)).1);
         }

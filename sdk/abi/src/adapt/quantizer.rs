@@ -57,6 +57,25 @@ impl WireQuantizer for ToWireQuantizer {
         })
     }
 
+    fn repacks(&self) -> R<RVec<DTypeNumber>> {
+        plugin_wire("listing its repacks", || {
+            let pairs = self.0.repacks().into_iter().flat_map(|(from, to)| [from, to]);
+            Ok(pairs.map(|dtype| DTypeNumber(dtype.0)).collect())
+        })
+    }
+
+    fn repack(
+        &self,
+        from: DTypeNumber,
+        to: DTypeNumber,
+        blocks: RSlice<'_, u8>,
+        mut out: RSliceMut<'_, u8>,
+    ) -> R<()> {
+        plugin_wire("repacking blocks", || {
+            self.0.repack(DType(from.0), DType(to.0), blocks.as_slice(), out.as_mut_slice())
+        })
+    }
+
     fn recipes(&self) -> R<RVec<u8>> {
         plugin_wire("listing its recipes", || {
             let mut out = Vec::new();
@@ -126,6 +145,16 @@ impl Quantizer for FromWireQuantizer {
         let importance = importance.map_or(RNone, |importance| RSome(importance.into()));
         let rows = WireRows { values: rows.into(), importance, row_len, reserved: [0; 2] };
         result(self.object.encode(from_dtype(Some(dtype)), &rows, out.into()))
+    }
+
+    fn repacks(&self) -> Vec<(DType, DType)> {
+        let numbers = result(self.object.repacks()).unwrap_or_default();
+        numbers.as_chunks().0.iter().map(|[from, to]| (DType(from.0), DType(to.0))).collect()
+    }
+
+    fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
+        let [from, to] = [from, to].map(|dtype| DTypeNumber(dtype.0));
+        result(self.object.repack(from, to, blocks.into(), out.into()))
     }
 
     fn recipes(&self) -> Vec<RecipeDecl> {

@@ -34,6 +34,16 @@ pub trait WireQuantizer: Send + Sync {
     ) -> R<()>;
     /// Encodes whole rows.
     fn encode(&self, dtype: DTypeNumber, rows: &WireRows<'_>, out: RSliceMut<'_, u8>) -> R<()>;
+    /// Pairs of types, one after the other, of which the first becomes the second without any loss.
+    fn repacks(&self) -> R<RVec<DTypeNumber>>;
+    /// Does that.
+    fn repack(
+        &self,
+        from: DTypeNumber,
+        to: DTypeNumber,
+        blocks: RSlice<'_, u8>,
+        out: RSliceMut<'_, u8>,
+    ) -> R<()>;
     /// Its recipes, as pairs of name and what it is.
     fn recipes(&self) -> R<RVec<u8>>;
     /// What becomes of each tensor; `facts`, `model` and `options` are pairs, and so is what comes back.

@@ -85,9 +85,6 @@ pub struct Args {
     /// Go on where a cast meets or makes values that are not finite
     #[arg(long)]
     allow_nonfinite: bool,
-    /// Which types weights get.
-    #[command(flatten)]
-    pub types: TypeArgs,
     /// Set a metadata key; KEY:TYPE=VALUE gives the type, VALUE may be @FILE; repeat for several
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     set: Vec<(String, String)>,
@@ -100,6 +97,9 @@ pub struct Args {
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
+    /// Which types weights get.
+    #[command(flatten)]
+    pub types: TypeArgs,
 }
 
 impl Args {

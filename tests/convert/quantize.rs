@@ -5,7 +5,7 @@ use apr_host::host::Host;
 use apr_host::loss::Measured;
 use apr_host::open::{OpenOptions, OpenedModel, open};
 use apr_host::quantize::{Quantization, Target};
-use apr_host::stats::{RowOptions, rows};
+use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::{DType, DTypeKind, Error, ErrorKind, Quantizer};
 use apr_tests::{Scratch, host, must, options};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn model(scratch: &Scratch) -> (PathBuf, Vec<f32>) {
 
 fn quantizing(input: &Path, output: &Path, recipe: &str) -> ConvertOptions {
     let quantization = Quantization { recipe: Some(recipe.to_owned()), ..Quantization::default() };
-    ConvertOptions { arch: Some("none".to_owned()), quantization, force: true, ..options(input, output) }
+    ConvertOptions { arch: Some("none".to_owned()), quantization, ..options(input, output) }
 }
 
 fn payload(path: &Path, name: &str) -> (DType, Vec<u8>) {
@@ -290,7 +290,7 @@ fn a_size_chooses_the_largest_recipe_that_fits() {
     let scratch = Scratch::new();
     let (input, _) = model(&scratch);
     let output = scratch.at("out.gguf");
-    let mut wanted = quantizing(&input, &output, "");
+    let mut wanted = ConvertOptions { force: true, ..quantizing(&input, &output, "") };
     wanted.quantization.recipe = None;
     let mut last = 0;
     for bits in [3.0, 4.6, 6.0, 9.0] {
@@ -308,7 +308,7 @@ fn a_size_chooses_the_largest_recipe_that_fits() {
 }
 
 fn stats(opened: &OpenedModel, host: &Host) -> (u64, Option<f64>) {
-    let found = rows(host, opened, RowOptions { stats: true, ..RowOptions::default() }).unwrap();
+    let found = tensor_rows(host, opened, RowOptions { stats: true, ..RowOptions::default() }).unwrap();
     let row = found.iter().find(|row| row.name == "blk.0.ffn_up.weight").unwrap();
     let stats = row.stats.as_ref().unwrap();
     (stats.count, stats.max)

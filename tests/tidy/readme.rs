@@ -60,6 +60,22 @@ fn every_format_claimed_is_provided_and_every_one_provided_is_claimed() {
 }
 
 #[test]
+fn every_block_type_has_a_row() {
+    let rows = table("## Quantizing");
+    let claimed: Vec<String> = rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    let provided: Vec<&str> = apr_plugin_quants::types::TYPES.iter().map(|of| of.dtype.name()).collect();
+    let mut sorted = (claimed.clone(), provided.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    sorted.0.sort();
+    sorted.1.sort();
+    assert_eq!(sorted.0, sorted.1, "the table of block types is not what the plugin has");
+    let golden = std::fs::read_to_string(apr_tests::root().join("plugins/quants/tests/golden.toml")).unwrap();
+    for row in rows {
+        let judged = golden.contains(&format!("[{}]\n", row[0].trim_matches('`')));
+        assert!(judged || !row[2].starts_with("identical"), "{} is judged by no digest of ggml's", row[0]);
+    }
+}
+
+#[test]
 fn the_test_command_is_the_one_that_ci_runs() {
     let ci = std::fs::read_to_string(apr_tests::root().join(".ci/run")).unwrap();
     let text = readme();

@@ -23,14 +23,16 @@ use std::path::{Path, PathBuf};
 /// Convert a model to another format
 ///
 /// The input's format is found by its content, the output's by its extension
-/// or --to. No value is changed: weights are copied as they are. The output
-/// is written beside its final name, verified, and only then put in place.
+/// or --to. No value is changed unless types are asked for: weights are copied
+/// as they are. The output is written beside its final name, verified, and only
+/// then put in place.
 ///
 /// Examples:
 ///   apr convert model.gguf model.apr
 ///   apr convert model.apr back/ --to gguf --max-shard-size 5G
 ///   apr convert in.gguf out.gguf --set general.name="My model" --unset general.url
 ///   apr convert model.gguf model.apr --plan
+///   apr convert llama/ llama.gguf --quantize Q4_K_M --imatrix imatrix.gguf
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs that are planned, and the question each will answer.
 pub const VERBS: &[(&str, &str)] = &[
-    ("quantize", "Shrink a model's weights"),
+    ("quantize", "Shrink a model's weights; `apr convert IN OUT --quantize Q4_K_M` does it"),
     ("merge", "Merge models into one"),
     ("lint", "Check a model against good practice"),
     ("debug", "Show a file's bytes and structure"),

@@ -1,6 +1,6 @@
 //! How all tensors of a planned model are made, checked and ready for the pipeline.
 
-use crate::making::Making;
+use crate::making::{Making, RowScale};
 use crate::recode::Recode;
 use crate::registry::Registry;
 use crate::spool::{self, Spool};
@@ -62,11 +62,12 @@ impl Workings {
         let recode = self.portions[number].first().and_then(|portion| portion.recode.as_ref());
         let dtypes = recode.map(Recode::dtypes).filter(|(from, to)| from != to);
         ops.extend(dtypes.map(|(from, to)| {
-            let word = match (from.is_block(), to.is_block()) {
-                (false, false) => "cast",
-                (true, false) => "dequantize",
-                (false, true) => "quantize",
-                (true, true) => "requantize",
+            let word = match (&self.makings[number].row_scale, from.is_block(), to.is_block()) {
+                (Some(RowScale::Scales { .. }), ..) => "scales of rows",
+                (Some(RowScale::Codes), ..) | (None, false, true) => "quantize",
+                (Some(RowScale::Undone { .. }), ..) | (None, true, false) => "dequantize",
+                (None, true, true) => "requantize",
+                (None, false, false) => "cast",
             };
             format!("{word} {from} -> {to}")
         }));

@@ -166,12 +166,31 @@ fn blocks_become_other_blocks_only_where_that_was_asked() {
     assert_eq!(payload(&second, "blk.0.ffn_up.weight"), payload(&first, "blk.0.ffn_up.weight"));
     wanted.quantization =
         Quantization { keep_quantization: false, allow_requantize: true, ..wanted.quantization };
+    wanted.force = true;
     must(&host(), &wanted);
     let mut between = vec![0.0; matrix.len()];
     plugin()
         .decode(DType::Q8_0, &payload(&first, "blk.0.ffn_up.weight").1, COLUMNS as u64, &mut between)
         .unwrap();
     assert_eq!(payload(&second, "blk.0.ffn_up.weight"), (DType::Q4_0, encoded(DType::Q4_0, &between, None)));
+}
+
+#[test]
+fn blocks_that_lose_nothing_become_others_without_a_flag() {
+    let scratch = Scratch::new();
+    let (input, matrix) = model(&scratch);
+    let (first, second) = (scratch.at("q4.gguf"), scratch.at("q8.gguf"));
+    must(&host(), &quantizing(&input, &first, "Q4_0"));
+    let lost = must(&host(), &quantizing(&first, &second, "Q8_0")).quantized.unwrap();
+    assert_eq!((lost.total.max_abs_error, lost.total.snr_db), (0.0, None));
+    let values = [&first, &second].map(|path| {
+        let mut out = vec![0.0; matrix.len()];
+        let (dtype, blocks) = payload(path, "blk.0.ffn_up.weight");
+        plugin().decode(dtype, &blocks, COLUMNS as u64, &mut out).unwrap();
+        (dtype, out)
+    });
+    assert_eq!([values[0].0, values[1].0], [DType::Q4_0, DType::Q8_0]);
+    assert!(values[0].1 == values[1].1);
 }
 
 #[test]

@@ -184,16 +184,18 @@ impl Planned<'_> {
             }
             (None, None) => return Ok(()),
         };
+        let mut said: Vec<(String, Vec<String>)> = Vec::new();
         for (number, assignment) in assigned.into_iter().enumerate() {
             let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
             let values = importance.as_ref().and_then(|importance| importance.of(&tensors[number]));
-            take(wishes, assignment, (tensor, making), values, (&self.host.registry, notes)).map_err(
+            take(wishes, assignment, (tensor, making), values, (&self.host.registry, &mut said)).map_err(
                 |e| match e.tensor_name() {
                     Some(_) => e,
                     None => e.tensor(&tensors[number].name),
                 },
             )?;
         }
+        notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
         let records = importance.as_ref().map(|importance| importance.records.clone()).unwrap_or_default();
         self.record(model, quantizer.records(&recipe).into_iter().chain(records));
         notes.push(summary(&recipe, model, makings));
@@ -212,7 +214,7 @@ fn take(
     assignment: Assignment,
     (tensor, making): (&mut Tensor, &mut Making),
     importance: Option<&Arc<[f32]>>,
-    (registry, notes): (&Registry, &mut Vec<String>),
+    (registry, said): (&Registry, &mut Vec<(String, Vec<String>)>),
 ) -> Result<()> {
     let Some(dtype) = assignment.dtype else { return Ok(()) };
     let from = making.source_dtype;
@@ -239,7 +241,10 @@ fn take(
         );
     }
     if let Some(note) = assignment.note {
-        notes.push(format!("`{}`: {note}", escape(&tensor.name, 120)));
+        match said.iter_mut().find(|(what, _)| *what == note) {
+            Some((_, names)) => names.push(tensor.name.clone()),
+            None => said.push((note, vec![tensor.name.clone()])),
+        }
     }
     tensor.dtype = dtype;
     if is_integer(dtype) && making.source_dtype != dtype {
@@ -260,6 +265,15 @@ fn take(
         making.importance = Some(Arc::clone(values));
     }
     Ok(())
+}
+
+/// `` `a`, `b`, `c` and 4 more: what ``.
+fn name_some(names: &[String], what: &str) -> String {
+    let shown: Vec<String> = names.iter().take(3).map(|name| format!("`{}`", escape(name, 120))).collect();
+    match names.len() - shown.len() {
+        0 => format!("{}: {what}", shown.join(", ")),
+        more => format!("{} and {more} more: {what}", shown.join(", ")),
+    }
 }
 
 /// The quantizer that has a recipe, and the recipe's own name.

@@ -1,6 +1,8 @@
 //! `--target-size` and `--target-bpw`: the recipe that makes most of the room.
 
-use apr_sdk::{Assignment, Error, Model, Quantizer, Result, checked_elements, checked_payload_len};
+use apr_sdk::{
+    Assignment, Error, ErrorKind, Model, Quantizer, Result, checked_elements, checked_payload_len,
+};
 use std::sync::Arc;
 
 /// How small the weights are to be.
@@ -64,7 +66,12 @@ impl Target {
         let mut least: Option<(u64, String)> = None;
         for quantizer in quantizers {
             for recipe in quantizer.recipes() {
-                let assigned = assign(quantizer.as_ref(), &recipe.name)?;
+                let assigned = match assign(quantizer.as_ref(), &recipe.name) {
+                    Ok(assigned) => assigned,
+                    // It has no type for some tensor: others may.
+                    Err(error) if error.kind() == ErrorKind::Unsupported => continue,
+                    Err(error) => return Err(error),
+                };
                 let has_integers = assigned.iter().filter_map(|a| a.dtype).any(super::is_integer);
                 if !has_importance && assigned.iter().any(|a| a.needs_importance)
                     || has_integers && !row_scales

@@ -1,6 +1,7 @@
 //! Distances against a reference that goes pair by pair, decodes by the definition of the type, and sums in `f64`.
 
 use crate::diff::distance::{Distance, Measure};
+use crate::registry::Registry;
 use apr_sdk::DType;
 
 /// A float type: its bytes, and the bits of its exponent and mantissa.
@@ -132,7 +133,8 @@ fn any_bits_of_any_length_give_what_the_definitions_say() {
                 let (bytes_a, bytes_b) = (float.bytes(&a), float.bytes(&b));
                 assert_eq!(float.codes(&bytes_a), a);
                 for tolerance in [0.0, 2f64.powi(-20), 1.0, 1e30] {
-                    let measure = Measure::new(float.dtype, float.dtype, tolerance).unwrap();
+                    let measure =
+                        Measure::new(float.dtype, float.dtype, tolerance, &Registry::new()).unwrap();
                     let found = measure.run(&bytes_a, &bytes_b, a.len());
                     let what = format!("{}, kind {kind}, {n} numbers, tolerance {tolerance}", float.dtype);
                     assert_same(&found, &float.reference(&a, &b, tolerance), &what);
@@ -152,7 +154,7 @@ fn one_number_that_is_not_finite_changes_only_its_own_part() {
             let a: Vec<u32> = (0..700).map(|n| one + n % 100).collect();
             let mut b: Vec<u32> = a.iter().map(|code| code + 3).collect();
             b[at] = odd;
-            let measure = Measure::new(float.dtype, float.dtype, 0.0).unwrap();
+            let measure = Measure::new(float.dtype, float.dtype, 0.0, &Registry::new()).unwrap();
             let found = measure.run(&float.bytes(&a), &float.bytes(&b), a.len());
             assert_same(&found, &float.reference(&a, &b, 0.0), &format!("{} at {at}", float.dtype));
             assert_eq!((found.finite, found.mismatched, found.max_ulp), (699, 1, 3), "{}", float.dtype);

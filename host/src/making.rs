@@ -51,7 +51,7 @@ pub enum RowScale {
 
 impl RowScale {
     /// The same for the rows from this one on.
-    fn from_row(&self, row: u64) -> RowScale {
+    fn behind(&self, row: u64) -> RowScale {
         match self {
             RowScale::Undone { tensor, scales } => {
                 let rest = usize::try_from(row).ok().and_then(|row| scales.get(row..)).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Making {
                 row_len,
                 add: self.add,
                 importance,
-                row_scale: self.row_scale.as_ref().map(|scale| scale.from_row(at / row.max(1))),
+                row_scale: self.row_scale.as_ref().map(|scale| scale.behind(at / row.max(1))),
             };
             Recode::new(wanted, registry)
         };
@@ -259,7 +259,7 @@ impl Making {
         let parts = len / matrix;
         let dims = merged(dims);
         let Some(&(size, stride)) = dims.first() else { return Err(uneven()) };
-        if at % matrix > 0 || !len.is_multiple_of(matrix) || !size.is_multiple_of(parts) {
+        if !at.is_multiple_of(matrix) || !len.is_multiple_of(matrix) || !size.is_multiple_of(parts) {
             return Err(uneven());
         }
         let (each, rest) = (size / parts, &dims[1..]);

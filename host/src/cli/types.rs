@@ -40,7 +40,7 @@ pub struct TypeArgs {
     /// Quantize all tensors to the recipe's own type
     #[arg(long, requires = "choosing")]
     pure: bool,
-    /// A TOML file that says all of this: base, pure, output-tensor-type, token-embedding-type, [[tensor]]
+    /// A TOML file that says all of this: base, pure, output-tensor-type, token-embedding-type, and tables named tensor
     #[arg(long, value_name = "FILE", group = "choosing")]
     recipe: Option<PathBuf>,
     /// Take the recipe with the most bits of which the weights have at most this many bytes: 4G, 3500M

@@ -76,11 +76,13 @@ mod tests {
     fn blocks(dtype: DType, n: usize) -> Vec<u8> {
         let info = dtype.info().unwrap();
         let size = info.block_bytes as usize;
-        let mut out: Vec<u8> = (0..n * size).map(|at| (at * 167 % 251) as u8).collect();
+        let mut out: Vec<u8> = (0..n * size).map(|at| u8::try_from(at * 167 % 251).unwrap()).collect();
         let at = usize::from(dtype.scales().unwrap()[0].offset);
         for (number, block) in out.chunks_exact_mut(size).enumerate() {
             let sign = if number % 2 == 0 { 1.0 } else { -1.0 };
-            block[at..at + 2].copy_from_slice(&half(sign * 0.01 * number as f32).to_le_bytes());
+            block[at..at + 2].copy_from_slice(
+                &half(sign * 0.01 * f32::from(u16::try_from(number).unwrap())).to_le_bytes(),
+            );
             if matches!(dtype, DType::TQ2_0) {
                 // Of four codes it uses three.
                 block[..at].iter_mut().for_each(|byte| *byte &= !(*byte >> 1 & 0x55));

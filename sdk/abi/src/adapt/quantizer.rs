@@ -149,7 +149,7 @@ impl Quantizer for FromWireQuantizer {
 
     fn repacks(&self) -> Vec<(DType, DType)> {
         let numbers = result(self.object.repacks()).unwrap_or_default();
-        numbers.as_chunks().0.iter().map(|[from, to]| (DType(from.0), DType(to.0))).collect()
+        numbers.chunks_exact(2).map(|pair| (DType(pair[0].0), DType(pair[1].0))).collect()
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {

@@ -1,11 +1,13 @@
 //! The tests that the specification names (section 14): direct conversions, round trips and chains between real files.
-//! What needs `--dequantize` is asserted to be refused as planned, so that it turns red once it works.
+//! Quantized models reach formats of floats by `--dequantize`.
 
+use apr_host::convert::ConvertOptions;
 use apr_host::open::{OpenOptions, open};
+use apr_host::quantize::Quantization;
 use apr_host::rosetta::compare::compare;
-use apr_tests::{Scratch, fixtures, host, must, options, program};
+use apr_sdk::DType;
+use apr_tests::{Scratch, fixtures, host, must, options};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// F32, F16 and I8, written by the package `gguf`: what every format of the three can hold.
 fn gguf() -> PathBuf {
@@ -47,20 +49,20 @@ fn chain(scratch: &Scratch, input: &Path, hops: &[&str]) -> PathBuf {
     here
 }
 
-/// Without the quantizer a quantized model cannot become floats: refused, exit 4, and named as planned.
-fn refuses_to_dequantize(input: &Path, extension: &str) {
-    let scratch = Scratch::new();
+/// Blocks become the floats that they stand for, to the last bit. Where a fixture's blocks have any bits, some are NaN.
+fn dequantizes(input: &Path, extension: &str) {
+    let (scratch, host) = (Scratch::new(), host());
     let output = scratch.at(&format!("o.{extension}"));
-    let run = |more: &[&str]| {
-        let mut command = Command::new(program());
-        command.arg("convert").arg(input).arg(&output).args(["--arch", "none"]).args(more);
-        command.output().unwrap()
-    };
-    let planned = run(&["--dequantize", "f32"]);
-    let said = String::from_utf8_lossy(&planned.stderr).into_owned();
-    assert_eq!(planned.status.code(), Some(4), "{said}");
-    assert!(said.contains("--dequantize") && said.contains("planned"), "{said}");
-    assert!(!output.exists());
+    let quantization = Quantization { dequantize: Some(DType::F32), ..Quantization::default() };
+    let arch = Some("none".to_owned());
+    let wanted = ConvertOptions { quantization, arch, allow_nonfinite: true, ..options(input, &output) };
+    must(&host, &wanted);
+    let [source, result] =
+        [input, output.as_path()].map(|path| open(&host, path, &OpenOptions::default()).unwrap());
+    assert!(result.model.tensors.iter().all(|tensor| !tensor.dtype.is_block()));
+    let comparison = compare(&host, &source, &result, Some(0.0)).unwrap();
+    assert!(comparison.findings.is_empty(), "{:?}", comparison.findings);
+    assert_eq!(comparison.max_abs_diff, 0.0);
 }
 
 #[test]
@@ -92,13 +94,13 @@ fn f_rosetta_004_apr_to_safetensors() {
 #[test]
 fn f_rosetta_005_gguf_to_safetensors() {
     chain(&Scratch::new(), &gguf(), &["safetensors"]);
-    refuses_to_dequantize(&quantized(), "safetensors");
+    dequantizes(&quantized(), "safetensors");
 }
 
 #[test]
 fn f_rosetta_006_safetensors_to_gguf() {
     chain(&Scratch::new(), &safetensors(), &["gguf"]);
-    refuses_to_dequantize(&safetensors(), "gguf");
+    dequantizes(&safetensors(), "gguf");
 }
 
 #[test]
@@ -136,13 +138,13 @@ fn f_roundtrip_004_apr_safetensors_apr() {
 #[test]
 fn f_roundtrip_005_gguf_safetensors_gguf() {
     chain(&Scratch::new(), &gguf(), &["safetensors", "gguf"]);
-    refuses_to_dequantize(&quantized(), "safetensors");
+    dequantizes(&quantized(), "safetensors");
 }
 
 #[test]
 fn f_roundtrip_006_safetensors_gguf_safetensors() {
     chain(&Scratch::new(), &safetensors(), &["gguf", "safetensors"]);
-    refuses_to_dequantize(&safetensors(), "gguf");
+    dequantizes(&safetensors(), "gguf");
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn f_chain_004_safetensors_apr_gguf_apr() {
 #[test]
 fn f_chain_005_safetensors_gguf_apr_safetensors() {
     chain(&Scratch::new(), &safetensors(), &["gguf", "apr", "safetensors"]);
-    refuses_to_dequantize(&safetensors(), "gguf");
+    dequantizes(&safetensors(), "gguf");
 }
 
 #[test]
@@ -177,5 +179,5 @@ fn f_chain_006_apr_gguf_safetensors_gguf_apr() {
     let begin = apr(&scratch, &gguf());
     chain(&scratch, &begin, &["gguf", "safetensors", "gguf", "apr"]);
     let scratch = Scratch::new();
-    refuses_to_dequantize(&apr(&scratch, &quantized()), "safetensors");
+    dequantizes(&apr(&scratch, &quantized()), "safetensors");
 }

@@ -2,16 +2,14 @@
 
 use crate::cast::Cast;
 use crate::compose::{compose, merged};
+use crate::crew::map;
 use crate::host::Host;
 use crate::making::{Making, Piece};
 use crate::open::OpenedModel;
 use crate::payload::in_pieces;
-use crate::pipeline::n_threads;
 use crate::tile::Work;
 use apr_sdk::{DType, Result};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// For each of these tensors to be made whether every value is finite and exactly one of a dtype. Reads them, side by side
 /// on all threads, each as far as the first value that is not.
@@ -21,28 +19,10 @@ use std::sync::{Mutex, PoisonError};
 /// # Errors
 /// What reading raises; Unsupported if there is no cast; Cancelled.
 pub fn exact_in(host: &Host, source: &OpenedModel, wanted: &[(&Making, DType)]) -> Result<Vec<bool>> {
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(Ok(vec![false; wanted.len()]));
-    let look = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((making, dtype)) = wanted.get(number) else { break };
-            let exact = is_exact(host, source, making, *dtype);
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            match (found.as_mut(), exact) {
-                (Ok(found), Ok(exact)) => found[number] = exact,
-                (Ok(_), Err(error)) => {
-                    *found = Err(error);
-                    next.store(wanted.len(), Ordering::Relaxed);
-                }
-                (Err(_), _) => {}
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        (0..n_threads(host.threads, wanted.len())).for_each(|_| drop(scope.spawn(look)));
-    });
-    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    map(&host.crew(), wanted.len(), &|_, number| {
+        let (making, dtype) = wanted[number];
+        is_exact(host, source, making, dtype)
+    })
 }
 
 /// Whether every value of one is.

@@ -2,6 +2,7 @@
 
 use crate::progress::{Progress, Silent};
 use crate::registry::Registry;
+use crate::threads::Threads;
 use apr_sdk::{Error, LogLevel, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +37,11 @@ impl Host {
             journal_bytes: 3_000_000_000,
             journal_interval: Duration::from_secs(30),
         }
+    }
+
+    /// The threads that loops run on.
+    pub fn crew(&self) -> Threads {
+        Threads::new(self.threads)
     }
 
     /// Tells of panics of plugins that no call could report: those in probes and drops.

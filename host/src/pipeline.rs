@@ -2,6 +2,7 @@
 
 use crate::cast::Changes;
 use crate::contract::{FINITE, Watch};
+use crate::crew::Crew;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::loss::Losses;
@@ -13,7 +14,7 @@ use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::work::{Lists, Worker};
 use apr_sdk::{Error, Extent, Model, Result};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -110,58 +111,68 @@ pub struct Shared<'a> {
     pub job: Job<'a>,
     /// The blocks of tensors that are being decoded.
     pub lists: Lists,
-    next: AtomicUsize,
     written: AtomicU64,
     stop: AtomicBool,
+    /// What writeback met.
     error: Mutex<Option<Error>>,
     wake: (Mutex<()>, Condvar),
-}
-
-/// How many threads share so many units of work.
-pub fn n_threads(wanted: usize, n_units: usize) -> usize {
-    wanted.clamp(1, n_units.max(1)).min(64)
+    write_back: Mutex<WriteBack<'a>>,
+    /// Whether the workers see to writeback, because no thread could be had for it.
+    has_no_background: AtomicBool,
 }
 
 /// Reads, changes and writes every tile that `sums` does not know yet.
 ///
 /// # Errors
 /// The first that any thread met; Cancelled. Finished tiles stay noted in `sums` and the journal.
-pub fn run(host: &Host, job: Job<'_>, journal: Option<&mut Journal>) -> Result<()> {
+pub fn run<'a>(host: &'a Host, job: Job<'a>, journal: Option<&'a mut Journal>) -> Result<()> {
     let shared = Shared {
         host,
         job,
         lists: Lists::default(),
-        next: AtomicUsize::new(0),
         written: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         error: Mutex::new(None),
         wake: (Mutex::new(()), Condvar::new()),
+        write_back: Mutex::new(WriteBack { journal, flushed: 0, recorded: Instant::now() }),
+        has_no_background: AtomicBool::new(false),
     };
-    let n_threads = n_threads(host.threads, job.tiles.units);
-    let mut journal = journal;
-    std::thread::scope(|scope| {
-        let background = scope.spawn(|| shared.write_back(journal.as_deref_mut()));
-        // None works on this thread: a panic here would wait for the background for ever.
-        let workers: Vec<_> = (0..n_threads).map(|_| scope.spawn(|| shared.work())).collect();
-        for worker in workers {
-            if worker.join().is_err() {
-                shared.fail(Error::plugin("a worker thread panicked: this is a bug in apr"));
-            }
-        }
-        shared.stop();
-        if background.join().is_err() {
-            shared.fail(Error::plugin("the writeback thread panicked: this is a bug in apr"));
-        }
-    });
-    let error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let crew = host.crew();
+    let workers: Vec<_> = (0..crew.width()).map(|_| Mutex::new(Worker::new(&shared))).collect();
+    let done = crew.beside(
+        || shared.write_back(),
+        |there_is| {
+            shared.has_no_background.store(!there_is, Ordering::Relaxed);
+            let done = crew.run(job.tiles.units, &|slot, number| {
+                let mut worker = workers[slot].lock().unwrap_or_else(PoisonError::into_inner);
+                shared.unit(number, &mut worker)
+            });
+            shared.stop();
+            done
+        },
+    );
+    drop(workers);
+    let done = done.and_then(|done| done);
+    let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let journal = shared.write_back.lock().unwrap_or_else(PoisonError::into_inner).journal.take();
     // What is finished is made durable before a stop, so that `--resume` can keep it.
     if let Some(journal) = journal {
         journal.record(job.outputs, job.sums)?;
     }
-    error.map_or(Ok(()), Err)
+    done.and(error.map_or(Ok(()), Err))
+}
+
+/// How far writeback has come.
+struct WriteBack<'a> {
+    journal: Option<&'a mut Journal>,
+    /// Bytes that were written when it was last started.
+    flushed: u64,
+    /// When the journal was last kept.
+    recorded: Instant,
 }
 
 impl Shared<'_> {
+    /// What writeback met.
     fn fail(&self, error: Error) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.stop();
@@ -174,26 +185,23 @@ impl Shared<'_> {
         self.wake.1.notify_all();
     }
 
-    fn work(&self) {
-        let mut worker = Worker::new(self);
-        while !self.stopped() {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.job.tiles.units {
-                break;
-            }
-            let (stretch, unit) = self.job.tiles.unit(number);
-            if let Err(error) = worker.unit(stretch, unit) {
-                let tensor = self.job.tiles.stretches[stretch].tensor;
-                let error = self.job.source.files.show(error);
-                self.fail(match tensor {
-                    Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
-                    None => error,
-                });
-            }
+    /// Does unit number `number`, unless something failed.
+    fn unit(&self, number: usize, worker: &mut Worker<'_>) -> Result<()> {
+        if self.stopped() {
+            return Ok(());
         }
+        let (stretch, unit) = self.job.tiles.unit(number);
+        worker.unit(stretch, unit).map_err(|error| {
+            self.stop();
+            let error = self.job.source.files.show(error);
+            match self.job.tiles.stretches[stretch].tensor {
+                Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
+                None => error,
+            }
+        })
     }
 
-    /// Whether another thread failed, or the work is done.
+    /// Whether something failed, or the work is done.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -204,36 +212,43 @@ impl Shared<'_> {
         if before / WRITEBACK != (before + bytes) / WRITEBACK {
             self.wake.1.notify_all();
         }
+        if self.has_no_background.load(Ordering::Relaxed) {
+            self.step();
+        }
         let tensor = self.job.tiles.stretches[stretch].tensor;
         let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
         self.host.progress.bytes(before + bytes, self.job.tiles.bytes, what);
     }
 
-    /// Starts writeback as data comes in, and keeps the journal.
-    fn write_back(&self, mut journal: Option<&mut Journal>) {
-        let mut flushed = 0;
-        let mut recorded = Instant::now();
+    /// Sees to writeback until the work is done.
+    fn write_back(&self) {
         loop {
             let guard = self.wake.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stopped() {
                 return;
             }
             drop(self.wake.1.wait_timeout(guard, Duration::from_millis(50)));
-            let written = self.written.load(Ordering::Relaxed);
-            if written - flushed >= WRITEBACK {
-                flushed = written;
-                // The kernel tells of a failed write once, to the first sync: no later one would say it again.
-                if let Err(error) = self.job.outputs.iter().try_for_each(StagedFile::sync_data) {
-                    self.fail(error);
-                }
+            self.step();
+        }
+    }
+
+    /// Starts writeback if enough data came in, and keeps the journal if it is time, unless another thread does.
+    fn step(&self) {
+        let Ok(mut state) = self.write_back.try_lock() else { return };
+        let written = self.written.load(Ordering::Relaxed);
+        if written - state.flushed >= WRITEBACK {
+            state.flushed = written;
+            // The kernel tells of a failed write once, to the first sync: no later one would say it again.
+            if let Err(error) = self.job.outputs.iter().try_for_each(StagedFile::sync_data) {
+                self.fail(error);
             }
-            if let Some(journal) =
-                journal.as_deref_mut().filter(|_| recorded.elapsed() >= self.host.journal_interval)
-            {
-                recorded = Instant::now();
-                if let Err(error) = journal.record(self.job.outputs, self.job.sums) {
-                    self.fail(error);
-                }
+        }
+        let due = state.recorded.elapsed() >= self.host.journal_interval;
+        if let Some(journal) = state.journal.as_deref_mut().filter(|_| due) {
+            let kept = journal.record(self.job.outputs, self.job.sums);
+            state.recorded = Instant::now();
+            if let Err(error) = kept {
+                self.fail(error);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! The plan: pure data that says what a conversion will do, before it does anything.
 
 use crate::coverage::Coverage;
+use crate::crew::Crew;
 use crate::layout::{Layout, Segment};
-use crate::pipeline;
+use crate::threads::Threads;
 use crate::tile::TILE;
 use crate::workings::Workings;
 use apr_sdk::{Model, escape};
@@ -88,7 +89,7 @@ impl Plan {
                 });
             }
         }
-        self.payload_memory = pipeline::n_threads(threads, usize::MAX) as u64 * memory;
+        self.payload_memory = Threads::new(threads).width() as u64 * memory;
         if workings.spool.len > 0 {
             let n = workings.spool.len;
             self.notes

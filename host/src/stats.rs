@@ -1,5 +1,6 @@
 //! What the tensors of a model are: rows for `apr tensors`, with digests and statistics when they are asked for.
 
+use crate::crew::map;
 use crate::histogram::Histogram;
 use crate::host::Host;
 use crate::numbers::{Numbers, Values};
@@ -9,8 +10,6 @@ use crate::wording::hex;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What is wanted of each tensor beyond its header.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,42 +94,15 @@ pub fn tensor_rows(host: &Host, opened: &OpenedModel, options: RowOptions) -> Re
 
 /// Reads every payload once, tensors side by side on all threads.
 fn read_all(host: &Host, opened: &OpenedModel, options: RowOptions, rows: &mut [TensorRow]) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<Payload>>>> = rows.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..host.threads.clamp(1, 64).min(rows.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(slot) = done.get(number) else { break };
-                    let read = read_one(host, opened, number, options);
-                    let failed = read.is_err();
-                    *slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(read);
-                    if failed {
-                        next.store(usize::MAX / 2, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    let mut first_error = None;
-    for (row, slot) in rows.iter_mut().zip(done) {
-        match slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            Some(Ok(payload)) => {
-                row.sha256 = payload.sha256;
-                row.stats = payload.stats;
-                if options.stats && row.stats.is_none() {
-                    row.stats_missing =
-                        Some(format!("no quantizer plugin knows the values of {}", row.dtype));
-                }
-            }
-            Some(Err(error)) => {
-                first_error.get_or_insert(error);
-            }
-            None => {}
+    let read = map(&host.crew(), rows.len(), &|_, number| read_one(host, opened, number, options))?;
+    for (row, payload) in rows.iter_mut().zip(read) {
+        row.sha256 = payload.sha256;
+        row.stats = payload.stats;
+        if options.stats && row.stats.is_none() {
+            row.stats_missing = Some(format!("no quantizer plugin knows the values of {}", row.dtype));
         }
     }
-    first_error.map_or(Ok(()), Err)
+    Ok(())
 }
 
 struct Payload {

@@ -25,6 +25,7 @@ mod names;
 mod outputs;
 mod replace;
 mod stop;
+mod threads;
 mod truncation;
 
 use apr_tests::counting::Counting;

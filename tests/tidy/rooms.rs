@@ -95,6 +95,23 @@ fn plugins_do_no_io_start_no_threads_and_have_no_unsafe() {
 }
 
 #[test]
+fn threads_start_in_one_file() {
+    let starts = ["thread::scope", "thread::spawn", "thread::Builder", "spawn_scoped"];
+    let mut complaints = Vec::new();
+    for file in files(&["rs"]).iter().filter(|f| f.under("host/src/") && !f.is_test()) {
+        for (n, code) in file.code().filter(|(_, code)| starts.iter().any(|start| code.contains(start))) {
+            let text = format!("{}:{n}: `{}`: hand the loop to a crew", file.path, code.trim());
+            complaints.push((file.path.clone(), text));
+        }
+    }
+    report_except(
+        "threads",
+        &complaints,
+        &[("host/src/threads.rs", "the crew of threads, which does with fewer than it asked for")],
+    );
+}
+
+#[test]
 fn rooms_use_only_the_rooms_below_them() {
     let may = |room: &str| -> &[&str] {
         match room {

@@ -7,12 +7,11 @@ use super::tally::Tally;
 use super::validated::{ValidatedEmbedding, ValidatedVector, ValidatedWeight, Validator};
 use super::watch::Looked;
 use crate::architecture::concerns;
+use crate::crew::Crew;
 use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::payload;
-use crate::pipeline::n_threads;
 use apr_sdk::Result;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Tensor number `number` of an opened model as a token embedding of `[vocabulary, hidden]`. Its payload is read once.
@@ -88,47 +87,32 @@ pub fn findings_of(
         let number = model.tensors.iter().position(|tensor| tensor.name == finding.tensor).unwrap_or(0);
         drop(looked.note(number, vec![finding]));
     }
-    let (next, looked) = (AtomicUsize::new(0), Mutex::new(looked));
-    let failed = Mutex::new(None);
-    let look = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((tensor, concern)) = model.tensors.get(number).zip(concerns.get(number)) else { break };
-            let kind = Kind::of(concern.role.as_deref(), tensor);
-            let one = || -> Result<()> {
-                let tally = match Tally::new(tensor, kind == Kind::Embedding) {
-                    Ok(tally) => tally,
-                    Err(why) => {
-                        let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-                        looked.leave_out(&tensor.name, &why);
-                        return Ok(());
-                    }
-                };
-                let mut at = 0;
-                payload::stream(host, opened, number, &mut |bytes| {
-                    tally.see(at, bytes);
-                    at += bytes.len() as u64;
-                    Ok(())
-                })?;
-                let found = judge_tensor(&tensor.name, kind, concern, false, &tally.facts()?, quality);
+    let looked = Mutex::new(looked);
+    let n_tensors = model.tensors.len().min(concerns.len());
+    host.crew().run(n_tensors, &|_, number| {
+        let (tensor, concern) = (&model.tensors[number], &concerns[number]);
+        let kind = Kind::of(concern.role.as_deref(), tensor);
+        let tally = match Tally::new(tensor, kind == Kind::Embedding) {
+            Ok(tally) => tally,
+            Err(why) => {
                 let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-                looked.saw(&tally);
-                // What stops a conversion is only told here.
-                drop(looked.note(number, found));
-                Ok(())
-            };
-            if let Err(error) = one() {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                next.store(model.tensors.len(), Ordering::Relaxed);
+                looked.leave_out(&tensor.name, &why);
+                return Ok(());
             }
-        }
-    };
-    std::thread::scope(|scope| {
-        (0..n_threads(host.threads, model.tensors.len())).for_each(|_| drop(scope.spawn(look)));
-    });
-    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+        };
+        let mut at = 0;
+        payload::stream(host, opened, number, &mut |bytes| {
+            tally.see(at, bytes);
+            at += bytes.len() as u64;
+            Ok(())
+        })?;
+        let found = judge_tensor(&tensor.name, kind, concern, false, &tally.facts()?, quality);
+        let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+        looked.saw(&tally);
+        // What stops a conversion is only told here.
+        drop(looked.note(number, found));
+        Ok(())
+    })?;
     let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
     looked.not_looked.sort();
     looked.sort();

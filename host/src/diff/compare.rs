@@ -4,6 +4,7 @@
 //! its other tiles are read once more, for their share of the norms. What is found is merged in the order of the tiles,
 //! those of the first reading before those of the second: any number of threads gives the same sums.
 
+use crate::crew::Crew;
 use crate::diff::distance::{Distance, Measure};
 use crate::gather::Gather;
 use crate::host::Host;
@@ -13,7 +14,7 @@ use crate::side_by_side::{in_pieces, side_by_side};
 use crate::tile::Work;
 use apr_sdk::{Error, Extent, Payload, Result, checked_elements};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a tile of the wider side: two of them fit the cache of a core.
@@ -284,31 +285,15 @@ impl Run<'_> {
         }
         let memory = jobs.iter().map(|job| job.memory()).max().unwrap_or(1).max(1);
         let most = usize::try_from((MEMORY / memory).min(n_units).clamp(1, 64)).unwrap_or(1);
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let first_error: Mutex<Option<(u64, Error)>> = Mutex::new(None);
-        std::thread::scope(|scope| {
-            for _ in 0..self.host.threads.clamp(1, most) {
-                scope.spawn(|| {
-                    let mut buffers = [Vec::new(), Vec::new()];
-                    while !failed.load(Ordering::Relaxed) {
-                        let unit = next.fetch_add(1, Ordering::Relaxed) as u64;
-                        if unit >= n_units {
-                            break;
-                        }
-                        let at = firsts.partition_point(|&first| first <= unit) - 1;
-                        if let Err(error) = self.unit(jobs[at], unit - firsts[at], again, &mut buffers) {
-                            failed.store(true, Ordering::Relaxed);
-                            let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
-                            if first.as_ref().is_none_or(|(number, _)| *number > unit) {
-                                *first = Some((unit, error));
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        let first = first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
-        first.map_or(Ok(()), |(_, error)| Err(error))
+        let crew = self.host.crew().at_most(most);
+        let buffers: Vec<_> = (0..crew.width()).map(|_| Mutex::new([Vec::new(), Vec::new()])).collect();
+        let n_units = usize::try_from(n_units).map_err(|_| Error::limit("too much to compare"))?;
+        crew.run(n_units, &|slot, unit| {
+            let unit = unit as u64;
+            let at = firsts.partition_point(|&first| first <= unit) - 1;
+            let mut buffers = buffers[slot].lock().unwrap_or_else(PoisonError::into_inner);
+            self.unit(jobs[at], unit - firsts[at], again, &mut buffers)
+        })
     }
 
     fn unit(&self, job: &Job, unit: u64, again: bool, buffers: &mut [Vec<u8>; 2]) -> Result<()> {

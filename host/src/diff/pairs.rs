@@ -1,5 +1,6 @@
 //! Which tensor of one model is which of the other: by name, by the user's word, or by content.
 
+use crate::crew::map;
 use crate::diff::compare::Pair;
 use crate::host::Host;
 use crate::open::OpenedModel;
@@ -8,8 +9,6 @@ use crate::rename::expand;
 use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// How the tensors of two models belong together.
 pub struct Matched {
@@ -110,31 +109,13 @@ fn by_content(host: &Host, (a, b): (&OpenedModel, &OpenedModel), matched: &mut M
 
 /// The SHA-256 of each payload, read side by side on all threads.
 fn digests(host: &Host, wanted: &[(&OpenedModel, usize)]) -> Result<Vec<Sum>> {
-    let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<Sum>>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..host.threads.clamp(1, 64).min(wanted.len()) {
-            scope.spawn(|| {
-                while let Some((opened, number, slot)) = {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    wanted.get(at).map(|(opened, number)| (*opened, *number, &done[at]))
-                } {
-                    let mut hasher = Sha256::new();
-                    let read = payload::stream(host, opened, number, &mut |bytes| {
-                        hasher.update(bytes);
-                        Ok(())
-                    });
-                    let failed = read.is_err();
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some(read.map(|()| hasher.finalize().into()));
-                    if failed {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    let taken = done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-    let sums = taken.collect::<Result<Vec<Sum>>>()?;
-    if sums.len() == wanted.len() { Ok(sums) } else { Err(Error::io("a thread failed")) }
+    map(&host.crew(), wanted.len(), &|_, at| {
+        let (opened, number) = wanted[at];
+        let mut hasher = Sha256::new();
+        payload::stream(host, opened, number, &mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        Ok(hasher.finalize().into())
+    })
 }

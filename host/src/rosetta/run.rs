@@ -1,6 +1,7 @@
 //! Running the whole matrix: sources first, then every pair, every round trip and the chains, on all threads.
 
 use crate::convert::convert;
+use crate::crew::map;
 use crate::host::Host;
 use crate::registry::Format;
 use crate::rosetta::chains;
@@ -14,9 +15,6 @@ use apr_sdk::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// What is to be run.
@@ -369,25 +367,5 @@ fn typed(
 
 /// Does `n` things on all threads and gives the answers in order; the first error stops the rest.
 fn side_by_side<T: Send>(host: &Host, n: usize, each: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(n)));
-    std::thread::scope(|scope| {
-        for _ in 0..host.threads.clamp(1, 64) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= n {
-                        break;
-                    }
-                    let answer = host.check_cancelled().and_then(|()| each(number));
-                    if answer.is_err() {
-                        next.store(n, Ordering::Relaxed);
-                    }
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, answer));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, answer)| answer).collect()
+    map(&host.crew(), n, &|_, number| host.check_cancelled().and_then(|()| each(number)))
 }

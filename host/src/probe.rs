@@ -175,6 +175,7 @@ fn unknown(host: &Host, data: &LookData) -> Error {
             format!("the formats present are {known}; --from FORMAT reads it as one of them"),
         ),
     };
+    let hint = host.registry.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
     Error::malformed(message).code("E001").hint(hint)
 }
 

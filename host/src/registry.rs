@@ -2,7 +2,7 @@
 
 use crate::plugins::Named;
 use apr_sdk::{DType, Error, FormatManifest, Manifest, PluginDecl, Quantizer, Reader, Result, Writer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// How a plugin's objects are made, wherever the plugin came from: linked in, or loaded from a library.
@@ -58,6 +58,27 @@ pub enum Tier {
     Named,
 }
 
+/// Who named a plugin, or where the folder is that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Linked into the program.
+    Bundled,
+    /// A path of `--plugin`, or in a folder that it names.
+    Flag,
+    /// A file of `APR_PLUGIN_PATH`.
+    VariableFile,
+    /// In a folder of `APR_PLUGIN_PATH`.
+    Variable,
+    /// In the user's data folder.
+    User,
+    /// In a folder for plugins beside the executable.
+    Beside,
+    /// In cargo's target folder, from which the executable runs.
+    Built,
+    /// In a folder of the system.
+    System,
+}
+
 /// A plugin that is present, loaded or refused.
 pub struct Plugin {
     /// What its manifest says; `None` if it could not be read.
@@ -65,11 +86,18 @@ pub struct Plugin {
     /// The library's path; `None` for a bundled plugin.
     pub path: Option<PathBuf>,
     /// Where it was found.
-    pub tier: Tier,
+    pub origin: Origin,
     /// The interface version it speaks, if that could be read.
     pub abi: Option<(u32, u32)>,
     /// How its objects are made, or why it was refused.
     pub state: Result<Arc<dyn Provider>>,
+}
+
+impl Plugin {
+    /// Whether it is refused because a plugin found earlier provides the same.
+    fn gives_way(&self) -> bool {
+        self.state.as_ref().err().is_some_and(|error| error.explicit_code() == Some(DUPLICATE))
+    }
 }
 
 /// A format that a loaded plugin provides.
@@ -112,12 +140,16 @@ impl Format {
     }
 }
 
+/// The code of a plugin that gives way to one found earlier.
+const DUPLICATE: &str = "E_DUPLICATE_ID";
+
 /// Every plugin that was found and every format they provide.
 #[derive(Default)]
 pub struct Registry {
     plugins: Vec<Plugin>,
     formats: Vec<Format>,
     quantizers: Vec<QuantizerSlot>,
+    pub(crate) skipped: Vec<PathBuf>,
 }
 
 /// A quantizer that a loaded plugin provides, made on first use.
@@ -142,7 +174,7 @@ impl Registry {
                 let what =
                     format.map_or(format!("plugin `{}`", manifest.id), |f| format!("format `{}`", f.id));
                 let message = format!("{what} is provided by a plugin found earlier");
-                plugin.state = Err(Error::plugin(message).code("E_DUPLICATE_ID"));
+                plugin.state = Err(Error::plugin(message).code(DUPLICATE));
             } else {
                 let at = self.plugins.len();
                 self.formats.extend(manifest.formats.iter().map(|format| Format {
@@ -170,7 +202,7 @@ impl Registry {
             }
             Err(error) => (None, Err(error)),
         };
-        self.add(Plugin { manifest, path: None, tier: Tier::Bundled, abi: None, state });
+        self.add(Plugin { manifest, path: None, origin: Origin::Bundled, abi: None, state });
     }
 
     /// Every plugin that was found, refused ones too, in search order.
@@ -195,6 +227,7 @@ impl Registry {
                 [] => "no format plugin is loaded: see `apr plugins list`".to_owned(),
                 _ => format!("the formats present are: {}", known.join(", ")),
             };
+            let hint = self.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
             Error::invalid_argument(format!("no plugin provides a format `{id}`")).hint(hint)
         })
     }
@@ -273,6 +306,52 @@ impl Registry {
     pub fn faults(&self) -> Vec<Error> {
         let providers = self.plugins.iter().filter_map(|plugin| plugin.state.as_ref().ok());
         providers.flat_map(|provider| provider.faults()).collect()
+    }
+
+    /// Libraries in the folders that were searched, passed over because their names are not those of plugins.
+    pub fn skipped(&self) -> &[PathBuf] {
+        &self.skipped
+    }
+
+    /// Why a plugin that the user named is refused, if one is; it is loaded for that. A plugin of `APR_PLUGIN_PATH` that
+    /// gives way to one named before it is not refused: that is what the order is for.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check_named(&self) -> Result<()> {
+        for plugin in &self.plugins {
+            let named = match plugin.origin {
+                Origin::Flag => true,
+                Origin::VariableFile => !plugin.gives_way(),
+                _ => false,
+            };
+            if !named {
+                continue;
+            }
+            let loaded = plugin.state.as_ref().map_err(Error::clone).and_then(|provider| provider.load());
+            loaded.map_err(|error| match (error.file(), &plugin.path) {
+                (None, Some(path)) => error.in_file(path.to_string_lossy()),
+                _ => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What of the folders for plugins does not take part, in words: for messages about a format that nobody knows.
+    pub fn absent(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let name = |path: &Path| apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80);
+        let refused = self.plugins.iter().filter(|plugin| !plugin.gives_way()).filter_map(|plugin| {
+            let error = plugin.state.as_ref().err()?;
+            let code = error.stable_code().map(|code| format!(" ({code})")).unwrap_or_default();
+            plugin.path.as_deref().map(|path| format!("{} is refused{code}", name(path)))
+        });
+        let skipped = self.skipped.iter().map(|path| format!("{} is not called as plugins are", name(path)));
+        let mut all: Vec<String> = refused.chain(skipped).collect();
+        let n_more = all.len().saturating_sub(SHOWN);
+        all.truncate(SHOWN);
+        let more = if n_more > 0 { format!("; {n_more} more are like that") } else { String::new() };
+        (!all.is_empty()).then(|| format!("{}{more}: see `apr plugins list`", all.join("; ")))
     }
 
     fn loaded(&self) -> impl Iterator<Item = &Manifest> {

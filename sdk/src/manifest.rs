@@ -49,6 +49,8 @@ pub struct Manifest {
     pub architectures: Vec<String>,
     /// The ids of the compute backends it provides.
     pub kernels: Vec<String>,
+    /// Keys that this SDK does not know: slips, or what a newer plugin says. `apr plugins check` warns of them.
+    pub unknown: Vec<String>,
 }
 
 impl Manifest {

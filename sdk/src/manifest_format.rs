@@ -2,13 +2,14 @@
 
 use crate::manifest::{Carries, DialectRule, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule};
 use crate::{DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
+use std::cell::Cell;
 
 /// The most bytes of a manifest's text. 1 MiB: a plugin with a hundred formats needs a twentieth.
 const LONGEST: usize = 1 << 20;
 
 impl Manifest {
-    /// Parses a manifest's text (see [`crate::manifest`] for the keys). Unknown keys are ignored, so that a newer
-    /// plugin may say more.
+    /// Parses a manifest's text (see [`crate::manifest`] for the keys). Unknown keys are noted and not refused, so that a
+    /// newer plugin may say more.
     ///
     /// # Errors
     /// Plugin for a line without `=`, a key that occurs twice, a bad id, or a value its key does not allow.
@@ -28,6 +29,7 @@ impl Manifest {
             architectures: lines.words("architectures"),
             kernels: lines.words("kernels"),
             formats: Vec::new(),
+            unknown: Vec::new(),
         };
         check_id("plugin id", &manifest.id)?;
         for id in lines.words("formats") {
@@ -37,6 +39,7 @@ impl Manifest {
             }
             manifest.formats.push(lines.format(id)?);
         }
+        manifest.unknown = lines.unread();
         Ok(manifest)
     }
 }
@@ -50,8 +53,21 @@ fn check_id(what: &str, id: &str) -> Result<()> {
     Err(Error::plugin(format!("the manifest's {what} `{shown}` is not 1 to 64 of a-z, 0-9 and _")))
 }
 
-/// The `key=value` lines, in order.
-struct Lines<'a>(Vec<(&'a str, &'a str)>);
+/// The `key=value` lines, in order, and whether each was asked for.
+struct Lines<'a>(Vec<Line<'a>>);
+
+struct Line<'a> {
+    key: &'a str,
+    value: &'a str,
+    read: Cell<bool>,
+}
+
+impl<'a> Line<'a> {
+    fn read(&self) -> &'a str {
+        self.read.set(true);
+        self.value
+    }
+}
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Result<Lines<'a>> {
@@ -60,9 +76,9 @@ impl<'a> Lines<'a> {
             let Some((key, value)) = line.split_once('=') else {
                 return Err(Error::plugin(format!("the manifest's line `{}` has no `=`", escape(line, 80))));
             };
-            lines.push((key.trim(), value.trim()));
+            lines.push(Line { key: key.trim(), value: value.trim(), read: Cell::new(false) });
         }
-        let mut keys: Vec<_> = lines.iter().map(|(key, _)| *key).collect();
+        let mut keys: Vec<_> = lines.iter().map(|line| line.key).collect();
         keys.sort_unstable();
         match keys.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => {
@@ -73,7 +89,12 @@ impl<'a> Lines<'a> {
     }
 
     fn get(&self, key: &str) -> Option<&'a str> {
-        self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| *value)
+        self.0.iter().find(|line| line.key == key).map(Line::read)
+    }
+
+    /// The keys that nothing asked for.
+    fn unread(&self) -> Vec<String> {
+        self.0.iter().filter(|line| !line.read.get()).map(|line| line.key.to_owned()).collect()
     }
 
     fn required(&self, key: &str) -> Result<&'a str> {
@@ -201,7 +222,7 @@ impl<'a> Lines<'a> {
     }
 
     fn under(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.0.iter().filter_map(move |(key, value)| key.strip_prefix(prefix).map(|name| (name, *value)))
+        self.0.iter().filter_map(move |line| line.key.strip_prefix(prefix).map(|name| (name, line.read())))
     }
 
     fn options(&self, id: &str) -> Result<Vec<OptionSpec>> {
@@ -285,6 +306,14 @@ mod tests {
         assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
         assert_eq!(format.aliases, ["ty"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
+        assert_eq!(manifest.unknown, [""; 0]);
+    }
+
+    #[test]
+    fn keys_that_nobody_knows_are_noted() {
+        let text =
+            format!("{HEAD}toy.roles=read\ntoy.colour=red\ntoy.report.scan=What\nother.name=Other\nkind=x\n");
+        assert_eq!(Manifest::parse(&text).unwrap().unknown, ["toy.colour", "other.name", "kind"]);
     }
 
     #[test]

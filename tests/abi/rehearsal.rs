@@ -83,3 +83,16 @@ fn an_installed_plugin_can_be_pinned_to_its_build() {
     assert!(must(&["plugins", "remove", "rogue"]).contains("no longer pinned"));
     assert!(!must(&["--plugin", path, "plugins", "list"]).contains("E_UNTRUSTED"));
 }
+
+#[test]
+fn a_check_warns_of_manifest_keys_that_nobody_knows() {
+    let mut library = Library::copy_of(&ROGUE);
+    library.replace(b"rogue.extensions=", b"rogue.extentions=").write();
+    let home = library.path.parent().unwrap();
+    let output = apr(home, &["plugins", "check", library.path.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("warning: the manifest's key `rogue.extentions` means nothing to this apr"),
+        "{said}"
+    );
+}

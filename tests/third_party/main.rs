@@ -58,23 +58,87 @@ fn a_third_party_writes_builds_checks_installs_and_uses_a_plugin_slow() {
     let scratch = Scratch::new();
     let user = User { program: program(), folder: scratch.at(""), data: scratch.at("data") };
 
-    user.must(&["plugins", "new", "my-format", "--sdk", root().join("sdk").to_str().unwrap()]);
+    // Without `--sdk`: this program lies in the SDK's source tree.
+    user.must(&["plugins", "new", "my-format"]);
     let plugin = scratch.at("my-format");
-    let n_lines = code_lines(&plugin.join("src"));
+    let (_, n_lines) = lines(&plugin.join("src"));
     assert!((20..=MOST_LINES).contains(&n_lines), "{n_lines} lines of code");
-    let target = user.program.parent().and_then(Path::parent).unwrap().join("third_party");
+    let target = target(&user);
     fs::copy(root().join("Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
     cargo(&plugin, &target, &["build", "--release"]);
     cargo(&plugin, &target, &["test", "--release"]);
 
-    let name = format!("{}my_format{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let library = target.join("release").join(name);
+    let library = target.join("release").join(apr_host::plugins::file_name("my_format"));
     let library = library.to_str().unwrap();
     checks(&user, library);
     converts(&user, library);
     installs(&user, library);
     let names = scratch.names();
     assert!(!names.iter().any(|name| name.starts_with('.')), "{names:?}");
+}
+
+/// Where all of these plugins are built, so that the SDK is built once.
+fn target(user: &User) -> PathBuf {
+    user.program.parent().and_then(Path::parent).unwrap().join("third_party")
+}
+
+/// The commands of README's section, line by line as they stand there, in a folder with `path/to/apr` and a model.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_commands_of_the_readme_work_as_written_slow() {
+    let scratch = Scratch::new();
+    let user = User { program: program(), folder: scratch.at(""), data: scratch.at("data") };
+    let commands = section("Add a format");
+    fs::create_dir_all(scratch.at("path/to")).unwrap();
+    std::os::unix::fs::symlink(root(), scratch.at("path/to/apr")).unwrap();
+    let mut folder = scratch.at("");
+    for (n, line) in commands.lines().enumerate() {
+        if let Some(to) = line.strip_prefix("cd ") {
+            folder.push(to);
+            // What a network and some minutes would do: versions, the SDK built before, and somebody's model.
+            fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+            std::os::unix::fs::symlink(target(&user), folder.join("target")).unwrap();
+            fs::copy(fixtures("gguf").join("small.gguf"), folder.join("model.gguf")).unwrap();
+            continue;
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", line]).current_dir(&folder).env("HOME", scratch.at("home"));
+        let cargo_home = std::env::home_dir().unwrap().join(".cargo");
+        shell.env("CARGO_HOME", std::env::var_os("CARGO_HOME").map_or(cargo_home, PathBuf::from));
+        shell
+            .env_remove("XDG_DATA_HOME")
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_TERM_QUIET", "true")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        let paths = [user.program.parent().unwrap(), Path::new(env!("CARGO")).parent().unwrap()];
+        let path = std::env::var("PATH").unwrap();
+        shell.env("PATH", format!("{}:{}:{path}", paths[0].display(), paths[1].display()));
+        let output = shell.output().unwrap();
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "line {n} `{line}`: {}{}",
+            said(&output.stdout),
+            said(&output.stderr)
+        );
+    }
+    let made = fs::read(folder.join("model.toy")).unwrap();
+    assert!(made.starts_with(b"TOY1"), "the last command wrote something else");
+    let (n_lines, n_code) = lines(&folder.join("src"));
+    let said = format!("in {n_code} lines of code, {n_lines} with comments");
+    assert!(readme().contains(&said), "README does not say `{said}`");
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// The commands of a section of README.
+fn section(name: &str) -> String {
+    let readme = readme();
+    let (_, section) = readme.split_once(&format!("\n## {name}\n")).unwrap();
+    let (_, block) = section.split_once("```sh\n").unwrap();
+    block.split_once("```").unwrap().0.to_owned()
 }
 
 fn checks(user: &User, library: &str) {
@@ -133,13 +197,12 @@ fn joins_the_matrix(user: &User) {
     }
 }
 
-/// Lines of Rust that say something: not empty, no comment, not within a file's documentation.
-fn code_lines(source: &Path) -> usize {
+/// Lines of Rust that are not empty, and of these those that are no comment and no documentation.
+fn lines(source: &Path) -> (usize, usize) {
     let files = fs::read_dir(source).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    let code = |text: String| {
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
-    };
-    files.map(code).sum()
+    let text: String = files.collect();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    (lines.clone().count(), lines.filter(|line| !line.starts_with("//")).count())
 }
 
 /// Runs cargo as the plugin's author would. Our lock file stands in for a registry that may be out of reach.

@@ -66,6 +66,25 @@ impl Context {
         Registry::discover(&self.discover_options())
     }
 
+    /// Fails if a plugin that the user named is not there or refused: nobody names one that need not be there.
+    ///
+    /// # Errors
+    /// The refusal, with its code.
+    pub fn check_named_plugins(&self) -> Result<()> {
+        let everywhere = self.discover_options();
+        if everywhere.named.is_empty() && everywhere.plugin_path.is_empty() {
+            return Ok(());
+        }
+        let named = DiscoverOptions {
+            user: None,
+            executable: None,
+            system: Vec::new(),
+            bundled: false,
+            ..everywhere
+        };
+        Registry::discover(&named).check_named()
+    }
+
     /// The plugin of one library, found by no other way.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use crate::cli::context::Context;
 use crate::cli::globals::Globals;
 use crate::cli::open_args::GivenOption;
-use apr_sdk::{OptionKind, OptionSpec};
+use apr_sdk::{OptionKind, OptionSpec, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 /// The verbs that open a model and so take the flags of its format.
@@ -60,6 +60,15 @@ pub fn find(globals: Globals) -> Vec<Declared> {
     }
     all.sort_by(|a, b| a.name().cmp(b.name()));
     all
+}
+
+/// Why a plugin that the user named is refused, if one is: its flags are unknown then.
+///
+/// # Errors
+/// The refusal.
+pub fn check_named(globals: Globals) -> Result<()> {
+    // As in `find`.
+    Context::new(globals).map_or(Ok(()), |context| context.check_named_plugins())
 }
 
 /// The global flags of arguments that are not understood as a whole yet.

@@ -124,6 +124,10 @@ pub fn run() -> ExitCode {
 }
 
 fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
+    // What is wrong with a plugin is what `apr plugins` tells.
+    if !matches!(verb, Verb::Plugins(_)) {
+        context.check_named_plugins()?;
+    }
     match verb {
         Verb::Convert(args) => convert::run(&args, context).map(report::boxed),
         Verb::Import(args) => import::run(args, context).map(report::boxed),

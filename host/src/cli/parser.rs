@@ -66,10 +66,16 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
         Ok(matches) if planned::refuse(&matches).is_ok() => (Vec::new(), matches),
         Err(error) if !matters_to_plugins(error.kind()) => return not_a_verb(&error, &args),
         _ => {
-            let all = declared::find(declared::globals(command(), &args));
+            let globals = declared::globals(command(), &args);
+            let all = declared::find(globals.clone());
             match match_args(command_with(&all), &args) {
                 Ok(matches) => (all, matches),
-                Err(error) => return not_a_verb(&error, &args),
+                Err(error) => {
+                    if error.kind() == ErrorKind::UnknownArgument {
+                        declared::check_named(globals)?;
+                    }
+                    return not_a_verb(&error, &args);
+                }
             }
         }
     };

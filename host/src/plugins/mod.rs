@@ -5,12 +5,14 @@ mod lazy;
 mod load;
 mod lock;
 mod named;
+mod places;
 mod rehearsal;
 pub mod section;
 mod table_file;
 pub mod trust;
 
-pub use discover::{Candidate, DiscoverOptions, candidates, file_name};
+pub use discover::DiscoverOptions;
 pub use lock::{Lock, LockEntry, sha256};
 pub(crate) use named::Named;
+pub use places::{Candidate, Found, Place, file_name, find, is_table, places, table_name};
 pub use rehearsal::{Rehearsal, SURVIVED};

@@ -1,6 +1,6 @@
 //! What every format promises, and that this one reads what another program wrote.
 
-use {{id}}::PLUGIN;
+use apr_plugin_{{id}}::PLUGIN;
 
 apr_testkit::conformance!(PLUGIN, fixtures = "tests/data", byte_identical = true);
 

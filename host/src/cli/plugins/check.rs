@@ -19,8 +19,8 @@ use std::process::{Child, Command, Stdio};
 /// finding, not the end of the check.
 ///
 /// Examples:
-///   apr plugins check target/release/libmy_format.so --fixtures tests/data
-///   apr plugins check target/release/libmy_format.so --json
+///   apr plugins check target/release/libapr_plugin_my_format.so --fixtures tests/data
+///   apr plugins check target/release/libapr_plugin_my_format.so --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -46,13 +46,15 @@ pub struct ChildArgs {
     fixtures: Option<PathBuf>,
 }
 
-/// How the checks went. JSON: `plugin`, `version`, `checks` (each `format`, `check`, `result`, `detail`), `ok`.
+/// How the checks went. JSON: `plugin`, `version`, `checks` (each `format`, `check`, `result`, `detail`), `ok`, `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Checked {
     plugin: String,
     version: String,
     checks: Vec<Line>,
     ok: bool,
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 /// How one check went; also what the child prints, one JSON object a line.
@@ -78,7 +80,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let manifest = plugin.manifest.as_ref().ok_or_else(|| Error::plugin("the plugin has no manifest"))?;
     let checks = watch(start_child(args)?, context)?;
     let ok = checks.iter().all(|line| line.result != "failed");
-    Ok(Checked { plugin: manifest.id.clone(), version: manifest.version.clone(), checks, ok })
+    let warnings = manifest.unknown.iter().map(|key| {
+        format!(
+            "the manifest's key `{}` means nothing to this apr: a slip, or for a newer one",
+            escape(key, 80)
+        )
+    });
+    let (plugin, version) = (manifest.id.clone(), manifest.version.clone());
+    Ok(Checked { plugin, version, checks, ok, warnings: warnings.collect() })
 }
 
 fn start_child(args: &Args) -> Result<Child> {
@@ -182,6 +191,10 @@ impl Report for Nothing {
 impl Report for Checked {
     fn json(&self) -> Result<Json> {
         with_schema("apr.plugins.check/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn verdict(&self) -> Result<()> {

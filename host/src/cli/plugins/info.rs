@@ -17,7 +17,7 @@ use std::path::Path;
 ///
 /// Examples:
 ///   apr plugins info gguf
-///   apr plugins info target/release/libmy_format.so --json
+///   apr plugins info target/release/libapr_plugin_my_format.so --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

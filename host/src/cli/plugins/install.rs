@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::plugins::info::only;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
-use apr_host::plugins::{Lock, file_name, sha256};
+use apr_host::plugins::{Lock, file_name, is_table, sha256, table_name};
 use apr_host::registry::Tier;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
@@ -19,15 +19,17 @@ use std::path::{Path, PathBuf};
 /// The library is judged without running it, copied into your data folder
 /// under a temporary name, and renamed. From then on it is native code that
 /// apr runs whenever a file may be of its format: install only what you trust.
+/// An architecture table (TOML) is installed the same way; it is data.
 ///
 /// Examples:
-///   apr plugins install target/release/libmy_format.so
+///   apr plugins install target/release/libapr_plugin_my_format.so
+///   apr plugins install my-architecture.toml
 ///   apr plugins install libapr_plugin_toy.so --force
 ///   apr plugins install libapr_plugin_toy.so --pin
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The library
+    /// The library, or a table
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Replace an installed plugin of the same id
@@ -48,6 +50,8 @@ pub struct Installed {
     replaced: Option<String>,
     pinned: Option<String>,
     #[serde(skip)]
+    is_table: bool,
+    #[serde(skip)]
     warnings: Vec<String>,
 }
 
@@ -63,15 +67,22 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     }
     let manifest = plugin.manifest.as_ref().ok_or_else(|| Error::plugin("the plugin has no manifest"))?;
     let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
-    let target = folder.join(file_name(&manifest.id));
-    let replaced = installed_version(&target, context);
-    if target.exists() && !args.force {
+    let is_table = is_table(&args.file);
+    let [library, table] = [file_name(&manifest.id), table_name(&manifest.id)].map(|name| folder.join(name));
+    let (target, other) = if is_table { (table, library) } else { (library, table) };
+    let installed = [&target, &other].into_iter().find(|path| path.exists());
+    let replaced = installed.and_then(|path| installed_version(path, context));
+    if let Some(installed) = installed.filter(|_| !args.force) {
         let version = replaced.map(|version| format!(", version {version}")).unwrap_or_default();
         return Err(Error::io(format!("plugin `{}` is installed already{version}", manifest.id))
-            .in_file(target.display().to_string())
+            .in_file(installed.display().to_string())
             .hint("--force replaces it"));
     }
     put(&args.file, &folder, &target)?;
+    if other.exists() {
+        let failed = |error| Error::io(format!("cannot remove what this replaces: {error}"));
+        fs::remove_file(&other).map_err(|error| failed(error).in_file(other.display().to_string()))?;
+    }
     let pinned = pin(args, &manifest.id, &target, context)?;
     let everything = context.registry();
     let others = everything.plugins().iter().filter(|other| other.path.as_deref() != Some(&target));
@@ -83,7 +94,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
             format!(
                 "another plugin `{}` is there too ({}, {at}); `apr plugins list` shows which is used",
                 manifest.id,
-                tier_word(other.tier)
+                tier_word(other.origin.tier())
             )
         })
         .collect();
@@ -93,6 +104,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
         path: target.display().to_string(),
         replaced,
         pinned,
+        is_table,
         warnings,
     })
 }
@@ -174,10 +186,10 @@ impl fmt::Display for Installed {
         if let Some(digest) = &self.pinned {
             writeln!(f, "pinned to SHA-256 {digest}")?;
         }
-        writeln!(
-            f,
-            "it is native code: it may do whatever you may do. `apr plugins remove {}` undoes this",
-            self.id
-        )
+        let undo = format!("`apr plugins remove {}` undoes this", self.id);
+        if self.is_table {
+            return writeln!(f, "it is a table: no code of it runs. {undo}");
+        }
+        writeln!(f, "it is native code: it may do whatever you may do. {undo}")
     }
 }

@@ -3,6 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
+use apr_host::plugins::file_name;
 use apr_host::registry::Plugin;
 use apr_sdk::{Result, escape};
 use serde::Serialize;
@@ -19,10 +20,12 @@ use std::fmt;
 #[command(verbatim_doc_comment)]
 pub struct Args {}
 
-/// The plugins, in search order. JSON: `plugins`, each with the fields of [`Row`].
+/// The plugins, in search order. JSON: `plugins`, each with the fields of [`Row`], and `skipped`: the paths of libraries
+/// in folders for plugins that are passed over because of their names.
 #[derive(Debug, Serialize)]
 pub struct Plugins {
     plugins: Vec<Row>,
+    skipped: Vec<String>,
 }
 
 /// One plugin.
@@ -63,7 +66,8 @@ pub struct Row {
 pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
     let mut registry = context.registry();
     registry.load_all();
-    Ok(Plugins { plugins: registry.plugins().iter().map(row).collect() })
+    let skipped = registry.skipped().iter().map(|path| path.display().to_string()).collect();
+    Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped })
 }
 
 /// What is known of a plugin.
@@ -81,7 +85,7 @@ pub fn row(plugin: &Plugin) -> Row {
         kinds: manifest.map(|m| m.kinds()).unwrap_or_default(),
         provides: provides.unwrap_or_default(),
         abi: plugin.abi.map(|(major, minor)| format!("{major}.{minor}")),
-        tier: tier_word(plugin.tier),
+        tier: tier_word(plugin.origin.tier()),
         status: if error.is_none() { "loaded" } else { "refused" },
         code: error.and_then(|e| e.stable_code()).map(str::to_owned),
         reason: error.map(|e| e.message().to_owned()),
@@ -105,10 +109,8 @@ impl Report for Plugins {
 impl fmt::Display for Plugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.plugins.is_empty() {
-            return writeln!(
-                f,
-                "no plugin was found: `apr plugins path` lists the folders that are searched"
-            );
+            writeln!(f, "no plugin was found: `apr plugins path` lists the folders that are searched")?;
+            return self.show_skipped(f);
         }
         let head = ["id", "version", "kinds", "provides", "abi", "tier", "status", "path"].map(str::to_owned);
         let lines: Vec<[String; 8]> = std::iter::once(head).chain(self.plugins.iter().map(cells)).collect();
@@ -126,6 +128,16 @@ impl fmt::Display for Plugins {
                 writeln!(f, "  {code}{}", escape(reason, 400))?;
                 row.hint.iter().try_for_each(|hint| writeln!(f, "  do {}", escape(hint, 400)))?;
             }
+        }
+        self.show_skipped(f)
+    }
+}
+
+impl Plugins {
+    fn show_skipped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for path in &self.skipped {
+            writeln!(f, "skipped {}: plugins are called {}", escape(path, 400), file_name("ID"))?;
+            writeln!(f, "  do if it is one, `apr plugins install FILE` stores it under the right name")?;
         }
         Ok(())
     }

@@ -24,8 +24,8 @@ use apr_sdk::Result;
 ///   apr plugins list
 ///   apr plugins info gguf
 ///   apr plugins new my-format && cd my-format && cargo test
-///   apr plugins check target/release/libmy_format.so
-///   apr plugins install target/release/libmy_format.so
+///   apr plugins check target/release/libapr_plugin_my_format.so
+///   apr plugins install target/release/libapr_plugin_my_format.so
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Write a new plugin: a small format that works, to be made yours
 ///
 /// The crate builds outside any workspace, has a fixture and the tests that
-/// every format passes.
+/// every format passes. It builds with the SDK of apr's sources.
 ///
 /// Examples:
 ///   apr plugins new my-format
@@ -22,7 +22,7 @@ pub struct Args {
     /// The crate's name, a folder of this name is made: a-z, 0-9 and `-`
     #[arg(value_name = "NAME")]
     name: PathBuf,
-    /// Use the SDK of this folder instead of the published one
+    /// Build with the SDK of this folder: `sdk` of apr's sources, which an apr that runs from there finds by itself
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
 }
@@ -52,12 +52,16 @@ pub struct Written {
 /// Writes the template with the names filled in.
 ///
 /// # Errors
-/// InvalidArgument for a name that no crate may have; NotFound for an SDK that is not there; Io if the folder exists.
+/// InvalidArgument for a name that no crate may have, or without an SDK; NotFound for an SDK that is not there; Io if the
+/// folder exists.
 pub fn run(args: &Args) -> Result<Written> {
     let name = args.name.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     check_name(name)?;
     let id = name.replace('-', "_");
-    let sdk = args.sdk.as_deref().map(sdk_folder).transpose()?;
+    let sdk = match &args.sdk {
+        Some(folder) => sdk_folder(folder)?,
+        None => sdk_folder(&sdk_of_sources()?)?,
+    };
     let folder = &args.name;
     let failed = |path: &Path, error: &std::io::Error| {
         Error::io(format!("cannot write: {error}")).in_file(path.display().to_string())
@@ -73,8 +77,7 @@ pub fn run(args: &Args) -> Result<Written> {
         let path = folder.join(file);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
-        fs::write(&path, filled_in(bytes, name, &id, sdk.as_deref()))
-            .map_err(|error| failed(&path, &error))?;
+        fs::write(&path, filled_in(bytes, name, &id, &sdk)).map_err(|error| failed(&path, &error))?;
         files.push((*file).to_owned());
     }
     Ok(Written { name: name.to_owned(), id, folder: folder.display().to_string(), files })
@@ -91,12 +94,28 @@ fn check_name(name: &str) -> Result<()> {
         .hint("use a-z, 0-9 and `-`, and begin with a letter: my-format"))
 }
 
+fn is_sdk(folder: &Path) -> bool {
+    folder.join("Cargo.toml").is_file() && folder.join("abi").is_dir()
+}
+
+/// The SDK in whose source tree this program was built and still lies.
+fn sdk_of_sources() -> Result<PathBuf> {
+    let program = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
+    let found = program.ancestors().map(|folder| folder.join("sdk")).find(|folder| is_sdk(folder));
+    found.ok_or_else(|| {
+        Error::invalid_argument(
+            "a plugin is built with the SDK, and this apr does not lie in its source tree",
+        )
+        .hint("give the folder `sdk` of apr's sources: --sdk PATH")
+    })
+}
+
 /// The SDK's folder as the template's `Cargo.toml` may say it.
 fn sdk_folder(path: &Path) -> Result<String> {
     let shown = || path.display().to_string();
     let folder =
         path.canonicalize().map_err(|_| Error::not_found("the SDK is not there").in_file(shown()))?;
-    if !folder.join("Cargo.toml").is_file() || !folder.join("abi").is_dir() {
+    if !is_sdk(&folder) {
         return Err(Error::invalid_argument(
             "this is not the SDK's folder: it has no `Cargo.toml` and `abi`",
         )
@@ -108,22 +127,10 @@ fn sdk_folder(path: &Path) -> Result<String> {
     }
 }
 
-/// A file of the template with its placeholders filled in; without an SDK folder the dependencies have versions alone.
-fn filled_in(bytes: &[u8], name: &str, id: &str, sdk: Option<&str>) -> Vec<u8> {
+/// A file of the template with its placeholders filled in.
+fn filled_in(bytes: &[u8], name: &str, id: &str, sdk: &str) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
-    let text = match sdk {
-        Some(sdk) => text.replace("{{sdk}}", sdk),
-        None => text.lines().map(|line| format!("{}\n", without_path(line))).collect(),
-    };
-    text.replace("{{name}}", name).replace("{{id}}", id).into_bytes()
-}
-
-/// `{ version = "0.1", path = "{{sdk}}/abi" }` without its path.
-fn without_path(line: &str) -> String {
-    let Some(start) = line.find(", path = \"{{sdk}}") else { return line.to_owned() };
-    let value = start + ", path = \"".len();
-    let end = line[value..].find('"').map_or(line.len(), |at| value + at + 1);
-    format!("{}{}", &line[..start], &line[end..])
+    text.replace("{{sdk}}", sdk).replace("{{name}}", name).replace("{{id}}", id).into_bytes()
 }
 
 impl Report for Written {
@@ -139,7 +146,7 @@ impl Report for Written {
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "wrote {}: {} files", self.folder, self.files.len())?;
-        writeln!(f, "next: cd {} && cargo test && cargo build --release", self.folder)
+        writeln!(f, "next: cd {} && cargo build --release && cargo test --release", self.folder)
     }
 }
 
@@ -167,16 +174,11 @@ mod tests {
 
     #[test]
     fn no_placeholder_is_left() {
-        for sdk in [None, Some("/src/sdk")] {
-            for (name, bytes) in TEMPLATE {
-                let text = String::from_utf8_lossy(&filled_in(bytes, "my-toy", "my_toy", sdk)).into_owned();
-                assert!(!text.contains("{{") || name.ends_with(".rs") && !text.contains("{{id"), "{name}");
-            }
+        for (name, bytes) in TEMPLATE {
+            let text =
+                String::from_utf8_lossy(&filled_in(bytes, "my-toy", "my_toy", "/src/sdk")).into_owned();
+            assert!(!text.contains("{{") || name.ends_with(".rs") && !text.contains("{{id"), "{name}");
         }
-        assert_eq!(
-            without_path("a = { version = \"1\", path = \"{{sdk}}/abi\" }"),
-            "a = { version = \"1\" }"
-        );
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use crate::cli::context::Context;
 use crate::cli::report::{Report, with_schema};
-use apr_host::plugins::candidates;
+use apr_host::plugins::{find, places};
+use apr_host::registry::Origin;
 use apr_sdk::Result;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Show where plugins are looked for, in order
 ///
@@ -42,25 +43,28 @@ struct Place {
 /// None.
 pub fn run(_args: &Args, context: &Context) -> Result<Places> {
     let options = context.discover_options();
-    let beside = options.executable.as_deref().and_then(Path::parent);
-    let beside: Vec<PathBuf> = beside
-        .map(|folder| {
-            let installed = folder.parent().map(|prefix| prefix.join("lib/apr/plugins"));
-            std::iter::once(folder.join("plugins")).chain(installed).collect()
-        })
-        .unwrap_or_default();
-    let named = options.named.iter().map(|path| (path, "--plugin"));
-    let listed = options.plugin_path.iter().map(|path| (path, "APR_PLUGIN_PATH"));
-    let user = options.user.iter().map(|path| (path, "your data folder"));
-    let beside = beside.iter().map(|path| (path, "beside apr"));
-    let system = options.system.iter().map(|path| (path, "system"));
-    let places = named.chain(listed).chain(user).chain(beside).chain(system);
-    let places = places.map(|(path, origin)| Place { path: shown(path), origin, exists: path.exists() });
+    let places = places(&options).into_iter().map(|place| Place {
+        path: shown(&place.path),
+        origin: origin_words(place.origin),
+        exists: place.path.exists(),
+    });
     Ok(Places {
         places: places.collect(),
         install: options.user.as_deref().map(shown),
-        found: candidates(&options).iter().map(|candidate| shown(&candidate.path)).collect(),
+        found: find(&options).candidates.iter().map(|candidate| shown(&candidate.path)).collect(),
     })
+}
+
+fn origin_words(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Bundled => "linked into apr",
+        Origin::Flag => "--plugin",
+        Origin::Variable | Origin::VariableFile => "APR_PLUGIN_PATH",
+        Origin::User => "your data folder",
+        Origin::Beside => "beside apr",
+        Origin::Built => "built with apr",
+        Origin::System => "system",
+    }
 }
 
 fn shown(path: &Path) -> String {

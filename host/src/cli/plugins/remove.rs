@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::plugins::install::no_data_folder;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
-use apr_host::plugins::{Lock, file_name};
+use apr_host::plugins::{Lock, file_name, table_name};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -39,12 +39,15 @@ pub struct Removed {
 /// InvalidArgument for an id that is not installed; Io if the file cannot be removed.
 pub fn run(args: &Args, context: &Context) -> Result<Removed> {
     let id = &args.id;
-    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+    // A table's id has more letters than a library's; neither leads out of the folder.
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if id.is_empty() || id.starts_with('.') || !id.chars().all(fits) {
         return Err(Error::invalid_argument(format!("`{}` is no plugin id", escape(id, 80)))
             .hint("`apr plugins list -q` lists the ids"));
     }
     let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
-    let path = folder.join(file_name(id));
+    let [library, table] = [file_name(id), table_name(id)].map(|name| folder.join(name));
+    let path = if table.exists() { table } else { library };
     match std::fs::remove_file(&path) {
         Ok(()) => {
             let pinned = forget(context, id)?;
@@ -78,7 +81,7 @@ fn not_installed(id: &str, context: &Context) -> Error {
                 plugin.path.as_ref().map_or("linked into apr".to_owned(), |path| path.display().to_string());
             error.hint(format!(
                 "it is elsewhere ({}, {place}), where apr removes nothing",
-                tier_word(plugin.tier)
+                tier_word(plugin.origin.tier())
             ))
         }
         None => error.hint("`apr plugins list` shows what is there"),

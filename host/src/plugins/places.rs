@@ -1,0 +1,179 @@
+//! Where plugins are looked for, in which order, and which files of a folder are judged. Never the current directory.
+
+use super::discover::DiscoverOptions;
+use crate::registry::{Origin, Tier};
+use std::collections::HashSet;
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A file or folder that is searched.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its path as it was given.
+    pub path: PathBuf,
+    /// Who named it.
+    pub origin: Origin,
+}
+
+/// A file that may be a plugin.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its path as it was found.
+    pub path: PathBuf,
+    /// Who named it, or the folder that it lies in.
+    pub origin: Origin,
+}
+
+/// What lies in the places.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The files to be judged, in search order; a path that was named and is not there is one too.
+    pub candidates: Vec<Candidate>,
+    /// Libraries that are passed over because their names are not those of plugins.
+    pub skipped: Vec<PathBuf>,
+}
+
+/// What the names of architecture tables end with.
+pub(super) const TABLE: &str = ".toml";
+
+/// The file name of the library of plugin `id` on this system.
+pub fn file_name(id: &str) -> String {
+    format!("{DLL_PREFIX}apr_plugin_{id}{DLL_SUFFIX}")
+}
+
+/// The file name of the architecture table whose plugin is called `id`.
+pub fn table_name(id: &str) -> String {
+    format!("{id}{TABLE}")
+}
+
+/// Whether a file is judged as an architecture table.
+pub fn is_table(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(TABLE)
+}
+
+/// The places, in search order, whether they are there or not.
+pub fn places(options: &DiscoverOptions) -> Vec<Place> {
+    let place = |path: &Path, origin| Place { path: path.to_owned(), origin };
+    let mut places: Vec<Place> = options.named.iter().map(|path| place(path, Origin::Flag)).collect();
+    for path in &options.plugin_path {
+        // A folder that is not there yet is as common in such a list as it is in `PATH`; a library is meant to be there.
+        let is_folder = path.is_dir() || (!path.exists() && !is_table(path) && !is_library(path));
+        let origin = if is_folder { Origin::Variable } else { Origin::VariableFile };
+        places.push(place(path, origin));
+    }
+    places.extend(options.user.iter().map(|path| place(path, Origin::User)));
+    if let Some(folder) = options.executable.as_deref().and_then(Path::parent) {
+        places.push(place(&folder.join("plugins"), Origin::Beside));
+        places.extend(folder.parent().map(|prefix| place(&prefix.join("lib/apr/plugins"), Origin::Beside)));
+        places.extend(built(folder).iter().map(|path| place(path, Origin::Built)));
+    }
+    places.extend(options.system.iter().map(|path| place(path, Origin::System)));
+    places
+}
+
+/// Where the program runs from cargo's target folder: what was built with it. There `deps` goes first: `cargo test`
+/// refreshes only that.
+fn built(folder: &Path) -> Vec<PathBuf> {
+    if folder.file_name().is_some_and(|name| name == "deps") {
+        vec![folder.to_owned()]
+    } else if folder.join(".cargo-lock").exists() {
+        vec![folder.join("deps"), folder.to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// What lies in the places that `options` name.
+pub fn find(options: &DiscoverOptions) -> Found {
+    let mut found = Found::default();
+    let mut built = HashSet::<OsString>::new();
+    for Place { path, origin } in places(options) {
+        if !path.is_dir() {
+            if matches!(origin, Origin::Flag | Origin::Variable | Origin::VariableFile) {
+                found.candidates.push(Candidate { path, origin });
+            }
+            continue;
+        }
+        let (plugins, others) = in_folder(&path);
+        if origin == Origin::Built {
+            // Cargo's folders hold every library of the build, and each plugin of ours twice.
+            let new = plugins
+                .into_iter()
+                .filter(|p| p.file_name().is_some_and(|name| built.insert(name.to_owned())));
+            found.candidates.extend(new.map(|path| Candidate { path, origin }));
+            continue;
+        }
+        if plugins.is_empty() && origin == Origin::Flag {
+            // Judged as what it is: a folder that was named for nothing.
+            found.candidates.push(Candidate { path, origin });
+        }
+        found.candidates.extend(plugins.into_iter().map(|path| Candidate { path, origin }));
+        found.skipped.extend(others);
+    }
+    found
+}
+
+/// The files of a folder with a plugin's name, and the other libraries; both sorted. What cannot be listed holds none.
+fn in_folder(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    let (plugins, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| has_plugin_name(path));
+    (plugins, others.into_iter().filter(|path| is_library(path) && path.is_file()).collect())
+}
+
+fn has_plugin_name(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_plugin_name)
+}
+
+/// Whether a file is called as this system's libraries are.
+fn is_library(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(DLL_SUFFIX) && !name.starts_with('.')
+}
+
+/// Libraries by their names, and architecture tables.
+fn is_plugin_name(name: &str) -> bool {
+    if name.len() > TABLE.len() && name.ends_with(TABLE) && !name.starts_with('.') {
+        return true;
+    }
+    let id = name.strip_prefix(DLL_PREFIX).and_then(|rest| rest.strip_suffix(DLL_SUFFIX));
+    let id = id.and_then(|rest| rest.strip_prefix("apr_plugin_"));
+    id.is_some_and(|id| {
+        !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    })
+}
+
+impl Origin {
+    /// How far what is found there is trusted.
+    pub fn tier(self) -> Tier {
+        match self {
+            Origin::Bundled => Tier::Bundled,
+            Origin::System => Tier::System,
+            Origin::User | Origin::Beside | Origin::Built => Tier::User,
+            Origin::Flag | Origin::VariableFile | Origin::Variable => Tier::Named,
+        }
+    }
+
+    /// Whether the executable's owner may own it: it lies beside the executable.
+    pub(super) fn beside_executable(self) -> bool {
+        matches!(self, Origin::Beside | Origin::Built)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plugin_names_are_looked_at() {
+        assert!(is_plugin_name(&file_name("gg_2")));
+        assert!(is_plugin_name("mine.toml") && is_plugin_name(&table_name("table_a-1.5")));
+        for name in
+            ["libserde_derive-0a1b.so", "libapr_plugin_.so", "libapr_plugin_a-b.so", "apr_plugin_a", ".toml"]
+        {
+            assert!(!is_plugin_name(name), "{name}");
+        }
+    }
+}

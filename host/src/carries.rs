@@ -85,6 +85,32 @@ fn ways_out(dtype: DType) -> &'static str {
     }
 }
 
+/// The longest name of a file or folder, in bytes: that of every common file system.
+const LONGEST_NAME: usize = 255;
+/// The longest path below the output, in bytes: a quarter of what Linux takes.
+const LONGEST_PATH: usize = 1024;
+
+/// Takes out companions that would be files and whose names no file system takes.
+fn overlong_names(model: &mut Model) -> Vec<String> {
+    let overlong = |name: &str| {
+        let longest = name.split('/').map(str::len).max().unwrap_or(0);
+        match (longest > LONGEST_NAME, name.len() > LONGEST_PATH) {
+            (true, _) => Some(format!("its name has {longest} bytes, and a file's {LONGEST_NAME} at most")),
+            (_, true) => Some(format!("its path has {} bytes, the limit is {LONGEST_PATH}", name.len())),
+            _ => None,
+        }
+    };
+    let mut lost = Vec::new();
+    model.assets.retain(|asset| match overlong(&asset.name) {
+        Some(why) => {
+            lost.push(format!("not carried: the companion file `{}`: {why}", escape(&asset.name, 60)));
+            false
+        }
+        None => true,
+    });
+    lost
+}
+
 /// Takes out of `model` what the target does not carry, and says what that was.
 pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<String> {
     let mut lost = Vec::new();
@@ -116,6 +142,9 @@ pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<S
     if !carries.assets && !model.assets.is_empty() {
         let names: Vec<_> = model.assets.drain(..).map(|a| escape(&a.name, 60)).collect();
         lost.push(format!("not carried: the companion files {}", names.join(", ")));
+    }
+    if target.manifest.folder {
+        lost.extend(overlong_names(model));
     }
     if !carries.tokenizer && !carries.tokenizer_core && model.tokenizer.take().is_some() {
         lost.push("not carried: the tokenizer".to_owned());

@@ -1,6 +1,7 @@
 //! The files of one opened model: a table of numbered handles, confined to the model's folder.
 
-use apr_sdk::{Error, FileId, Limits, Result, escape};
+use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape, has_controls};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -178,7 +179,11 @@ impl Files {
             return FileId::try_from(at).map_err(|_| Error::limit("too many files"));
         }
         let typed = self.confined(path)?;
-        let file = ModelFile::open(&typed, path.to_owned()).map_err(|e| e.with_file(path.to_owned()))?;
+        let file = ModelFile::open(&typed, path.to_owned()).map_err(|e| match e.kind() {
+            // The name came from the model, not from the user.
+            ErrorKind::InvalidArgument => Error::malformed(e.message()).in_file(path.to_owned()),
+            _ => e.with_file(path.to_owned()),
+        })?;
         if file.is_folder() {
             return Err(Error::malformed(format!("`{}` is a folder, a file is wanted", escape(path, 200))));
         }
@@ -198,8 +203,12 @@ impl Files {
             let message = format!("the file name `{shown}` leaves the model's folder");
             return Err(Error::malformed(message).hint("apr reads only files inside the folder of the model"));
         }
+        if has_controls(path) {
+            let message = format!("the file name `{shown}` has control characters");
+            return Err(Error::malformed(message).hint("rename the file, and what names it"));
+        }
         let typed = self.folder.join(path);
-        let resolved = typed.canonicalize().map_err(|e| io_error(&e, "open").in_file(path.to_owned()))?;
+        let resolved = typed.canonicalize().map_err(|e| named_error(&e).in_file(path.to_owned()))?;
         if !self.resolved.iter().any(|root| resolved.starts_with(root)) {
             let message = format!("`{shown}` is a link that leaves the model's folder");
             return Err(Error::malformed(message).hint("copy the file into the folder"));
@@ -283,6 +292,20 @@ fn list(folder: &Path) -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// The error for a name that the model gave and that leads nowhere: a loop of links, a name that no file can have. That is
+/// the model's fault, not the machine's.
+fn named_error(error: &std::io::Error) -> Error {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    match code {
+        Some(Errno::LOOP) => Error::malformed("it is a link that leads in a circle"),
+        Some(Errno::NAMETOOLONG) => {
+            Error::malformed("its name, or that of the link's target, is too long for a file")
+        }
+        Some(Errno::NOTDIR | Errno::INVAL) => Error::malformed(format!("no file can be called so: {error}")),
+        _ => io_error(error, "open"),
+    }
 }
 
 /// An I/O error as ours: NotFound has its own exit code.

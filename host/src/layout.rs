@@ -109,6 +109,7 @@ pub struct Collector<'a> {
     pub(crate) is_part: bool,
     budget: Budget,
     pub(crate) layout: Layout,
+    /// Names of files, and of the folders they lie in with a slash behind them.
     pub(crate) names: HashSet<String>,
     own: Scope,
     /// The file that the writer marked.
@@ -185,6 +186,38 @@ impl<'a> Collector<'a> {
         Ok(self.layout)
     }
 
+    /// Takes a file's name, unless another file has it or is a folder of it: names of companions are the source's, and may
+    /// be anything.
+    fn take_name(&mut self, name: &str) -> Result<()> {
+        let refuse = |what: String| {
+            let hint = "a companion file or a part of the source is called so: rename it there";
+            Err(Error::unsupported(what).hint(hint))
+        };
+        let shown = escape(name, 120);
+        // Such are the names that staging uses beside them.
+        if name.starts_with('.') && name.split('/').next().is_some_and(|first| first.contains(".apr-")) {
+            return refuse(format!(
+                "a file of the output cannot be called `{shown}`: apr's own work has such names"
+            ));
+        }
+        if self.names.contains(name) {
+            return refuse(format!("the output would have two files called `{shown}`"));
+        }
+        let folder = |at: usize| &name[..at];
+        let folders: Vec<&str> = name.match_indices('/').map(|(at, _)| folder(at)).collect();
+        // Folders are kept with a slash behind them.
+        let is_folder = self.names.contains(&format!("{name}/"));
+        if let Some(file) =
+            folders.iter().find(|path| self.names.contains(**path)).copied().or(is_folder.then_some(name))
+        {
+            let file = escape(file, 120);
+            return refuse(format!("`{file}` would be a file of the output, and a folder of others"));
+        }
+        self.names.extend(folders.iter().map(|path| format!("{path}/")));
+        self.names.insert(name.to_owned());
+        Ok(())
+    }
+
     fn current(&mut self) -> Result<&mut OutputFile> {
         self.layout
             .files
@@ -225,9 +258,7 @@ impl LayoutSink for Collector<'_> {
             return Err(Error::unsupported(format!("the output would be more than {limit} files"))
                 .hint("choose a larger --max-shard-size"));
         }
-        if !self.names.insert(name.to_owned()) {
-            return Err(Error::plugin(format!("the writer made the file `{}` twice", escape(name, 120))));
-        }
+        self.take_name(name)?;
         self.own.files.push(self.layout.files.len());
         self.layout.files.push(OutputFile { name: name.to_owned(), ..OutputFile::default() });
         self.in_file = true;

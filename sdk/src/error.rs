@@ -1,5 +1,6 @@
 //! Errors that are born with their place: what is wrong, in which file, at which offset, in which tensor, what to do.
 
+use crate::escape;
 use std::fmt;
 
 /// The result of every fallible call in the SDK.
@@ -243,24 +244,6 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Text taken from a file, made safe to print: control characters escaped, cut after `longest` characters.
-pub fn escape(text: &str, longest: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(longest));
-    for (n, c) in text.chars().enumerate() {
-        if n == longest {
-            out.push('…');
-            break;
-        }
-        if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c)
-        {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,11 +252,5 @@ mod tests {
     fn innermost_place_wins() {
         let error = Error::malformed("m").at(3).at(9).in_file("a").in_file("b").tensor("t").hint("h");
         assert_eq!(error.to_string(), "E002 a: at offset 3: tensor `t`: m: h");
-    }
-
-    #[test]
-    fn escapes_control_and_direction_characters() {
-        assert_eq!(escape("a\0b\u{202e}\n", 10), "a\\u{0}b\\u{202e}\\n");
-        assert_eq!(escape("abcdef", 3), "abc…");
     }
 }

@@ -38,6 +38,7 @@ mod scales;
 mod shape;
 pub mod shards;
 mod source;
+mod text;
 pub mod tokenizer;
 mod value;
 mod writer;
@@ -45,7 +46,7 @@ mod writer;
 pub use bytes::{Bytes, Extent, FileId};
 pub use cursor::{Cursor, Endian};
 pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
-pub use error::{Error, ErrorKind, Result, escape};
+pub use error::{Error, ErrorKind, Result};
 pub use foreign::{Foreign, ForeignFile};
 pub use kernel::Kernel;
 pub use layout::{
@@ -67,6 +68,7 @@ pub use report::Report;
 pub use scales::{ScaleField, ScaleKind};
 pub use shape::{checked_elements, checked_payload_len};
 pub use source::{LogLevel, Source};
+pub use text::{check_file_name, escape, escape_json, escape_lines, has_controls, is_printable};
 pub use value::{Value, ValueType};
 pub use writer::{DTypeChoice, ForeignPolicy, LayoutRequest, Writer};
 

@@ -156,6 +156,10 @@ impl ModelSink for ModelBuilder<'_> {
 
     fn foreign_file(&mut self, format: &str, name: &str, n_tensors: u64) -> Result<()> {
         self.name_len("file name", name)?;
+        // A model of one file has no name of its own.
+        if !name.is_empty() {
+            crate::check_file_name("file name", name)?;
+        }
         self.limits.budget.charge(name.len() as u64 + 100)?;
         self.keys.clear();
         let foreign = self.model.foreign_mut(format);
@@ -199,15 +203,18 @@ impl ModelSink for ModelBuilder<'_> {
         self.name_len("asset name", name)?;
         self.bytes(&bytes)?;
         self.limits.budget.charge(name.len() as u64 + 100)?;
-        let leaves = name.is_empty() || name.starts_with('/') || name.contains('\\') || name.contains('\0');
-        if leaves || name.split('/').any(|piece| piece == ".." || piece == "." || piece.is_empty()) {
-            return Err(Error::malformed(format!(
-                "asset name `{}` leaves the model's folder",
-                crate::escape(name, 120)
-            )));
-        }
+        crate::check_file_name("asset name", name)?;
         if self.model.assets.iter().any(|asset| asset.name == name) {
             return Err(Error::malformed(format!("asset `{}` is there twice", crate::escape(name, 120))));
+        }
+        let inside =
+            |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+        let clash = |asset: &&Asset| inside(name, &asset.name) || inside(&asset.name, name);
+        if let Some(other) = self.model.assets.iter().find(clash) {
+            let (name, other) = (crate::escape(name, 120), crate::escape(&other.name, 120));
+            return Err(Error::malformed(format!(
+                "the assets `{other}` and `{name}`: one is a folder of the other"
+            )));
         }
         if self.model.assets.len() as u64 >= u64::from(self.limits.files) {
             return Err(Error::limit(format!("the model has more than {} assets", self.limits.files)));
@@ -377,10 +384,13 @@ mod tests {
     #[test]
     fn rejects_asset_names_that_leave_the_folder() {
         with_builder(|b| {
-            for name in ["", "/a", "../a", "a/../b", "a//b", "a\\b", "./a"] {
+            for name in ["", "/a", "../a", "a/../b", "a//b", "a\\b", "./a", "a\u{1b}[31m"] {
                 assert!(b.asset(name, Bytes::default()).is_err(), "{name}");
             }
             b.asset("a/b.txt", Bytes::default()).unwrap();
+            for name in ["a", "a/b.txt/c"] {
+                assert!(b.asset(name, Bytes::default()).unwrap_err().message().contains("folder"), "{name}");
+            }
         });
     }
 }

@@ -16,6 +16,7 @@ mod claims;
 mod command;
 mod cut;
 mod disk;
+mod file_names;
 mod flips;
 mod judge;
 mod kill;

@@ -8,12 +8,15 @@ use apr_tests::{Scratch, assert_same_file, host};
 use std::fs;
 
 /// As JSON, as it is, and as it is shown.
-const NAMES: [(&str, &str, &str); 5] = [
+const NAMES: [(&str, &str, &str); 8] = [
     ("nul\\u0000name", "nul\0name", "nul\\u{0}name"),
     ("escape\\u001b[31mred", "escape\x1b[31mred", "escape\\u{1b}[31mred"),
     ("line\\nbreak", "line\nbreak", "line\\nbreak"),
     ("c1\\u009bname", "c1\u{9b}name", "c1\\u{9b}name"),
     ("right\\u202eleft", "right\u{202e}left", "right\\u{202e}left"),
+    ("del\\u007f\\u061c", "del\u{7f}\u{61c}", "del\\u{7f}\\u{61c}"),
+    ("unseen\\u200b\\u00ad\\ufeff", "unseen\u{200b}\u{ad}\u{feff}", "unseen\\u{200b}\\u{ad}\\u{feff}"),
+    ("line\\u2028\\u2029break", "line\u{2028}\u{2029}break", "line\\u{2028}\\u{2029}break"),
 ];
 
 #[test]
@@ -51,6 +54,15 @@ fn odd_names_are_read_escaped_and_refused_by_what_cannot_hold_them() {
             let tensor = format!("tensor {shown}");
             fails(&scratch, &args, 4, &["GGUF", "cannot hold", "at in.safetensors", &tensor]);
         }
+        // The same tensor twice: an error that names it.
+        let twice = format!("{{{},{}}}", entry(json, "[4]", 0, 4), entry(json, "[4]", 4, 8));
+        fs::write(scratch.at("twice.safetensors"), safetensors(twice.as_bytes(), b"abcdabcd")).unwrap();
+        let ended = run(&scratch.at(""), &["inspect", "twice.safetensors", "--json"]);
+        assert_eq!(ended.code, 4, "{}", ended.stderr);
+        let error: serde_json::Value = serde_json::from_str(&ended.stderr).unwrap();
+        assert_eq!(error["tensor"], name);
+        plain(&ended.stderr);
+        plain(&run(&scratch.at(""), &["inspect", "twice.safetensors"]).stderr);
         for name in ["m.apr", "back.safetensors"] {
             fs::remove_file(scratch.at(name)).unwrap();
         }
@@ -59,6 +71,5 @@ fn odd_names_are_read_escaped_and_refused_by_what_cannot_hold_them() {
 
 /// Nothing that a terminal would obey.
 fn plain(text: &str) {
-    let odd = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
-    assert!(!text.chars().any(odd), "{text:?}");
+    assert!(text.chars().all(|c| apr_sdk::is_printable(c) || c == '\n'), "{text:?}");
 }

@@ -1,6 +1,6 @@
 //! Progress on stderr: a bar on a terminal, lines for machines, and what plugins say.
 
-use crate::cli::terminal::Terminal;
+use crate::cli::terminal::{Terminal, json_line};
 use apr_host::progress::Progress;
 use apr_sdk::{LogLevel, escape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -93,13 +93,13 @@ impl Progress for Shown {
             }
             Form::Lines { json } if times.1.is_none_or(|last| now.duration_since(last) >= LINE_EVERY) => {
                 times.1 = Some(now);
-                let line = if *json {
-                    json!({"schema": "apr.progress/1", "done": done, "total": total, "tensor": what})
-                        .to_string()
-                } else {
-                    format!("{done} of {total} bytes, {}", escape(what, 200))
+                let line = match *json {
+                    true => json_line(
+                        &json!({"schema": "apr.progress/1", "done": done, "total": total, "tensor": what}),
+                    ),
+                    false => format!("{done} of {total} bytes, {}\n", escape(what, 200)),
                 };
-                let _ = writeln!(io::stderr().lock(), "{line}");
+                let _ = io::stderr().lock().write_all(line.as_bytes());
             }
             _ => {}
         }

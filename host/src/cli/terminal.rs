@@ -2,7 +2,7 @@
 
 use crate::cli::globals::ColorWhen;
 use crate::cli::report::Report;
-use apr_sdk::{Error, ErrorKind, Result, escape};
+use apr_sdk::{Error, ErrorKind, Result, escape, escape_json, escape_lines};
 use serde_json::{Value as Json, json};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -70,7 +70,10 @@ impl Terminal {
     /// Prints an error and gives its exit code.
     pub fn fail(&self, error: &Error) -> ExitCode {
         let code = exit_code(error.kind());
-        let text = if self.json { format!("{}\n", error_json(error, code)) } else { self.error_text(error) };
+        let text = match self.json {
+            true => json_line(&error_json(error, code)),
+            false => self.error_text(error),
+        };
         // Nobody is left to tell if stderr is gone.
         let _ = io::stderr().lock().write_all(text.as_bytes());
         ExitCode::from(code)
@@ -91,7 +94,7 @@ impl Terminal {
             return;
         }
         let text = if self.json {
-            format!("{}\n", json!({"schema": format!("apr.{word}/1"), "message": message}))
+            json_line(&json!({"schema": format!("apr.{word}/1"), "message": message}))
         } else {
             format!("{} {}\n", self.paint(style, &format!("{word}:")), escape(message, LONGEST))
         };
@@ -102,7 +105,8 @@ impl Terminal {
         if !self.json {
             report.warnings().iter().for_each(|warning| self.warn(warning));
             let text = if self.quiet { report.quiet() } else { report.to_string() };
-            return write_out(text.as_bytes());
+            // Reports escape what they quote; nothing that they overlook reaches the terminal either.
+            return write_out(escape_lines(&text).as_bytes());
         }
         let mut document = report.json()?;
         match &mut document {
@@ -187,31 +191,22 @@ fn error_json(error: &Error, code: u8) -> Json {
     })
 }
 
+/// A JSON object on a line of its own, safe on a terminal.
+pub fn json_line(object: &Json) -> String {
+    escape_json(&object.to_string()) + "\n"
+}
+
 /// A document as text. The rows of a bare array stand one on a line, so that `grep` and people can read them.
 fn document_text(document: &Json) -> Result<String> {
     let odd = |error| Error::io(format!("the answer cannot be put into JSON: {error}"));
     let Json::Array(rows) = document else {
-        return serde_json::to_string_pretty(document).map(|text| inert(&text) + "\n").map_err(odd);
+        return serde_json::to_string_pretty(document).map(|text| escape_json(&text) + "\n").map_err(odd);
     };
     let rows = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>().map_err(odd)?;
-    Ok(if rows.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", inert(&rows.join(",\n"))) })
-}
-
-/// The same JSON with those characters escaped that it need not escape, but that a terminal obeys: DEL, the second set of
-/// control characters, and marks that turn the direction of text.
-fn inert(text: &str) -> String {
-    let obeyed =
-        |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if !text.contains(obeyed) {
-        return text.to_owned();
-    }
-    // They stand only within strings, where their escape means the same.
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        match obeyed(c) {
-            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => out.push(c),
-        }
-        out
+    Ok(if rows.is_empty() {
+        "[]\n".to_owned()
+    } else {
+        format!("[\n{}\n]\n", escape_json(&rows.join(",\n")))
     })
 }
 

@@ -6,6 +6,9 @@ use crate::layout::{
 use crate::pooling;
 use apr_sdk::{Bytes, Error, ErrorKind, Extent, Result, Source, escape};
 
+/// How many names a note has, and how many files have one of their own.
+const SHOWN: usize = 10;
+
 /// What was found.
 #[derive(Default)]
 pub struct Companions {
@@ -13,6 +16,8 @@ pub struct Companions {
     pub assets: Vec<(String, Bytes)>,
     /// Names of what is left out, sorted.
     pub left_out: Vec<String>,
+    /// Names of what cannot be opened as a file of the folder, and why not.
+    unopened: Vec<(String, String)>,
 }
 
 impl Companions {
@@ -74,14 +79,14 @@ impl Companions {
                 self.assets.push((path, bytes.into()));
                 Ok(())
             }
-            // A link that leaves the folder, a pipe: nothing that a model needs.
+            // A link that leaves the folder or leads nowhere, a pipe, a name that no file has: nothing that a model needs.
             Err(error)
                 if matches!(
                     error.kind(),
                     ErrorKind::Malformed | ErrorKind::InvalidArgument | ErrorKind::NotFound
                 ) =>
             {
-                self.left_out.push(path);
+                self.unopened.push((path, error.message().to_owned()));
                 Ok(())
             }
             Err(error) => Err(error),
@@ -89,8 +94,18 @@ impl Companions {
     }
 
     /// What to say of that which is left out.
-    pub fn note(&self) -> Option<String> {
-        const SHOWN: usize = 10;
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.names_left_out().into_iter().collect();
+        let shown = self.unopened.iter().take(SHOWN);
+        notes.extend(shown.map(|(name, why)| format!("left out: `{}`: {why}", escape(name, 80))));
+        match self.unopened.len().saturating_sub(SHOWN) {
+            0 => {}
+            more => notes.push(format!("left out: {more} more files that cannot be opened")),
+        }
+        notes
+    }
+
+    fn names_left_out(&self) -> Option<String> {
         if self.left_out.is_empty() {
             return None;
         }

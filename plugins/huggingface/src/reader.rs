@@ -76,7 +76,7 @@ impl Reader for HuggingFace {
             |name: &str| weights::belongs(name, weights) || records.iter().any(|record| record.name == name);
         let mut companions = Companions::find(source, &entries, taken)?;
         companions.assets.append(&mut damaged);
-        notes.extend(companions.note());
+        notes.extend(companions.notes());
         let (front, odd) = card::front(source, &entries)?;
         if odd {
             notes

@@ -17,6 +17,7 @@ mod edits;
 pub mod exact;
 pub mod files;
 mod finish;
+mod foretold;
 mod gather;
 pub mod histogram;
 pub mod host;

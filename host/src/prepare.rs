@@ -3,7 +3,7 @@
 use crate::architecture::{Concern, Wishes, concerns, translate_model};
 use crate::contract::{Finding, Quality, Standing, judge_layout};
 use crate::coverage::{Coverage, account};
-use crate::edits;
+use crate::edits::{Edits, Understood};
 use crate::host::Host;
 use crate::layout::{Collector, Layout, Segment};
 use crate::long_values;
@@ -87,7 +87,9 @@ pub fn prepare<'a>(
     let called = called(&source.model, &model, kept.as_deref());
     let mut notes: Vec<String> = std::mem::take(&mut model.notes);
     let writer = target.writer()?;
-    let not_understood = understand_tokenizer(host, &source, &mut model, target)?;
+    let mut edits = Edits::new(&options.set, &options.unset)?;
+    let understood = edits.in_source(host, &source, &mut model, target)?;
+    let not_understood = understand_tokenizer(host, &source, understood, &mut model, target)?;
     let wishes = Wishes {
         arch: options.arch.as_deref(),
         required: options.wants_architecture,
@@ -138,7 +140,7 @@ pub fn prepare<'a>(
     };
     let wanted: Vec<_> = narrow_if_exact.into_iter().filter_map(as_it_was).collect();
     notes.extend(narrow::apply(host, &source, &mut model, &makings, &wanted, look)?);
-    edits::apply(&mut model, target, &options.set, &options.unset)?;
+    notes.extend(edits.in_target(host, &source, &mut model, target, &output.request)?);
     notes.extend(carries::prune(&mut model, target, options.foreign));
     carries::check(&model, target, host.registry.formats()).map_err(of_source)?;
     long_values::check(host, &source, &model)?;
@@ -252,6 +254,7 @@ fn called(source: &Model, renamed: &Model, kept: Option<&[usize]>) -> Vec<Option
 fn understand_tokenizer(
     host: &Host,
     source: &OpenedModel,
+    understood: Understood,
     model: &mut Model,
     target: &Format,
 ) -> Result<Option<Error>> {
@@ -259,7 +262,7 @@ fn understand_tokenizer(
     if !(carries.tokenizer || carries.tokenizer_core) || source.format == target.id() {
         return Ok(None);
     }
-    match source.tokenizer(host) {
+    match understood.tokenizer.unwrap_or_else(|| source.tokenizer(host)) {
         Ok(tokenizer) => model.tokenizer = tokenizer,
         Err(error) if [ErrorKind::Unsupported, ErrorKind::Malformed].contains(&error.kind()) => {
             return Ok(Some(error));

@@ -140,13 +140,13 @@ type Shelf = Box<[OnceLock<Box<[u8]>>]>;
 
 /// A list of byte strings that only grows, so that a borrow of one lives as long as the list: shelf k has 2^k places.
 #[derive(Default)]
-struct Views {
+pub(crate) struct Views {
     shelves: [OnceLock<Shelf>; 24],
     count: AtomicUsize,
 }
 
 impl Views {
-    fn keep(&self, bytes: Box<[u8]>) -> Result<&[u8]> {
+    pub(crate) fn keep(&self, bytes: Box<[u8]>) -> Result<&[u8]> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let shelf_number = number.ilog2() as usize;
         let too_many = || Error::limit("one call asked for more than 2^24 views");

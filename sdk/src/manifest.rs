@@ -24,6 +24,7 @@
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
 //! | `F.tokenizer` | `yes`: it holds the tokenizer as it is; `core`: its own keys say what [`crate::tokenizer::Tokenizer::core`] does, of models whose names are translated; `no` (the default) |
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
+//! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), for `--set` of one that a model lacks |
 //! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host does not read the format); `-` for none |
@@ -97,6 +98,8 @@ pub struct FormatManifest {
     pub carries: Carries,
     /// Keys of its own metadata that say how a model lies in its files, not what it is.
     pub bookkeeping: Vec<String>,
+    /// Well-known keys of its own metadata, and the names of their types.
+    pub keys: Vec<(String, String)>,
     /// Its options.
     pub options: Vec<OptionSpec>,
     /// Its reports: id and help.

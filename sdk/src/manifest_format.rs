@@ -107,6 +107,16 @@ impl<'a> Lines<'a> {
         self.get(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
+    fn typed_keys(&self, key: &str) -> Result<Vec<(String, String)>> {
+        let pair = |word: &String| match word.rsplit_once(':') {
+            Some((name, kind)) if !name.is_empty() && !kind.is_empty() => {
+                Ok((name.to_owned(), kind.to_owned()))
+            }
+            _ => Err(bad(key, word)),
+        };
+        self.words(key).iter().map(pair).collect()
+    }
+
     fn format(&self, id: String) -> Result<FormatManifest> {
         let key = |name: &str| format!("{id}.{name}");
         let roles = self.words(&key("roles"));
@@ -131,6 +141,7 @@ impl<'a> Lines<'a> {
             dialect: self.dialect(&key("dialect"))?,
             carries: self.carries(&id)?,
             bookkeeping: self.words(&key("bookkeeping")),
+            keys: self.typed_keys(&key("keys"))?,
             options: self.options(&id)?,
             reports: self
                 .under(&key("report."))
@@ -290,7 +301,7 @@ mod tests {
     fn reads_every_key() {
         let manifest = Manifest::parse(&format!(
             "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
-             toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\n\
+             toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\ntoy.keys=name:str of:it:[u8]\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
              toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\n"
         ))
@@ -303,6 +314,8 @@ mod tests {
         assert_eq!(format.options[0].kind, OptionKind::Choice(vec!["big".into(), "little".into()]));
         assert_eq!(format.dialect, DialectRule::Prefers("hf".into()));
         assert_eq!(format.bookkeeping, ["size", "cut"]);
+        let key = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
+        assert_eq!(format.keys, [key("name", "str"), key("of:it", "[u8]")]);
         assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
         assert_eq!(format.aliases, ["ty"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);

@@ -1,6 +1,6 @@
 //! `--set` and `--unset`: any type, kept where it was, and refused where it makes no sense.
 
-use apr_host::convert::convert;
+use apr_host::convert::{ConvertOptions, convert};
 use apr_host::open::{OpenOptions, open};
 use apr_sdk::{ErrorKind, Value, ValueType};
 use apr_tests::{Scratch, fixtures, host, must, options};
@@ -72,20 +72,223 @@ fn a_target_without_keys_of_its_own_takes_those_of_the_source() {
 }
 
 #[test]
-fn a_key_of_another_format_is_named_as_such() {
+fn a_key_that_only_the_source_has_is_changed_there() {
     let (host, scratch) = (host(), Scratch::new());
     let mut o = options(&fixtures("gguf").join("small.gguf"), &scratch.at("o.safetensors"));
     o.unset = vec!["test.i8".to_owned()];
-    let error = convert(&host, &o).unwrap_err();
-    assert!(error.message().contains("gguf, not of safetensors"), "{error}");
+    o.foreign = apr_sdk::ForeignPolicy::Keep;
+    let done = must(&host, &o);
+    assert!(done.notes.iter().any(|note| note == "removed `test.i8` (gguf)"), "{:?}", done.notes);
+    let kept = typed(&scratch.at("o.safetensors"));
+    assert!(kept.iter().any(|(key, _)| key == "test.u8") && kept.iter().all(|(key, _)| key != "test.i8"));
 }
 
 #[test]
-fn a_format_of_strings_takes_a_new_string() {
+fn a_new_key_needs_its_type() {
     let (host, scratch) = (host(), Scratch::new());
     let mut o =
         options(&fixtures("safetensors").join("metadata_one.safetensors"), &scratch.at("o.safetensors"));
     o.set = set(&[("author", "me")]);
+    let error = convert(&host, &o).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("--set 'author:TYPE=VALUE'"), "{error}");
+    o.set = set(&[("author:str", "me")]);
     must(&host, &o);
     assert!(typed(&scratch.at("o.safetensors")).contains(&("author".to_owned(), Value::from_string("me"))));
+}
+
+/// The tiny Llama of the golden files, as a folder.
+fn llama(scratch: &Scratch) -> std::path::PathBuf {
+    let folder = scratch.at("llama");
+    apr_testkit::Checkpoint::golden(&apr_tests::root().join("tests/golden/llama"))
+        .unwrap()
+        .write_to(&folder)
+        .unwrap();
+    folder
+}
+
+/// A conversion that translates what a table knows.
+fn whole(input: &Path, output: &Path) -> ConvertOptions {
+    ConvertOptions { arch: None, ..options(input, output) }
+}
+
+/// Where a case begins and ends.
+enum Way {
+    FolderToGguf,
+    GgufToFolder,
+    GgufToGguf,
+    FolderToApr,
+    FileToGguf,
+}
+
+/// What is set, the key that says it in the output, its value there, and the note.
+type Case = (Way, &'static str, &'static str, &'static str, Value, &'static str);
+
+fn cases() -> Vec<Case> {
+    use Way::{FileToGguf, FolderToApr, FolderToGguf, GgufToFolder, GgufToGguf};
+    let text = Value::from_string;
+    let template = "{{ messages }}";
+    vec![
+        // Keys that the target's writer makes.
+        (FolderToGguf, "general.name", "Ada", "general.name", text("Ada"), "(gguf, str)"),
+        (FolderToGguf, "gguf.general.name", "Ada", "general.name", text("Ada"), "(gguf, str)"),
+        (
+            FolderToGguf,
+            "tokenizer.ggml.bos_token_id",
+            "5",
+            "tokenizer.ggml.bos_token_id",
+            Value::from_u32(5),
+            "(gguf, u32)",
+        ),
+        (
+            FolderToGguf,
+            "tokenizer.ggml.add_bos_token",
+            "false",
+            "tokenizer.ggml.add_bos_token",
+            Value::from_bool(false),
+            "(gguf, bool)",
+        ),
+        (
+            FolderToGguf,
+            "llama.rope.freq_base",
+            "7000",
+            "llama.rope.freq_base",
+            Value::from_f32(7000.0),
+            "(gguf, f32)",
+        ),
+        // Keys that it might make, and new ones.
+        (
+            FolderToGguf,
+            "tokenizer.chat_template",
+            "@TEMPLATE",
+            "tokenizer.chat_template",
+            text(template),
+            "(gguf, str)",
+        ),
+        (FolderToGguf, "general.author", "Ada", "general.author", text("Ada"), "(gguf, str)"),
+        (
+            FolderToGguf,
+            "my.list:[u16]",
+            "[1,2]",
+            "my.list",
+            Value::from_items(ValueType::U16, 2, &[1, 0, 2, 0]),
+            "(gguf, [u16])",
+        ),
+        // Keys of the source.
+        (
+            FolderToGguf,
+            "rope_parameters.rope_theta",
+            "250000",
+            "llama.rope.freq_base",
+            Value::from_f32(250_000.0),
+            "(huggingface, ",
+        ),
+        (
+            FolderToGguf,
+            "huggingface.rms_norm_eps",
+            "0.5",
+            "llama.attention.layer_norm_rms_epsilon",
+            Value::from_f32(0.5),
+            "(huggingface, f64)",
+        ),
+        (FolderToGguf, "bos_token_id", "7", "general.architecture", text("llama"), "(huggingface, i64)"),
+        (GgufToFolder, "llama.rope.freq_base", "9000", "rope_theta", Value::from_f64(9000.0), "(gguf, f32)"),
+        (GgufToFolder, "tokenizer.ggml.bos_token_id", "5", "bos_token_id", Value::from_i64(5), "(gguf, u32)"),
+        (
+            GgufToFolder,
+            "max_position_embeddings",
+            "64",
+            "max_position_embeddings",
+            Value::from_i64(64),
+            "(huggingface, i64)",
+        ),
+        (GgufToFolder, "bos_token_id", "7", "bos_token_id", Value::from_i64(7), "(huggingface, i64)"),
+        (GgufToGguf, "general.name", "Ada", "general.name", text("Ada"), "(gguf, str)"),
+        (GgufToGguf, "my.flag:bool", "true", "my.flag", Value::from_bool(true), "(gguf, bool)"),
+        (FolderToApr, "rms_norm_eps", "0.5", "rms_norm_eps", Value::from_f64(0.5), "(huggingface, f64)"),
+        (FileToGguf, "general.name", "Ada", "general.name", text("Ada"), "(gguf, str)"),
+        (FileToGguf, "my.key:i8", "-5", "my.key", Value::from_i8(-5), "(gguf, i8)"),
+    ]
+}
+
+#[test]
+fn keys_are_found_in_target_and_source_and_have_the_type_of_what_they_replace() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, gguf) = (llama(&scratch), scratch.at("in.gguf"));
+    must(&host, &whole(&folder, &gguf));
+    std::fs::write(scratch.at("template"), "{{ messages }}").unwrap();
+    for (n, (way, key, value, there, want, noted)) in cases().into_iter().enumerate() {
+        let (input, output) = match way {
+            Way::FolderToGguf => (folder.clone(), scratch.at(&format!("{n}.gguf"))),
+            Way::GgufToFolder => (gguf.clone(), scratch.at(&format!("{n}"))),
+            Way::GgufToGguf => (gguf.clone(), scratch.at(&format!("{n}.gguf"))),
+            Way::FolderToApr => (folder.clone(), scratch.at(&format!("{n}.apr"))),
+            Way::FileToGguf => (folder.join("model.safetensors"), scratch.at(&format!("{n}.gguf"))),
+        };
+        let mut o = whole(&input, &output);
+        if matches!(way, Way::GgufToFolder) {
+            o.to = Some("huggingface".to_owned());
+        }
+        if matches!(way, Way::FileToGguf) {
+            (o.arch, o.bare) = (Some("none".to_owned()), true);
+        }
+        let value = value.replace("@TEMPLATE", &format!("@{}", scratch.at("template").display()));
+        o.set = set(&[(key, &value)]);
+        let done = convert(&host, &o).unwrap_or_else(|error| panic!("{n} {key}: {error}"));
+        assert!(
+            done.notes.iter().any(|note| note.starts_with("set `") && note.contains(noted)),
+            "{n} {key}: {:?}",
+            done.notes
+        );
+        let after = typed(&output);
+        let have = after.iter().find(|(k, _)| k == there).map(|(_, value)| value);
+        assert_eq!(have, Some(&want), "{n} {key}");
+        if key != there && key.split(':').next() != Some(there) {
+            let format = if matches!(way, Way::FolderToGguf) { "gguf" } else { "huggingface" };
+            assert!(after.iter().all(|(k, _)| k != key), "{n}: `{key}` in {format}");
+        }
+    }
+}
+
+#[test]
+fn a_key_of_source_and_target_needs_its_format() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = llama(&scratch);
+    let config = std::fs::read_to_string(folder.join("config.json")).unwrap();
+    let config = config.replacen('{', r#"{"general":{"name":"mine"},"#, 1);
+    std::fs::write(folder.join("config.json"), config).unwrap();
+    let mut o = whole(&folder, &scratch.at("o.gguf"));
+    o.set = set(&[("general.name", "Ada")]);
+    let error = convert(&host, &o).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.hint_text().unwrap().contains("huggingface.general.name or gguf.general.name"), "{error}");
+    o.set = set(&[("huggingface.general.name", "Ada")]);
+    must(&host, &o);
+    assert!(!typed(&scratch.at("o.gguf")).contains(&("general.name".to_owned(), Value::from_string("Ada"))));
+}
+
+#[test]
+fn keys_are_removed_from_target_and_source() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = llama(&scratch);
+    let mut o = whole(&folder, &scratch.at("o.gguf"));
+    o.unset = vec!["general.name".to_owned(), "rope_parameters.rope_theta".to_owned()];
+    let done = must(&host, &o);
+    for note in ["removed `general.name` (gguf)", "removed `rope_parameters.rope_theta` (huggingface)"] {
+        assert!(done.notes.iter().any(|have| have == note), "{:?}", done.notes);
+    }
+    let after = typed(&scratch.at("o.gguf"));
+    assert!(after.iter().all(|(key, _)| key != "general.name"));
+    assert!(after.iter().any(|(key, _)| key == "tokenizer.ggml.tokens"));
+    for (key, kind) in [
+        ("rope_thta", ErrorKind::InvalidArgument),
+        ("gguf.rope_parameters.rope_theta", ErrorKind::InvalidArgument),
+    ] {
+        let mut o = whole(&folder, &scratch.at("p.gguf"));
+        o.unset = vec![key.to_owned()];
+        assert_eq!(convert(&host, &o).unwrap_err().kind(), kind, "{key}");
+        o.unset.clear();
+        o.set = set(&[(key, "1")]);
+        assert_eq!(convert(&host, &o).unwrap_err().kind(), kind, "{key}");
+    }
+    assert!(!scratch.at("p.gguf").exists());
 }

@@ -87,10 +87,11 @@ pub struct Args {
     /// Go on where a cast meets or makes values that are not finite
     #[arg(long)]
     allow_nonfinite: bool,
-    /// Set a metadata key; KEY:TYPE=VALUE gives the type, VALUE may be @FILE; repeat for several
+    /// Set a metadata key of the output or of the source, in its type; VALUE may be @FILE. A new key is
+    /// KEY:TYPE=VALUE, FORMAT.KEY says whose key is meant; repeat for several
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     set: Vec<(String, String)>,
-    /// Remove a metadata key; repeat for several
+    /// Remove a metadata key of the output or of the source; repeat for several
     #[arg(long, value_name = "KEY")]
     unset: Vec<String>,
     /// Whether the model's architecture must be known; `import` sets it.

@@ -9,6 +9,7 @@ use crate::cast::Changes;
 use crate::contract::Watch;
 use crate::files::io_error;
 use crate::sink::StagedFile;
+use crate::small_file::open_regular;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
@@ -46,7 +47,7 @@ impl Journal {
         let shown = path.display().to_string();
         let begin = "run it without --resume to begin anew";
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+        let read = open_regular(path).and_then(|mut file| file.read_to_end(&mut bytes));
         // One that was stopped before its first line was whole says nothing of any work.
         let end = read.ok().and_then(|_| bytes.iter().position(|&b| b == b'\n'));
         let Some(end) = end else {

@@ -51,6 +51,7 @@ pub mod rosetta;
 mod scatter;
 mod side_by_side;
 mod sink;
+pub mod small_file;
 mod source;
 mod spool;
 pub mod stats;

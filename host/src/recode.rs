@@ -94,6 +94,11 @@ impl Recode {
         if !from.is_block() && !to.is_block() && row_scale.is_none() {
             return Ok(Cast::new(from, to, add)?.map(Recode::Cast));
         }
+        // Rows of nothing are cut as if they were of some block: there is no byte to be cut.
+        let row_len = match row_len {
+            0 => u64::from(from.require()?.block_elements) * u64::from(to.require()?.block_elements),
+            row_len => row_len,
+        };
         let side = |dtype: DType, cast: Result<Option<Cast>>| {
             if dtype.is_block() {
                 return registry.quantizer_of(dtype).map(Side::Blocks);

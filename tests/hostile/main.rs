@@ -14,6 +14,7 @@
 mod build;
 mod claims;
 mod command;
+mod counts;
 mod cut;
 mod disk;
 mod file_names;

@@ -23,17 +23,22 @@ pub struct ConfigScope<'a> {
     numbers: &'a [(String, u64)],
     dimensions: Dimensions<'a>,
     depth: Cell<u32>,
+    /// Defaults evaluated for one value so far.
+    steps: Cell<u32>,
 }
+
+/// The most defaults that are evaluated for one value: few, but each may ask for others several times.
+const MOST_STEPS: u32 = 10_000;
 
 impl<'a> ConfigScope<'a> {
     /// The values of `config`, else the defaults of `table`.
     pub fn new(table: &'a Table, config: &'a Config, dimensions: Dimensions<'a>) -> ConfigScope<'a> {
-        ConfigScope { table, config, numbers: &[], dimensions, depth: Cell::new(0) }
+        ConfigScope { table, config, numbers: &[], dimensions, depth: Cell::new(0), steps: Cell::new(0) }
     }
 
     /// The same with numbers at places.
     pub fn at(&self, numbers: &'a [(String, u64)]) -> ConfigScope<'a> {
-        ConfigScope { numbers, depth: Cell::new(0), ..*self }
+        ConfigScope { numbers, depth: Cell::new(0), steps: Cell::new(0), ..*self }
     }
 }
 
@@ -50,6 +55,12 @@ impl Scope for ConfigScope<'_> {
         if self.depth.get() > 16 {
             return Err(Error::invalid_argument(format!("the defaults of `{name}` go in a circle")));
         }
+        let steps = if self.depth.get() == 0 { 1 } else { self.steps.get() + 1 };
+        if steps > MOST_STEPS {
+            let message = format!("the default of `{name}` asks for more than {MOST_STEPS} others");
+            return Err(Error::invalid_argument(message));
+        }
+        self.steps.set(steps);
         self.depth.set(self.depth.get() + 1);
         let value = default.value(self);
         self.depth.set(self.depth.get() - 1);
@@ -225,6 +236,21 @@ fn narrowed(value: &Scalar) -> Scalar {
         Scalar::List(items) => Scalar::List(items.iter().map(narrowed).collect()),
         other => other.clone(),
     }
+}
+
+/// What a dialect calls a name of the configuration; the name itself if it has none for it.
+pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
+    let Some(dialect) = table.dialect(dialect) else { return name };
+    let entry = table.config.iter().find(|entry| entry.name == name);
+    if let Some(key) = entry.and_then(|entry| names_in(entry, dialect).next()) {
+        return key;
+    }
+    let is_it = |key: &&Key| match (&key.sets, &key.value) {
+        (Some((set, _)), _) => set == name,
+        (None, Source::Expression(value)) => value.name() == Some(name),
+        (None, Source::Constant(_)) => false,
+    };
+    dialect.keys.iter().find(is_it).map_or(name, |key| key.key.as_str())
 }
 
 /// The names of a configuration value in a dialect whose keys are such names.

@@ -98,6 +98,8 @@ enum Operator {
 
 /// The deepest nesting of an expression: a table is data from a folder, and recursion must end.
 const DEEPEST: usize = 32;
+/// The most bytes of an expression: each operator in a row of them is a level of recursion too.
+const LONGEST: usize = 2000;
 
 impl Expression {
     /// Parses `text`.
@@ -105,6 +107,14 @@ impl Expression {
     /// # Errors
     /// InvalidArgument, with the place.
     pub fn parse(text: &str) -> Result<Expression> {
+        if text.len() > LONGEST {
+            return Err(Error::invalid_argument(format!(
+                "the expression `{}` has {} bytes, at most {LONGEST} are allowed",
+                escape(text, 80),
+                text.len()
+            ))
+            .hint("give parts of it names, as defaults of the configuration"));
+        }
         let mut parser = Parser { text, at: 0, depth: 0 };
         let root = parser.comparison()?;
         parser.space();
@@ -545,7 +555,15 @@ mod tests {
         {
             Expression::parse(text).unwrap_err();
         }
-        Expression::parse(&"(".repeat(100_000)).unwrap_err();
+        for term in ["(", "1+", "1*", "min(1,", "x[", "a["] {
+            for n in [30, 300, 900, 200_000] {
+                Expression::parse(&term.repeat(n)).unwrap_err();
+            }
+        }
+        let error = Expression::parse(&["1"; 200_000].join("+")).unwrap_err();
+        assert!(error.message().contains("399999 bytes"), "{}", error.message());
+        let longest = Expression::parse(&["1"; 1000].join("+")).unwrap();
+        assert_eq!(longest.value(&SCOPE).unwrap(), Some(Scalar::Int(1000)));
         let error = Expression::parse("absent * other").unwrap().size(&SCOPE).unwrap_err();
         assert!(error.message().contains("`absent` and `other`"), "{}", error.message());
     }

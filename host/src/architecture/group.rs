@@ -9,6 +9,7 @@ use super::table::{CANONICAL, Rule, Side};
 use super::translate::{Group, Made, Request, Translated, count_of, images, is_kept, whole};
 use crate::contract::shape_rule;
 use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
+use std::collections::HashSet;
 
 /// What the steps on one group share.
 pub(super) struct GroupWork<'a> {
@@ -177,11 +178,6 @@ impl GroupWork<'_> {
                 [inner] => {
                     let stacked = items.first().and_then(|item| item.array.shape().first().copied());
                     let count = count_of(self.request, inner)?.or(stacked).unwrap_or(0);
-                    if count > 1 << 20 {
-                        return Err(Error::limit(format!(
-                            "the configuration speaks of {count} of `{inner}`"
-                        )));
-                    }
                     members.extend((0..count).map(|n| (pattern, vec![n])));
                 }
                 _ => return Err(Error::invalid_argument("the table stacks along more than one place")),
@@ -247,14 +243,15 @@ impl GroupWork<'_> {
     fn check_whole(&self, members: &[Member], patterns: &[Pattern]) -> Result<()> {
         for (n, pattern) in patterns.iter().enumerate() {
             let places = self.inner_places(pattern);
-            let have: Vec<&Vec<u64>> = members.iter().filter(|m| m.pattern == n).map(|m| &m.inner).collect();
+            let have: HashSet<&[u64]> =
+                members.iter().filter(|m| m.pattern == n).map(|m| &m.inner[..]).collect();
             let count = match places.first() {
                 Some(place) => count_of(self.request, place)?.unwrap_or(have.len() as u64),
                 None => 1,
             };
             for want in 0..count {
                 let inner: Vec<u64> = places.iter().map(|_| want).collect();
-                if !have.contains(&&inner) {
+                if !have.contains(&inner[..]) {
                     let name = pattern.name(|place| self.number(place, &places, &inner));
                     return Err(
                         Error::malformed("this tensor is missing, which belongs to others").tensor(name)

@@ -2,11 +2,13 @@
 //! they are made. Pure data; nothing is read.
 
 use super::array::Box_;
-use super::config::ConfigScope;
+use super::config::{ConfigScope, key_of};
+use super::expression::Scope;
 use super::generate::generate;
 use super::group::GroupWork;
 use super::pattern::Pattern;
 use super::table::{CANONICAL, Drop, Rule, Side, Table};
+use crate::wording::n_of;
 use apr_sdk::{DType, Error, Result, Tensor, TensorFacts};
 use std::collections::{BTreeMap, HashMap};
 
@@ -78,6 +80,7 @@ type Outer = Vec<u64>;
 /// Unsupported for a tensor that the table does not know, with the nearest names; Malformed for one that is missing or
 /// has another shape than the configuration says; what the operations raise.
 pub fn translate(request: &Request<'_>) -> Result<Translated> {
+    check_counts(request)?;
     let mut translated = Translated::default();
     let groups = match_names(request, &mut translated)?;
     find_missing(request, &groups)?;
@@ -294,13 +297,16 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             let found = groups.keys().filter(|(n, _)| *n == number).map(|(_, outer)| outer);
             let most = found.filter_map(|outer| outer.get(places.iter().position(|p| p == place)?)).max();
             let count = count_of(request, place)?.unwrap_or(most.map_or(1, |n| n + 1));
+            let n_tensors = request.tensors.len() as u64;
+            let all = (wanted.len() as u64).saturating_mul(count);
+            if count > n_tensors || all > MOST_GROUPS {
+                let has = format!("the model has {} in all", n_of(request.tensors.len(), "tensor"));
+                return Err(too_many(request, place, count, &has));
+            }
             wanted = wanted
                 .into_iter()
                 .flat_map(|outer| (0..count).map(move |n| [&outer[..], &[n]].concat()))
                 .collect();
-            if wanted.len() > 1_000_000 {
-                return Err(Error::limit(format!("the configuration speaks of {count} of `{place}`")));
-            }
         }
         for outer in wanted {
             let numbers: Vec<(String, u64)> =
@@ -322,6 +328,45 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
         request.table.id
     );
     Err(Error::malformed(message).tensor(first))
+}
+
+/// The most groups of one rule: layers times experts, with room.
+const MOST_GROUPS: u64 = 1_000_000;
+
+/// Fails for a count that the model cannot have: each of a place is a tensor, or a part of one along a dimension.
+fn check_counts(request: &Request<'_>) -> Result<()> {
+    let n_tensors = request.tensors.len();
+    let longest = request.tensors.iter().flat_map(|tensor| &tensor.shape).copied().max().unwrap_or(0);
+    for (place, _) in &request.table.places {
+        if let Some(count) = count_of(request, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
+            let has = format!(
+                "the model has {} in all, and no dimension above {longest}",
+                n_of(n_tensors, "tensor")
+            );
+            return Err(too_many(request, place, count, &has));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a count of a place, naming the keys that it comes from.
+fn too_many(request: &Request<'_>, place: &str, count: u64, has: &str) -> Error {
+    let expression = request.table.places.iter().find(|(name, _)| name == place).map(|(_, count)| count);
+    let mut said: Vec<String> = Vec::new();
+    for name in expression.map(|expression| expression.names()).unwrap_or_default() {
+        if let Ok(Some(value)) = request.scope.value(&name) {
+            said.push(format!("`{}` is {value}", key_of(request.table, request.from, &name)));
+        }
+    }
+    said.dedup();
+    let is_name = expression.is_some_and(|expression| expression.name().is_some());
+    let message = match said.len() {
+        0 => format!("there would be {count} of `{place}`, but {has}"),
+        1 if is_name => format!("{}, but {has}", said[0]),
+        _ => format!("{}, which makes {count} of `{place}`, but {has}", said.join(" and ")),
+    };
+    Error::malformed(message)
+        .hint("correct the configuration, or get the model again: tensors may be missing")
 }
 
 /// How many there are of a place, if the configuration says.

@@ -5,6 +5,7 @@ use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, boxed, with_schema};
 use crate::cli::sizes::show_number_of;
 use apr_host::architecture::{Findings, Table, Tables, Tried, check, draft, try_on};
+use apr_host::small_file::read_text;
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -90,10 +91,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 fn check_table(given: &str, models: &[PathBuf], open: &OpenArgs, context: &Context) -> Result<Checked> {
     let host = context.host();
     let text = match Path::new(given) {
-        path if path.extension().is_some_and(|e| e == "toml") || path.is_file() => {
-            std::fs::read_to_string(path)
-                .map_err(|e| apr_host::files::io_error(&e, "read").in_file(given.to_owned()))?
-        }
+        path if path.extension().is_some_and(|e| e == "toml") || path.is_file() => read_text(path)?,
         _ => host.registry.architecture(given).map_err(|e| e.hint("`apr arch list` shows the ids"))?,
     };
     let base = |id: &str| host.registry.architecture(id);

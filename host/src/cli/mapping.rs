@@ -1,5 +1,6 @@
 //! `--tensor-mapping FILE`: other names for tensors.
 
+use apr_host::small_file::read_text;
 use apr_sdk::{Error, Result, escape};
 use std::path::Path;
 
@@ -10,8 +11,7 @@ use std::path::Path;
 /// NotFound and the like; InvalidArgument for what is no mapping.
 pub fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| apr_host::files::io_error(&error, "read").in_file(shown.clone()))?;
+    let text = read_text(path)?;
     let wrong = |message: String| {
         Error::invalid_argument(message)
             .in_file(shown.clone())

@@ -2,7 +2,8 @@
 
 use crate::cli::folders::{self, Env};
 use crate::cli::globals::{ColorWhen, Globals};
-use apr_sdk::{Error, Result, escape};
+use apr_host::small_file::read_text;
+use apr_sdk::{Error, ErrorKind, Result, escape};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -139,15 +140,17 @@ fn candidates(globals: &Globals, env: Env<'_>) -> Vec<(PathBuf, bool)> {
 
 fn read_file(path: &Path, named: bool) -> Result<Option<Table>> {
     let shown = path.display().to_string();
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_text(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => return Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound && !named => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Error::not_found("the configuration file does not exist")
                 .in_file(shown)
                 .hint("give another file, or leave out --config and APR_CONFIG"));
         }
-        Err(error) => return Err(Error::io(format!("cannot read the configuration: {error}")).in_file(shown)),
+        Err(error) => {
+            return Err(error.hint("give another file with --config, or --config /dev/null for none"));
+        }
     };
     text.parse::<Table>().map(Some).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start as u64);

@@ -2,6 +2,7 @@
 
 use crate::cli::sizes::parse_size;
 use apr_host::quantize::{Quantization, Target};
+use apr_host::small_file::read_text;
 use apr_sdk::{DType, DTypeKind, Error, Result, escape};
 use std::path::{Path, PathBuf};
 
@@ -100,8 +101,7 @@ impl TypeArgs {
 /// of `[[tensor]]` with `pattern` and `type`, of which the first that matches counts.
 fn read_recipe(path: &Path) -> Result<Quantization> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| apr_host::files::io_error(&error, "read").in_file(shown.clone()))?;
+    let text = read_text(path)?;
     let wrong = |message: String| {
         Error::invalid_argument(message).in_file(shown.clone()).hint(
             "it has base = \"Q4_K_M\", and may have [[tensor]] with pattern = \"...\" and type = \"Q6_K\"",

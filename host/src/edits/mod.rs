@@ -59,8 +59,7 @@ impl Edits {
                 return Err(Error::invalid_argument("--set needs a key before the `=`"));
             }
             let text = match text.strip_prefix('@') {
-                Some(path) => std::fs::read(Path::new(path))
-                    .map_err(|e| crate::files::io_error(&e, "read").in_file(path.to_owned()))?,
+                Some(path) => crate::small_file::read_bytes(Path::new(path))?,
                 None => text.as_bytes().to_vec(),
             };
             edits.push(edit(key, Change::Set { text, stated }));

@@ -1,10 +1,10 @@
 //! The lock file: plugins pinned by the digest of their file, so that another build under the same id is refused: step 4
 //! of loading.
 
-use apr_sdk::{Error, Result};
+use crate::small_file::{open_regular, read_bytes};
+use apr_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -34,9 +34,9 @@ impl Lock {
     /// # Errors
     /// Plugin if it is there and cannot be read: it must not be passed over.
     pub fn read(path: &Path) -> Result<Lock> {
-        let text = match std::fs::read(path) {
+        let text = match read_bytes(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lock::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lock::default()),
             Err(error) => return Err(unreadable(path, &error.to_string())),
         };
         serde_json::from_slice(&text).map_err(|error| unreadable(path, &error.to_string()))
@@ -85,7 +85,7 @@ fn unreadable(path: &Path, why: &str) -> Error {
 /// Io if it cannot be read.
 pub fn sha256(path: &Path) -> Result<String> {
     let failed = |error: std::io::Error| Error::io(format!("it cannot be read: {error}"));
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = open_regular(path).map_err(failed)?;
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {

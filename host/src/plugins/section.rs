@@ -1,11 +1,11 @@
 //! Reads a plugin's manifest from its library file without loading it, and judges target, panics and interface: steps
 //! 5 to 8 of loading.
 
+use crate::small_file::open_regular;
 use apr_abi::manifest::{self, Head};
 use apr_sdk::{Error, Manifest, Result};
 use object::read::{Object, ObjectSection};
 use object::{Architecture, BinaryFormat, Endianness, ReadCache, ReadRef};
-use std::fs::File;
 use std::path::Path;
 
 /// What a library says of itself.
@@ -32,7 +32,7 @@ fn not_a_plugin(message: &str) -> Error {
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`; Io if the file cannot be read.
 pub fn read(path: &Path) -> Result<Section> {
-    let file = File::open(path).map_err(|error| Error::io(format!("it cannot be opened: {error}")))?;
+    let file = open_regular(path).map_err(|error| Error::io(format!("it cannot be opened: {error}")))?;
     parse(&ReadCache::new(file))
 }
 

@@ -1,6 +1,7 @@
 //! An architecture table as a file of its own: a plugin without code (design section 6).
 
 use crate::registry::Provider;
+use crate::small_file::read_bytes;
 use apr_sdk::{Error, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
 
@@ -20,11 +21,10 @@ impl TableFile {
     /// Plugin with `E_NOT_A_PLUGIN` for a file that is no table.
     pub(super) fn read(path: &Path) -> Result<(Manifest, TableFile)> {
         let refused = |what: String| Error::plugin(what).code("E_NOT_A_PLUGIN");
-        let len = std::fs::metadata(path).map_err(|e| crate::files::io_error(&e, "read"))?.len();
-        if len > LONGEST {
-            return Err(refused(format!("a table of {len} bytes, the limit is {LONGEST}")));
+        let text = read_bytes(path)?;
+        if text.len() as u64 > LONGEST {
+            return Err(refused(format!("a table of {} bytes, the limit is {LONGEST}", text.len())));
         }
-        let text = std::fs::read(path).map_err(|e| crate::files::io_error(&e, "read"))?;
         let text = String::from_utf8(text).map_err(|_| refused("the table is not UTF-8".to_owned()))?;
         let toml: toml::Table = text
             .parse()

@@ -44,6 +44,9 @@ pub fn add(target: &Format, model: &mut Model, makings: &mut Vec<Making>) -> Res
             else {
                 return refuse(Error::unsupported("it has no rows"));
             };
+            if row_len == 0 {
+                return refuse(Error::unsupported("its rows are empty, and have no scale"));
+            }
             let bits = if tensor.dtype == DType::I4 { 4 } else { 8 };
             let scales = RowScale::Scales { row_len, most: most(bits) };
             let making = Making { row_scale: Some(scales), ..makings[number].clone() };

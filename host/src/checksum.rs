@@ -1,18 +1,13 @@
 //! CRC-32 of any range of an output, combined from what is known of its segments instead of reading it again.
 
 use crate::layout::{Layout, Segment};
-use crate::open::OpenedModel;
 use crate::sink::StagedFile;
-use crate::spool;
 use crate::tile::{Stretch, Tiles};
 use crate::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
 use crc32fast::Hasher;
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// Where payload lies in the source: file, offset, length; what has no place of its own is behind everything that has.
-type Place = (u32, u64, u64, u64);
 
 /// Everything needed to compute a checksum of an output.
 pub struct Summer<'a> {
@@ -26,15 +21,6 @@ pub struct Summer<'a> {
     pub outputs: &'a [StagedFile],
     /// The holes that are filled so far.
     pub holes: &'a HashMap<u32, Vec<u8>>,
-}
-
-/// Of which bytes a checksum is.
-#[derive(Clone, Copy)]
-enum Side {
-    /// Of those that were written.
-    Output,
-    /// Of those they were made of.
-    Source,
 }
 
 impl Summer<'_> {
@@ -78,43 +64,7 @@ impl Summer<'_> {
 
     /// CRC-32 of a tensor's written payload.
     pub fn tensor(&self, tensor: usize) -> Option<u32> {
-        self.combined(self.tiles.of_tensor(tensor), Side::Output)
-    }
-
-    /// CRC-32 of each input's payload in file order; `inputs` are the numbers of the source's files. What is decoded or
-    /// streamed has no place of its own: it counts decoded, in the order of the tensors, after everything that has one,
-    /// in the file that its reader was given.
-    pub fn inputs(&self, inputs: &[u32], source: &OpenedModel) -> Vec<u32> {
-        let mut by_place: Vec<(Place, usize)> = Vec::new();
-        for (number, stretch) in self.tiles.stretches.iter().enumerate().filter(|(_, s)| s.tensor.is_some()) {
-            let Some(tensor) = stretch.source else { continue };
-            let extent = stretch.work.extent();
-            let place = match extent.filter(|extent| extent.file != spool::FILE) {
-                Some(extent) => (extent.file, extent.offset, extent.len, 0),
-                None => {
-                    let file = source.origin(tensor).map_or(0, |(origin, _)| origin.root.file);
-                    (file, u64::MAX, tensor as u64, extent.map_or(0, |spooled| spooled.offset))
-                }
-            };
-            by_place.push((place, number));
-        }
-        by_place.sort_unstable();
-        // Bytes that several tensors share are there once.
-        by_place.dedup_by_key(|(place, _)| *place);
-        inputs
-            .iter()
-            .map(|&input| {
-                let mut all = Hasher::new();
-                let begin = by_place.partition_point(|((file, ..), _)| *file < input);
-                for (_, stretch) in by_place[begin..].iter().take_while(|((file, ..), _)| *file == input) {
-                    if let Some(sum) = self.combined(*stretch..*stretch + 1, Side::Source) {
-                        let stretch = &self.tiles.stretches[*stretch];
-                        all.combine(&Hasher::new_with_initial_len(sum, stretch.before(stretch.len)));
-                    }
-                }
-                all.finalize()
-            })
-            .collect()
+        self.combined(self.tiles.of_tensor(tensor))
     }
 
     /// CRC-32 of the stretches that fill `len` bytes at `offset` of a file.
@@ -124,18 +74,14 @@ impl Summer<'_> {
         let before = |at: u64| stretches.partition_point(|s| (s.file, s.offset) < (file, at));
         let filled = before(offset)..before(offset + len);
         let there: u64 = stretches[filled.clone()].iter().map(|s| s.len).sum();
-        if there == len { self.combined(filled, Side::Output) } else { None }
+        if there == len { self.combined(filled) } else { None }
     }
 
-    fn combined(&self, mut stretches: Range<usize>, side: Side) -> Option<u32> {
+    fn combined(&self, mut stretches: Range<usize>) -> Option<u32> {
         let mut all = Hasher::new();
         let mut add = |s: &Stretch| {
             (s.first..s.first + s.n_tiles()).try_for_each(|number| {
-                let ((out, source), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
-                let (sum, len) = match side {
-                    Side::Output => (out, len),
-                    Side::Source => (source, s.before(len)),
-                };
+                let ((sum, _), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
                 all.combine(&Hasher::new_with_initial_len(sum, len));
                 Some(())
             })

@@ -18,6 +18,7 @@ pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
+use crate::witness::taken_over;
 use crate::wording::hex;
 use apr_sdk::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -176,6 +177,7 @@ fn write(
         let work = describe_work(host, prepared).map_err(discard)?;
         let resumed = Journal::resume(&journal_path, &work, (&tiles, &watch), &staging.files, &sums);
         journal = Some(resumed.map_err(|e| (e, true))?);
+        taken_over(source, &tiles, &sums);
     } else if tiles.bytes >= host.journal_bytes {
         let work = describe_work(host, prepared).map_err(discard)?;
         journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);

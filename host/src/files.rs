@@ -1,5 +1,6 @@
 //! The files of one opened model: a table of numbered handles, confined to the model's folder.
 
+use crate::seen::{Place, Seen};
 use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape, has_controls};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -103,6 +104,8 @@ pub struct Files {
     resolved: Vec<PathBuf>,
     table: RwLock<Vec<Arc<ModelFile>>>,
     read: AtomicU64,
+    /// What was read, where that is kept account of.
+    seen: Option<Seen>,
     cancel: Arc<AtomicBool>,
 }
 
@@ -125,7 +128,7 @@ impl Files {
         let blobs = blobs_of(&resolved);
         let resolved = [resolved].into_iter().chain(blobs).collect();
         let table = RwLock::new(vec![Arc::new(file)]);
-        Ok(Files { folder, resolved, table, read: AtomicU64::new(0), cancel })
+        Ok(Files { folder, resolved, table, read: AtomicU64::new(0), seen: None, cancel })
     }
 
     /// The file of this number.
@@ -153,11 +156,33 @@ impl Files {
         self.cancel.load(Ordering::Relaxed)
     }
 
+    /// Keeps account of what is read from now on.
+    pub fn witnessed(self) -> Files {
+        Files { seen: Some(Seen::default()), ..self }
+    }
+
+    /// What was read so far, where that is kept account of.
+    pub fn seen(&self) -> Option<&Seen> {
+        self.seen.as_ref()
+    }
+
     /// Fills `out` from `offset` of `file`.
     ///
     /// # Errors
     /// As [`ModelFile::read_at`]; Cancelled.
     pub fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read_payload(file, offset, out)?;
+        if let Some(seen) = &self.seen {
+            seen.see(Place::File(file), offset, out);
+        }
+        Ok(())
+    }
+
+    /// The same for whoever keeps account of it alone.
+    ///
+    /// # Errors
+    /// As [`Files::read_at`].
+    pub fn read_payload(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         if self.cancelled() {
             return Err(Error::cancelled("stopped"));
         }

@@ -12,7 +12,8 @@ use crate::request::ConvertOptions;
 use crate::sink::{StagedFile, Staging};
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
-use crate::verify::verify;
+use crate::verify::{VerifyMode, verify};
+use crate::witness::Witness;
 use apr_sdk::{CrcForm, Error, Result, Written, WrittenFile, WrittenHole, WrittenTensor};
 use std::collections::HashMap;
 
@@ -45,13 +46,16 @@ pub fn finish(
     sums: &TileSums,
 ) -> Result<WrittenOutput> {
     let Prepared { source, model, output, layout, .. } = prepared;
+    let witness = Witness::new(host, source, prepared.selected.as_deref());
+    let stored = if options.verify == VerifyMode::Off { None } else { witness.compare()? };
+    let inputs = if layout.wants_crc32 { witness.inputs(&prepared.inputs)? } else { Vec::new() };
     write_inline(layout, staging, options.resume)?;
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
     let mut patches = Vec::new();
     for scope in &layout.scopes {
         let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
-        let written = describe_written(prepared, &summer, scope);
+        let written = describe_written(prepared, &summer, scope, &inputs);
         let mut collector = PatchCollector::new(layout, scope);
         match &scope.format {
             None => prepared.writer.finish(&written, &mut collector)?,
@@ -89,7 +93,7 @@ pub fn finish(
     let looked = Looked::default();
     Ok(WrittenOutput {
         lengths,
-        proved: verdict.proved,
+        proved: verdict.proved.into_iter().chain(stored).collect(),
         dropped: verdict.dropped,
         changed,
         looked,
@@ -141,7 +145,12 @@ fn fill_hole(layout: &Layout, staging: &Staging, id: u32, bytes: &[u8]) -> Resul
 }
 
 /// What one writer's files became, in its own numbers.
-fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>, scope: &Scope) -> Written {
+fn describe_written(
+    prepared: &Prepared<'_>,
+    summer: &Summer<'_>,
+    scope: &Scope,
+    inputs_crc32: &[u32],
+) -> Written {
     let layout = summer.layout;
     let files = scope.files.iter().map(|&number| &layout.files[number]);
     let places: Option<HashMap<usize, usize>> = scope
@@ -152,6 +161,7 @@ fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>, scope: &Scope)
     let mut written = Written {
         files: files.clone().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
         tensors: vec![WrittenTensor::default(); n_tensors],
+        inputs_crc32: inputs_crc32.to_vec(),
         ..Written::default()
     };
     let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();
@@ -173,9 +183,6 @@ fn describe_written(prepared: &Prepared<'_>, summer: &Summer<'_>, scope: &Scope)
                 _ => {}
             }
         }
-    }
-    if layout.wants_crc32 {
-        written.inputs_crc32 = summer.inputs(&prepared.inputs, &prepared.source);
     }
     written
 }

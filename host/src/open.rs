@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub bare: bool,
     /// The name that stands for file 0 in metadata and messages; for staged outputs.
     pub shown_name: Option<String>,
+    /// Whether to keep account of what is read ([`Files::seen`]).
+    pub witnessed: bool,
 }
 
 /// An opened model: the index in memory, the payload in its files.
@@ -129,6 +131,9 @@ pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedMod
             .filter(|name| choice.format.manifest.claims.as_ref() != Some(name));
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         files = Files::open(folder, None, host.cancel.clone())?;
+    }
+    if options.witnessed {
+        files = files.witnessed();
     }
     let merged = match open_files(host, &files, &choice, only.as_deref(), options) {
         Ok(merged) => merged,

@@ -8,6 +8,7 @@ use crate::journal::Journal;
 use crate::loss::Losses;
 use crate::open::OpenedModel;
 use crate::recode::{Recode, Rows};
+use crate::seen::{LONG, Place, Run};
 use crate::sink::StagedFile;
 use crate::spool;
 use crate::tile::Tiles;
@@ -60,7 +61,33 @@ impl Job<'_> {
     pub fn read(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
         match self.spool {
             Some(spool) if extent.file == spool::FILE => spool.read_at(extent.offset, out),
-            _ => self.source.files.read_at(extent.file, extent.offset, out),
+            _ => self.source.files.read_payload(extent.file, extent.offset, out),
+        }
+    }
+
+    /// The same for payload that is collected from many places: long runs are noted where they lie.
+    ///
+    /// # Errors
+    /// As [`Job::read`].
+    pub fn collect(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
+        self.read(extent, out)?;
+        if let Some(seen) =
+            self.source.files.seen().filter(|_| extent.file != spool::FILE && extent.len >= LONG)
+        {
+            seen.see(Place::File(extent.file), extent.offset, out);
+        }
+        Ok(())
+    }
+
+    /// Notes what was read for the tile at `at` of a stretch, in the order in which it lies in the source: its CRC-32, and the
+    /// bytes where they are at hand.
+    pub fn saw(&self, stretch: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
+        let from = self.tiles.stretches[stretch].read_from(at, len);
+        if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
+            && !seen.note(place, offset, Run { len, crc32 })
+            && let Some(bytes) = bytes
+        {
+            seen.see(place, offset, bytes);
         }
     }
 

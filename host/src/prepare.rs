@@ -42,6 +42,8 @@ pub struct Prepared<'a> {
     pub concerns: Vec<Concern>,
     /// What is wrong with shapes, and does not stop the work.
     pub findings: Vec<Finding>,
+    /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
+    pub selected: Option<Vec<usize>>,
     /// Numbers of the source's files, without folders.
     pub inputs: Vec<u32>,
 }
@@ -65,10 +67,13 @@ pub fn prepare<'a>(
         options: options.options.clone(),
         bare: options.bare,
         shown_name: None,
+        witnessed: look,
     };
     let mut source = open(host, &options.input, &open_options)?;
     let mut renaming = options.renaming.clone();
-    if let Some(given) = own_prefix(host, &source, &mut renaming)? {
+    let own_prefix = own_prefix(host, &source, &mut renaming)?;
+    let left_by_reader = own_prefix.is_some();
+    if let Some(given) = own_prefix {
         open_options.options.push(given);
         source = open(host, &options.input, &open_options)?;
     }
@@ -84,6 +89,7 @@ pub fn prepare<'a>(
     let of_source = |e: Error| e.in_file(options.input.display().to_string());
     let mut model = source.model.clone();
     let kept = rename(&mut model, &renaming).map_err(of_source)?;
+    let selected = kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
     let called = called(&source.model, &model, kept.as_deref());
     let mut notes: Vec<String> = std::mem::take(&mut model.notes);
     let writer = target.writer()?;
@@ -185,6 +191,7 @@ pub fn prepare<'a>(
         coverage,
         concerns,
         findings,
+        selected,
         inputs,
     })
 }

@@ -5,6 +5,8 @@ use crate::blocks::SHARED;
 use crate::gather::Gather;
 use crate::layout::{Layout, Segment};
 use crate::recode::Recode;
+use crate::seen::Place;
+use crate::spool;
 use crate::swap;
 use apr_sdk::{DTypeInfo, Endian, Error, Extent, Model, Payload, Result};
 use std::cmp::Reverse;
@@ -215,6 +217,19 @@ impl Stretch {
     /// Whether it is made tile by tile, whatever suits the reading best: whole rows are needed at once.
     pub fn is_tiled(&self) -> bool {
         self.recode.as_ref().is_some_and(Recode::needs_rows)
+    }
+
+    /// Where the bytes lie that `len` bytes at `at` of it are made of, if they are one run of the source: in which file or
+    /// decoded payload, from where on, and how many.
+    pub fn read_from(&self, at: u64, len: u64) -> Option<(Place, u64, u64)> {
+        let (at, len) = (self.before(at), self.before(len));
+        match &self.work {
+            Work::Copy(extent) | Work::Swap(extent, _) if extent.file != spool::FILE => {
+                Some((Place::File(extent.file), extent.offset.checked_add(at)?, len))
+            }
+            Work::Decode { tensor, .. } | Work::Stream { tensor } => Some((Place::Tensor(*tensor), at, len)),
+            _ => None,
+        }
     }
 
     /// Bytes before for so many bytes of it.

@@ -3,7 +3,8 @@
 use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::stats::{RowOptions, tensor_rows};
-use apr_sdk::{Checksum, Extent, Result, escape};
+use crate::stored_sums::StoredSum;
+use apr_sdk::{Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
 
@@ -95,23 +96,11 @@ fn checksums(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> 
         let message = format!("checksum: `{}` files store none, so nothing was compared", opened.format);
         findings.push(Finding { severity: Severity::Ok, code: None, message });
     }
-    for checksum in &opened.model.checksums {
-        let file = opened.files.get(checksum.covers.file)?;
-        let name = escape(&file.name, 200);
-        let computed = crc32(host, opened, checksum.covers)?;
-        let stored = opened.fetch(&checksum.stored)?;
-        let stored = Checksum::value(checksum.form, stored.inline().unwrap_or_default());
-        let (start, end) = (checksum.covers.offset, checksum.covers.offset + checksum.covers.len);
-        findings.push(if stored == Some(computed) {
-            let message = format!("checksum: {name}: CRC-32 of bytes {start} to {end} is {computed:08x} as stored");
-            Finding { severity: Severity::Ok, code: None, message }
-        } else {
-            let says = stored.map_or("no number".to_owned(), |n| format!("{n:08x}"));
-            let message = format!(
-                "checksum: {name}: CRC-32 of bytes {start} to {end} is {computed:08x}, the file says {says}: it changed after it was written"
-            );
-            Finding { severity: Severity::Error, code: Some("E004"), message }
-        });
+    for (number, checksum) in opened.model.checksums.iter().enumerate() {
+        let sum = StoredSum::new(opened, number, crc32(host, opened, checksum.covers)?)?;
+        let (severity, code) =
+            if sum.is_right() { (Severity::Ok, None) } else { (Severity::Error, Some("E004")) };
+        findings.push(Finding { severity, code, message: sum.finding() });
     }
     Ok(())
 }

@@ -57,14 +57,15 @@ impl<'a> Worker<'a> {
         let shared = self.shared;
         let stretch = &shared.job.tiles.stretches[number];
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
+        let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
         match &stretch.work {
             Work::Copy(_) | Work::Swap(..) | Work::Made(_) => {
                 self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
             }
             Work::Gather(_) if stretch.is_tiled() => {
-                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
+                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&collect, at, out))
             }
-            Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &read),
+            Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &collect),
             Work::Decode { tensor, codec } => self.decode(number, unit, (*tensor, *codec)),
             Work::Stream { tensor } => self.stream(number, *tensor),
         }
@@ -92,13 +93,19 @@ impl<'a> Worker<'a> {
             None => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
             Some(recode) => {
                 let before = room(&mut self.recoded, recode.before(at.len))?;
-                let source = fill(&mut self.decoder, recode.before(at.at), before)?;
+                let swapped = fill(&mut self.decoder, recode.before(at.at), before)?;
+                let source = swapped.unwrap_or_else(|| crc32fast::hash(before));
+                let bytes = swapped.is_none().then_some(&*before);
+                shared.job.saw(number, (at.at, at.len), source, bytes);
                 let changes = shared.job.recode(number, recode, before, (at.at, out), &mut self.rows)?;
-                (Some(source.unwrap_or_else(|| crc32fast::hash(before))), changes)
+                (Some(source), changes)
             }
         };
         shared.job.see(number, at.at, out)?;
         let sum = crc32fast::hash(out);
+        if stretch.recode.is_none() {
+            shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), source.is_none().then_some(&*out));
+        }
         shared.job.outputs[stretch.file].write_at(stretch.offset + at.at, out)?;
         shared.job.sums.set(tile, (sum, source.unwrap_or(sum)), changes);
         shared.written(number, at.len);

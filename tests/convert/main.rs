@@ -21,3 +21,4 @@ mod output;
 mod quantize;
 mod rename;
 mod resume;
+mod stored_sums;

@@ -5,6 +5,7 @@ use apr_host::convert::convert;
 use apr_host::host::Host;
 use apr_host::open::{OpenOptions, OpenedModel, open};
 use apr_host::stats::{RowOptions, tensor_rows};
+use apr_host::verify::VerifyMode;
 use apr_sdk::{Error, ErrorKind, Payload, Result};
 use apr_tests::counting::peak_here;
 use apr_tests::{Scratch, options};
@@ -81,7 +82,14 @@ pub fn converted(host: &Host, scratch: &Scratch, path: &Path, opened: &OpenedMod
     let before = std::fs::read(path).ok();
     for format in FORMATS {
         let output = scratch.at(&format!("out.{format}"));
-        match convert(host, &options(path, &output)) {
+        let mut asked = options(path, &output);
+        let mut done = convert(host, &asked);
+        // A file that stores a checksum is found to be damaged, and becomes what it says only where that is asked for.
+        if done.as_ref().is_err_and(|error| error.stable_code() == Some("E004")) {
+            asked.verify = VerifyMode::Off;
+            done = convert(host, &asked);
+        }
+        match done {
             Ok(_) => {
                 let written = open(host, &output, &OpenOptions::default()).unwrap();
                 assert_eq!(digests(opened), digests(&written), "{} -> {format}", path.display());

@@ -75,6 +75,8 @@ pub struct Arrays {
     notes: Vec<String>,
     /// What other formats said.
     carried: Carried,
+    /// The archive, if it is one.
+    archive: Option<Archive>,
     /// The file without its elements, unless the writer would lay it out like that anyway.
     skeleton: Option<Skeleton>,
 }
@@ -82,7 +84,7 @@ pub struct Arrays {
 impl Arrays {
     fn new(format: &'static str) -> Arrays {
         let carried = Carried::default();
-        Arrays { format, arrays: Vec::new(), notes: Vec::new(), carried, skeleton: None }
+        Arrays { format, arrays: Vec::new(), notes: Vec::new(), carried, archive: None, skeleton: None }
     }
 
     /// The one array of a file.
@@ -121,6 +123,7 @@ impl Arrays {
             }
         }
         opened.keep(source, Some(&archive), limits)?;
+        opened.archive = Some(archive);
         Ok(opened)
     }
 
@@ -201,7 +204,8 @@ impl OpenModel for Arrays {
             sink.verbatim(Bytes::from(skeleton.to_bytes()))?;
         }
         self.carried.describe(sink)?;
-        self.arrays.iter().try_for_each(|array| sink.tensor(array.decl()))
+        self.arrays.iter().try_for_each(|array| sink.tensor(array.decl()))?;
+        self.archive.iter().try_for_each(|archive| archive.checksums(sink))
     }
 
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {

@@ -10,10 +10,10 @@ use crate::storage::{Claims, Placed};
 use crate::{legacy_stream, legacy_tar, list_keys, scan, zip_file};
 use apr_sdk::carried::{Carried, Member};
 use apr_sdk::{
-    Budget, Bytes, Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder,
-    ModelSink, OpenModel, Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape,
+    Budget, Bytes, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder, ModelSink, OpenModel,
+    Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape,
 };
-use apr_zip::{Entry, Inflate};
+use apr_zip::Inflate;
 use std::collections::HashMap;
 
 /// The reader.
@@ -250,7 +250,9 @@ impl File {
             let decl = TensorDecl { name, dtype: tensor.dtype, shape: &tensor.size, payload };
             sink.tensor(decl).map_err(|e| e.at(tensor.at))?;
         }
-        self.checksums(sink)?;
+        if let Layout::Zip(archive, _) = &self.checkpoint.layout {
+            archive.checksums(sink)?;
+        }
         if let Some(root) = &self.walked.root {
             sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
         }
@@ -296,17 +298,6 @@ impl File {
             }
         }
         ties
-    }
-
-    /// The CRC-32 of each record that lies raw in the archive.
-    fn checksums(&self, sink: &mut dyn ModelSink) -> Result<()> {
-        let Layout::Zip(archive, _) = &self.checkpoint.layout else { return Ok(()) };
-        let stored = |entry: &&Entry| entry.method == apr_zip::Method::Stored && entry.data.len > 0;
-        for entry in archive.entries().iter().filter(stored) {
-            let stored = entry.crc32.to_le_bytes().as_slice().into();
-            sink.fact(Fact::Checksum(Checksum { covers: entry.data, stored, form: CrcForm::LittleEndian }))?;
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,10 @@ use crate::end::{End, read, u16_at};
 use crate::inflate::{Inflate, MOST_EXPANSION};
 use crate::local::{Central, data_start};
 use crate::window::Window;
-use apr_sdk::{Error, ErrorKind, Extent, FileId, Limits, Look, Result, Source, Stream, escape};
+use apr_sdk::{
+    Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, Result, Source,
+    Stream, escape,
+};
 use std::collections::HashSet;
 use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
@@ -41,6 +44,14 @@ pub struct Entry {
     pub raw_len: u64,
     /// CRC-32 of the raw data.
     pub crc32: u32,
+}
+
+impl Entry {
+    /// The CRC-32 of its raw data, if somebody computed it. Of bytes that are there, 0 means that nobody did: `torch.save`
+    /// leaves it at that on request.
+    pub(crate) fn expected(&self) -> Option<u32> {
+        (self.raw_len == 0 || self.crc32 != 0).then_some(self.crc32)
+    }
 }
 
 /// The index of an archive. It holds neither the source nor any data.
@@ -107,6 +118,19 @@ impl Archive {
     /// Where the central directory lies. The end records follow.
     pub fn directory(&self) -> Extent {
         self.directory
+    }
+
+    /// Tells the host of the CRC-32 of every entry that has bytes, and has them as they are.
+    ///
+    /// # Errors
+    /// What the sink raises.
+    pub fn checksums(&self, sink: &mut dyn ModelSink) -> Result<()> {
+        for entry in self.entries.iter().filter(|entry| entry.method == Method::Stored && entry.raw_len > 0) {
+            let Some(crc32) = entry.expected() else { continue };
+            let stored = crc32.to_le_bytes().as_slice().into();
+            sink.fact(Fact::Checksum(Checksum { covers: entry.data, stored, form: CrcForm::LittleEndian }))?;
+        }
+        Ok(())
     }
 
     /// The whole raw data of a small entry, charged to the budget and checked against its CRC-32.

@@ -20,7 +20,7 @@ pub struct Inflate {
     name: String,
     data: Extent,
     raw_len: u64,
-    expected: u32,
+    expected: Option<u32>,
     taken: u64,
     made: u64,
     /// Raw bytes that are still to be thrown away.
@@ -39,7 +39,7 @@ impl Inflate {
             name: entry.name.clone(),
             data: entry.data,
             raw_len: entry.raw_len,
-            expected: entry.crc32,
+            expected: entry.expected(),
             taken: 0,
             made: 0,
             skip: 0,
@@ -185,18 +185,16 @@ impl Inflate {
 /// Compares the CRC-32 of an entry's raw data with what its header says.
 ///
 /// # Errors
-/// Malformed if they differ.
+/// Failed if they differ.
 pub(crate) fn check_crc(entry: &Entry, found: u32) -> Result<()> {
-    check(&entry.name, entry.crc32, found)
+    check(&entry.name, entry.expected(), found)
 }
 
-fn check(name: &str, expected: u32, found: u32) -> Result<()> {
-    if expected == found {
-        return Ok(());
-    }
+fn check(name: &str, expected: Option<u32>, found: u32) -> Result<()> {
+    let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
     let message = format!(
         "entry `{}`: the CRC-32 of its data is {found:08x}, its header says {expected:08x}",
         escape(name, 120)
     );
-    Err(Error::malformed(message).hint("get the file again: it is damaged").code("E004"))
+    Err(Error::failed(message).hint("get the file again: it is damaged").code("E004"))
 }

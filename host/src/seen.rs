@@ -1,0 +1,223 @@
+//! What was read of the inputs, as runs with their CRC-32: so that a checksum over any range, in the order of the file, is
+//! known without reading it again, however its payload was moved about on the way.
+//!
+//! Each byte counts at its first read. Neighbouring runs become one, long ones and short ones apart: so the edges of what a
+//! checksum covers, which lie between headers and payload, mostly stay edges of runs.
+
+use apr_sdk::{FileId, Result};
+use crc32fast::Hasher;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Runs from here on are long: shorter reads of payload cost more to keep account of than to do again.
+pub const LONG: u64 = 64 << 10;
+
+/// Bytes that are read at once where something was not read before.
+const PIECE: u64 = 1 << 20;
+
+/// In what the bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A file of the source.
+    File(FileId),
+    /// The payload of a tensor of the source that is decoded or streamed.
+    Tensor(usize),
+}
+
+/// A run of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its length.
+    pub len: u64,
+    /// Its CRC-32.
+    pub crc32: u32,
+}
+
+/// Where each run begins.
+type Runs = BTreeMap<(Place, u64), Run>;
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub struct Seen(Mutex<Runs>);
+
+impl Seen {
+    fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes bytes that were read at `offset`: those of them that were not read before.
+    pub fn see(&self, place: Place, offset: u64, bytes: &[u8]) {
+        let all = offset..offset.saturating_add(bytes.len() as u64);
+        let gaps = gaps(&self.runs(), place, &all);
+        for gap in gaps {
+            let at = |n: u64| usize::try_from(n - offset).unwrap_or(usize::MAX);
+            let Some(bytes) = bytes.get(at(gap.start)..at(gap.end)) else { continue };
+            self.note(place, gap.start, Run { len: gap.end - gap.start, crc32: crc32fast::hash(bytes) });
+        }
+    }
+
+    /// Notes a run that was read at `offset`, unless some of it was read before; says whether it did.
+    pub fn note(&self, place: Place, offset: u64, run: Run) -> bool {
+        let mut runs = self.runs();
+        let all = offset..offset.saturating_add(run.len);
+        if gaps(&runs, place, &all) != [all.clone()] {
+            return false;
+        }
+        let (mut offset, mut run) = (offset, run);
+        let before = runs.range((place, 0)..(place, offset)).next_back().map(|((_, at), run)| (*at, *run));
+        if let Some((at, left)) = before.filter(|(at, left)| at + left.len == offset && alike(left, &run)) {
+            (offset, run) = (at, joined(left, run));
+        }
+        if let Some(right) = runs.get(&(place, all.end)).copied().filter(|right| alike(&run, right)) {
+            runs.remove(&(place, all.end));
+            run = joined(run, right);
+        }
+        runs.insert((place, offset), run);
+        true
+    }
+
+    /// CRC-32 of a range. What was never read, or only together with what lies outside, is read now.
+    ///
+    /// # Errors
+    /// What `read` raises.
+    pub fn sum(
+        &self,
+        place: Place,
+        range: Range<u64>,
+        read: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<u32> {
+        let inside = |(at, run): &(u64, Run)| *at >= range.start && at + run.len <= range.end;
+        let known: Vec<(u64, Run)> = self.within(place, range.clone()).into_iter().filter(inside).collect();
+        let mut all = Hasher::new();
+        let mut at = range.start;
+        for (offset, run) in known {
+            read_over(at..offset, &mut all, read)?;
+            all.combine(&Hasher::new_with_initial_len(run.crc32, run.len));
+            at = offset + run.len;
+        }
+        read_over(at..range.end, &mut all, read)?;
+        Ok(all.finalize())
+    }
+
+    /// Whether any byte of a range was read.
+    pub fn any(&self, place: Place, range: Range<u64>) -> bool {
+        gaps(&self.runs(), place, &range) != [range]
+    }
+
+    /// The runs that begin in a range, in order.
+    pub fn within(&self, place: Place, range: Range<u64>) -> Vec<(u64, Run)> {
+        let runs = self.runs();
+        runs.range((place, range.start)..(place, range.end)).map(|((_, at), run)| (*at, *run)).collect()
+    }
+}
+
+/// Whether neighbours become one run: both are long, or both together are not.
+fn alike(left: &Run, right: &Run) -> bool {
+    (left.len >= LONG && right.len >= LONG) || left.len + right.len < LONG
+}
+
+fn joined(left: Run, right: Run) -> Run {
+    let mut both = Hasher::new_with_initial_len(left.crc32, left.len);
+    both.combine(&Hasher::new_with_initial_len(right.crc32, right.len));
+    Run { len: left.len + right.len, crc32: both.finalize() }
+}
+
+/// What of a range no run has.
+fn gaps(runs: &Runs, place: Place, range: &Range<u64>) -> Vec<Range<u64>> {
+    let mut gaps = Vec::new();
+    let before = runs.range((place, 0)..(place, range.start)).next_back();
+    let mut at = before.map_or(range.start, |((_, at), run)| (at + run.len).max(range.start));
+    for ((_, offset), run) in runs.range((place, range.start)..(place, range.end)) {
+        if *offset > at {
+            gaps.push(at..*offset);
+        }
+        at = at.max(offset + run.len);
+    }
+    if at < range.end {
+        gaps.push(at..range.end);
+    }
+    gaps
+}
+
+fn read_over(
+    range: Range<u64>,
+    all: &mut Hasher,
+    read: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let mut buffer = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        buffer.resize(usize::try_from((range.end - at).min(PIECE)).unwrap_or(0), 0);
+        read(at, &mut buffer)?;
+        all.update(&buffer);
+        at += buffer.len() as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Place = Place::File(3);
+
+    fn bytes(len: usize) -> Vec<u8> {
+        (0..len).map(|n| (n * 31 % 251).to_le_bytes()[0]).collect()
+    }
+
+    /// The sum of a range, and how many bytes had to be read for it.
+    fn sum(seen: &Seen, all: &[u8], range: Range<usize>) -> (u32, usize) {
+        let mut n_read = 0;
+        let asked = range.start as u64..range.end as u64;
+        let sum = seen.sum(FILE, asked, &mut |at, out| {
+            let at = usize::try_from(at).unwrap();
+            out.copy_from_slice(&all[at..at + out.len()]);
+            n_read += out.len();
+            Ok(())
+        });
+        (sum.unwrap(), n_read)
+    }
+
+    #[test]
+    fn pieces_in_any_order_sum_up_without_reading_again() {
+        let all = bytes(400_000);
+        let seen = Seen::default();
+        for (from, to) in [(300_000, 400_000), (0, 100), (100, 100_100), (200_100, 300_000)] {
+            seen.see(FILE, from as u64, &all[from..to]);
+        }
+        let whole = crc32fast::hash(&all);
+        assert_eq!(sum(&seen, &all, 0..all.len()), (whole, 100_000));
+        seen.see(FILE, 100_100, &all[100_100..200_100]);
+        assert_eq!(sum(&seen, &all, 0..all.len()), (whole, 0));
+        assert_eq!(seen.within(FILE, 0..u64::MAX).len(), 2, "the long ones are one, the short one stays");
+        // What lies across the edge of a range is no help there.
+        assert_eq!(sum(&seen, &all, 50..200), (crc32fast::hash(&all[50..200]), 150));
+        assert_eq!(sum(&seen, &all, 5..5), (0, 0));
+    }
+
+    #[test]
+    fn only_the_first_read_of_a_byte_counts() {
+        let all = bytes(300_000);
+        let mut other = all.clone();
+        other[150_000] ^= 1;
+        let seen = Seen::default();
+        seen.see(FILE, 100_000, &all[100_000..200_000]);
+        seen.see(FILE, 0, &other);
+        assert_eq!(sum(&seen, &all, 0..all.len()), (crc32fast::hash(&all), 0));
+        let overlaps = Run { len: 10, crc32: 0 };
+        assert!(!seen.note(FILE, 299_995, overlaps));
+        assert!(seen.note(FILE, 300_000, overlaps));
+        assert!(seen.note(Place::File(4), 0, overlaps));
+    }
+
+    #[test]
+    fn short_runs_join_up_to_the_length_of_a_long_one() {
+        let all = bytes(200_000);
+        let seen = Seen::default();
+        all.chunks(1000).enumerate().for_each(|(n, piece)| seen.see(FILE, n as u64 * 1000, piece));
+        let runs = seen.within(FILE, 0..u64::MAX);
+        assert!(runs.len() < 8 && runs.iter().all(|(_, run)| run.len < LONG), "{runs:?}");
+        assert_eq!(sum(&seen, &all, 0..all.len()), (crc32fast::hash(&all), 0));
+    }
+}

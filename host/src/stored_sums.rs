@@ -1,0 +1,66 @@
+//! A checksum that a model's files store, beside the one that was computed over the bytes it covers.
+
+use crate::open::OpenedModel;
+use apr_sdk::{Checksum, Error, Extent, Payload, Result, escape};
+
+/// Both values.
+pub struct StoredSum {
+    covers: Extent,
+    file: String,
+    computed: u32,
+    stored: Option<u32>,
+}
+
+impl StoredSum {
+    /// The stored checksum of this number, beside the computed one.
+    ///
+    /// # Errors
+    /// What reading the stored one raises; Plugin for a number that was never given.
+    pub fn new(opened: &OpenedModel, number: usize, computed: u32) -> Result<StoredSum> {
+        let checksum = opened.model.checksums.get(number);
+        let checksum = checksum.ok_or_else(|| Error::plugin(format!("there is no checksum {number}")))?;
+        let stored = opened.fetch(&checksum.stored)?;
+        let stored = Checksum::value(checksum.form, stored.inline().unwrap_or_default());
+        let file = opened.files.get(checksum.covers.file)?.name.clone();
+        Ok(StoredSum { covers: checksum.covers, file, computed, stored })
+    }
+
+    /// Whether they are the same.
+    pub fn is_right(&self) -> bool {
+        self.stored == Some(self.computed)
+    }
+
+    /// What was found, without the file.
+    fn found(&self) -> String {
+        let (start, end) = (self.covers.offset, self.covers.offset.saturating_add(self.covers.len));
+        let found = format!("CRC-32 of bytes {start} to {end} is {:08x}", self.computed);
+        match self.stored {
+            Some(stored) if stored == self.computed => format!("{found} as stored"),
+            Some(stored) => format!("{found}, the file says {stored:08x}: it changed after it was written"),
+            None => format!("{found}, the file says no number: it changed after it was written"),
+        }
+    }
+
+    /// What was found, for a list of findings.
+    pub fn finding(&self) -> String {
+        format!("checksum: {}: {}", escape(&self.file, 200), self.found())
+    }
+
+    /// The error that the two differ.
+    pub fn error(&self, opened: &OpenedModel) -> Error {
+        let end = self.covers.end();
+        let inside = |extent: &Extent| {
+            extent.file == self.covers.file && extent.offset >= self.covers.offset && extent.end() <= end
+        };
+        let mut covered = opened.model.tensors.iter().filter(
+            |tensor| matches!(&tensor.payload, Payload::Extent { extent, .. } if extent.len > 0 && inside(extent)),
+        );
+        let error = Error::failed(self.found()).code("E004").in_file(self.file.clone());
+        let error = error.hint("get the file again; `--verify off` converts it as it is, damage included");
+        let error = match (covered.next(), covered.next()) {
+            (Some(only), None) => error.tensor(&only.name),
+            _ => error,
+        };
+        opened.files.show(error)
+    }
+}

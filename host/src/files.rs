@@ -116,7 +116,7 @@ impl Files {
     /// NotFound; Io.
     pub fn open(path: &Path, name: Option<&str>, cancel: Arc<AtomicBool>) -> Result<Files> {
         let own = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let file = ModelFile::open(path, name.map_or(own, str::to_owned))?;
+        let mut file = ModelFile::open(path, name.map_or(own, str::to_owned))?;
         let folder = match path.parent() {
             _ if file.is_folder() => path.to_owned(),
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -125,6 +125,9 @@ impl Files {
         let resolved = folder
             .canonicalize()
             .map_err(|e| io_error(&e, "resolve").in_file(folder.display().to_string()))?;
+        if file.is_folder() && name.is_none() {
+            file.name = name_of_folder(&resolved, &file.name);
+        }
         let blobs = blobs_of(&resolved);
         let resolved = [resolved].into_iter().chain(blobs).collect();
         let table = RwLock::new(vec![Arc::new(file)]);
@@ -285,6 +288,21 @@ impl Files {
                 error.with_file(path)
             }
         }
+    }
+}
+
+/// What a model's folder is called: as typed, but in a download cache (`models--ORG--NAME/snapshots/REVISION`) after the
+/// model, and where no name was typed (`.`) after the folder that is meant.
+fn name_of_folder(resolved: &Path, typed: &str) -> String {
+    let own = resolved.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !typed.is_empty() && typed != own {
+        return typed.to_owned();
+    }
+    let snapshots = resolved.parent().filter(|parent| parent.ends_with("snapshots"));
+    let cache = snapshots.and_then(|snapshots| snapshots.parent()?.file_name()?.to_str());
+    match cache.and_then(|cache| cache.strip_prefix("models--")) {
+        Some(model) => model.replacen("--", "/", 1),
+        None => own,
     }
 }
 

@@ -18,6 +18,8 @@ mod models;
 mod older;
 mod quality;
 mod readme;
+mod refused;
+mod said;
 mod third_party;
 mod traits;
 mod variants;

@@ -75,7 +75,7 @@ fn decoders() -> Vec<Variant> {
             prefix: "model.",
             config: json!({"architectures": ["Qwen3Model"], "attention_bias": true}),
             with: &[(1, "model.layers.{layer}.self_attn.q_proj.bias", &[128])],
-            lost: &["layer_types, max_window_layers, rope_scaling_type"],
+            lost: &["layer_types, rope_scaling_type"],
             ..Variant::default()
         },
         Variant {

@@ -36,7 +36,7 @@ pub fn with_base(text: &str, base: &dyn Fn(&str) -> Result<String>, depth: u32) 
 }
 
 /// Puts `over` on top of `under`: tables by key, lists of tensors by `name`, lists of keys by `key`, what is ignored,
-/// dropped or renamed behind what the base has of it, all else replaced.
+/// dropped, renamed or refused behind what the base has of it, all else replaced.
 fn merge(under: &mut Toml, over: Toml) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
@@ -53,8 +53,13 @@ fn merge(under: &mut Toml, over: Toml) {
                 have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
             }
             (Some(Item::Array(have)), Item::Array(more))
-                if ["ignore", "drop", "rename"].contains(&key.as_str()) =>
+                if ["ignore", "drop", "rename", "refuse"].contains(&key.as_str()) =>
             {
+                // What is refused for the same keys is said anew.
+                if key == "refuse" {
+                    let keys = |item: &Item| item.get("keys").cloned();
+                    have.retain(|old| keys(old).is_none() || more.iter().all(|new| keys(new) != keys(old)));
+                }
                 have.extend(more);
             }
             (_, value) => {

@@ -2,8 +2,10 @@
 
 use super::config::{Config, ConfigScope, canonical};
 use super::expression::Expression;
+use super::lost::{Written, lost};
 use super::model::dimension;
 use super::nearest::knows;
+use super::refusal::{Stated, refuse};
 use super::table::{CANONICAL, Source, Table};
 use super::translate::{Request, images, translate};
 use apr_sdk::{Error, Payload, Result, Tensor, Value, escape};
@@ -69,6 +71,9 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
         all.extend(key.when.iter().map(|e| (at(), e, Vec::new())));
         let from = key.sets.iter().filter_map(|(_, from)| from.as_ref());
         all.extend(from.map(|e| (at(), e, vec!["it"])));
+    }
+    for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
+        all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
     }
     for rule in &table.rules {
         let at = || format!("tensor `{}`", rule.members[0].text());
@@ -177,13 +182,16 @@ pub fn try_on(
     }
     let tensors = &tensors[..];
     let first = |name: &str, axis: usize| dimension(table, dialect, tensors, name, axis);
-    let (config, _) = Config::read(table, from, lookup, &first)?;
+    let (config, used) = Config::read(table, from, lookup, &first)?;
+    let scope = ConfigScope::new(table, &config, &first);
+    refuse(table, &Stated { dialect: from, lookup, used: &used, scope: &scope, tensors, names: &[] })?;
     let others = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     let mut tried = Vec::new();
     for to in others.filter(|to| *to != dialect) {
         let there = translated(table, &config, tensors, dialect, to)?;
         if let Some(dialect) = table.dialect(to) {
-            config.write(table, dialect, &first)?;
+            let keys = config.write(table, dialect, &first)?;
+            lost(table, &config, &Written { dialect, keys: &keys, computed: &there.computed }, &first)?;
         }
         let back = translated(table, &config, &there.tensors, to, dialect)?;
         compare(tensors, &there, &back, (dialect, to))?;
@@ -197,6 +205,8 @@ pub fn try_on(
 /// Names and shapes in another dialect.
 struct Way {
     tensors: Vec<Tensor>,
+    /// Names and bytes of those that were computed.
+    computed: Vec<(String, Vec<u8>)>,
     dropped: Vec<String>,
 }
 
@@ -211,7 +221,9 @@ fn translated(table: &Table, config: &Config, tensors: &[Tensor], from: &str, to
         shape: made.shape,
         payload: Payload::Sequential,
     };
+    let computed = translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?)));
     Ok(Way {
+        computed: computed.collect(),
         tensors: translated.tensors.into_iter().map(plain).collect(),
         dropped: translated.dropped.into_iter().map(|(name, _)| name).collect(),
     })

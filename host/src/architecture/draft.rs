@@ -273,18 +273,36 @@ impl Draft<'_> {
             if self.keys.contains(key) {
                 continue;
             }
-            let _ = writeln!(
-                entries,
-                "{} = {{ type = \"{kind}\", hf = [{}] }}",
-                quoted(&canonical_name(key)),
-                quoted(key)
-            );
+            let name = quoted(&canonical_name(key));
+            match self.effect(key, kind) {
+                // A dialect that does not say it then gives another model, which is refused.
+                Some(effect) => {
+                    let _ = writeln!(
+                        entries,
+                        "# ? {effect}: a key of each dialect must say it\n{name} = {{ type = \"{kind}\", hf = [{}], covers = [] }}",
+                        quoted(key)
+                    );
+                }
+                None => {
+                    let _ = writeln!(entries, "{name} = {{ type = \"{kind}\", hf = [{}] }}", quoted(key));
+                }
+            }
         }
         if !entries.is_empty() {
             out.push_str("\n# ? what of this a model needs; the rest goes to [[dialect.hf.ignore]] with a reason\n[config]\n");
             out.push_str(&entries);
         }
         Ok(sizes)
+    }
+
+    /// What a key that the nearest table does not know does to the model, as far as its name or that table says.
+    fn effect(&self, key: &str, kind: &str) -> Option<String> {
+        const WORDS: [&str; 5] = ["multiplier", "scal", "softcap", "clip", "clamp"];
+        let value = (self.lookup)(key)?;
+        let refused = self.near.and_then(|near| near.table.dialect(&self.dialect)).map(|d| &d.refused);
+        let known = refused.into_iter().flatten().find_map(|refusal| refusal.effect(key, &value));
+        let sounds = ["float", "int"].contains(&kind) && WORDS.iter().any(|word| key.contains(word));
+        known.map(str::to_owned).or_else(|| sounds.then(|| "may scale or limit activations".to_owned()))
     }
 
     /// Tensors that the nearest table knows in another shape, or in every layer.
@@ -347,7 +365,7 @@ impl Draft<'_> {
     }
 
     fn tensor(&self, out: &mut String, kin: &Kin<'_>, everywhere: u64, sizes: &[(String, i64)]) {
-        let _ = writeln!(out, "\n[[tensor]]\n# ? what it is\nrole = \"\"\nname = {}", quoted(&kin.pattern));
+        let _ = writeln!(out, "\n[[tensor]]\n# ? what it is\n# role = \"\"\nname = {}", quoted(&kin.pattern));
         let shape = &kin.tensors[0].shape;
         if kin.tensors.iter().all(|tensor| tensor.shape == *shape) {
             let words: Vec<String> = shape.iter().map(|size| quoted(&size_word(*size, sizes))).collect();

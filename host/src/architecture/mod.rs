@@ -3,6 +3,7 @@
 
 mod array;
 mod base;
+mod called;
 mod check;
 mod concerns;
 mod config;
@@ -12,13 +13,16 @@ mod expression;
 mod generate;
 mod group;
 mod ledger;
+mod lost;
 mod model;
 mod nearest;
 mod operation;
 mod pattern;
+mod refusal;
 mod table;
 mod translate;
 
+pub use called::called;
 pub use check::{Findings, Tried, check, try_on};
 pub use concerns::{Concern, ContractTensor, concerns, contract};
 pub use draft::draft;

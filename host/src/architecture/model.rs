@@ -4,6 +4,8 @@ use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use super::expression::same;
 use super::generate::recover;
 use super::ledger::Ledger;
+use super::lost::{Written, lost};
+use super::refusal::{Stated, refuse};
 use super::table::{CANONICAL, Dialect, Key, Source, Table};
 use super::translate::{Made, Request, Translated, images, translate};
 use super::{Tables, array::Box_};
@@ -226,6 +228,15 @@ impl Journey<'_> {
         let mut notes = Vec::new();
         self.recover(&names, &mut config, &first, &mut notes)?;
         let scope = ConfigScope::new(self.table, &config, &first);
+        let stated = Stated {
+            dialect: from,
+            lookup: &|key| stated(model, key),
+            used: &used,
+            scope: &scope,
+            tensors: &names,
+            names: &self.names(model)?,
+        };
+        refuse(self.table, &stated)?;
         let came_from_target = model.foreign_of(self.target.id()).is_some();
         let request = Request {
             table: self.table,
@@ -256,10 +267,10 @@ impl Journey<'_> {
             && self.target.manifest.carries.has_metadata()
         {
             let keys = config.write(self.table, dialect, &first)?;
-            if !came_from_target && !self.carries_foreign(wishes.foreign) {
-                let told = self.told(&config, dialect, &keys, &computed, &first)?;
-                let lost = config.beyond(&ConfigScope::new(self.table, &told, &first))?;
-                if !lost.is_empty() {
+            if !came_from_target {
+                let written = Written { dialect, keys: &keys, computed: &computed };
+                let lost = lost(self.table, &config, &written, &first)?;
+                if !lost.is_empty() && !self.carries_foreign(wishes.foreign) {
                     let (what, names) = (n_of(lost.len(), "value"), lost.join(", "));
                     let whose = &self.target.manifest.name;
                     translation.notes.push(format!(
@@ -285,6 +296,29 @@ impl Journey<'_> {
             return Ok((Config::from_json(self.table, json)?, HashSet::new()));
         }
         Config::read(self.table, from, &|key| stated(model, key), dimensions)
+    }
+
+    /// What the model calls itself, in small letters with hyphens: in its card, and in the headings of its README.
+    fn names(&self, model: &Model) -> Result<Vec<String>> {
+        const LONGEST: u64 = 1 << 20;
+        let small = |text: &str| text.trim().to_lowercase().replace([' ', '_'], "-");
+        let mut names = Vec::new();
+        if let Some(card) = &model.model_card {
+            let card = (self.fetch)(card)?;
+            let card =
+                card.inline().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
+            let said = |key: &str| card.as_ref()?.get(key)?.as_str().map(small);
+            names.extend(["name", "basename"].into_iter().filter_map(said));
+            let ids = card.as_ref().and_then(|card| card.get("ids")?.as_array());
+            names.extend(ids.into_iter().flatten().filter_map(serde_json::Value::as_str).map(small));
+        }
+        let readme = model.assets.iter().find(|asset| asset.name == "README.md");
+        if let Some(readme) = readme.filter(|readme| readme.bytes.len() <= LONGEST) {
+            let text = (self.fetch)(&readme.bytes)?;
+            let text = String::from_utf8_lossy(text.inline().unwrap_or_default()).into_owned();
+            names.extend(text.lines().filter_map(|line| line.strip_prefix("# ")).map(small));
+        }
+        Ok(names)
     }
 
     /// States what the source's dialect says by a computed tensor alone.
@@ -356,29 +390,6 @@ impl Journey<'_> {
     fn carries_foreign(&self, policy: ForeignPolicy) -> bool {
         let carries = self.target.manifest.carries.foreign;
         carries == ForeignCarrier::All || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None
-    }
-
-    /// The configuration that the target's keys and computed tensors tell a reader.
-    fn told(
-        &self,
-        config: &Config,
-        dialect: &Dialect,
-        keys: &[(String, Value)],
-        computed: &[(String, Vec<u8>)],
-        dimensions: Dimensions<'_>,
-    ) -> Result<Config> {
-        let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-        let (mut told, _) = Config::read(self.table, dialect, &lookup, dimensions)?;
-        for side in self.table.rules.iter().filter_map(|rule| rule.side(self.to)) {
-            let image = side.images.first();
-            let bytes = computed.iter().find(|(name, _)| image.is_some_and(|i| i.numbers(name).is_some()));
-            let (Some(what), Some((_, bytes))) = (&side.generated, bytes) else { continue };
-            // Names and values in the model's own words, as far as the tensor leads back to them.
-            for (name, value) in recover(what, bytes, self.table, config, dimensions)?.unwrap_or_default() {
-                told.set(&name, value);
-            }
-        }
-        Ok(told)
     }
 
     fn say_what_is_dropped(&self, translated: &Translated, notes: &mut Vec<String>) {

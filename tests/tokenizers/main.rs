@@ -8,6 +8,8 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod saved;
+
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
     Architecture, Bytes, DType, LayoutRequest, Limits, MemorySource, Options, Value, ValueType,

@@ -1,5 +1,6 @@
 //! What of a tokenizer every format keeps, in a form in which two tokenizers can be compared.
 
+use super::pieces::{counts, scores_of_merges};
 use super::{Kind, Spelling, TokenType, Tokenizer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,8 +16,9 @@ pub struct Core {
     pub spelling: Spelling,
     /// Every id: its text as it looks in a text, and its type. Ids without a token are unused, named after their number.
     pub tokens: Vec<(String, TokenType)>,
-    /// Scores of the tokens, where they decide: SentencePiece and unigram.
-    pub scores: Vec<f32>,
+    /// Scores by id, where they decide (SentencePiece and unigram), as stated or as merges mean them; `None` for a token
+    /// that is found in another way. Empty where nothing decides by scores.
+    pub scores: Vec<Option<f32>>,
     /// Merges, where they decide: not where scores do.
     pub merges: Vec<(u32, u32)>,
     /// Ids by what they are for, without those that some formats cannot name.
@@ -44,16 +46,12 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
             _ => (unused(id), TokenType::Unused),
         })
         .collect();
-    let written =
-        |id: usize| u32::try_from(id).is_ok_and(|id| tokenizer.written(id) && tokenizer.token(id).is_some());
-    let scores = match &tokenizer.scores {
-        // The formats hold 32 bits.
-        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
-        Some(scores) if by_score => {
-            (0..).zip(scores).filter(|(id, _)| written(*id)).map(|(_, score)| *score as f32).collect()
-        }
-        _ => Vec::new(),
+    let stated = || match &tokenizer.scores {
+        Some(scores) => Some(Cow::Borrowed(scores)),
+        None => scores_of_merges(tokenizer).map(Cow::Owned),
     };
+    let scores =
+        stated().filter(|_| by_score).map(|scores| scores_of(tokenizer, &scores)).unwrap_or_default();
     let merges = if scores.is_empty() { tokenizer.merges.clone() } else { Vec::new() };
     let keep = |name: &str| SPECIAL.contains(&name);
     Core {
@@ -67,6 +65,17 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
         charsmap: tokenizer.charsmap.clone().filter(|_| tokenizer.kind == Kind::Unigram),
         chat_templates: tokenizer.chat_templates.iter().map(|(n, t)| (plain(n), t.clone())).collect(),
     }
+}
+
+/// The score of every id whose token is found by its score. The formats hold 32 bits.
+fn scores_of(tokenizer: &Tokenizer, scores: &[f64]) -> Vec<Option<f32>> {
+    let one = |id: u32| {
+        let there = tokenizer.written(id) && tokenizer.token(id).is_some() && counts(tokenizer.type_of(id));
+        let score = usize::try_from(id).ok().and_then(|at| scores.get(at)).filter(|_| there)?;
+        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
+        Some(*score as f32)
+    };
+    (0..tokenizer.vocab_size).map(one).collect()
 }
 
 /// Whether a statement counts. That nothing separates is the same as saying nothing.

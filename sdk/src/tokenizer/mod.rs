@@ -28,12 +28,16 @@
 //! | `chat_templates` | an object from a name (`default` for the usual one) to a template; its order is kept | `{}` |
 
 mod check;
+mod compare;
 mod core;
 mod definitions;
 mod json;
+mod pieces;
 
+pub use self::compare::Difference;
 pub use self::core::Core;
 pub use self::definitions::{Around, fill_definitions, post_processor};
+pub use self::pieces::{beyond_scores, merges_of_scores, scores_of_merges};
 use crate::Result;
 use serde_json::Value as Json;
 
@@ -237,6 +241,12 @@ impl Tokenizer {
     /// The part that every format with a tokenizer keeps.
     pub fn core(&self) -> Core {
         core::core(self)
+    }
+
+    /// The first difference of what every format with a tokenizer keeps: in what `written` says, against this one. Where a
+    /// format holds scores or merges alone, the one that it has is compared with what the other means.
+    pub fn difference(&self, written: &Tokenizer) -> Option<Difference> {
+        compare::difference(self, written)
     }
 
     /// Every token's text as it looks in a text: that of an added token which is looked for before normalization may be

@@ -9,7 +9,16 @@ mod write;
 pub use read::read;
 pub use write::keys;
 
-use apr_sdk::Value;
+use apr_sdk::tokenizer::{Tokenizer, beyond_scores};
+use apr_sdk::{LayoutSink, Value, escape};
+
+/// Says if merges mean something that scores cannot say: the format has no merges of pieces.
+pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
+    if let Some(id) = beyond_scores(tokenizer) {
+        let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
+        sink.note(&format!("no scores say the merges that give token {id} `{text}`: llama.cpp may cut a text that has it otherwise"));
+    }
+}
 
 /// The keys that were made, with those that the host gave: a given value replaces a made one in its place.
 pub fn merge(mut made: Vec<(String, Value)>, given: Vec<(String, Value)>) -> Vec<(String, Value)> {

@@ -5,7 +5,7 @@ use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
     REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
 };
-use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer};
+use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, scores_of_merges};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use std::collections::HashMap;
 
@@ -101,46 +101,22 @@ fn marked(text: &str) -> String {
     }
 }
 
-/// SentencePiece's scores. A tokenizer that has merges instead gets their order, so that the same pieces are made.
+/// SentencePiece's scores. A tokenizer that has merges instead gets those that mean them, so that the same pieces are made.
 fn scores(tokenizer: &Tokenizer) -> Option<Value> {
     if tokenizer.spelling != Spelling::SentencePiece {
         return None;
     }
-    let scores = match &tokenizer.scores {
-        // The format holds 32 bits.
-        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
-        Some(scores) => scores.iter().map(|score| *score as f32).collect(),
-        None => scores_of_merges(tokenizer),
-    };
+    let scores = tokenizer.scores.clone().or_else(|| scores_of_merges(tokenizer)).unwrap_or_default();
     let mut bytes = Vec::with_capacity(4 * scores.len());
     for id in 0..tokenizer.vocab_size {
         let score = usize::try_from(id).ok().and_then(|n| scores.get(n)).copied();
         let score = score.filter(|_| tokenizer.written(id) && tokenizer.token(id).is_some());
-        bytes.extend_from_slice(&score.unwrap_or(NO_TOKEN).to_le_bytes());
+        // The format holds 32 bits.
+        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
+        let score = score.map_or(NO_TOKEN, |score| score as f32);
+        bytes.extend_from_slice(&score.to_le_bytes());
     }
     Some(Value::from_items(ValueType::F32, u64::from(tokenizer.vocab_size), &bytes))
-}
-
-/// A token made by the n-th merge has the score −n; what no merge makes has −1000, as llama.cpp gives it.
-fn scores_of_merges(tokenizer: &Tokenizer) -> Vec<f32> {
-    let ids: HashMap<&str, u32> = tokenizer.each().map(|(id, text)| (text, id)).collect();
-    let mut scores = vec![-1000.0; tokenizer.tokens.len()];
-    // Behind every merge, so that a piece of one character never comes before a pair.
-    let mut joined = String::new();
-    for (rank, &(left, right)) in tokenizer.merges.iter().enumerate().rev() {
-        let (Some(left), Some(right)) = (tokenizer.token(left), tokenizer.token(right)) else { continue };
-        joined.clear();
-        joined.push_str(left);
-        joined.push_str(right);
-        let at = ids.get(joined.as_str()).and_then(|id| usize::try_from(*id).ok());
-        if let Some(score) = at.and_then(|at| scores.get_mut(at)) {
-            // Exact up to 2^24, the limit of tokens.
-            #[allow(clippy::cast_precision_loss, reason = "ranks are below 2^26, order is what counts")]
-            let value = -(rank as f32);
-            *score = value;
-        }
-    }
-    scores
 }
 
 fn types(tokenizer: &Tokenizer) -> Value {

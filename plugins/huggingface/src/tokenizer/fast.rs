@@ -30,6 +30,24 @@ pub fn read(json: &Json) -> Result<Parts> {
     Ok(parts)
 }
 
+/// How many ids are those of the model that `tokenizer.json` was made of: what was added later lies behind them. T5's
+/// `<extra_id_N>` are added, though the file lists them with the others.
+pub fn own_tokens(json: &Json, parts: &Parts) -> usize {
+    let n = match json.pointer("/model/vocab") {
+        Some(Json::Object(map)) => {
+            map.values().filter_map(Json::as_u64).max().map_or(0, |id| id.saturating_add(1))
+        }
+        Some(Json::Array(list)) => u64::try_from(list.len()).unwrap_or(0),
+        _ => 0,
+    };
+    let n = usize::try_from(n).unwrap_or(0).min(parts.tokens.len());
+    let own = parts.tokens[..n].iter().rposition(|text| {
+        let added = text.as_deref().is_some_and(|text| text.starts_with("<extra_id_"));
+        parts.kind != Kind::Unigram || !added
+    });
+    own.map_or(0, |last| last + 1)
+}
+
 fn kind(model: &Map<String, Json>) -> Result<Kind> {
     match model.get("type").and_then(Json::as_str) {
         Some("BPE") => Ok(Kind::Bpe),
@@ -252,14 +270,25 @@ fn normalization(parts: &mut Parts) {
     (parts.lowercase, parts.strip_accents, parts.charsmap) = (lower, strip, charsmap);
     if parts.kind == Kind::Unigram {
         let before = steps(parts.pre_tokenizer.as_ref());
-        let never = |step: &&Json| step.get("prepend_scheme").and_then(Json::as_str) == Some("never");
-        let unset = |step: &&Json| step.get("add_prefix_space").and_then(Json::as_bool) == Some(false);
-        let none = before.iter().filter(|step| is(step, "Metaspace")).any(|step| never(step) || unset(step));
+        let none = before.iter().any(|step| is(step, "Metaspace") && !puts_first(step));
         let words = before.iter().any(|step| is(step, "WhitespaceSplit"));
         let runs = steps(parts.normalizer.as_ref()).iter().any(|step| step.to_string().contains(" {2,}"));
         parts.add_space_prefix = Some(!none);
         parts.remove_extra_whitespaces = Some(words || runs);
     }
+}
+
+/// Whether a Metaspace step puts a space before a text.
+fn puts_first(step: &Json) -> bool {
+    step.get("prepend_scheme").and_then(Json::as_str) != Some("never")
+        && step.get("add_prefix_space").and_then(Json::as_bool) != Some(false)
+}
+
+/// Whether the definitions put a space before a text: two ways to say it.
+pub fn space_first(parts: &Parts) -> bool {
+    let before = steps(parts.pre_tokenizer.as_ref());
+    let marks = before.iter().any(|step| is(step, "Metaspace") && puts_first(step));
+    marks || steps(parts.normalizer.as_ref()).iter().any(|step| is(step, "Prepend"))
 }
 
 fn wrong(key: &str) -> Error {

@@ -27,7 +27,7 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     let fast = json(fetch, "tokenizer.json")?;
     let config = json(fetch, "config.json")?;
     let mut said = json(fetch, "tokenizer_config.json")?;
-    let model = model(fetch, fast.is_some())?;
+    let mut model = model(fetch, fast.is_some())?;
     let mut parts = match (&fast, &model) {
         (Some(json), _) => fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?,
         (None, Some((name, model))) => sentencepiece::parts(model).map_err(|e| e.in_file(*name))?,
@@ -36,6 +36,12 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
             None => return Ok(None),
         },
     };
+    if let Some(fast) = &fast {
+        unknown(&mut parts, said.as_ref());
+        // As transformers 5 saves a folder: without the model, whose scores are those of the merges.
+        let made = || sentencepiece::of_fast(&parts, fast::own_tokens(fast, &parts));
+        model = model.or_else(|| Some(("tokenizer.json", made()?)));
+    }
     if let Some((_, model)) = &model
         && parts.spelling == Spelling::SentencePiece
     {
@@ -54,6 +60,16 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     special::read(&mut parts, fast.as_ref(), said.as_mut(), config.as_ref());
     parts.chat_templates = templates(fetch, said.as_ref())?;
     Tokenizer::new(parts).map(Some)
+}
+
+/// Takes the unknown token of pieces from the configuration, where `tokenizer.json` does not say it.
+fn unknown(parts: &mut Parts, said: Option<&Json>) {
+    if parts.spelling != Spelling::SentencePiece || parts.unk.is_some() {
+        return;
+    }
+    let entry = said.and_then(|said| said.get("unk_token"));
+    let text = entry.and_then(|entry| entry.as_str().or_else(|| entry.get("content")?.as_str()));
+    parts.unk = text.and_then(|text| parts.each().find(|(_, t)| *t == text)).map(|(id, _)| id);
 }
 
 /// A JSON file, if it is there.

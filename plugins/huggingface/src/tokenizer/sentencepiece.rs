@@ -1,7 +1,9 @@
 //! SentencePiece's model (`sentencepiece_model.proto`), read and written. Field numbers are the proto's.
 
 use super::{added_type, fast};
-use apr_sdk::tokenizer::{AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer};
+use apr_sdk::tokenizer::{
+    AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, scores_of_merges,
+};
 use apr_sdk::{Error, Result};
 use prost::Message;
 use serde_json::Value as Json;
@@ -109,6 +111,54 @@ impl Model {
     }
 }
 
+/// The model that the parts of a `tokenizer.json` were made of, of which `vocabulary` ids are the model's own: scores from
+/// the order of merges, and what SentencePiece has before its bytes is found whole. `None` for another kind of tokenizer.
+pub fn of_fast(parts: &Parts, vocabulary: usize) -> Option<Model> {
+    if parts.spelling != Spelling::SentencePiece {
+        return None;
+    }
+    let first = parts.add_space_prefix.unwrap_or_else(|| fast::space_first(parts));
+    let mut parts = parts.clone();
+    if let Some(kind) = parts.unk.and_then(|id| parts.types.get_mut(id as usize)) {
+        *kind = TokenType::Unknown;
+    }
+    if parts.kind == Kind::Bpe {
+        before_bytes(&mut parts.types);
+        parts.scores = scores_of_merges(&parts);
+    }
+    let scores = parts.scores.unwrap_or_default();
+    let mut pieces = Vec::with_capacity(vocabulary);
+    for ((text, kind), score) in parts.tokens.iter().zip(&parts.types).zip(scores).take(vocabulary) {
+        #[allow(clippy::cast_possible_truncation, reason = "the model holds 32 bits")]
+        let score = score as f32;
+        pieces.push(Piece { piece: text.clone(), score: Some(score), kind: Some(i32::from(kind.number())) });
+    }
+    let normalizer = Normalizer {
+        name: None,
+        charsmap: parts.charsmap,
+        add_dummy_prefix: Some(first),
+        remove_extra_whitespaces: parts.remove_extra_whitespaces,
+        escape_whitespaces: Some(true),
+    };
+    let model_type = Some(if parts.kind == Kind::Bpe { BPE } else { UNIGRAM });
+    let trainer = Trainer { model_type, ..Trainer::default() };
+    (!pieces.is_empty()).then_some(Model { pieces, trainer: Some(trainer), normalizer: Some(normalizer) })
+}
+
+/// SentencePiece puts what its user defined before the bytes, and what it was trained before them never.
+fn before_bytes(types: &mut [TokenType]) {
+    let ordinary = |types: &[TokenType]| types.iter().filter(|kind| **kind == TokenType::Normal).count();
+    let Some(first) = types.iter().position(|kind| *kind == TokenType::Byte) else { return };
+    let (before, after) = types.split_at_mut(first);
+    // Bytes that were put behind a vocabulary that something else trained say nothing.
+    if ordinary(before) < ordinary(after) {
+        before
+            .iter_mut()
+            .filter(|kind| **kind == TokenType::Normal)
+            .for_each(|kind| *kind = TokenType::UserDefined);
+    }
+}
+
 /// The parts that the model alone says.
 ///
 /// # Errors
@@ -163,13 +213,22 @@ pub fn overlay(
             parts.types[at] = kind;
         }
     }
+    let decoder = said.and_then(|said| said.get("added_tokens_decoder")).and_then(Json::as_object);
+    if decoder.is_none() && by_merges && !alone {
+        // transformers 5 leaves the decoder out: the same flags are in `tokenizer.json`, where they count as they do there, so
+        // that a tokenizer is the same whichever version saved it.
+        for at in 0..parts.added.len() {
+            let AddedToken { id, special, .. } = parts.added[at];
+            let kind = added_type(special, parts.token(id).unwrap_or_default());
+            (parts.types[id as usize], scores[id as usize]) = (kind, ADDED);
+        }
+    }
     for (text, id) in added.and_then(Json::as_object).into_iter().flatten() {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
         let id =
             id.ok_or_else(|| Error::malformed("an id is no whole number").in_file("added_tokens.json"))?;
         put(parts, &mut scores, id, text, TokenType::UserDefined, by_merges)?;
     }
-    let decoder = said.and_then(|said| said.get("added_tokens_decoder")).and_then(Json::as_object);
     for (id, token) in decoder.into_iter().flatten().filter(|_| by_merges) {
         let (Ok(id), Some(text)) = (id.parse(), token.get("content").and_then(Json::as_str)) else {
             continue;

@@ -1,9 +1,8 @@
 //! The SDK's form to the files that the `tokenizers` library, transformers and SentencePiece read.
 
 use super::sentencepiece;
-use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer};
+use apr_sdk::tokenizer::{AddedToken, Kind, Parts, TokenType, Tokenizer, merges_of_scores};
 use serde_json::{Map, Value as Json, json};
-use std::collections::HashMap;
 
 /// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and, for SentencePiece,
 /// `tokenizer.model`.
@@ -64,10 +63,9 @@ fn model(tokenizer: &Tokenizer) -> Json {
     match tokenizer.kind {
         Kind::Bpe => {
             let text = |id: u32| tokenizer.token(id).unwrap_or_default();
-            let merges: Vec<Json> = match merges(tokenizer) {
-                Some(made) => made.iter().map(|(a, b)| json!([text(*a), text(*b)])).collect(),
-                None => tokenizer.merges.iter().map(|(a, b)| json!([text(*a), text(*b)])).collect(),
-            };
+            let made = tokenizer.merges.is_empty().then(|| merges_of_scores(tokenizer)).flatten();
+            let merges = made.as_ref().unwrap_or(&tokenizer.merges).iter();
+            let merges: Vec<Json> = merges.map(|(a, b)| json!([text(*a), text(*b)])).collect();
             json!({
                 "type": "BPE",
                 "dropout": null,
@@ -110,35 +108,6 @@ fn scored(tokenizer: &Tokenizer) -> Vec<Json> {
     tokenizer.tokens.iter().enumerate().zip(scores).map(entry).collect()
 }
 
-/// The pairs that give each piece, the best piece first: what SentencePiece's scores mean, for a tokenizer without merges.
-fn merges(tokenizer: &Tokenizer) -> Option<Vec<(u32, u32)>> {
-    if tokenizer.spelling != Spelling::SentencePiece || !tokenizer.merges.is_empty() {
-        return None;
-    }
-    let scores = tokenizer.scores.as_ref()?;
-    let mergeable = |id: u32| matches!(tokenizer.type_of(id), TokenType::Normal | TokenType::UserDefined);
-    let ids: HashMap<&str, u32> =
-        tokenizer.each().filter(|(id, _)| mergeable(*id)).map(|(id, text)| (text, id)).collect();
-    let mut found: Vec<(f64, u32, u32)> = Vec::new();
-    for (id, text) in tokenizer.each().filter(|(id, text)| mergeable(*id) && text.len() <= MAX_PIECE) {
-        // What is found whole before anything else comes before all pairs.
-        let score = match tokenizer.type_of(id) {
-            TokenType::UserDefined => f64::INFINITY,
-            _ => scores.get(id as usize).copied().unwrap_or(0.0),
-        };
-        let mut pairs: Vec<(u32, u32)> = text
-            .char_indices()
-            .skip(1)
-            .filter_map(|(at, _)| Some((*ids.get(&text[..at])?, *ids.get(&text[at..])?)))
-            .collect();
-        pairs.sort_unstable();
-        found.extend(pairs.into_iter().map(|(a, b)| (score, a, b)));
-    }
-    // Stable: pieces of one score stay in the order of ids.
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Some(found.into_iter().map(|(_, a, b)| (a, b)).collect())
-}
-
 /// The tokens with a purpose, by the names that the library has for them.
 fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
     let mut map = Map::new();
@@ -157,9 +126,6 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
     }
     map
 }
-
-/// Bytes of a piece that is made of pairs. 1024: SentencePiece's own limit is 16 characters, a run of spaces may be longer.
-const MAX_PIECE: usize = 1024;
 
 fn config(tokenizer: &Tokenizer) -> Json {
     let mut map = Map::new();

@@ -1,0 +1,306 @@
+//! The first thing in which a tokenizer that was written is not the one that was planned.
+
+use super::pieces::{by_pieces, merges_of_scores};
+use super::{Core, TokenType, Tokenizer, core};
+use crate::escape;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Display};
+
+/// One difference: where it is, and the value of either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// What is different: `text`, `type`, `score`, `merge`, `special id`, ...
+    pub field: &'static str,
+    /// Which: `of` a token with its text, a merge's number, a name.
+    pub of: String,
+    /// The value that was planned.
+    pub planned: String,
+    /// The value that is there.
+    pub written: String,
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { field, of, planned, written } = self;
+        let space = if of.is_empty() { "" } else { " " };
+        write!(f, "its {field}{space}{of} is {written}, {planned} was planned")
+    }
+}
+
+/// Characters of a text that a message shows.
+const SHOWN: usize = 60;
+
+/// As [`Tokenizer::difference`].
+pub fn difference(planned: &Tokenizer, written: &Tokenizer) -> Option<Difference> {
+    let (want, have) = (core::core(planned), core::core(written));
+    kinds(&want, &have)
+        .or_else(|| tokens(planned, written, &want, &have))
+        .or_else(|| scores(&want, &have))
+        .or_else(|| merges(planned, written, &want, &have))
+        .or_else(|| {
+            let around = Around::of(planned);
+            named("special id", &around.special(&want, &have), &have.special, ToString::to_string)
+                .or_else(|| named("add flag", &around.flags(&want, &have), &have.add, ToString::to_string))
+        })
+        .or_else(|| charsmaps(&want, &have))
+        .or_else(|| {
+            named("chat template", &want.chat_templates, &have.chat_templates, |text| {
+                format!("`{}`", escape(text, SHOWN))
+            })
+        })
+}
+
+/// The difference of two values, if they are not the same.
+fn unless_same<T: PartialEq + Debug>(field: &'static str, want: T, have: T) -> Option<Difference> {
+    let shown = |value: &T| format!("{value:?}");
+    (want != have).then(|| Difference {
+        field,
+        of: String::new(),
+        planned: shown(&want),
+        written: shown(&have),
+    })
+}
+
+fn kinds(want: &Core, have: &Core) -> Option<Difference> {
+    unless_same("kind", want.kind, have.kind)
+        .or_else(|| unless_same("spelling", want.spelling, have.spelling))
+        .or_else(|| unless_same("number of tokens", want.tokens.len(), have.tokens.len()))
+}
+
+fn token(core: &Core, id: usize) -> String {
+    let text = core.tokens.get(id).map(|(text, _)| escape(text, SHOWN)).unwrap_or_default();
+    format!("of token {id} `{text}`")
+}
+
+fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) -> Option<Difference> {
+    let same_type = |id: usize, kind: TokenType, other: TokenType| {
+        let unknown = |of: &Tokenizer| of.unk.is_some_and(|unk| usize::try_from(unk) == Ok(id));
+        // Some forms have one word for both, and say apart which token is the unknown one.
+        kind == other
+            || kind == TokenType::Unknown && other == TokenType::Control && unknown(written)
+            || kind == TokenType::Control && other == TokenType::Unknown && unknown(planned)
+    };
+    for (id, ((text, kind), (other, other_kind))) in want.tokens.iter().zip(&have.tokens).enumerate() {
+        if text != other {
+            let quoted = |text: &str| format!("`{}`", escape(text, SHOWN));
+            let of = format!("of token {id}");
+            return Some(Difference { field: "text", of, planned: quoted(text), written: quoted(other) });
+        }
+        if !same_type(id, *kind, *other_kind) {
+            let (planned, written) = (format!("{kind:?}"), format!("{other_kind:?}"));
+            return Some(Difference { field: "type", of: token(want, id), planned, written });
+        }
+    }
+    None
+}
+
+fn scores(want: &Core, have: &Core) -> Option<Difference> {
+    let pairs = want.scores.iter().zip(&have.scores).enumerate();
+    let (id, (score, other)) = pairs.into_iter().find(|(_, (want, have))| want != have)?;
+    let shown = |score: &Option<f32>| score.map_or_else(|| "none".to_owned(), |score| score.to_string());
+    Some(Difference { field: "score", of: token(want, id), planned: shown(score), written: shown(other) })
+}
+
+/// Merges, where a target says them: those that were planned, or those that the planned scores mean.
+fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) -> Option<Difference> {
+    if by_pieces(written) && written.merges.is_empty() {
+        return None;
+    }
+    let made = (by_pieces(planned) && planned.merges.is_empty()).then(|| merges_of_scores(planned)).flatten();
+    let (one, two) = (made.as_ref().unwrap_or(&planned.merges), &written.merges);
+    let at = (0..one.len().max(two.len())).find(|&n| one.get(n) != two.get(n))?;
+    let text = |core: &Core, id: u32| {
+        let text = usize::try_from(id).ok().and_then(|id| core.tokens.get(id));
+        text.map(|(text, _)| escape(text, SHOWN)).unwrap_or_default()
+    };
+    let shown = |core: &Core, merge: Option<&(u32, u32)>| match merge {
+        Some(&(a, b)) => format!("`{}` + `{}` ({a}, {b})", text(core, a), text(core, b)),
+        None => "none".to_owned(),
+    };
+    let (planned, written) = (shown(want, one.get(at)), shown(have, two.get(at)));
+    Some(Difference { field: "merge", of: at.to_string(), planned, written })
+}
+
+/// The tokens that a tokenizer's post-processor puts around a text: what is said of them where no id and no flag says it.
+#[derive(Default)]
+struct Around {
+    first: Option<u32>,
+    last: Option<u32>,
+}
+
+impl Around {
+    fn of(tokenizer: &Tokenizer) -> Around {
+        let step = tokenizer.post_processor.as_ref();
+        let inner = step.and_then(|step| step.get("processors")).and_then(Json::as_array);
+        let steps = inner.map(Vec::as_slice).or(step.map(std::slice::from_ref)).unwrap_or_default();
+        let mut around = Around::default();
+        for step in steps {
+            let single = step.get("single").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+            let id = |entry: Option<&Json>| {
+                let text = entry?.pointer("/SpecialToken/id")?.as_str()?;
+                tokenizer.each().find(|(_, t)| *t == text).map(|(id, _)| id)
+            };
+            around.first = id(single.first()).or(around.first);
+            around.last = id(single.last()).or(around.last);
+        }
+        around
+    }
+
+    /// The ids that were planned, with those of the post-processor where the output says them and the plan does not.
+    fn special(&self, want: &Core, have: &Core) -> BTreeMap<String, u32> {
+        let ids = [("bos", self.first), ("eos", self.last), ("sep", self.last)];
+        let ids = ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));
+        let mut all: BTreeMap<_, _> = ids.filter(|(name, _)| have.special.contains_key(name)).collect();
+        all.extend(want.special.clone());
+        all
+    }
+
+    /// As [`Around::special`], of whether they are put there.
+    fn flags(&self, want: &Core, have: &Core) -> BTreeMap<String, bool> {
+        let flags = [("bos", self.first.is_some()), ("eos", self.last.is_some())];
+        let flags = flags.into_iter().map(|(name, yes)| (name.to_owned(), yes));
+        let mut all: BTreeMap<_, _> = flags.filter(|(name, _)| have.add.contains_key(name)).collect();
+        all.extend(want.add.clone());
+        all
+    }
+}
+
+fn named<T: PartialEq>(
+    field: &'static str,
+    want: &BTreeMap<String, T>,
+    have: &BTreeMap<String, T>,
+    show: impl Fn(&T) -> String,
+) -> Option<Difference> {
+    let name = want.keys().chain(have.keys()).find(|name| want.get(*name) != have.get(*name))?;
+    let shown = |value: Option<&T>| value.map_or_else(|| "none".to_owned(), &show);
+    let (planned, written) = (shown(want.get(name)), shown(have.get(name)));
+    Some(Difference { field, of: format!("`{}`", escape(name, SHOWN)), planned, written })
+}
+
+fn charsmaps(want: &Core, have: &Core) -> Option<Difference> {
+    if want.charsmap == have.charsmap {
+        return None;
+    }
+    let size = |map: &Option<Vec<u8>>| {
+        map.as_ref().map_or_else(|| "none".to_owned(), |map| format!("{} bytes", map.len()))
+    };
+    let same = || {
+        want.charsmap.iter().flatten().zip(have.charsmap.iter().flatten()).take_while(|(a, b)| a == b).count()
+    };
+    let of = format!("of normalization, from byte {} on", same());
+    Some(Difference { field: "map", of, planned: size(&want.charsmap), written: size(&have.charsmap) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AddedToken, Kind, Parts, Spelling};
+    use super::*;
+    use serde_json::json;
+
+    fn template(first: &str) -> Json {
+        json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": first}}, {"Sequence": {"id": "A"}}]})
+    }
+
+    /// A tokenizer of pieces with scores, as a GGUF file says it.
+    fn scored() -> Parts {
+        let tokens = ["<unk>", "<s>", "ab", "a", "b"].map(|t| Some(t.to_owned())).to_vec();
+        let mut types = vec![TokenType::Normal; 5];
+        (types[0], types[1]) = (TokenType::Unknown, TokenType::Control);
+        let added = vec![AddedToken { id: 1, special: true, ..AddedToken::default() }];
+        Parts {
+            spelling: Spelling::SentencePiece,
+            scores: Some(vec![-1000.0, -1000.0, 0.0, -1.0, -2.0]),
+            special: vec![("bos".into(), 1), ("unk".into(), 0)],
+            add: vec![("bos".into(), true)],
+            unk: Some(0),
+            post_processor: Some(template("<s>")),
+            chat_templates: vec![("default".into(), "x".into())],
+            tokens,
+            types,
+            added,
+            ..Parts::default()
+        }
+    }
+
+    fn between(planned: &Parts, written: &Parts) -> Option<String> {
+        let whole = |parts: &Parts| Tokenizer::new(parts.clone()).unwrap();
+        whole(planned).difference(&whole(written)).map(|difference| difference.to_string())
+    }
+
+    #[test]
+    fn each_field_has_a_written_value_that_is_found() {
+        type Break = (&'static str, fn(&mut Parts));
+        let breaks: [Break; 13] = [
+            ("its spelling is Plain, SentencePiece was planned", |p| p.spelling = Spelling::Plain),
+            ("its number of tokens is 6, 5 was planned", |p| p.vocab_size = 6),
+            ("its text of token 2 is `ba`, `ab` was planned", |p| p.tokens[2] = Some("ba".into())),
+            ("its type of token 2 `ab` is Byte, Normal was planned", |p| p.types[2] = TokenType::Byte),
+            ("its type of token 1 `<s>` is UserDefined, Control", |p| p.types[1] = TokenType::UserDefined),
+            ("its type of token 0 `<unk>` is Control, Unknown was planned", |p| {
+                (p.types[0], p.unk) = (TokenType::Control, None);
+            }),
+            ("its score of token 4 `b` is -3, -2 was planned", |p| p.scores.as_mut().unwrap()[4] = -3.0),
+            ("its special id `bos` is 0, 1 was planned", |p| p.special[0].1 = 0),
+            ("its special id `bos` is none, 1 was planned", |p| drop(p.special.remove(0))),
+            ("its special id `pad` is 0, none was planned", |p| p.special.push(("pad".into(), 0))),
+            ("its add flag `bos` is false, true was planned", |p| p.add[0].1 = false),
+            ("its add flag `eos` is true, false was planned", |p| p.add.push(("eos".into(), true))),
+            ("its chat template `default` is `y`, `x` was planned", |p| p.chat_templates[0].1 = "y".into()),
+        ];
+        assert_eq!(between(&scored(), &scored()), None);
+        for (message, break_it) in breaks {
+            let mut written = scored();
+            break_it(&mut written);
+            let found = between(&scored(), &written).unwrap_or_else(|| panic!("nothing for: {message}"));
+            assert!(found.starts_with(message), "{found}, not {message}");
+        }
+        let mut unigram = Parts { kind: Kind::Unigram, charsmap: Some(vec![1, 2]), ..scored() };
+        let planned = unigram.clone();
+        unigram.charsmap = Some(vec![1, 3]);
+        assert!(between(&planned, &unigram).unwrap().contains("from byte 1 on"));
+        assert!(between(&planned, &scored()).unwrap().starts_with("its kind is Bpe, Unigram was planned"));
+    }
+
+    #[test]
+    fn what_one_side_means_is_what_the_other_says() {
+        // A folder says merges beside scores, or merges alone.
+        let folder = Parts { merges: vec![(3, 4)], ..scored() };
+        assert_eq!(between(&scored(), &folder), None);
+        let twice = Parts { merges: vec![(3, 4), (3, 4)], ..scored() };
+        let found = between(&scored(), &twice).unwrap();
+        assert_eq!(found, "its merge 1 is `a` + `b` (3, 4), none was planned");
+        assert_eq!(between(&folder, &scored()), None);
+        assert_eq!(between(&Parts { scores: None, ..folder.clone() }, &scored()), None);
+        // Scores of what is never merged say nothing, and a folder calls the unknown token special.
+        let mut other = folder;
+        other.scores = Some(vec![0.0, 0.0, 0.0, -1.0, -2.0]);
+        other.types[0] = TokenType::Control;
+        assert_eq!(between(&scored(), &other), None);
+        // The post-processor says what is put around, where no flag does; the flag and the id may then be written.
+        let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };
+        assert_eq!(between(&silent, &scored()), None);
+        let bare = Parts { post_processor: None, ..silent };
+        assert!(between(&bare, &scored()).unwrap().starts_with("its special id `bos` is 1, none"));
+    }
+
+    #[test]
+    fn a_wrong_merge_of_bytes_is_found() {
+        let tokens = ["a", "b", "ab", "ba"].map(|t| Some(t.to_owned())).to_vec();
+        let types = vec![TokenType::Normal; 4];
+        let parts = Parts {
+            spelling: Spelling::Bytes,
+            tokens,
+            types,
+            merges: vec![(0, 1), (1, 0)],
+            ..Parts::default()
+        };
+        let other = Parts { merges: vec![(1, 0), (0, 1)], ..parts.clone() };
+        let found = between(&parts, &other).unwrap();
+        assert_eq!(found, "its merge 0 is `b` + `a` (1, 0), `a` + `b` (0, 1) was planned");
+        let fewer = Parts { merges: vec![(0, 1)], ..parts.clone() };
+        assert!(between(&parts, &fewer).unwrap().starts_with("its merge 1 is none"));
+        assert_eq!(between(&parts, &parts), None);
+    }
+}

@@ -5,11 +5,12 @@ use crate::wording::n_of;
 use apr_sdk::manifest::{ForeignCarrier, NameRule, name_after_file};
 use apr_sdk::{DType, DTypeKind, Error, ForeignPolicy, Model, Result, escape};
 
-/// Checks every tensor against the target's manifest; `others` are all formats that are present.
+/// Checks every tensor against the target's manifest; `others` are all formats that are present. `may_cast` says whether a
+/// cast would give the tensors' true values, and may be a way out.
 ///
 /// # Errors
 /// Unsupported, with the tensor and the ways out.
-pub fn check(model: &Model, target: &Format, others: &[Format]) -> Result<()> {
+pub fn check(model: &Model, target: &Format, others: &[Format], may_cast: bool) -> Result<()> {
     let carries = &target.manifest.carries;
     if carries.one_tensor && model.tensors.len() != 1 {
         let have = n_of(model.tensors.len(), "tensor");
@@ -22,7 +23,7 @@ pub fn check(model: &Model, target: &Format, others: &[Format]) -> Result<()> {
         };
         if !carries.dtype(tensor.dtype.name()) {
             return refuse(format!("cannot hold {}", tensor.dtype))
-                .map_err(|e| e.hint(ways_out(tensor.dtype)));
+                .map_err(|e| e.hint(ways_out(tensor.dtype, may_cast)));
         }
         if tensor.shape.len() > carries.max_dims {
             return refuse(format!(
@@ -75,8 +76,9 @@ pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<Stri
         .then(|| format!("not carried: the name `{was}`; the tensor is called after its file, `{is}`"))
 }
 
-fn ways_out(dtype: DType) -> &'static str {
+fn ways_out(dtype: DType, may_cast: bool) -> &'static str {
     match dtype.info().map(|row| row.kind) {
+        _ if !may_cast => "write a format that has this type",
         Some(DTypeKind::Block) => "write a format that has this type, or make it F16 with --dequantize f16",
         Some(DTypeKind::Float) => {
             "write a format that has this type, or change it with --precision f32|f16|bf16"

@@ -130,6 +130,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     let Prepared { source, model, plan, output, coverage, findings, .. } = prepared;
     let looked = written.looked.behind(findings);
     let mut warnings = source.warnings;
+    warnings.extend(plan.warnings);
     warnings.extend(summary(&looked.findings));
     let mut notes = plan.notes;
     notes.extend(changed::notes(&written.changed));
@@ -200,9 +201,11 @@ fn write(
         allow_nonfinite,
     };
     pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
+    let vanished = losses.vanished(model, &prepared.concerns, options.quality()).map_err(discard)?;
     let mut written =
         finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))?;
     written.looked = watch.finish();
+    written.looked.findings.extend(vanished);
     written.quantized = losses.finish(model, &tiles).map_err(discard)?;
     Ok(written)
 }

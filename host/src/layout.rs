@@ -105,6 +105,8 @@ pub struct Collector<'a> {
     pub(crate) given: &'a [GivenOption],
     /// Whether names are kept whatever dialect a format needs.
     pub(crate) any_dialect: bool,
+    /// Whether a cast would give the tensors' true values.
+    pub(crate) may_cast: bool,
     /// Whether this collects a part.
     pub(crate) is_part: bool,
     budget: Budget,
@@ -140,6 +142,7 @@ impl<'a> Collector<'a> {
             request,
             given: &[],
             any_dialect: false,
+            may_cast: true,
             is_part: false,
             budget,
             layout: Layout::default(),
@@ -153,6 +156,12 @@ impl<'a> Collector<'a> {
     /// What parts are to know besides: the options that were given, and whether names are kept whatever a format needs.
     pub fn asked(mut self, given: &'a [GivenOption], any_dialect: bool) -> Collector<'a> {
         (self.given, self.any_dialect) = (given, any_dialect);
+        self
+    }
+
+    /// Whether a cast would give the tensors' true values, and may be told as a way out.
+    pub fn casting(mut self, may_cast: bool) -> Collector<'a> {
+        self.may_cast = may_cast;
         self
     }
 

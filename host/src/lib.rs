@@ -32,6 +32,7 @@ mod narrow;
 mod numbers;
 pub mod open;
 mod output;
+mod packed;
 pub mod part_layout;
 mod payload;
 mod pipeline;

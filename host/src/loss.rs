@@ -1,17 +1,20 @@
 //! How far quantized values are from what they were, measured while they are written.
 
-use crate::contract::ExactSum;
+use crate::architecture::Concern;
+use crate::contract::{ExactSum, Finding, Quality, Standing, judge_vanished};
 use crate::tile::Tiles;
-use apr_sdk::{Model, Result};
+use apr_sdk::{Model, Result, checked_elements};
 use fearless_simd::{Level, dispatch};
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 
-/// Sums over values `x` and what they became, `y`.
+/// Sums over values `x` and what they became, `y`; over the pairs that are both finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// How many.
+    /// How many pairs.
     pub values: u64,
+    /// How many pairs are left out, of which one is not finite.
+    pub not_finite: u64,
     /// Sum of x².
     pub square: f64,
     /// Sum of y².
@@ -21,7 +24,7 @@ pub struct Loss {
     /// Sum of (x - y)².
     pub square_error: f64,
     /// The greatest |x - y|.
-    pub greatest: f32,
+    pub greatest: f64,
 }
 
 impl Loss {
@@ -29,8 +32,32 @@ impl Loss {
     pub fn between(before: &[f32], after: &[f32]) -> Loss {
         dispatch!(Level::new(), _ => sums(before, after))
     }
+
+    fn add(&mut self, more: &Loss) {
+        self.values += more.values;
+        self.not_finite += more.not_finite;
+        self.square += more.square;
+        self.square_after += more.square_after;
+        self.product += more.product;
+        self.square_error += more.square_error;
+        self.greatest = self.greatest.max(more.greatest);
+    }
+
+    /// Whether sums in F32 are as good as wider ones: no square overflowed, and none was so small that it vanished.
+    #[inline(always)]
+    fn is_sound(&self) -> bool {
+        let sums = [self.square, self.square_after, self.product, self.square_error];
+        let error_vanished = self.greatest > 0.0 && self.greatest < SMALLEST;
+        let values_vanished = self.square.min(self.square_after) < SMALLEST * SMALLEST;
+        sums.iter().all(|sum| sum.is_finite())
+            && self.greatest.is_finite()
+            && !error_vanished
+            && !values_vanished
+    }
 }
 
+/// The smallest magnitude whose square is trusted to F32: far above the 2⁻⁶³ of which nothing is left.
+const SMALLEST: f64 = 1e-15;
 /// Values that are summed in F32 side by side before they are added up in F64: their rounding is below 2⁻²⁰ of the sum.
 const RUN: usize = 512;
 /// Sums side by side.
@@ -38,26 +65,57 @@ const LANES: usize = 32;
 
 #[inline(always)]
 fn sums(before: &[f32], after: &[f32]) -> Loss {
-    let mut loss = Loss { values: before.len() as u64, ..Loss::default() };
+    let mut loss = Loss::default();
     for (before, after) in before.chunks(RUN).zip(after.chunks(RUN)) {
-        let mut lanes = [[0f32; LANES]; 5];
-        let (before, rest) = before.as_chunks::<LANES>();
-        let (after, rest_after) = after.as_chunks::<LANES>();
-        for (x, y) in before.iter().zip(after) {
-            add(&mut lanes, x, y);
+        let narrow = narrow(before, after);
+        loss.add(&if narrow.is_sound() { narrow } else { wide(before, after) });
+    }
+    loss
+}
+
+/// The sums of a run in F32.
+#[inline(always)]
+fn narrow(before: &[f32], after: &[f32]) -> Loss {
+    let mut lanes = [[0f32; LANES]; 5];
+    let values = before.len() as u64;
+    let (before, rest) = before.as_chunks::<LANES>();
+    let (after, rest_after) = after.as_chunks::<LANES>();
+    for (x, y) in before.iter().zip(after) {
+        add(&mut lanes, x, y);
+    }
+    if !rest.is_empty() {
+        let (mut x, mut y) = ([0f32; LANES], [0f32; LANES]);
+        x[..rest.len()].copy_from_slice(rest);
+        y[..rest.len()].copy_from_slice(rest_after);
+        add(&mut lanes, &x, &y);
+    }
+    let sum = |lanes: &[f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>();
+    Loss {
+        values,
+        not_finite: 0,
+        square: sum(&lanes[0]),
+        square_after: sum(&lanes[1]),
+        product: sum(&lanes[2]),
+        square_error: sum(&lanes[3]),
+        greatest: lanes[4].iter().fold(0.0, |most, lane| most.max(f64::from(*lane))),
+    }
+}
+
+/// The same in F64, which holds the square of every F32.
+fn wide(before: &[f32], after: &[f32]) -> Loss {
+    let mut loss = Loss::default();
+    for (x, y) in before.iter().zip(after) {
+        if !(x.is_finite() && y.is_finite()) {
+            loss.not_finite += 1;
+            continue;
         }
-        if !rest.is_empty() {
-            let (mut x, mut y) = ([0f32; LANES], [0f32; LANES]);
-            x[..rest.len()].copy_from_slice(rest);
-            y[..rest.len()].copy_from_slice(rest_after);
-            add(&mut lanes, &x, &y);
-        }
-        let sum = |lanes: &[f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>();
-        loss.square += sum(&lanes[0]);
-        loss.square_after += sum(&lanes[1]);
-        loss.product += sum(&lanes[2]);
-        loss.square_error += sum(&lanes[3]);
-        loss.greatest = lanes[4].iter().fold(loss.greatest, |most, lane| most.max(*lane));
+        let (x, y) = (f64::from(*x), f64::from(*y));
+        loss.values += 1;
+        loss.square += x * x;
+        loss.square_after += y * y;
+        loss.product += x * y;
+        loss.square_error += (x - y) * (x - y);
+        loss.greatest = loss.greatest.max((x - y).abs());
     }
     loss
 }
@@ -81,18 +139,22 @@ pub struct Losses(Vec<Mutex<Gathered>>);
 #[derive(Default)]
 struct Gathered {
     values: u64,
+    not_finite: u64,
     square: ExactSum,
     square_after: ExactSum,
     product: ExactSum,
     square_error: ExactSum,
-    greatest: f32,
+    greatest: f64,
 }
 
 /// What quantization did to a tensor, or to all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// How many values were compared.
+    /// How many values were compared: those that are finite before and after.
     pub values: u64,
+    /// How many are not.
+    #[serde(skip_serializing_if = "is_none")]
+    pub not_finite: u64,
     /// The root of the mean square error.
     pub rmse: f64,
     /// The greatest error.
@@ -103,6 +165,11 @@ pub struct Measured {
     pub cosine: Option<f64>,
     /// Bits that a weight takes after.
     pub bits_per_weight: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A tensor that was quantized.
@@ -143,11 +210,34 @@ impl Losses {
         let Some(gathered) = self.0.get(tensor) else { return };
         let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
         gathered.values += loss.values;
+        gathered.not_finite += loss.not_finite;
         gathered.square.add(loss.square);
         gathered.square_after.add(loss.square_after);
         gathered.product.add(loss.product);
         gathered.square_error.add(loss.square_error);
         gathered.greatest = gathered.greatest.max(loss.greatest);
+    }
+
+    /// Tensors that were not zero, and of which quantization left nothing else.
+    ///
+    /// # Errors
+    /// Failed for the first that stops the work; what the sizes of a tensor raise.
+    pub fn vanished(&self, model: &Model, concerns: &[Concern], quality: Quality) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        for ((tensor, concern), gathered) in model.tensors.iter().zip(concerns).zip(&self.0) {
+            let gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            // With `--resume` only some of it was seen.
+            let is_whole = gathered.values + gathered.not_finite == checked_elements(&tensor.shape)?;
+            let (before, after) = (gathered.square.value(), gathered.square_after.value());
+            if is_whole && gathered.not_finite == 0 && before > 0.0 && after == 0.0 {
+                let finding = judge_vanished(tensor, concern, before.sqrt(), quality);
+                if finding.standing == Standing::Error {
+                    return Err(finding.error());
+                }
+                findings.push(finding);
+            }
+        }
+        Ok(findings)
     }
 
     /// What was measured of every tensor that was quantized; `None` if none was.
@@ -160,12 +250,14 @@ impl Losses {
             let sums = Sums::of(&gathered.into_inner().unwrap_or_else(PoisonError::into_inner));
             let mut stretches = tiles.stretches[tiles.of_tensor(number)].iter();
             let recode = stretches.find_map(|stretch| stretch.recode.as_ref());
-            let Some((from, to)) = recode.map(|recode| recode.dtypes()).filter(|_| sums.values > 0.0) else {
+            let Some((from, to)) =
+                recode.map(|recode| recode.dtypes()).filter(|_| sums.values + sums.not_finite > 0.0)
+            else {
                 continue;
             };
             let bytes = tensor.payload_len()?;
             let bits_per_weight = bits_per_weight(bytes, &tensor.shape);
-            bits += bits_per_weight * sums.values;
+            bits += bits_per_weight * (sums.values + sums.not_finite);
             total.add(&sums);
             tensors.push(QuantizedTensor {
                 name: tensor.name.clone(),
@@ -179,7 +271,7 @@ impl Losses {
         if tensors.is_empty() {
             return Ok(None);
         }
-        let total = total.measured(bits / total.values);
+        let total = total.measured(bits / (total.values + total.not_finite));
         Ok(Some(Quantized { tensors, total }))
     }
 }
@@ -194,6 +286,7 @@ fn bits_per_weight(bytes: u64, shape: &[u64]) -> f64 {
 #[derive(Default)]
 struct Sums {
     values: f64,
+    not_finite: f64,
     square: f64,
     square_after: f64,
     product: f64,
@@ -206,16 +299,18 @@ impl Sums {
     fn of(gathered: &Gathered) -> Sums {
         Sums {
             values: gathered.values as f64,
+            not_finite: gathered.not_finite as f64,
             square: gathered.square.value(),
             square_after: gathered.square_after.value(),
             product: gathered.product.value(),
             square_error: gathered.square_error.value(),
-            greatest: gathered.greatest.into(),
+            greatest: gathered.greatest,
         }
     }
 
     fn add(&mut self, more: &Sums) {
         self.values += more.values;
+        self.not_finite += more.not_finite;
         self.square += more.square;
         self.square_after += more.square_after;
         self.product += more.product;
@@ -232,7 +327,8 @@ impl Sums {
         let lengths = (self.square * self.square_after).sqrt();
         Measured {
             values: self.values as u64,
-            rmse: (self.square_error / self.values).sqrt(),
+            not_finite: self.not_finite as u64,
+            rmse: (self.square_error / self.values.max(1.0)).sqrt(),
             max_abs_error: self.greatest,
             snr_db: (self.square_error > 0.0).then(|| 10.0 * (self.square / self.square_error).log10()),
             cosine: (lengths > 0.0).then(|| self.product / lengths),
@@ -264,8 +360,26 @@ mod tests {
                 assert!((have - want).abs() <= 1e-5 * want.abs(), "{n}: {have} {want}");
             }
             let greatest = both().map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
-            assert_eq!((loss.values, f64::from(loss.greatest)), (n as u64, greatest));
+            assert!((loss.greatest - greatest).abs() <= 1e-7 * greatest);
+            assert_eq!((loss.values, loss.not_finite), (n as u64, 0));
         }
+    }
+
+    #[test]
+    fn no_square_overflows_and_none_vanishes() {
+        for scale in [1e20f32, 3e38, 1e-25, 1e-38] {
+            let before = [scale, -scale, 0.0, scale];
+            let after = [0.0, -scale, 0.0, scale / 2.0];
+            let loss = Loss::between(&before, &after);
+            let scale = f64::from(scale);
+            let near = |have: f64, want: f64| (have - want).abs() <= 1e-6 * want;
+            assert!(near(loss.square, 3.0 * scale * scale), "{scale:e}: {loss:?}");
+            assert!(near(loss.square_error, 1.25 * scale * scale), "{scale:e}: {loss:?}");
+            assert!(near(loss.greatest, scale), "{scale:e}: {loss:?}");
+        }
+        let apart = Loss::between(&[f32::MAX, f32::NAN, 1.0], &[-f32::MAX, 0.0, f32::INFINITY]);
+        assert_eq!((apart.values, apart.not_finite, apart.greatest), (1, 2, 2.0 * f64::from(f32::MAX)));
+        assert!(apart.square_error > 1e76);
     }
 
     #[test]
@@ -278,6 +392,7 @@ mod tests {
             product: loss.product,
             square_error: loss.square_error,
             greatest: 0.5,
+            not_finite: 0.0,
         };
         let measured = sums.measured(4.5);
         assert_eq!((measured.rmse, measured.max_abs_error), (0.25, 0.5));

@@ -3,6 +3,7 @@
 //! one for each part. What changes values ([`Making::add`], a cast) is done to each element on its way.
 
 use crate::compose::{compose, merged};
+use crate::quantize::is_all_zero;
 use crate::recode::{Recode, Wanted};
 use crate::registry::Registry;
 use crate::spool::Spool;
@@ -203,7 +204,8 @@ impl Making {
                 }
                 let recode = match &self.importance {
                     Some(importance) if cuts > 0 => {
-                        recode(Some(slice_of(importance, at / matrix.max(1), row_len)), at)?
+                        let importance = slice_of(importance, at / matrix.max(1), row_len);
+                        recode(Some(importance).filter(|values| !is_all_zero(values)), at)?
                     }
                     _ => recode(None, at)?,
                 };

@@ -36,6 +36,9 @@ pub struct Plan {
     pub coverage: Coverage,
     /// What will not be carried, and what was assumed.
     pub notes: Vec<String>,
+    /// What the user should look at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A file that will be written.

@@ -11,6 +11,7 @@ use crate::making::{Making, Piece};
 use crate::narrow;
 use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, open, option_values};
 use crate::output::{self, Output};
+use crate::packed::Packed;
 use crate::plan::Plan;
 use crate::quantize::Planned;
 use crate::rename::{Renaming, rename};
@@ -87,17 +88,24 @@ pub fn prepare<'a>(
     output.request.versions = versions(host, &source, target);
     // What cannot be written is a matter of the source and the target: the message names the source.
     let of_source = |e: Error| e.in_file(options.input.display().to_string());
+    // Of the whole source: what a selection leaves may not show it any more.
+    let packed = Packed::of(&source);
+    if let Some(packed) = &packed {
+        packed.check(&source.model, target, options).map_err(of_source)?;
+    }
+    let arch = if packed.is_some() { Some("none") } else { options.arch.as_deref() };
     let mut model = source.model.clone();
     let kept = rename(&mut model, &renaming).map_err(of_source)?;
     let selected = kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
     let called = called(&source.model, &model, kept.as_deref());
     let mut notes: Vec<String> = std::mem::take(&mut model.notes);
+    let mut warnings = Vec::new();
     let writer = target.writer()?;
     let mut edits = Edits::new(&options.set, &options.unset)?;
     let understood = edits.in_source(host, &source, &mut model, target)?;
     let not_understood = understand_tokenizer(host, &source, understood, &mut model, target)?;
     let wishes = Wishes {
-        arch: options.arch.as_deref(),
+        arch,
         required: options.wants_architecture,
         precision: options.quantization.precision,
         foreign: options.foreign,
@@ -133,11 +141,12 @@ pub fn prepare<'a>(
     let named = |(number, dtype): &(usize, DType)| (model.tensors[*number].name.clone(), *dtype);
     let narrow_if_exact: Vec<_> = translation.narrow_if_exact.iter().map(named).collect();
     if !options.quantization.is_nothing() {
-        let concerns = concerns(host, &model, options.arch.as_deref()).map_err(of_source)?;
+        let concerns = concerns(host, &model, arch).map_err(of_source)?;
         let writer = (!is_translated).then_some(writer.as_ref());
         let planned = Planned { host, source: &source, target, writer, concerns: &concerns };
-        let done = planned.apply(&options.quantization, &mut model, &mut makings).map_err(of_source)?;
-        notes.extend(done);
+        let said = planned.apply(&options.quantization, &mut model, &mut makings).map_err(of_source)?;
+        notes.extend(said.notes);
+        warnings.extend(said.warnings);
     }
     // What becomes something else anyway needs no look.
     let as_it_was = |(name, dtype): (String, DType)| {
@@ -148,7 +157,12 @@ pub fn prepare<'a>(
     notes.extend(narrow::apply(host, &source, &mut model, &makings, &wanted, look)?);
     notes.extend(edits.in_target(host, &source, &mut model, target, &output.request)?);
     notes.extend(carries::prune(&mut model, target, options.foreign));
-    carries::check(&model, target, host.registry.formats()).map_err(of_source)?;
+    carries::check(&model, target, host.registry.formats(), packed.is_none()).map_err(of_source)?;
+    if let Some(packed) = &packed {
+        let (note, warning) = packed.word(&model);
+        notes.push(note);
+        warnings.extend(warning);
+    }
     long_values::check(host, &source, &model)?;
     let coverage = account(&source.model, &called, &model, &makings, ledger.as_ref()).map_err(of_source)?;
     if ledger.is_some() {
@@ -156,10 +170,11 @@ pub fn prepare<'a>(
     }
     let workings = Workings::new(makings, &model, &source.model, &host.registry).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
-        .asked(&options.options, options.arch.as_deref() == Some("none"));
+        .asked(&options.options, options.arch.as_deref() == Some("none"))
+        .casting(packed.is_none());
     writer.layout(&model, &output.request, &mut collector).map_err(of_source)?;
     let layout = collector.finish()?;
-    let concerns = concerns(host, &model, options.arch.as_deref()).map_err(of_source)?;
+    let concerns = concerns(host, &model, arch).map_err(of_source)?;
     let findings = check_layout(&layout, &model, &concerns, options.quality()).map_err(of_source)?;
     notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
     if !output.target.folder && layout.files.len() > 1 {
@@ -178,6 +193,7 @@ pub fn prepare<'a>(
         tensors: Vec::new(),
         coverage: coverage.clone(),
         notes,
+        warnings,
     };
     plan.describe(&layout, &model, &workings, host.threads);
     Ok(Prepared {

@@ -218,6 +218,13 @@ impl Recode {
         }
         match &recode.encode {
             Side::Cast(cast) => cast.first_bad(bytemuck::cast_slice(&rows.values)),
+            // As they were decoded again.
+            Side::Blocks(_) => {
+                let pairs = (0u64..).zip(rows.values.iter().zip(&rows.again));
+                let mut lost = pairs.filter(|(_, (_, after))| !after.is_finite());
+                lost.next()
+                    .map(|(number, (value, _))| (number, format!("{value:e}, more than its block can hold")))
+            }
             _ => None,
         }
     }
@@ -278,6 +285,7 @@ impl RowRecode {
         (row, to): (u64, &mut [u8]),
         rows: &mut Rows,
     ) -> Result<(Changes, Option<Loss>)> {
+        rows.again.clear();
         let mut changes = self.decode(from, row, rows)?;
         let values = &rows.values;
         if !matches!(self.decode, Side::Cast(_)) {
@@ -297,6 +305,9 @@ impl RowRecode {
                 }
                 rows.again.resize(values.len(), 0.0);
                 quantizer.decode(self.to, to, self.row_len, &mut rows.again)?;
+                let became = |(before, after): (&f32, &f32)| before.is_finite() && !after.is_finite();
+                let infinite = values.iter().zip(&rows.again).filter(|(x, y)| became((x, y))).count();
+                changes.overflowed += infinite as u64;
                 loss = Some(Loss::between(values, &rows.again));
             }
             Side::Integers { bits, .. } => {

@@ -11,10 +11,10 @@ use apr_tests::{Scratch, host, must, options};
 use std::path::{Path, PathBuf};
 
 /// Rows and columns of a matrix whose F32 take three tiles.
-const ROWS: usize = 700;
-const COLUMNS: usize = 1024;
+pub const ROWS: usize = 700;
+pub const COLUMNS: usize = 1024;
 
-fn values(n: usize, seed: u64) -> Vec<f32> {
+pub fn values(n: usize, seed: u64) -> Vec<f32> {
     let mut random = apr_testkit::Random::new(seed);
     let unit = |bits: u64| f32::from(u16::try_from(bits >> 48).unwrap()) / 65536.0 - 0.5;
     (0..n).map(|_| unit(random.bits()) + unit(random.bits()) * unit(random.bits())).collect()
@@ -25,7 +25,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
 }
 
 /// A SafeTensors file of F32 tensors.
-fn write(path: &Path, tensors: &[(&str, &[usize], &[f32])]) {
+pub fn write(path: &Path, tensors: &[(&str, &[usize], &[f32])]) {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for (name, shape, values) in tensors {
         let from = data.len();
@@ -49,12 +49,12 @@ fn model(scratch: &Scratch) -> (PathBuf, Vec<f32>) {
     (path, matrix)
 }
 
-fn quantizing(input: &Path, output: &Path, recipe: &str) -> ConvertOptions {
+pub fn quantizing(input: &Path, output: &Path, recipe: &str) -> ConvertOptions {
     let quantization = Quantization { recipe: Some(recipe.to_owned()), ..Quantization::default() };
     ConvertOptions { arch: Some("none".to_owned()), quantization, ..options(input, output) }
 }
 
-fn payload(path: &Path, name: &str) -> (DType, Vec<u8>) {
+pub fn payload(path: &Path, name: &str) -> (DType, Vec<u8>) {
     let host = host();
     let opened = open(&host, path, &OpenOptions::default()).unwrap();
     let tensor = opened.model.tensors.iter().find(|tensor| tensor.name == name).unwrap();
@@ -66,7 +66,7 @@ fn payload(path: &Path, name: &str) -> (DType, Vec<u8>) {
     (tensor.dtype, out)
 }
 
-fn refused(host: &Host, options: &ConvertOptions) -> Error {
+pub fn refused(host: &Host, options: &ConvertOptions) -> Error {
     let error = apr_host::convert::convert(host, options).unwrap_err();
     let output = options.output.as_ref().unwrap();
     assert!(!output.exists(), "something was left behind: {error}");
@@ -77,7 +77,7 @@ fn plugin() -> Box<dyn Quantizer> {
     (apr_plugin_quants::PLUGIN.quantizer)().unwrap()
 }
 
-fn encoded(dtype: DType, values: &[f32], importance: Option<&[f32]>) -> Vec<u8> {
+pub fn encoded(dtype: DType, values: &[f32], importance: Option<&[f32]>) -> Vec<u8> {
     let info = dtype.info().unwrap();
     let mut out = vec![0; values.len() / info.block_elements as usize * info.block_bytes as usize];
     plugin().encode(dtype, values, COLUMNS as u64, importance, &mut out).unwrap();
@@ -214,7 +214,7 @@ fn what_is_not_finite_is_refused_with_its_place() {
 }
 
 /// An importance matrix in the old form: name and values of each tensor.
-fn write_matrix(path: &Path, tensors: &[(&str, &[f32])]) {
+pub fn write_matrix(path: &Path, tensors: &[(&str, &[f32])]) {
     let number = |n: usize| u32::try_from(n).unwrap().to_le_bytes();
     let mut out = number(tensors.len()).to_vec();
     for (name, values) in tensors {

@@ -5,6 +5,7 @@ mod array;
 mod base;
 mod called;
 mod check;
+mod codes;
 mod concerns;
 mod config;
 mod draft;

@@ -1,5 +1,6 @@
 //! A whole model from one dialect to the one that its target wants: tensors, configuration, and what is said of both.
 
+use super::codes::refuse_codes;
 use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use super::expression::same;
 use super::generate::recover;
@@ -11,6 +12,7 @@ use super::translate::{Made, Request, Translated, images, translate};
 use super::{Tables, array::Box_};
 use crate::host::Host;
 use crate::making::{Making, Piece};
+use crate::quantize::{choices, is_float};
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
@@ -248,6 +250,7 @@ impl Journey<'_> {
             keep_order: came_from_target,
         };
         let translated = translate(&request)?;
+        refuse_codes(&translated.tensors, &model.tensors)?;
         self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
         self.say_what_is_dropped(&translated, &mut notes);
         let computed: Vec<(String, Vec<u8>)> =
@@ -427,14 +430,17 @@ impl Journey<'_> {
         let choices = match came_from_target || self.from == self.to {
             // What was the target's own, or in its dialect, keeps its types.
             true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
-            _ => writer.dtypes(&facts, wishes.precision),
+            _ => choices(writer, &facts, wishes.precision),
         };
         let mut translation = Translation::default();
         let (mut tensors, mut makings, mut cast) = (Vec::new(), Vec::new(), Vec::new());
         for (number, (made, choice)) in translated.tensors.into_iter().zip(choices).enumerate() {
             let mut dtype = made.dtype;
             match choice {
-                DTypeChoice::Cast(wanted) if wanted != dtype && is_cast(dtype) => {
+                DTypeChoice::Cast(wanted)
+                    if wanted != dtype
+                        && (is_cast(dtype) || wishes.precision.is_some() && is_float(dtype)) =>
+                {
                     if narrows(dtype, wanted) {
                         cast.push((dtype, wanted));
                     }

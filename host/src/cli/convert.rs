@@ -258,7 +258,7 @@ impl Report for Outcome {
 
     fn warnings(&self) -> &[String] {
         match self {
-            Outcome::Planned(_) => &[],
+            Outcome::Planned(plan) => &plan.warnings,
             Outcome::Analyzed(analysis) => analysis.warnings(),
             Outcome::Done(done, _) => &done.warnings,
         }
@@ -321,11 +321,21 @@ impl fmt::Display for Outcome {
 
 /// What quantization did to all tensors together.
 fn show_loss(tensors: usize, total: &Measured) -> String {
-    let Measured { rmse, max_abs_error, snr_db, cosine, bits_per_weight, .. } = total;
+    let Measured { rmse, max_abs_error, snr_db, cosine, bits_per_weight, not_finite, .. } = total;
     let tensors = show_number_of(tensors, "tensor");
     let mut line = format!("quantized: {tensors}, {bits_per_weight:.2} bits per weight, RMSE {rmse:.3e}");
     line += &format!(", greatest error {max_abs_error:.3e}");
-    line += &snr_db.map_or(", nothing lost".to_owned(), |snr| format!(", SNR {snr:.1} dB"));
+    line += &match snr_db {
+        Some(snr) => format!(", SNR {snr:.1} dB"),
+        None if *not_finite == 0 => ", nothing lost".to_owned(),
+        None => String::new(),
+    };
+    if *not_finite > 0 {
+        line += &format!(
+            ", {} not finite",
+            show_number_of(usize::try_from(*not_finite).unwrap_or(usize::MAX), "value")
+        );
+    }
     line + &cosine.map_or(String::new(), |cosine| format!(", cosine {cosine:.6}"))
 }
 

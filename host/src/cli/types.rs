@@ -15,8 +15,11 @@ pub struct TypeArgs {
     #[arg(long, value_name = "RECIPE", group = "choosing")]
     quantize: Option<String>,
     /// Make every tensor of floats this type: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
-    #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing", alias = "outtype")]
+    #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]
     precision: Option<DType>,
+    /// The type as llama.cpp's converter has it: f32, f16, bf16, q8_0, or auto for that of the input
+    #[arg(long, value_name = "TYPE", value_parser = parse_outtype, conflicts_with_all = ["choosing", "precision"], hide = true)]
+    outtype: Option<OutType>,
     /// Make every quantized tensor this type: f32, f16 or bf16
     #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]
     dequantize: Option<DType>,
@@ -55,6 +58,17 @@ pub struct TypeArgs {
     pub report: Option<PathBuf>,
 }
 
+/// What `--outtype` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OutType {
+    /// What the target is used to.
+    Auto,
+    /// Floats.
+    Float(DType),
+    /// A recipe.
+    Recipe(&'static str),
+}
+
 impl TypeArgs {
     /// What was asked.
     ///
@@ -84,9 +98,19 @@ impl TypeArgs {
             wishes.options.set("pure", "true");
         }
         let size = self.target_size.map(Target::Bytes);
+        let (floats, recipe) = match self.outtype {
+            Some(OutType::Float(dtype)) => (Some(dtype), None),
+            Some(OutType::Recipe(name)) => (None, Some(name.to_owned())),
+            Some(OutType::Auto) | None => (None, None),
+        };
+        if recipe.is_some() && self.dequantize.is_some() {
+            return Err(Error::invalid_argument(
+                "--outtype with a quantized type and --dequantize contradict each other",
+            ));
+        }
         Ok(Quantization {
-            recipe: self.quantize.clone().or(wishes.recipe),
-            precision: self.precision,
+            recipe: self.quantize.clone().or(wishes.recipe).or(recipe),
+            precision: self.precision.or(floats),
             dequantize: self.dequantize,
             keep_quantization: self.keep_quantization,
             allow_requantize: self.allow_requantize,
@@ -171,6 +195,17 @@ fn parse_float(text: &str) -> std::result::Result<DType, String> {
     })
 }
 
+/// What llama.cpp's converter calls types.
+fn parse_outtype(text: &str) -> std::result::Result<OutType, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "auto" => Ok(OutType::Auto),
+        "q8_0" => Ok(OutType::Recipe("Q8_0")),
+        _ => parse_float(text)
+            .map(OutType::Float)
+            .map_err(|_| "it is f32, f16, bf16, q8_0 or auto; --quantize has all types of blocks".to_owned()),
+    }
+}
+
 fn parse_bits(text: &str) -> std::result::Result<f64, String> {
     let bits = text.parse::<f64>().ok().filter(|bits| bits.is_finite() && *bits > 0.0);
     bits.ok_or_else(|| "it is a number above 0, such as 4.5".to_owned())
@@ -188,6 +223,14 @@ mod tests {
         for bad in ["q4_k", "i8", "f4_e2m1", ""] {
             assert!(parse_float(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_converters_types_are_floats_a_recipe_or_left_to_it() {
+        assert_eq!(parse_outtype("auto"), Ok(OutType::Auto));
+        assert_eq!(parse_outtype("q8_0"), Ok(OutType::Recipe("Q8_0")));
+        assert_eq!(parse_outtype("bf16"), Ok(OutType::Float(DType::BF16)));
+        assert!(parse_outtype("q4_k_m").is_err_and(|message| message.contains("--quantize")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is wrong with a tensor, by the rules and by what its table expects; and how grave that is.
 
 use super::policy::Quality;
-use super::rules::{BYTES, Broken, FINITE, Kind, RANGE, judge, kernel_bytes, shape_rule};
+use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, RANGE, judge, kernel_bytes, shape_rule};
 use super::tally::Facts;
 use crate::architecture::{Concern, Expected, Figure};
 use apr_sdk::{Model, Tensor};
@@ -67,6 +67,13 @@ pub fn judge_tensor(
         Finding::new(name, concern, broken, standing)
     })
     .collect()
+}
+
+/// What is wrong with a tensor that was not zero, and of which its new type has nothing else: `l2` is the norm it had.
+pub fn judge_vanished(tensor: &Tensor, concern: &Concern, l2: f64, quality: Quality) -> Finding {
+    let what = format!("its L2 norm was {l2:.3e}, and as {} all its values are 0", tensor.dtype);
+    let broken = Broken { code: DISTRIBUTION, what };
+    Finding::new(&tensor.name, concern, broken, quality.standing(true, false))
 }
 
 /// The ranges that the figures are outside of.

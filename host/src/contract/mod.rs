@@ -15,7 +15,7 @@ mod validated;
 mod watch;
 
 pub use exact_sum::ExactSum;
-pub use judge::{Finding, Standing, judge_layout, judge_tensor};
+pub use judge::{Finding, Standing, judge_layout, judge_tensor, judge_vanished};
 pub use load::{findings_of, validated_embedding, validated_vector, validated_weight};
 pub use policy::{Quality, summary};
 pub use rules::{

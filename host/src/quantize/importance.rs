@@ -53,6 +53,11 @@ impl Importance {
         by_dialect.or_else(|| self.tensors.get(&(dialects()?, facts.name.clone())))
     }
 
+    /// The values for a tensor that say anything: those that are not all 0.
+    pub fn telling(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
+        self.of(facts).filter(|values| values.iter().any(|value| *value > 0.0))
+    }
+
     /// How much of it was used.
     pub fn summary(&self, tensors: &[TensorFacts]) -> String {
         let used = tensors.iter().filter(|facts| facts.has_importance).count();
@@ -66,6 +71,10 @@ impl ImportanceSink for Importance {
         self.values = self.values.saturating_add(values.len());
         if self.values > MOST {
             return Err(Error::limit(format!("the importance matrix has more than {MOST} values")));
+        }
+        if let Some(n) = values.iter().position(|value| !value.is_finite() || *value < 0.0) {
+            let message = format!("value {n} of its importance is {}", values[n]);
+            return Err(Error::malformed(message).tensor(name).hint("make the importance matrix again"));
         }
         self.tensors.insert((dialect.to_owned(), name.to_owned()), values.into());
         Ok(())

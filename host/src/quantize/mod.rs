@@ -1,11 +1,13 @@
 //! Which tensors of a planned model become another type because the user asked for it: cast, dequantized, or quantized by a
 //! recipe of a quantizer plugin. Pure data; the pipeline does it.
 
+mod choices;
 mod facts;
 mod importance;
 mod row_scales;
 mod target;
 
+pub use choices::{choices, is_float};
 pub use importance::Importance;
 use target::Room;
 pub use target::Target;
@@ -60,6 +62,15 @@ impl Quantization {
     }
 }
 
+/// What the user is told of the types that were chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// For the summary.
+    pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
 /// What is at hand for a choice.
 pub struct Planned<'a> {
     /// The host.
@@ -75,18 +86,13 @@ pub struct Planned<'a> {
 }
 
 impl Planned<'_> {
-    /// Gives tensors of `model` the types that the user asked for; says what was done.
+    /// Gives tensors of `model` the types that the user asked for; says what was done, and what to warn of.
     ///
     /// # Errors
     /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
     /// not fit or is missing, and blocks that would become other blocks unasked; what the plugins raise.
-    pub fn apply(
-        &self,
-        wishes: &Quantization,
-        model: &mut Model,
-        makings: &mut Vec<Making>,
-    ) -> Result<Vec<String>> {
-        let mut notes = Vec::new();
+    pub fn apply(&self, wishes: &Quantization, model: &mut Model, makings: &mut Vec<Making>) -> Result<Said> {
+        let mut said = Said::default();
         if let Some(dtype) = wishes.precision {
             self.cast(dtype, model, makings);
         }
@@ -96,6 +102,7 @@ impl Planned<'_> {
                 tensor.dtype = dtype;
             }
         }
+        said.warnings.extend(choices::left_over(wishes, model, makings)?);
         // A model of one type of floats is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.host.registry.quantizers()? {
@@ -103,12 +110,12 @@ impl Planned<'_> {
             }
         }
         if wishes.has_recipe() {
-            self.quantize(wishes, model, makings, &mut notes)?;
+            self.quantize(wishes, model, makings, &mut said)?;
         } else if wishes.importance.is_some() {
             let message = "an importance matrix was given, and nothing is quantized";
             return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
         }
-        Ok(notes)
+        Ok(said)
     }
 
     /// Casts every tensor of floats, but for those that the target wants otherwise.
@@ -120,16 +127,13 @@ impl Planned<'_> {
             .zip(self.concerns)
             .map(|(t, concern)| facts::of_tensor(t, concern))
             .collect();
-        let choices = writer.dtypes(&facts, Some(dtype));
-        let has_opinion = choices.iter().any(|choice| *choice != DTypeChoice::Keep);
+        let choices = choices(writer, &facts, Some(dtype));
         for ((tensor, making), choice) in model.tensors.iter_mut().zip(makings).zip(choices) {
             if !is_float(making.source_dtype) || tensor.dtype != making.source_dtype {
                 continue;
             }
-            match choice {
-                DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) => tensor.dtype = wanted,
-                _ if has_opinion => {}
-                _ => tensor.dtype = dtype,
+            if let DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) = choice {
+                tensor.dtype = wanted;
             }
         }
     }
@@ -148,7 +152,7 @@ impl Planned<'_> {
         wishes: &Quantization,
         model: &mut Model,
         makings: &mut Vec<Making>,
-        notes: &mut Vec<String>,
+        Said { notes, warnings }: &mut Said,
     ) -> Result<()> {
         let quantizers = self.host.registry.quantizers()?;
         if quantizers.is_empty() {
@@ -161,10 +165,17 @@ impl Planned<'_> {
             None => None,
         };
         let mut tensors = Vec::with_capacity(model.tensors.len());
+        let mut zeros = Vec::new();
         for (tensor, concern) in model.tensors.iter().zip(self.concerns) {
             let mut facts = facts::of_tensor(tensor, concern);
-            facts.has_importance = importance.as_ref().is_some_and(|i| i.of(&facts).is_some());
+            facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
+            if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
+                zeros.push(tensor.name.clone());
+            }
             tensors.push(facts);
+        }
+        if !zeros.is_empty() {
+            warnings.push(name_some(&zeros, "its importance is 0 in every column, and counts as none"));
         }
         let mut known = facts::of_model(model);
         known.has_importance = importance.is_some();
@@ -187,7 +198,7 @@ impl Planned<'_> {
         let mut said: Vec<(String, Vec<String>)> = Vec::new();
         for (number, assignment) in assigned.into_iter().enumerate() {
             let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
-            let values = importance.as_ref().and_then(|importance| importance.of(&tensors[number]));
+            let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
             take(wishes, assignment, (tensor, making), values, (&self.host.registry, &mut said)).map_err(
                 |e| match e.tensor_name() {
                     Some(_) => e,
@@ -262,9 +273,21 @@ fn take(
             let message = format!("the importance matrix has {have} values for it, and {want} are needed");
             return Err(Error::invalid_argument(message).hint("take the matrix that was made for this model"));
         }
+        let mut matrices = values.chunks_exact(usize::try_from(row).unwrap_or(usize::MAX).max(1));
+        if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
+            let message =
+                format!("{dtype} is useless here without importance, and matrix {n} has only 0 of it");
+            return Err(Error::invalid_argument(message)
+                .hint("make the importance matrix with more text, or take a larger type"));
+        }
         making.importance = Some(Arc::clone(values));
     }
     Ok(())
+}
+
+/// Whether importance says nothing, and counts as none.
+pub fn is_all_zero(importance: &[f32]) -> bool {
+    importance.iter().all(|value| *value == 0.0)
 }
 
 /// `` `a`, `b`, `c` and 4 more: what ``.
@@ -317,8 +340,4 @@ fn summary(recipe: &str, model: &Model, makings: &[Making]) -> String {
 
 fn is_integer(dtype: DType) -> bool {
     dtype.info().is_some_and(|info| info.kind == DTypeKind::Int)
-}
-
-fn is_float(dtype: DType) -> bool {
-    dtype.info().is_some_and(|info| info.kind == DTypeKind::Float)
 }

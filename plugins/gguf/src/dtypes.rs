@@ -1,7 +1,7 @@
 //! Which type each tensor gets when a model comes from another dialect: what llama.cpp's converter chooses (`--outtype
 //! auto`; conversion/base.py, `prepare_tensors`, of llama-cpp-python 0.3.36).
 
-use apr_sdk::{DType, DTypeChoice, TensorFacts};
+use apr_sdk::{DType, DTypeChoice, DTypeKind, TensorFacts};
 
 /// Tensors that are F32 whatever the others are, by the last words of their names.
 const ALWAYS_F32: &[&str] = &[
@@ -30,12 +30,17 @@ pub fn choose(tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice
         tensor.shape.len() > 1 && [Some(DType::BF16), Some(DType::F16)].contains(&tensor.dtype)
     };
     let usual = wanted.or_else(|| tensors.iter().find(half).and_then(|t| t.dtype)).unwrap_or(DType::F16);
-    tensors.iter().map(|tensor| choose_one(tensor, usual)).collect()
+    tensors.iter().map(|tensor| choose_one(tensor, usual, wanted.is_some())).collect()
 }
 
-fn choose_one(tensor: &TensorFacts, usual: DType) -> DTypeChoice {
+fn choose_one(tensor: &TensorFacts, usual: DType, is_asked: bool) -> DTypeChoice {
     let floats = [DType::F64, DType::F32, DType::F16, DType::BF16];
-    if !tensor.dtype.is_some_and(|dtype| floats.contains(&dtype)) {
+    // Floats of 8 bits may be codes: they are cast only where the user says so.
+    let is_float = |dtype: DType| {
+        let narrow = || dtype.info().is_some_and(|info| info.kind == DTypeKind::Float);
+        floats.contains(&dtype) || is_asked && narrow()
+    };
+    if !tensor.dtype.is_some_and(is_float) {
         return DTypeChoice::Keep;
     }
     let name = tensor.name.as_str();
@@ -74,5 +79,8 @@ mod tests {
         assert_eq!(choose(&model, None), [f32, bf16, bf16, f32, f32, keep, keep]);
         assert_eq!(choose(&model[1..2], None), [cast(DType::F16)]);
         assert_eq!(choose(&model[1..3], Some(DType::F32)), [f32, f32]);
+        let narrow = [facts("blk.0.attn_q.weight", DType::F8_E4M3, 2)];
+        assert_eq!(choose(&narrow, None), [keep]);
+        assert_eq!(choose(&narrow, Some(DType::F16)), [cast(DType::F16)]);
     }
 }

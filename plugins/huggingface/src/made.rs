@@ -4,7 +4,7 @@
 use crate::card;
 use crate::layout::{FORMAT, TOKENIZERS};
 use apr_sdk::tokenizer::{Kind, Tokenizer};
-use apr_sdk::{Bytes, DType, DTypeChoice, Error, Foreign, LayoutSink, Model, Result, TensorFacts};
+use apr_sdk::{Bytes, DType, DTypeChoice, DTypeKind, Error, Foreign, LayoutSink, Model, Result, TensorFacts};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
@@ -131,7 +131,10 @@ pub fn dtypes(tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice
     let usual = usual(matrices);
     let choose = |facts: &TensorFacts| {
         let float = facts.dtype.filter(|dtype| name(*dtype).is_some());
+        let narrow = || facts.dtype.and_then(DType::info).is_some_and(|info| info.kind == DTypeKind::Float);
         match (float, wanted, usual) {
+            // Floats of 8 bits may be codes: they are cast only where the user says so.
+            (None, Some(wanted), _) if narrow() => DTypeChoice::Cast(wanted),
             (Some(_), Some(wanted), _) => DTypeChoice::Cast(wanted),
             (Some(DType::F32), None, Some(half @ (DType::BF16 | DType::F16))) => {
                 DTypeChoice::NarrowIfExact(half)

@@ -13,6 +13,7 @@
 
 #![deny(unsafe_code)]
 
+mod bounds;
 mod extremes;
 mod fp4;
 mod grids;

@@ -2,7 +2,7 @@
 
 use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
-use crate::{importance, recipes, repack};
+use crate::{bounds, importance, recipes, repack};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
     TensorFacts, Value,
@@ -36,6 +36,9 @@ impl Quantizer for Quants {
             return Err(Error::invalid_argument(format!(
                 "importance has not {row_len} values, as a row has"
             )));
+        }
+        if let Some(importance) = importance {
+            bounds::check(dtype, importance, rows, row_len)?;
         }
         if importance.is_none() && block_type.needs_importance {
             let message = format!("{dtype} cannot be written without an importance matrix");

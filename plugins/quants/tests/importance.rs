@@ -144,8 +144,24 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
         ("fewer values than none", dat(1, &[entry("a", 1, -3, &[1.0])]), 13, "-3 is no number of values"),
         ("too many values", dat(1, &[entry("a", 1, i32::MAX, &[1.0])]), 13, "the number of values"),
         ("twice", dat(2, &[good(), good()]), 32, "before"),
-        ("no number", dat(1, &[entry("a", 1, 2, &[1.0, f32::NAN])]), 21, "value 1 is not finite"),
-        ("infinite", dat(1, &[entry("a", 1, 1, &[f32::INFINITY])]), 17, "value 0 is not finite"),
+        (
+            "no number",
+            dat(1, &[entry("a", 1, 2, &[1.0, f32::NAN])]),
+            21,
+            "the importance of column 1 is not finite: NaN",
+        ),
+        (
+            "infinite",
+            dat(1, &[entry("a", 1, 1, &[f32::INFINITY])]),
+            17,
+            "the importance of column 0 is not finite: inf",
+        ),
+        (
+            "negative",
+            dat(1, &[entry("a", 2, 3, &[1.0, 0.0, -3.0])]),
+            25,
+            "the importance of column 2 is negative: -1.5",
+        ),
         ("not UTF-8", dat(1, &[vec![1, 0, 0, 0, 0xff], vec![0; 64]]), 8, "not UTF-8"),
         ("a long text", dat(1, &[good(), vec![1, 0, 0, 0], long]), 36, "the length of the name of the text"),
     ];
@@ -159,9 +175,9 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
     for other in [b"\x93NUMPY\x01\x00".as_slice(), &[0; 64], &[0xff; 64], b"{\"a\": 1}", b"GGUF\x09\0\0\0"] {
         assert_eq!(read("a", other).unwrap_err().kind(), ErrorKind::Unsupported, "{other:?}");
     }
-    // Negative values are taken, as llama-quantize takes them; calls below one divide nothing.
-    let kept = read("a.dat", &dat(1, &[entry("a", -1, 2, &[-1.5, 0.0])])).unwrap();
-    assert_eq!(kept.tensors, [("a".to_owned(), vec![(-1.5f32).to_bits(), 0])]);
+    // Calls below one divide nothing.
+    let kept = read("a.dat", &dat(1, &[entry("a", -1, 2, &[1.5, 0.0])])).unwrap();
+    assert_eq!(kept.tensors, [("a".to_owned(), vec![1.5f32.to_bits(), 0])]);
 }
 
 /// A GGUF file of keys and tensors: name, dimensions, values.

@@ -47,7 +47,7 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
             let calls = calls as f32;
             values.iter_mut().for_each(|value| *value /= calls);
         }
-        hand_on(cursor, sink, &name, values_at, &values)?;
+        hand_on(cursor, sink, &name, (values_at, values.len()), &values)?;
         names.insert(name);
     }
     let mut origin = Origin { dataset: None, entries, chunks: 0 };

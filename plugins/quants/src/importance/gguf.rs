@@ -284,5 +284,5 @@ fn hand_on_pair(
             *sum = if count > 0.0 && count.is_finite() { *sum / count } else { 1.0 };
         }
     }
-    hand_on(cursor, sink, name, values_at, &sums)
+    hand_on(cursor, sink, name, (values_at, columns), &sums)
 }

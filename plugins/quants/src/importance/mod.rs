@@ -78,17 +78,22 @@ fn numbers(cursor: &mut Cursor<'_>, what: &str, at: u64, count: u64) -> Result<V
     Ok(numbers)
 }
 
-/// Hands on a tensor's values, whose numbers begin at `at`. Like llama-quantize it refuses what is not finite, and takes
-/// negative values.
+/// Hands on a tensor's values, whose numbers begin at `at`; each matrix has `columns` of them. Unlike llama-quantize it
+/// refuses negative values: they turn a search for the least error into one for the greatest.
 fn hand_on(
     cursor: &Cursor<'_>,
     sink: &mut dyn ImportanceSink,
     name: &str,
-    at: u64,
+    (at, columns): (u64, usize),
     values: &[f32],
 ) -> Result<()> {
-    if let Some(n) = values.iter().position(|value| !value.is_finite()) {
-        let error = cursor.error_at(at + 4 * n as u64, format!("value {n} is not finite: {}", values[n]));
+    let is_bad = |value: &f32| !value.is_finite() || *value < 0.0;
+    if let Some(n) = values.iter().position(is_bad) {
+        let (value, column, matrix) = (values[n], n % columns.max(1), n / columns.max(1));
+        let of = if values.len() > columns { format!(" of matrix {matrix}") } else { String::new() };
+        let what = if value < 0.0 && value.is_finite() { "negative" } else { "not finite" };
+        let message = format!("the importance of column {column}{of} is {what}: {value}");
+        let error = cursor.error_at(at + 4 * n as u64, message);
         return Err(error.tensor(name).hint("make the importance matrix again"));
     }
     sink.tensor(DIALECT, name, values)

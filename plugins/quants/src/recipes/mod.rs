@@ -66,8 +66,14 @@ pub fn assign(
         let (dtype, note) = chosen.map_err(|error| error.tensor(tensor.name.as_str()))?;
         assignments[n] = Assignment::to(dtype);
         assignments[n].note = note;
-        assignments[n].needs_importance =
-            tensor.dtype != Some(dtype) && needs_importance(name, dtype, mixture);
+        let is_made = tensor.dtype != Some(dtype);
+        assignments[n].needs_importance = is_made && needs_importance(name, dtype, mixture);
+        if is_made && !tensor.has_importance && wants_importance(dtype) && assignments[n].note.is_none() {
+            let note = format!(
+                "{dtype} is made for an importance matrix, and there is none: --imatrix FILE gives one"
+            );
+            assignments[n].note = Some(note);
+        }
     }
     Ok(assignments)
 }
@@ -86,6 +92,20 @@ fn mixture(recipe: &str) -> Result<&'static Mixture> {
         Error::invalid_argument(format!("there is no recipe `{}`", escape(recipe, 80)))
             .hint(format!("there are {}", names.join(", ")))
     })
+}
+
+/// Whether a type of so few bits loses much more without importance.
+fn wants_importance(dtype: DType) -> bool {
+    let codebooks = [
+        DType::IQ1_S,
+        DType::IQ1_M,
+        DType::IQ2_XXS,
+        DType::IQ2_XS,
+        DType::IQ2_S,
+        DType::IQ3_XXS,
+        DType::IQ3_S,
+    ];
+    codebooks.contains(&dtype) || dtype == DType::Q2_K
 }
 
 /// Whether a tensor would be worthless without importance (`tensor_requires_imatrix`), or cannot be written at all.

@@ -1,0 +1,169 @@
+//! Packed weights: tensors that are codes and scales of a scheme, whose true values no one here computes yet. They are
+//! copied as they are or not at all: a cast, another dialect or other rows would change codes as if they were weights.
+//!
+//! What announces a scheme, and by which tensors it is known, is data: `schemes.rs`.
+
+mod announced;
+mod schemes;
+
+use crate::open::OpenedModel;
+use crate::registry::Format;
+use crate::request::ConvertOptions;
+use announced::{Announcement, announcements, still_says};
+use apr_sdk::manifest::DialectRule;
+use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
+use schemes::{SIGNS, Sign};
+use std::collections::HashMap;
+
+/// What is known of a model whose weights are packed.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    announced: Vec<Announcement>,
+    /// The scheme and the tensor that shows it.
+    signed: Option<(&'static str, String)>,
+    /// Whether every tensor of two dimensions or more is a float of 16 bits or more.
+    is_plain: bool,
+}
+
+impl Packed {
+    /// What says that a model's weights are packed; `None` where nothing does.
+    pub fn of(source: &OpenedModel) -> Option<Packed> {
+        let tensors = &source.model.tensors;
+        let (announced, signed) = (announcements(source), sign_of(tensors));
+        if announced.is_empty() && signed.is_none() {
+            return None;
+        }
+        let is_plain = tensors.iter().filter(|tensor| tensor.shape.len() > 1).all(is_plain);
+        Some(Packed { announced, signed, is_plain })
+    }
+
+    /// Refuses a conversion that would change types, dialect or rows.
+    ///
+    /// # Errors
+    /// Unsupported, naming the scheme and what says so.
+    pub fn check(&self, model: &Model, target: &Format, options: &ConvertOptions) -> Result<()> {
+        let types = &options.quantization;
+        let asked = [
+            (types.recipe.is_some(), "--quantize"),
+            (types.target.is_some(), "a target size"),
+            (types.dequantize.is_some(), "--dequantize"),
+            (types.precision.is_some(), "--precision"),
+        ];
+        if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
+            let why = format!("{flag} would change the stored codes, not the weights");
+            return Err(self.refusal(&why, &format!("without {flag} they are copied as they are")));
+        }
+        let by_name = options.arch.as_deref().filter(|arch| *arch != "none");
+        let keeps_names = options.arch.as_deref() == Some("none");
+        let (want, is_needed) = match &target.manifest.dialect {
+            DialectRule::Always(want) => (want, true),
+            DialectRule::Requires(want) => (want, !keeps_names),
+            DialectRule::Prefers(want) => (want, options.wants_architecture || by_name.is_some()),
+            _ => return Ok(()),
+        };
+        if !is_needed || *want == model.dialect {
+            return Ok(());
+        }
+        let whose = &target.manifest.name;
+        let why = format!("{whose} needs the true weights, under the names and in the rows of `{want}`");
+        Err(self.refusal(&why, "a format that keeps names and types can hold them as they are"))
+    }
+
+    /// What the summary says of a copy, and what to warn of: that nothing in the output announces the scheme any more.
+    pub fn word(&self, written: &Model) -> (String, Option<String>) {
+        let note = format!("{}: they are copied as they are", self.what());
+        let lost: Vec<String> = self
+            .announced
+            .iter()
+            .filter(|place| !still_says(written, place))
+            .map(Announcement::shown)
+            .collect();
+        let is_lost = !lost.is_empty() && lost.len() == self.announced.len();
+        let warning = is_lost
+            .then(|| format!("not carried: {}, which says how the weights are packed", lost.join(" and ")));
+        (note, warning)
+    }
+
+    /// `the weights are packed as `fp8` (`quantization_config` in config.json)`.
+    fn what(&self) -> String {
+        let named = self.announced.iter().find_map(|place| Some((place.scheme.as_deref()?, place)));
+        let place = named.map(|(_, place)| place).or(self.announced.first());
+        let scheme = match (named, &self.signed) {
+            (Some((scheme, _)), _) => format!(" as `{}`", escape(scheme, 80)),
+            (None, Some((scheme, _))) => format!(" as {scheme}"),
+            (None, None) => String::new(),
+        };
+        let shown_by = match (place, &self.signed) {
+            (Some(place), _) => format!(" ({})", place.shown()),
+            (None, Some((_, tensor))) => format!(" (`{}`)", escape(tensor, 120)),
+            (None, None) => String::new(),
+        };
+        format!("the weights are packed{scheme}{shown_by}")
+    }
+
+    fn refusal(&self, why: &str, other: &str) -> Error {
+        let error = Error::unsupported(format!("{}, which apr cannot unpack yet: {why}", self.what()));
+        let error = match &self.signed {
+            Some((_, tensor)) => error.tensor(tensor),
+            None => error,
+        };
+        if self.is_plain
+            && self.signed.is_none()
+            && let Some(place) = self.announced.first()
+        {
+            let file = escape(&place.file, 120);
+            let what = match &place.key {
+                Some(key) => format!("`{}` from {file}", escape(key, 120)),
+                None => file.to_string(),
+            };
+            return error.hint(format!("if its weights are plain floats already, remove {what}"));
+        }
+        error.hint(format!("convert the model that they were packed from; {other}"))
+    }
+}
+
+impl Announcement {
+    /// `` `quantization_config` in config.json ``.
+    fn shown(&self) -> String {
+        let file = escape(&self.file, 120);
+        match &self.key {
+            Some(key) => format!("`{}` in {file}", escape(key, 120)),
+            None => file.to_string(),
+        }
+    }
+}
+
+/// The first sign among tensors, in the order of the signs.
+fn sign_of(tensors: &[Tensor]) -> Option<(&'static str, String)> {
+    let mut best: Option<(usize, &Tensor)> = None;
+    let mut by_name: Option<HashMap<&str, DType>> = None;
+    for tensor in tensors {
+        let better = best.map_or(SIGNS.len(), |(at, _)| at);
+        for (at, sign) in SIGNS.iter().enumerate().take(better) {
+            let Some(base) = ends(tensor, sign) else { continue };
+            let holds = sign.beside.is_none_or(|(suffix, dtypes)| {
+                let all = by_name.get_or_insert_with(|| {
+                    tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dtype)).collect()
+                });
+                let found = all.get(format!("{base}{suffix}").as_str());
+                found.is_some_and(|dtype| dtypes.is_empty() || dtypes.contains(dtype))
+            });
+            if holds {
+                best = Some((at, tensor));
+                break;
+            }
+        }
+    }
+    best.map(|(at, tensor)| (SIGNS[at].scheme, tensor.name.clone()))
+}
+
+/// What stands before a sign's suffix.
+fn ends<'t>(tensor: &'t Tensor, sign: &Sign) -> Option<&'t str> {
+    let base = tensor.name.strip_suffix(sign.suffix)?;
+    (sign.dtypes.is_empty() || sign.dtypes.contains(&tensor.dtype)).then_some(base)
+}
+
+fn is_plain(tensor: &Tensor) -> bool {
+    let plain = |info: &apr_sdk::DTypeInfo| info.kind == DTypeKind::Float && info.block_bytes > 1;
+    tensor.dtype.info().is_some_and(plain)
+}

@@ -1,0 +1,120 @@
+//! By which tensors packed weights are known, as data: a tensor whose name ends in such a way, of such types, and where one
+//! name would say too little, another one beside it. The first row that fits names the scheme.
+//!
+//! Rows follow what the schemes' own packages write; `X` is a module's name, or that of stacked experts.
+
+use apr_sdk::DType;
+
+/// A tensor that no model has whose weights are plain.
+#[derive(Debug)]
+pub struct Sign {
+    /// What the scheme is called in messages.
+    pub scheme: &'static str,
+    /// What the tensor's name ends in, behind `X`.
+    pub suffix: &'static str,
+    /// The types that it may have; any, if none is listed.
+    pub dtypes: &'static [DType],
+    /// What the name of another tensor has behind the same `X`, and the types of that.
+    pub beside: Option<(&'static str, &'static [DType])>,
+}
+
+/// A suffix that says enough by itself.
+const fn alone(scheme: &'static str, suffix: &'static str) -> Sign {
+    Sign { scheme, suffix, dtypes: ANY, beside: None }
+}
+
+/// A suffix that says enough beside another of these types.
+const fn pair(
+    scheme: &'static str,
+    (suffix, dtypes): (&'static str, &'static [DType]),
+    beside: (&'static str, &'static [DType]),
+) -> Sign {
+    Sign { scheme, suffix, dtypes, beside: Some(beside) }
+}
+
+const ANY: &[DType] = &[];
+const FP8: &[DType] = &[DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
+const POWERS: &[DType] = &[DType::F8_E8M0, DType::U8];
+const INT8: &[DType] = &[DType::I8];
+const BYTES: &[DType] = &[DType::U8];
+/// What codes lie in.
+const CODES: &[DType] = &[
+    DType::F8_E4M3,
+    DType::F8_E5M2,
+    DType::F8_E4M3FNUZ,
+    DType::F8_E5M2FNUZ,
+    DType::F4_E2M1,
+    DType::I4,
+    DType::U4,
+    DType::I8,
+    DType::U8,
+    DType::I16,
+    DType::I32,
+    DType::U32,
+];
+/// What several codes lie in at once.
+const WORDS: &[DType] = &[DType::U8, DType::I16, DType::I32, DType::U32];
+
+/// Every sign, those that say most first.
+pub static SIGNS: &[Sign] = &[
+    alone("bitsandbytes NF4", ".quant_state.bitsandbytes__nf4"),
+    alone("bitsandbytes FP4", ".quant_state.bitsandbytes__fp4"),
+    alone("bitsandbytes 4 bit", ".nested_absmax"),
+    alone("bitsandbytes 4 bit", ".quant_map"),
+    alone("bitsandbytes 4 bit", ".absmax"),
+    alone("bitsandbytes int8", ".SCB"),
+    alone("NVFP4", ".weight_scale_2"),
+    alone("NVFP4 of compressed-tensors", ".weight_global_scale"),
+    alone("compressed-tensors", ".weight_packed"),
+    alone("compressed-tensors", ".weight_zero_point"),
+    alone("compressed-tensors", ".weight_g_idx"),
+    pair("compressed-tensors (sparse)", (".bitmask", ANY), (".compressed", ANY)),
+    pair("MXFP4", ("_blocks", BYTES), ("_scales", POWERS)),
+    alone("FP8 with scales of blocks", "_scale_inv"),
+    alone("FP8 with scales", ".qscale_weight"),
+    pair("FP8 with scales", (".weight_scale", ANY), (".weight", FP8)),
+    pair("int8 with scales", (".weight_scale", ANY), (".weight", INT8)),
+    pair("packed bytes with scales", (".weight_scale", ANY), (".weight", BYTES)),
+    alone("codes with scales", ".weight_scale"),
+    alone("codes with scales", ".weight_scales"),
+    pair("FP8 with scales", (".input_scale", ANY), (".weight", FP8)),
+    pair("codes with scales", ("_scale", ANY), ("", CODES)),
+    pair("codes with scales of powers of two", (".scale", &[DType::F8_E8M0]), (".weight", CODES)),
+    pair("FP8 with scales", (".scale", ANY), (".weight", FP8)),
+    pair("integers of a quantized graph", ("_scale", ANY), ("_quantized", &[DType::I8, DType::U8])),
+    pair("GPTQ", (".qweight", ANY), (".g_idx", ANY)),
+    alone("GPTQ or AWQ", ".qweight"),
+    pair("GPTQ or AWQ", (".qzeros", ANY), (".scales", ANY)),
+    pair("Marlin", (".B", WORDS), (".s", ANY)),
+    pair("QQQ", (".s_channel", ANY), (".B", ANY)),
+    pair("MLX", (".scales", ANY), (".weight", &[DType::U32])),
+    pair("HIGGS", (".tables2", ANY), (".scales", ANY)),
+    pair("codes with scales", (".scales", ANY), (".weight", CODES)),
+    alone("HQQ", ".W_q"),
+    alone("torchao", "weight_qdata"),
+    alone("EXL2", ".q_invperm"),
+    pair("EXL2", (".q_weight", ANY), (".q_scale", ANY)),
+    pair("EXL3", (".trellis", ANY), (".suh", ANY)),
+    pair("EXL3", (".trellis", ANY), (".su", ANY)),
+    pair("AQLM", (".codebooks", ANY), (".codes", ANY)),
+    pair("VPTQ", (".centroids.weight", ANY), (".indices", ANY)),
+    pair("VPTQ", (".centroids", ANY), (".indices", ANY)),
+    pair("SpQR", (".dense_weights", ANY), (".row_offsets", ANY)),
+    alone("QuIP#", ".Qidxs"),
+    pair("quanto", ("._data", ANY), ("._scale", ANY)),
+    alone("Quark", ".weight_quantizer.scale"),
+    alone("integers of torch.ao", "._packed_params.dtype"),
+];
+
+/// Metadata keys that announce packed weights wherever they stand: names of JSON objects.
+pub const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
+
+/// A key that announces them where it is the first name, and has one of these members.
+pub const TOP: (&str, [&str; 5]) =
+    ("quantization", ["bits", "group_size", "mode", "quant_algo", "qformat_weight"]);
+
+/// Members of such an object that name the scheme, the best first.
+pub const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "format"];
+
+/// Companion files that announce them.
+pub const FILES: [&str; 3] = ["hf_quant_config.json", "quantize_config.json", "quant_config.json"];

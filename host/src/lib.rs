@@ -52,6 +52,7 @@ pub mod rosetta;
 mod scatter;
 mod seen;
 mod side_by_side;
+mod sides;
 mod sink;
 pub mod small_file;
 mod source;

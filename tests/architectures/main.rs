@@ -9,6 +9,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod across;
 mod altered;
 mod back;
 mod contract;

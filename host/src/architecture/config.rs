@@ -82,6 +82,11 @@ impl Config {
         self.values.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
+    /// All values that were stated.
+    pub fn values(&self) -> &[(String, Scalar)] {
+        &self.values
+    }
+
     /// States a value.
     pub fn set(&mut self, name: &str, value: Scalar) {
         match self.values.iter_mut().find(|(n, _)| n == name) {
@@ -230,7 +235,7 @@ impl Config {
 
 /// A value whose floats are those of F32.
 #[allow(clippy::cast_possible_truncation, reason = "that is what it is for")]
-fn narrowed(value: &Scalar) -> Scalar {
+pub(super) fn narrowed(value: &Scalar) -> Scalar {
     match value {
         Scalar::Float(x) => Scalar::Float((*x as f32).into()),
         Scalar::List(items) => Scalar::List(items.iter().map(narrowed).collect()),

@@ -207,12 +207,12 @@ pub(super) fn dimension(
 }
 
 /// One translation's fixed points.
-struct Journey<'a> {
-    table: &'a Table,
-    from: &'a str,
-    to: &'a str,
-    target: &'a Format,
-    fetch: Fetch<'a>,
+pub(super) struct Journey<'a> {
+    pub(super) table: &'a Table,
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    pub(super) target: &'a Format,
+    pub(super) fetch: Fetch<'a>,
 }
 
 impl Journey<'_> {
@@ -286,7 +286,7 @@ impl Journey<'_> {
         Ok(translation)
     }
 
-    fn config(
+    pub(super) fn config(
         &self,
         model: &Model,
         from: &Dialect,
@@ -325,7 +325,7 @@ impl Journey<'_> {
     }
 
     /// States what the source's dialect says by a computed tensor alone.
-    fn recover(
+    pub(super) fn recover(
         &self,
         tensors: &[Tensor],
         config: &mut Config,
@@ -532,7 +532,7 @@ fn narrows(from: DType, to: DType) -> bool {
 }
 
 /// How the pipeline makes a tensor.
-fn making(made: &Made, sources: &[Tensor]) -> Result<Making> {
+pub(super) fn making(made: &Made, sources: &[Tensor]) -> Result<Making> {
     let piece = |one: &Box_| match one.tensor {
         Some(tensor) => Ok(Piece::Box { tensor, start: one.start, dims: one.dims.clone() }),
         None => {

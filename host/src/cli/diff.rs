@@ -25,6 +25,11 @@ use std::path::PathBuf;
 /// of them can hold is listed and does not count. With --tolerance values
 /// decide, and another type is no difference.
 ///
+/// Models in two dialects, a folder and the GGUF made of it, are compared
+/// with the names, rows and values of one of them, if a table leads there.
+/// Equal values of another type are no difference then, nor are values that
+/// were rounded to a narrower float, the nearest each; both are counted.
+///
 /// Distances: max and mean of |a - b|; l2, the root of the sum of squares;
 /// relative, that over the greater norm of both; cosine; ulp, the most
 /// representable values between two floats of one type. Not-a-number and
@@ -67,7 +72,7 @@ fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
 
 /// What was found. JSON: `same`; `a` and `b` (`path`, `format`, `tensors`); `tolerance`; `counts` of tensors by status;
 /// `tensors`, all that are not identical, the most different first (`status`, `matters`, `a` and `b` with `name`, `dtype`
-/// and `shape`, and `values` or `values_missing`); `facts`, every other difference (`kind`, `format`, `file`, `key`, `a`,
+/// and `shape`, and `values` or `values_missing`, `rounded_to`); `notes`; `facts`, every other difference (`kind`, `format`, `file`, `key`, `a`,
 /// `b`, `matters`). `matters` says whether it makes the models different; `--top` cuts the text only.
 #[derive(Debug, Serialize)]
 pub struct Compared {
@@ -78,6 +83,7 @@ pub struct Compared {
     counts: Counts,
     tensors: Vec<TensorDiff>,
     facts: Vec<FactRow>,
+    notes: Vec<String>,
     warnings: Vec<String>,
     #[serde(skip)]
     top: usize,
@@ -120,7 +126,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Compared> {
     let formats = [host.registry.format(&a.format)?, host.registry.format(&b.format)?];
     check_options(&host.registry, &formats, &args.open.options)?;
     let options = DiffOptions { mapping, tolerance: args.tolerance };
-    let Diff { same, counts, tensors, facts } = diff(&host, &a, &b, &options)?;
+    let Diff { same, counts, tensors, facts, notes } = diff(&host, &a, &b, &options)?;
     let n_items = context.settings.number("inspect.max_tokens_display");
     let facts = facts.iter().map(|fact| row(&a, &b, fact, n_items)).collect::<Result<_>>()?;
     let side = |opened: &OpenedModel| ModelSide {
@@ -130,7 +136,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Compared> {
     };
     let warnings = a.warnings.iter().chain(&b.warnings).cloned().collect();
     let (tolerance, top) = (args.tolerance, args.top);
-    Ok(Compared { same, a: side(&a), b: side(&b), tolerance, counts, tensors, facts, warnings, top })
+    let (a, b) = (side(&a), side(&b));
+    Ok(Compared { same, a, b, tolerance, counts, tensors, facts, notes, warnings, top })
 }
 
 fn row(a: &OpenedModel, b: &OpenedModel, fact: &Fact, n_items: usize) -> Result<FactRow> {
@@ -179,7 +186,7 @@ impl Report for Compared {
             return Ok(());
         }
         let c = &self.counts;
-        let equal = if self.tolerance.is_none() { c.equal } else { 0 };
+        let equal = self.tensors.iter().filter(|t| t.status == Status::Equal && t.matters).count() as u64;
         let tensors = c.different + c.shape + c.dtype + c.renamed + c.only_in_a + c.only_in_b + equal;
         let facts = self.facts.iter().filter(|fact| fact.matters).count();
         let mut what = Vec::new();
@@ -203,6 +210,7 @@ impl fmt::Display for Compared {
         let counts = [
             (c.identical, "identical"),
             (c.equal, "equal in value"),
+            (c.rounded, "equal after rounding"),
             (c.within_tolerance, "within the tolerance"),
             (c.different, "different"),
             (c.shape, "of other shape"),
@@ -221,6 +229,7 @@ impl fmt::Display for Compared {
             let all: Vec<&TensorDiff> = self.tensors.iter().filter(|t| t.status == *status).collect();
             self.list(f, &all, |f, tensor| show_tensor(f, tensor))?;
         }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 400)))?;
         for matters in [true, false] {
             let all: Vec<&FactRow> = self.facts.iter().filter(|fact| fact.matters == matters).collect();
             if !all.is_empty() {
@@ -228,7 +237,11 @@ impl fmt::Display for Compared {
             }
             self.list(f, &all, |f, fact| show_fact(f, fact))?;
         }
-        writeln!(f, "{}", if self.same { "the same" } else { "different" })
+        match (self.same, self.rounded_to()) {
+            (true, Some(types)) => writeln!(f, "the same but for rounding to {types}"),
+            (true, None) => writeln!(f, "the same"),
+            (false, _) => writeln!(f, "different"),
+        }
     }
 }
 
@@ -241,10 +254,19 @@ const STATUSES: &[Status] = &[
     Status::Dtype,
     Status::Different,
     Status::WithinTolerance,
+    Status::Rounded,
     Status::Equal,
 ];
 
 impl Compared {
+    /// The types that values were rounded to, in words.
+    fn rounded_to(&self) -> Option<String> {
+        let mut types: Vec<&str> = self.tensors.iter().filter_map(|t| t.rounded_to.as_deref()).collect();
+        types.sort_unstable();
+        types.dedup();
+        (!types.is_empty()).then(|| types.join(" and "))
+    }
+
     fn list<T>(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -275,7 +297,11 @@ fn show_tensor(f: &mut fmt::Formatter<'_>, tensor: &TensorDiff) -> fmt::Result {
         Status::Dtype => write!(f, "  type       {names}  {kinds}")?,
         Status::Different => write!(f, "  different  {names}  {kinds}")?,
         Status::WithinTolerance => write!(f, "  tolerated  {names}  {kinds}")?,
+        Status::Rounded => write!(f, "  rounded    {names}  {kinds}")?,
         Status::Equal => write!(f, "  equal      {names}  {kinds}")?,
+    }
+    if let Some(dtype) = &tensor.rounded_to {
+        write!(f, "  rounded to {dtype}: every value is the nearest")?;
     }
     if let Some(values) = &tensor.values {
         show_values(f, values)?;

@@ -6,13 +6,13 @@
 
 use crate::crew::Crew;
 use crate::diff::distance::{Distance, Measure};
-use crate::gather::Gather;
+use crate::diff::rounding::Rounding;
 use crate::host::Host;
-use crate::open::OpenedModel;
 use crate::registry::Registry;
 use crate::side_by_side::{in_pieces, side_by_side};
-use crate::tile::Work;
-use apr_sdk::{Error, Extent, Payload, Result, checked_elements};
+use crate::sides::{self, Side, Sides};
+use crate::tile::{Portion, Work};
+use apr_sdk::{DType, Error, Result, checked_elements};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -46,22 +46,20 @@ pub struct Found {
     pub per_element: u64,
     /// For a type whose values cannot be read here: how many of its blocks differ, and of how many.
     pub blocks: Option<(u64, u64)>,
+    /// The narrower type, if all values of that side are those of the other rounded to it.
+    pub rounded_to: Option<DType>,
 }
 
-/// Compares pairs of tensors; a pair of two types whose values cannot be read gives a `Found` without anything.
+/// Compares pairs of tensors; a pair of two types whose values cannot be read gives a `Found` without anything. Of two
+/// models that are read in one dialect it is found out too whether one's values are the other's, rounded.
 ///
 /// # Errors
 /// What reading raises, with the file as the user typed it; Cancelled.
-pub fn compare(
-    host: &Host,
-    (a, b): (&OpenedModel, &OpenedModel),
-    pairs: &[Pair],
-    tolerance: f64,
-) -> Result<Vec<Found>> {
-    let jobs: Vec<Job> =
-        pairs.iter().map(|&pair| Job::new(&host.registry, (a, b), pair, tolerance)).collect::<Result<_>>()?;
-    let run =
-        Run { host, a, b, jobs: &jobs, done: AtomicU64::new(0), total: jobs.iter().map(Job::bytes).sum() };
+pub fn compare(host: &Host, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
+    let job = |&pair: &Pair| Job::new(&host.registry, sides, pair, tolerance);
+    let jobs: Vec<Job> = pairs.iter().map(job).collect::<Result<_>>()?;
+    let total = jobs.iter().map(Job::bytes).sum();
+    let run = Run { host, a: &sides.a, b: &sides.b, jobs: &jobs, done: AtomicU64::new(0), total };
     run.all(false)?;
     run.all(true)?;
     Ok(jobs.iter().map(Job::found).collect())
@@ -71,8 +69,9 @@ pub fn compare(
 struct Job {
     pair: Pair,
     /// How each side is read; `None` for payload that only comes in order.
-    works: Option<[Work; 2]>,
+    works: Option<[Vec<Portion>; 2]>,
     measure: Option<Measure>,
+    rounding: Option<Rounding>,
     /// Whether equal bytes mean equal values.
     one_type: bool,
     /// Bytes of each side, and of a tile of it.
@@ -107,24 +106,22 @@ enum Tile {
 }
 
 impl Job {
-    fn new(
-        registry: &Registry,
-        (a, b): (&OpenedModel, &OpenedModel),
-        pair: Pair,
-        tolerance: f64,
-    ) -> Result<Job> {
-        let tensors = [&a.model.tensors[pair.a], &b.model.tensors[pair.b]];
+    fn new(registry: &Registry, sides: &Sides<'_>, pair: Pair, tolerance: f64) -> Result<Job> {
+        let tensors = [&sides.a.tensors[pair.a], &sides.b.tensors[pair.b]];
         let [left, right] = [tensors[0].dtype, tensors[1].dtype];
         let infos = [left.require()?, right.require()?];
         let measure = Measure::new(left, right, tolerance, registry);
         let len = [tensors[0].payload_len()?, tensors[1].payload_len()?];
-        let in_place = tensors.iter().all(|t| matches!(t.payload, Payload::Extent { .. }));
-        let works = if in_place {
-            Some([Work::new(tensors[0], pair.a)?, Work::new(tensors[1], pair.b)?])
-        } else {
-            None
+        let works = match (sides.a.portions(pair.a, registry)?, sides.b.portions(pair.b, registry)?) {
+            (Some(a), Some(b)) => Some([a, b]),
+            _ => None,
         };
-        let gathers = works.iter().flatten().any(|work| matches!(work, Work::Gather(_)));
+        if works.is_none() {
+            check_in_order(&sides.a, pair.a)?;
+            check_in_order(&sides.b, pair.b)?;
+        }
+        let rounding = if sides.translated { Rounding::new(left, right) } else { None };
+        let gathers = works.iter().flatten().flatten().any(|portion| matches!(portion.work, Work::Gather(_)));
         let tile = if gathers { GATHER_TILE } else { TILE };
         // Tiles are whole blocks on both sides, and eight of them, so that packed types begin on whole bytes.
         let per_tile =
@@ -141,6 +138,7 @@ impl Job {
             pair,
             works,
             measure,
+            rounding,
             one_type: left == right,
             len,
             tile_len,
@@ -169,14 +167,10 @@ impl Job {
 
     /// The most memory that a thread needs at once.
     fn memory(&self) -> u64 {
-        let gather = |work: &Work| match work {
-            Work::Gather(_) => Gather::STRIP,
-            _ => 0,
-        };
         if self.n_tiles == 0 {
             return 0;
         }
-        let gathers = self.works.iter().flatten().map(gather);
+        let gathers = self.works.iter().flatten().map(|portions| sides::memory(portions));
         // Payload that comes in order is on its way between threads, and a stream has a buffer of its own.
         let times = if self.works.is_some() { 1 } else { 4 };
         let streams = if self.works.is_some() { 0 } else { 2 * crate::tile::TILE };
@@ -195,7 +189,13 @@ impl Job {
             return Tile::Same;
         }
         match &self.measure {
-            Some(measure) => Tile::Apart(Box::new(measure.run(a, b, self.n_numbers(tile)))),
+            Some(measure) => {
+                let found = measure.run(a, b, self.n_numbers(tile));
+                if let Some(rounding) = self.rounding.as_ref().filter(|_| found.differing > 0) {
+                    rounding.look(a, b);
+                }
+                Tile::Apart(Box::new(found))
+            }
             None => {
                 let size = usize::try_from(self.block).unwrap_or(1);
                 Tile::Blocks(a.chunks(size).zip(b.chunks(size)).filter(|(a, b)| a != b).count() as u64)
@@ -254,6 +254,7 @@ impl Job {
             has_ulp: self.measure.as_ref().is_some_and(Measure::has_ulp),
             per_element: self.measure.as_ref().map_or(1, |measure| measure.sides[0].per_element),
             blocks: blocks.then(|| (state.blocks, self.len[0] / self.block.max(1))),
+            rounded_to: self.rounding.as_ref().and_then(Rounding::holds),
         }
     }
 }
@@ -261,8 +262,8 @@ impl Job {
 /// One comparison of all jobs.
 struct Run<'a> {
     host: &'a Host,
-    a: &'a OpenedModel,
-    b: &'a OpenedModel,
+    a: &'a Side<'a>,
+    b: &'a Side<'a>,
     jobs: &'a [Job],
     done: AtomicU64,
     total: u64,
@@ -307,11 +308,8 @@ impl Run<'_> {
         for side in 0..if again { 1 } else { 2 } {
             let buffer = &mut buffers[side];
             buffer.resize(job.tile_bytes(side, unit), 0);
-            let (model, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
-            let read = |e: Extent, out: &mut [u8]| model.files.read_at(e.file, e.offset, out);
-            let name = &model.model.tensors[number].name;
-            let at = unit * job.tile_len[side];
-            works[side].fill(&read, at, buffer).map_err(|e| model.files.show(e.tensor(name)))?;
+            let (of, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
+            of.fill(number, &works[side], unit * job.tile_len[side], buffer)?;
         }
         let [a, b] = buffers;
         let tile = if again { job.alone(unit, a) } else { job.look(unit, a, b) };
@@ -322,7 +320,8 @@ impl Run<'_> {
 
     /// Compares payload that comes in order.
     fn in_order(&self, job: &Job, again: bool) -> Result<()> {
-        let (a, b) = ((self.a, job.pair.a), (self.b, job.pair.b));
+        let a = (self.a.opened, check_in_order(self.a, job.pair.a)?);
+        let b = (self.b.opened, check_in_order(self.b, job.pair.b)?);
         let sizes = job.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         if again {
             return in_pieces(self.host, a, sizes[0], &mut |tile, a| {
@@ -340,7 +339,17 @@ impl Run<'_> {
     fn tell(&self, job: &Job, bytes: u64, again: bool) {
         if !again {
             let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            self.host.progress.bytes(done, self.total, &self.a.model.tensors[job.pair.a].name);
+            self.host.progress.bytes(done, self.total, self.a.own_name(job.pair.a));
         }
     }
+}
+
+/// The number in the model of a tensor whose payload is read in order, as it is.
+fn check_in_order(side: &Side<'_>, number: usize) -> Result<usize> {
+    side.in_order(number).ok_or_else(|| {
+        let message =
+            "the other model's payload of it only comes in order, and this one's rows lie in another";
+        let hint = "convert the other model to one that is not compressed, and compare that";
+        Error::unsupported(message).tensor(side.own_name(number)).hint(hint)
+    })
 }

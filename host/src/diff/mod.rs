@@ -4,14 +4,17 @@ mod compare;
 mod distance;
 mod facts;
 mod pairs;
+mod rounding;
 #[cfg(test)]
 mod tests;
 
 use crate::host::Host;
 use crate::open::OpenedModel;
+use crate::sides::{Side, Sides};
 use apr_sdk::{Result, Value};
 use compare::{Found, Pair};
 use distance::Distance;
+pub(crate) use rounding::Rounding;
 use serde::{Serialize, Serializer};
 use std::cmp::Ordering;
 
@@ -20,7 +23,8 @@ use std::cmp::Ordering;
 pub struct DiffOptions {
     /// Tensors that belong together though their names differ: the name in a, the name in b.
     pub mapping: Vec<(String, String)>,
-    /// `None`: tensors are the same if type, shape and bytes are. Otherwise values decide, and a difference of at most
+    /// `None`: tensors are the same if type, shape and bytes are; between two dialects, if values are, or are those rounded
+    /// to the narrower type. Otherwise values decide, and a difference of at most
     /// so much is none.
     pub tolerance: Option<f64>,
 }
@@ -36,6 +40,8 @@ pub struct Diff {
     pub tensors: Vec<TensorDiff>,
     /// Every other difference.
     pub facts: Vec<Fact>,
+    /// What was assumed, or not compared.
+    pub notes: Vec<String>,
 }
 
 /// How many pairs, or tensors without a partner, have each status.
@@ -45,6 +51,8 @@ pub struct Counts {
     pub identical: u64,
     /// All values are the same; the type, or the bits of zeros and NaNs, are not.
     pub equal: u64,
+    /// All values of one are those of the other rounded to its narrower type, the nearest each.
+    pub rounded: u64,
     /// No values lie farther apart than the tolerance.
     pub within_tolerance: u64,
     /// Values differ.
@@ -79,6 +87,8 @@ pub enum Status {
     Renamed,
     /// No values lie farther apart than the tolerance.
     WithinTolerance,
+    /// All values of one are those of the other rounded to its narrower type, the nearest each.
+    Rounded,
     /// All values are the same; the type, or the bits of zeros and NaNs, are not.
     Equal,
 }
@@ -108,6 +118,9 @@ pub struct TensorDiff {
     /// How far the values lie apart; absent if they are the same or cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values: Option<Values>,
+    /// The type that the values of one were rounded to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounded_to: Option<String>,
     /// Why there are no values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values_missing: Option<String>,
@@ -205,21 +218,35 @@ pub enum FactValue {
 /// # Errors
 /// InvalidArgument for a mapping that does not fit; what reading raises; Cancelled.
 pub fn diff(host: &Host, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions) -> Result<Diff> {
-    let facts = facts::facts(host, a, b)?;
-    let matched = pairs::matched(host, (a, b), &options.mapping)?;
+    let mut facts = facts::facts(host, a, b)?;
+    // Who pairs names speaks of those that the files have.
+    let sides = match options.mapping.is_empty() {
+        true => Sides::in_one_dialect(host, a, b)?,
+        false => Sides::plain(a, b),
+    };
+    facts.extend(sides.differing.iter().map(|(name, one, two)| {
+        let text = |value: &String| Some(FactValue::Text(value.clone()));
+        let (kind, nothing, key) = (FactKind::Config, String::new(), name.clone());
+        Fact { kind, format: nothing.clone(), file: nothing, key, a: text(one), b: text(two), matters: true }
+    }));
+    let matched = pairs::matched(host, &sides, &options.mapping)?;
+    let (a, b) = (&sides.a, &sides.b);
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
-        matched.pairs.iter().partition(|pair| a.model.tensors[pair.a].shape == b.model.tensors[pair.b].shape);
-    let found = compare::compare(host, (a, b), &alike, options.tolerance.unwrap_or(0.0))?;
+        matched.pairs.iter().partition(|pair| a.tensors[pair.a].shape == b.tensors[pair.b].shape);
+    let found = compare::compare(host, &sides, &alike, options.tolerance.unwrap_or(0.0))?;
     let mut counts = Counts::default();
     let mut all = Vec::new();
     for (pair, found) in alike.iter().zip(&found) {
         if found.same_bytes {
             counts.identical += 1;
         } else {
-            all.push(judge(a, b, *pair, found, options.tolerance));
+            all.push(judge(&sides, *pair, found, options.tolerance));
         }
     }
-    let plain = |status, a, b| TensorDiff { status, matters: true, a, b, values: None, values_missing: None };
+    let plain = |status, a, b| {
+        let (values, rounded_to, values_missing) = (None, None, None);
+        TensorDiff { status, matters: true, a, b, values, rounded_to, values_missing }
+    };
     all.extend(other_shape.iter().map(|pair| plain(Status::Shape, side(a, pair.a), side(b, pair.b))));
     all.extend(matched.renamed.iter().map(|pair| plain(Status::Renamed, side(a, pair.a), side(b, pair.b))));
     all.extend(matched.only_a.iter().map(|&number| plain(Status::OnlyInA, side(a, number), None)));
@@ -228,41 +255,45 @@ pub fn diff(host: &Host, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions
     // Stable: equals stay in the model's order.
     all.sort_by(|one, two| one.status.cmp(&two.status).then_with(|| farther_first(one, two)));
     let same = !all.iter().any(|tensor| tensor.matters) && !facts.iter().any(|fact| fact.matters);
-    let mut facts = facts;
     let everything = matched.only_a.is_empty() && matched.only_b.is_empty() && matched.renamed.is_empty();
-    if everything && !matched.pairs.is_sorted_by_key(|pair| pair.b) {
+    if everything && !sides.translated && !matched.pairs.is_sorted_by_key(|pair| pair.b) {
         let (kind, nothing) = (FactKind::Order, String::new());
         let (format, file, key) = (nothing.clone(), nothing.clone(), nothing);
         facts.push(Fact { kind, format, file, key, a: None, b: None, matters: false });
     }
-    Ok(Diff { same, counts, tensors: all, facts })
+    Ok(Diff { same, counts, tensors: all, facts, notes: sides.notes })
 }
 
-fn side(opened: &OpenedModel, number: usize) -> Option<TensorSide> {
-    let tensor = &opened.model.tensors[number];
-    let (name, dtype) = (tensor.name.clone(), tensor.dtype.name().to_owned());
+fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
+    let tensor = &side.tensors[number];
+    let (name, dtype) = (side.own_name(number).to_owned(), tensor.dtype.name().to_owned());
     Some(TensorSide { name, dtype, shape: tensor.shape.clone() })
 }
 
 /// What a comparison of pairs that are not identical means.
-fn judge(a: &OpenedModel, b: &OpenedModel, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
-    let (one, two) = (&a.model.tensors[pair.a], &b.model.tensors[pair.b]);
+fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
+    let (a, b) = (&sides.a, &sides.b);
+    let (one, two) = (&a.tensors[pair.a], &b.tensors[pair.b]);
     let status = match &found.distance {
         Some(d) if d.max_abs == 0.0 && d.mismatched == 0 => Status::Equal,
+        Some(_) if found.rounded_to.is_some() => Status::Rounded,
         Some(d) if d.differing == 0 => Status::WithinTolerance,
         None if found.blocks.is_none() => Status::Dtype,
         _ => Status::Different,
     };
     let matters = match status {
-        Status::WithinTolerance => false,
-        Status::Equal => tolerance.is_none(),
+        Status::WithinTolerance | Status::Rounded => false,
+        // A model in another dialect has the types that its format is used to.
+        Status::Equal => tolerance.is_none() && !sides.translated,
         _ => true,
     };
-    let wanted = matches!(status, Status::Different | Status::WithinTolerance);
+    let wanted = matches!(status, Status::Different | Status::WithinTolerance | Status::Rounded);
+    let rounded_to = found.rounded_to.filter(|_| status == Status::Rounded).map(|to| to.name().to_owned());
     let values = found.distance.as_ref().filter(|_| wanted);
     let values = values.map(|distance| Values::new(distance, found, &one.shape));
     let values_missing = (wanted || status == Status::Dtype).then(|| missing(one, two, found)).flatten();
-    TensorDiff { status, matters, a: side(a, pair.a), b: side(b, pair.b), values, values_missing }
+    let (a, b) = (side(a, pair.a), side(b, pair.b));
+    TensorDiff { status, matters, a, b, values, rounded_to, values_missing }
 }
 
 /// Why values could not be compared.
@@ -289,6 +320,7 @@ impl Counts {
             Status::Different => &mut self.different,
             Status::Renamed => &mut self.renamed,
             Status::WithinTolerance => &mut self.within_tolerance,
+            Status::Rounded => &mut self.rounded,
             Status::Equal => &mut self.equal,
         }
     }

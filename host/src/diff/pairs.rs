@@ -6,7 +6,8 @@ use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::payload;
 use crate::rename::expand;
-use apr_sdk::{DType, Error, Result};
+use crate::sides::Sides;
+use apr_sdk::{DType, Error, Result, Tensor};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -29,15 +30,13 @@ type Sum = [u8; 32];
 ///
 /// # Errors
 /// InvalidArgument for a mapping that names what is not there, or one tensor twice; what reading raises.
-pub fn matched(
-    host: &Host,
-    (a, b): (&OpenedModel, &OpenedModel),
-    mapping: &[(String, String)],
-) -> Result<Matched> {
-    let of_b = numbers(b);
+pub fn matched(host: &Host, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
+    let (a, b) = (sides.a.opened, sides.b.opened);
+    let (in_a, in_b) = (&sides.a.tensors, &sides.b.tensors);
+    let of_b = numbers(in_b);
     let mut wanted: HashMap<usize, usize> = HashMap::new();
     let mut taken: HashSet<usize> = HashSet::new();
-    let names: Vec<&str> = a.model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let names: Vec<&str> = in_a.iter().map(|tensor| tensor.name.as_str()).collect();
     let shown = |e: Error| e.in_file(a.path.display().to_string());
     for (one, to) in expand(mapping, &names).map_err(shown)? {
         let other = find(b, &of_b, &to)?;
@@ -48,7 +47,7 @@ pub fn matched(
     }
     let mut matched =
         Matched { pairs: Vec::new(), renamed: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
-    for (number, tensor) in a.model.tensors.iter().enumerate() {
+    for (number, tensor) in in_a.iter().enumerate() {
         let by_name = || of_b.get(tensor.name.as_str()).copied().filter(|other| !taken.contains(other));
         match wanted.get(&number).copied().or_else(by_name) {
             Some(other) => matched.pairs.push(Pair { a: number, b: other }),
@@ -56,13 +55,16 @@ pub fn matched(
         }
     }
     let paired: HashSet<usize> = matched.pairs.iter().map(|pair| pair.b).collect();
-    matched.only_b = (0..b.model.tensors.len()).filter(|number| !paired.contains(number)).collect();
-    by_content(host, (a, b), &mut matched)?;
+    matched.only_b = (0..in_b.len()).filter(|number| !paired.contains(number)).collect();
+    // Names of one dialect say which is which.
+    if !sides.translated {
+        by_content(host, (a, b), &mut matched)?;
+    }
     Ok(matched)
 }
 
-fn numbers(opened: &OpenedModel) -> HashMap<&str, usize> {
-    opened.model.tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect()
+fn numbers(tensors: &[Tensor]) -> HashMap<&str, usize> {
+    tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect()
 }
 
 fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Result<usize> {

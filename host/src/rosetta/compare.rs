@@ -1,5 +1,6 @@
 //! The Jidoka conditions: a result held against the source it was made from. A NaN that is in both is no finding.
 
+use crate::diff::Rounding;
 use crate::host::Host;
 use crate::numbers::{CHUNK, Numbers};
 use crate::open::OpenedModel;
@@ -7,6 +8,7 @@ use crate::registry::Registry;
 use crate::rosetta::facts::FACTS;
 pub use crate::rosetta::facts::Stated;
 use crate::side_by_side::side_by_side;
+use crate::sides::{Side, Sides};
 use apr_sdk::{DType, DTypeInfo, Error, Packing, Result, escape};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -52,16 +54,21 @@ pub struct Comparison {
     pub tensors: usize,
     /// Those whose type, shape and bytes are equal.
     pub identical: usize,
+    /// Those whose values are the source's, each rounded to the nearest of a narrower float.
+    pub rounded: usize,
     /// The largest absolute difference of two values; 0 where all bytes are equal.
     pub max_abs_diff: f64,
     /// The tensor it is in.
     pub worst: Option<String>,
     /// Architecture, sizes, vocabulary: compared where both state them.
     pub facts: Vec<FactPair>,
+    /// What was assumed, or not compared.
+    pub notes: Vec<String>,
 }
 
 /// Compares a result with its source. With a `tolerance` values may differ by so much; without one, payloads of the same
-/// type must be the same bytes, and those of another type the same values.
+/// type must be the same bytes, and those of another type the same values. Of two models in two dialects one is read as the
+/// other has it, if a table leads there; then values that were rounded to a narrower float, the nearest each, are the same.
 ///
 /// # Errors
 /// Unsupported if values must be compared and a type's values cannot be read; what reading raised.
@@ -71,51 +78,100 @@ pub fn compare(
     result: &OpenedModel,
     tolerance: Option<f64>,
 ) -> Result<Comparison> {
-    let mut comparison = Comparison::default();
-    let (n, m) = (source.model.tensors.len(), result.model.tensors.len());
+    let sides = Sides::in_one_dialect(host, source, result)?;
+    let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
+    let (n, m) = (sides.a.tensors.len(), sides.b.tensors.len());
     if n != m {
         comparison.find("ROSETTA-COUNT-001", None, format!("the source has {n} tensors, the result {m}"));
     }
     let there: HashMap<&str, usize> =
-        result.model.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
-    for (number, tensor) in source.model.tensors.iter().enumerate() {
-        let name = &tensor.name;
-        let Some(&at) = there.get(name.as_str()) else {
+        sides.b.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    for (number, tensor) in sides.a.tensors.iter().enumerate() {
+        let name = &sides.a.own_name(number).to_owned();
+        let Some(&at) = there.get(tensor.name.as_str()) else {
             let message = "the result does not have it".to_owned();
             comparison.find("ROSETTA-COUNT-001", Some(name), message);
             continue;
         };
         comparison.tensors += 1;
-        let have = &result.model.tensors[at];
+        let have = &sides.b.tensors[at];
         if have.shape != tensor.shape {
             let message = format!("{:?} became {:?}", tensor.shape, have.shape);
             comparison.find("ROSETTA-DIM-001", Some(name), message);
             continue;
         }
-        let sides = (tensor.dtype, have.dtype);
-        let pair = measure(host, (source, number), (result, at), sides)?;
-        comparison.judge(name, sides, &pair, tolerance)?;
+        let dtypes = (tensor.dtype, have.dtype);
+        let pair = measure(host, &sides, (number, at), dtypes)?;
+        comparison.judge(name, dtypes, &pair, tolerance)?;
     }
-    comparison.compare_facts(source, result)?;
+    for (name, was, is) in &sides.differing {
+        let known = FACTS.iter().find(|fact| fact.is_called(name));
+        let message = format!("`{}` was {was}, the result says {is}", escape(name, 120));
+        comparison.find(known.map_or("ROSETTA-ARCH-001", |fact| fact.code), None, message);
+    }
+    comparison.compare_facts(source, result, sides.translated)?;
     Ok(comparison)
 }
 
 fn measure(
     host: &Host,
-    source: (&OpenedModel, usize),
-    result: (&OpenedModel, usize),
+    sides: &Sides<'_>,
+    (a, b): (usize, usize),
     (from, to): (DType, DType),
 ) -> Result<Measured> {
     let mut measured = Measured::new((from, to), &host.registry);
+    if sides.translated {
+        measured.rounding = Rounding::new(from, to);
+    }
     // Of types whose values cannot be read only the bytes can be compared, and only if it is one type.
-    if from == to || measured.values.is_some() {
-        let (a, b) = measured.widths();
-        side_by_side(host, source, result, [a * PIECE, b * PIECE], &mut |_, a, b| {
-            measured.add(a, b);
-            Ok(())
-        })?;
+    if from != to && measured.values.is_none() {
+        return Ok(measured);
+    }
+    let widths = measured.widths();
+    let sizes = [widths.0 * PIECE, widths.1 * PIECE];
+    let mut each = |a: &[u8], b: &[u8]| {
+        measured.add(a, b);
+        Ok(())
+    };
+    if sides.translated {
+        in_rows(host, [(&sides.a, a), (&sides.b, b)], sizes, &mut each)?;
+    } else {
+        let (source, result) = ((sides.a.opened, a), (sides.b.opened, b));
+        side_by_side(host, source, result, sizes, &mut |_, a, b| each(a, b))?;
     }
     Ok(measured)
+}
+
+/// Takes a piece of each side.
+type Each<'e> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'e;
+
+/// Hands two tensors of which one is read as the other has it to `each`, in order, in pieces of `sizes` bytes.
+fn in_rows(host: &Host, of: [(&Side<'_>, usize); 2], sizes: [usize; 2], each: &mut Each<'_>) -> Result<()> {
+    let [a, b] = of;
+    let portions = [a.0.portions(a.1, &host.registry)?, b.0.portions(b.1, &host.registry)?];
+    let [Some(of_a), Some(of_b)] = portions else {
+        let (Some(one), Some(two)) = (a.0.in_order(a.1), b.0.in_order(b.1)) else {
+            let message = "its payload only comes in order, and its rows lie in another in the other model";
+            let error = Error::unsupported(message).tensor(a.0.own_name(a.1));
+            return Err(error.hint("convert both to files that are not compressed, and verify those"));
+        };
+        let (one, two) = ((a.0.opened, one), (b.0.opened, two));
+        return side_by_side(host, one, two, sizes, &mut |_, a, b| each(a, b));
+    };
+    let lens = [a.0.tensors[a.1].payload_len()?, b.0.tensors[b.1].payload_len()?];
+    let mut buffers = [Vec::new(), Vec::new()];
+    let (mut at, portions) = ([0u64; 2], [of_a, of_b]);
+    while at[0] < lens[0] || at[1] < lens[1] {
+        host.check_cancelled()?;
+        for (n, (side, number)) in of.iter().enumerate() {
+            let left = usize::try_from(lens[n].saturating_sub(at[n])).unwrap_or(usize::MAX);
+            buffers[n].resize(left.min(sizes[n]), 0);
+            side.fill(*number, &portions[n], at[n], &mut buffers[n])?;
+            at[n] += buffers[n].len() as u64;
+        }
+        each(&buffers[0], &buffers[1])?;
+    }
+    Ok(())
 }
 
 impl Comparison {
@@ -158,7 +214,9 @@ impl Comparison {
             );
             self.find("ROSETTA-INF-001", Some(name), message);
         }
-        let lossy = pair.max_abs_diff > tolerance.unwrap_or(0.0);
+        let rounded = pair.rounding.as_ref().is_some_and(|rounding| rounding.holds().is_some());
+        let lossy = pair.max_abs_diff > tolerance.unwrap_or(0.0) && !rounded;
+        self.rounded += usize::from(rounded && pair.max_abs_diff > 0.0);
         if from == to && (tolerance.is_none() || !readable) {
             let (a, b) = (pair.source_crc.clone().finalize(), pair.result_crc.clone().finalize());
             let what = if readable {
@@ -176,8 +234,9 @@ impl Comparison {
         Ok(())
     }
 
-    fn compare_facts(&mut self, source: &OpenedModel, result: &OpenedModel) -> Result<()> {
-        for fact in &FACTS {
+    /// Between dialects, an architecture has two names.
+    fn compare_facts(&mut self, source: &OpenedModel, result: &OpenedModel, translated: bool) -> Result<()> {
+        for fact in FACTS.iter().filter(|fact| !translated || fact.name != "architecture") {
             let (a, b) = (fact.of(source)?, fact.of(result)?);
             if let (Some(a), Some(b)) = (&a, &b)
                 && a.value != b.value
@@ -201,6 +260,8 @@ type Values = ((Numbers, usize), (Numbers, usize));
 /// Two payloads, measured piece by piece.
 struct Measured {
     values: Option<Values>,
+    /// Whether one side's values are the other's rounded, between two dialects.
+    rounding: Option<Rounding>,
     /// Elements that are taken together: one, or a block.
     together: usize,
     same_bytes: bool,
@@ -233,6 +294,7 @@ impl Measured {
         });
         Measured {
             values: a.zip(b),
+            rounding: None,
             together,
             same_bytes: true,
             source_crc: crc32fast::Hasher::new(),
@@ -257,6 +319,9 @@ impl Measured {
         self.result_crc.update(result);
         let same = source == result;
         self.same_bytes &= same;
+        if let Some(rounding) = &self.rounding {
+            rounding.look(source, result);
+        }
         let Some(((numbers_a, a), (numbers_b, b))) = self.values.clone() else { return };
         if same && a == b {
             self.elements += (source.len() / a * self.together) as u64;

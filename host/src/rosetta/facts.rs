@@ -55,6 +55,11 @@ pub const FACTS: [Fact; 4] = [
 ];
 
 impl Fact {
+    /// Whether a name of a configuration is this fact.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.words.contains(&last_word(name))
+    }
+
     /// What the model states, or `None` if it states nothing.
     ///
     /// # Errors
@@ -93,6 +98,12 @@ impl Fact {
         }
         if let (Some(tokenizer), false) = (&opened.model.tokenizer, self.lists.is_empty()) {
             let tokenizer = json(opened, tokenizer)?;
+            // Padding counts, where it is stated.
+            for word in self.words {
+                if let Some(n) = tokenizer.as_ref().and_then(|t| t.get(word)).and_then(|n| n.as_u64()) {
+                    return Ok(Some(Stated { value: n.to_string(), key: format!("tokenizer: {word}") }));
+                }
+            }
             for list in self.lists {
                 let tokens = tokenizer.as_ref().and_then(|t| t.get(list)).and_then(|t| t.as_array());
                 if let Some(tokens) = tokens {

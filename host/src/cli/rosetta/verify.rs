@@ -18,7 +18,9 @@ use std::path::PathBuf;
 /// architecture, hidden size or layer count, and values off by more than the
 /// tolerance. Each has a code that `apr explain` explains; exit 5. Facts that
 /// only one of the two models states are listed and not compared. `apr diff`
-/// compares everything else.
+/// compares everything else. Of a folder and the GGUF made of it, one is read
+/// with the other's names and rows, if a table leads there; values that were
+/// rounded to a narrower float, the nearest each, are no finding then.
 ///
 /// Examples:
 ///   apr rosetta verify model.gguf model.apr
@@ -50,7 +52,7 @@ pub fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
 }
 
 /// The verdict. JSON: `source`, `result`, `tolerance`, `findings` (each `code`, `tensor`, `message`), `tensors`,
-/// `identical`, `max_abs_diff` (null if a value is not finite on one side only), `worst`, `facts`.
+/// `identical`, `rounded`, `notes`, `max_abs_diff` (null if a value is not finite on one side only), `worst`, `facts`.
 #[derive(Debug, Serialize)]
 pub struct Verified {
     source: String,
@@ -128,7 +130,12 @@ impl fmt::Display for Verified {
         let worst =
             comparison.worst.as_ref().map(|name| format!(" in {}", escape(name, 120))).unwrap_or_default();
         let off = comparison.max_abs_diff;
-        writeln!(f, "{same} of {all} tensors identical, largest difference {off:e}{worst}")
+        comparison.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 400)))?;
+        let rounded = match comparison.rounded {
+            0 => String::new(),
+            n => format!(", {n} rounded to the nearest of a narrower type"),
+        };
+        writeln!(f, "{same} of {all} tensors identical{rounded}, largest difference {off:e}{worst}")
     }
 }
 

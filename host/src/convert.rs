@@ -14,15 +14,18 @@ use crate::pipeline::{self, Job};
 use crate::plan::Plan;
 pub use crate::prepare::Remake;
 use crate::prepare::{Prepared, prepare, versions};
+use crate::publish::outlook::{Outlook, outlook};
+use crate::publish::{Finished, Wishes, finish_before};
 pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::witness::taken_over;
 use crate::wording::hex;
-use apr_sdk::{Error, ErrorKind, Result};
+use apr_sdk::{Error, ErrorKind, LogLevel, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// What a conversion did.
@@ -102,15 +105,22 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
 /// As [`convert`]; what `remake` raises.
 pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
     let began = Instant::now();
+    let finished = finish_before(host, options)?;
     let prepared = prepare(host, options, remake, true)?;
     let Prepared { source, output, layout, .. } = &prepared;
+    if let Some(finished) = finished {
+        host.progress.log(LogLevel::Warning, &finished.to_string());
+        if finished.work == work_digest(host, &prepared)? {
+            return Ok(put_in_place(prepared, &finished, began));
+        }
+    }
     let identities: Vec<_> = source.files.all().iter().map(|f| f.identity).collect();
     if options.resume {
         // A wrong --resume must not cost what is there, nor leave anything.
         Journal::records(&output.target.beside(".apr-journal"), &describe_work(host, &prepared)?)?;
     }
     let mut staging =
-        Staging::create(output.target.clone(), layout, &identities, options.force, options.resume)?;
+        Staging::create(host, output.target.clone(), layout, &identities, options.force, options.resume)?;
     let written = match write(host, options, &prepared, &mut staging) {
         Ok(written) => written,
         Err((error, keep)) => {
@@ -121,7 +131,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
             return Err(error);
         }
     };
-    let finals = staging.publish(options.force)?;
+    let (finals, outlook) = publish(host, options, &prepared, staging)?;
     let files = finals
         .iter()
         .zip(&written.lengths)
@@ -133,6 +143,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     warnings.extend(plan.warnings);
     warnings.extend(summary(&looked.findings));
     let mut notes = plan.notes;
+    notes.extend(outlook.notes);
     notes.extend(changed::notes(&written.changed));
     if !written.dropped.is_empty() {
         notes.push(format!("metadata keys not in the output: {}", written.dropped.join(", ")));
@@ -154,6 +165,61 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         notes,
         warnings,
     })
+}
+
+/// Gives the staged files their names; also says what that means for others in the folder.
+fn publish(
+    host: &Host,
+    options: &ConvertOptions,
+    prepared: &Prepared<'_>,
+    mut staging: Staging,
+) -> Result<(Vec<PathBuf>, Outlook)> {
+    let published = outlook(host, prepared, &staging, options.force).and_then(|outlook| {
+        // One rename needs no record.
+        let alone = staging.files.len() == 1 || !prepared.output.target.path.is_dir();
+        let work = if alone { String::new() } else { work_digest(host, prepared)? };
+        let wishes = Wishes { force: options.force, removing: outlook.removing.clone(), work };
+        Ok((staging.publish(&wishes)?, outlook))
+    });
+    let is_kept = staging.is_kept();
+    published.map_err(|error| {
+        if is_kept || !prepared.output.target.beside(".apr-journal").exists() {
+            return error;
+        }
+        // Hours of work are not thrown away for a file in the way.
+        staging.keep();
+        error.cause("what was written is kept: the same command with --resume takes it up")
+    })
+}
+
+/// What is said of a conversion that had only been stopped while its files were put in place.
+fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> Converted {
+    let Prepared { source, model, plan, output, layout, coverage, findings, .. } = prepared;
+    let finals = output.target.finals(&layout);
+    let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let files: Vec<_> = finals
+        .iter()
+        .map(|path| ConvertedFile { path: output.target.show(path), bytes: length(path) })
+        .collect();
+    let mut notes = plan.notes;
+    notes.push(finished.to_string());
+    Converted {
+        schema: "apr.convert/1",
+        input: plan.input,
+        from: plan.from,
+        to: output.format.id().to_owned(),
+        tensors: model.tensors.len(),
+        bytes: files.iter().map(|file| file.bytes).sum(),
+        files,
+        seconds: began.elapsed().as_secs_f64(),
+        verified: vec!["before it was stopped".to_owned()],
+        changed: Vec::new(),
+        quantized: None,
+        coverage,
+        looked: Looked::default().behind(findings),
+        notes,
+        warnings: source.warnings,
+    }
 }
 
 /// Fills the staged files. An error says whether what is finished is to be kept.
@@ -208,6 +274,11 @@ fn write(
     written.looked.findings.extend(vanished);
     written.quantized = losses.finish(model, &tiles).map_err(discard)?;
     Ok(written)
+}
+
+/// A digest of what is converted to what, so that the same conversion is known when it is asked for again.
+fn work_digest(host: &Host, prepared: &Prepared<'_>) -> Result<String> {
+    Ok(hex(&Sha256::digest(describe_work(host, prepared)?.to_string())))
 }
 
 /// What a journal must agree with to be taken up.

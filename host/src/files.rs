@@ -1,5 +1,7 @@
 //! The files of one opened model: a table of numbered handles, confined to the model's folder.
 
+use crate::overlay::{Overlay, Place as Will};
+use crate::publish::refuse_unfinished;
 use crate::seen::{Place, Seen};
 use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape, has_controls};
 use rustix::io::Errno;
@@ -78,6 +80,12 @@ impl ModelFile {
         })
     }
 
+    /// Whether its path leads to another file, or to none, than when it was opened.
+    fn replaced(&self) -> bool {
+        let now = std::fs::metadata(&self.path).ok();
+        now.is_none_or(|now| (now.dev(), now.ino()) != self.identity)
+    }
+
     /// Whether its length or time of change is another than when it was opened.
     pub fn changed(&self) -> bool {
         let now = self.handle.as_ref().and_then(|handle| handle.metadata().ok());
@@ -107,16 +115,37 @@ pub struct Files {
     /// What was read, where that is kept account of.
     seen: Option<Seen>,
     cancel: Arc<AtomicBool>,
+    /// The folder as it will be, if that is what is opened.
+    overlay: Option<Arc<Overlay>>,
 }
 
 impl Files {
     /// Opens file 0. `name` replaces the file's own name in metadata and messages (for staged outputs).
     ///
     /// # Errors
-    /// NotFound; Io.
+    /// NotFound; Io; also for a folder whose files are being exchanged, or were when apr was stopped.
     pub fn open(path: &Path, name: Option<&str>, cancel: Arc<AtomicBool>) -> Result<Files> {
+        Files::open_in(path, name, cancel, None)
+    }
+
+    /// The same in a folder as it will be.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub fn open_in(
+        path: &Path,
+        name: Option<&str>,
+        cancel: Arc<AtomicBool>,
+        overlay: Option<Arc<Overlay>>,
+    ) -> Result<Files> {
         let own = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut file = ModelFile::open(path, name.map_or(own, str::to_owned))?;
+        let own = name.map_or(own, str::to_owned);
+        let mut file = match overlay.as_ref().map(|overlay| overlay.place_of(path)) {
+            Some(Will::Staged(staged)) => {
+                ModelFile { path: path.to_owned(), ..ModelFile::open(staged, own)? }
+            }
+            _ => ModelFile::open(path, own)?,
+        };
         let folder = match path.parent() {
             _ if file.is_folder() => path.to_owned(),
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -128,10 +157,26 @@ impl Files {
         if file.is_folder() && name.is_none() {
             file.name = name_of_folder(&resolved, &file.name);
         }
+        refuse_unfinished(&resolved, &folder.display().to_string())?;
         let blobs = blobs_of(&resolved);
         let resolved = [resolved].into_iter().chain(blobs).collect();
         let table = RwLock::new(vec![Arc::new(file)]);
-        Ok(Files { folder, resolved, table, read: AtomicU64::new(0), seen: None, cancel })
+        Ok(Files { folder, resolved, table, read: AtomicU64::new(0), seen: None, cancel, overlay })
+    }
+
+    /// Fails if a file that was opened is no longer the one under its name: then some may be of an old model and some of
+    /// the new one that replaced it meanwhile.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn refuse_replaced(&self) -> Result<()> {
+        match self.all().iter().find(|file| self.overlay.is_none() && file.replaced()) {
+            Some(file) => {
+                let error = Error::io("the file was replaced while the model was opened");
+                Err(error.in_file(file.name.clone()).hint("run it again"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The file of this number.
@@ -207,11 +252,12 @@ impl Files {
             return FileId::try_from(at).map_err(|_| Error::limit("too many files"));
         }
         let typed = self.confined(path)?;
-        let file = ModelFile::open(&typed, path.to_owned()).map_err(|e| match e.kind() {
+        let mut file = ModelFile::open(&typed, path.to_owned()).map_err(|e| match e.kind() {
             // The name came from the model, not from the user.
             ErrorKind::InvalidArgument => Error::malformed(e.message()).in_file(path.to_owned()),
             _ => e.with_file(path.to_owned()),
         })?;
+        file.path = self.folder.join(path);
         if file.is_folder() {
             return Err(Error::malformed(format!("`{}` is a folder, a file is wanted", escape(path, 200))));
         }
@@ -234,6 +280,13 @@ impl Files {
         if has_controls(path) {
             let message = format!("the file name `{shown}` has control characters");
             return Err(Error::malformed(message).hint("rename the file, and what names it"));
+        }
+        match self.overlay.as_ref().map(|overlay| overlay.place(path)) {
+            Some(Will::Staged(staged)) => return Ok(staged.to_owned()),
+            Some(Will::Gone) => {
+                return Err(Error::not_found("no such file or folder").in_file(path.to_owned()));
+            }
+            Some(Will::There) | None => {}
         }
         let typed = self.folder.join(path);
         let resolved = typed.canonicalize().map_err(|e| named_error(&e).in_file(path.to_owned()))?;
@@ -260,7 +313,11 @@ impl Files {
     /// # Errors
     /// Io; LimitExceeded.
     pub fn entries(&self) -> Result<Vec<String>> {
-        list(&self.folder)
+        let there = list(&self.folder)?;
+        match &self.overlay {
+            Some(overlay) => Ok(overlay.entries("", there)),
+            None => Ok(there),
+        }
     }
 
     /// The same of a folder in it.
@@ -268,7 +325,14 @@ impl Files {
     /// # Errors
     /// As [`Files::sibling`] and [`Files::entries`].
     pub fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
-        list(&self.confined(folder)?)
+        let there = self.confined(folder).and_then(|path| list(&path));
+        match &self.overlay {
+            Some(overlay) if overlay.has_folder(folder) => {
+                Ok(overlay.entries(folder, there.unwrap_or_default()))
+            }
+            Some(overlay) => Ok(overlay.entries(folder, there?)),
+            None => there,
+        }
     }
 
     /// Shows an error's file as the user typed it.

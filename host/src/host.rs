@@ -1,6 +1,7 @@
 //! What every operation works with: the plugins, the threads, and the way to stop.
 
 use crate::progress::{Progress, Silent};
+use crate::publish::steps::{Steps, Unwatched};
 use crate::registry::Registry;
 use crate::threads::Threads;
 use apr_sdk::{Error, LogLevel, Result};
@@ -23,6 +24,8 @@ pub struct Host {
     pub journal_bytes: u64,
     /// How often finished tiles are made durable.
     pub journal_interval: Duration,
+    /// Hears of every change that publishing makes to names on disk, before it is made.
+    pub steps: Arc<dyn Steps>,
 }
 
 impl Host {
@@ -36,6 +39,7 @@ impl Host {
             progress: Arc::new(Silent),
             journal_bytes: 3_000_000_000,
             journal_interval: Duration::from_secs(30),
+            steps: Arc::new(Unwatched),
         }
     }
 

@@ -13,8 +13,10 @@ use crate::small_file::open_regular;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
+use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a record.
@@ -47,7 +49,9 @@ impl Journal {
         let shown = path.display().to_string();
         let begin = "run it without --resume to begin anew";
         let mut bytes = Vec::new();
-        let read = open_regular(path).and_then(|mut file| file.read_to_end(&mut bytes));
+        // A link under the journal's name leads to a file of someone else's choice.
+        let opened = if path.is_symlink() { Err(std::io::ErrorKind::NotFound.into()) } else { open_regular(path) };
+        let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
         // One that was stopped before its first line was whole says nothing of any work.
         let end = read.ok().and_then(|_| bytes.iter().position(|&b| b == b'\n'));
         let Some(end) = end else {
@@ -81,7 +85,11 @@ impl Journal {
     ) -> Result<Journal> {
         let (records, begin) = Journal::records(path, work)?;
         let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
-        let file = OpenOptions::new().append(true).open(path).map_err(wrong)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(wrong)?;
         // A crash may have torn the last record: what follows must not begin in the middle of one.
         let whole = records.chunks_exact(RECORD);
         let torn = whole.remainder().len();

@@ -56,8 +56,10 @@ pub struct OutputFile {
 pub struct Layout {
     /// The files, in the writer's order.
     pub files: Vec<OutputFile>,
-    /// The number of the file that is published last.
+    /// The number of the file that the model is opened by, and that is published last.
     pub entry: usize,
+    /// The same with the entries of parts behind it.
+    pub entries: Vec<usize>,
     /// Whether the writer wants CRC-32s.
     pub wants_crc32: bool,
     /// What the writer had to say.
@@ -191,6 +193,9 @@ impl<'a> Collector<'a> {
             return Err(Error::plugin("the writer made no file"));
         }
         self.layout.entry = self.entry.or(self.own.files.first().copied()).unwrap_or(0);
+        let entry = self.layout.entry;
+        self.layout.entries.retain(|&of_part| of_part != entry);
+        self.layout.entries.insert(0, entry);
         self.layout.scopes.insert(0, self.own);
         Ok(self.layout)
     }

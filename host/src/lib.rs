@@ -32,6 +32,7 @@ mod narrow;
 mod numbers;
 pub mod open;
 mod output;
+pub mod overlay;
 mod packed;
 pub mod part_layout;
 mod payload;
@@ -41,6 +42,7 @@ pub mod plugins;
 mod prepare;
 mod probe;
 pub mod progress;
+pub mod publish;
 pub mod quantize;
 
 mod recode;

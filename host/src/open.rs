@@ -2,6 +2,7 @@
 
 use crate::files::Files;
 use crate::host::Host;
+use crate::overlay::Overlay;
 use crate::probe::{self, Choice};
 use crate::registry::{Format, Registry};
 use crate::source::{CallSource, Root};
@@ -12,6 +13,7 @@ use apr_sdk::{
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An option of a format, as `-O` gives it: format or none, name, value.
 pub type GivenOption = (Option<String>, String, String);
@@ -29,6 +31,8 @@ pub struct OpenOptions {
     pub shown_name: Option<String>,
     /// Whether to keep account of what is read ([`Files::seen`]).
     pub witnessed: bool,
+    /// The folder around it as it will be, if that is what is to be opened.
+    pub overlay: Option<Arc<Overlay>>,
 }
 
 /// An opened model: the index in memory, the payload in its files.
@@ -122,7 +126,10 @@ impl OpenedModel {
 /// # Errors
 /// NotFound; what probing and the readers raise, with the file as the user typed it.
 pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
-    let mut files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
+    let within = |path: &Path, name: Option<&str>| {
+        Files::open_in(path, name, host.cancel.clone(), options.overlay.clone())
+    };
+    let mut files = within(path, options.shown_name.as_deref())?;
     let choice = probe::choose(host, &files, options.from.as_deref(), options.bare)
         .map_err(|e| files.show(way_out(e)))?;
     let mut only = None;
@@ -130,7 +137,7 @@ pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedMod
         only = Some(files.get(0)?.name.clone())
             .filter(|name| choice.format.manifest.claims.as_ref() != Some(name));
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        files = Files::open(folder, None, host.cancel.clone())?;
+        files = within(folder, None)?;
     }
     if options.witnessed {
         files = files.witnessed();
@@ -139,6 +146,7 @@ pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedMod
         Ok(merged) => merged,
         Err(error) => return Err(files.show(way_out(error))),
     };
+    files.refuse_replaced().map_err(|e| files.show(e))?;
     let Merged { mut model, origins } = merged;
     if let Some(name) = only.filter(|_| options.from.is_none()) {
         let whole = &choice.format.manifest.name;

@@ -13,6 +13,8 @@ pub struct Output<'a> {
     pub format: &'a Format,
     /// Where it goes.
     pub target: Target,
+    /// Whether the output is the folder, rather than files in it that have names of their own.
+    pub is_folder: bool,
     /// What the writer is asked.
     pub request: LayoutRequest,
 }
@@ -74,7 +76,7 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a
     };
     request.max_shard_size = options.max_shard_size;
     request.foreign = options.foreign;
-    Ok(Output { format, target, request })
+    Ok(Output { format, target, is_folder: folder, request })
 }
 
 fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {

@@ -85,6 +85,7 @@ impl Collector<'_> {
             self.layout.holes.insert(base + id, (first + file, offset, len));
         }
         scope.holes = own.holes.into_iter().map(|(id, number)| (id, base + number)).collect();
+        self.layout.entries.push(first + part.entry);
         self.layout.next_hole = base + part.next_hole;
         self.layout.wants_crc32 |= part.wants_crc32;
         self.layout.notes.extend(part.notes);

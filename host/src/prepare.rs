@@ -67,8 +67,8 @@ pub fn prepare<'a>(
         from: options.from.clone(),
         options: options.options.clone(),
         bare: options.bare,
-        shown_name: None,
         witnessed: look,
+        ..OpenOptions::default()
     };
     let mut source = open(host, &options.input, &open_options)?;
     let mut renaming = options.renaming.clone();

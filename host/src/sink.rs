@@ -1,17 +1,23 @@
 //! Where the host writes: a staged file or folder beside the output, published only when it is whole and verified.
 //!
 //! Names beside an output `NAME`, or inside it if it is a folder that exists: `.NAME.apr-part` (what is being written),
-//! `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep).
+//! `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep). What publishing adds to
+//! them is in [`crate::publish`].
 
 use crate::files::io_error;
+use crate::host::Host;
 use crate::layout::Layout;
-use apr_sdk::{Error, ErrorKind, Result};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use std::collections::BTreeSet;
+use crate::publish;
+use crate::publish::folder::Folder;
+use crate::publish::record::is_plain;
+use crate::publish::steps::{Step, Steps};
+use apr_sdk::{Error, ErrorKind, Result, escape};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where an output goes.
@@ -89,12 +95,22 @@ impl Target {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The hidden name of this target that ends in `suffix`.
+    /// The folder that the hidden names lie in.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The path of this target's hidden name that ends in `suffix`.
     pub fn beside(&self, suffix: &str) -> PathBuf {
+        self.home.join(self.hidden(suffix))
+    }
+
+    /// The hidden name of this target that ends in `suffix`.
+    pub fn hidden(&self, suffix: &str) -> String {
         let name = self.name.as_deref().or(self.path.file_name()).unwrap_or_default().to_string_lossy();
         // File systems take 255 bytes; a long name is cut, the lock file tells two such outputs apart.
         let cut = (0..=name.len().min(200)).rev().find(|&n| name.is_char_boundary(n)).unwrap_or(0);
-        self.home.join(format!(".{}{suffix}", &name[..cut]))
+        format!(".{}{suffix}", &name[..cut])
     }
 
     /// The final paths of a layout's files.
@@ -157,6 +173,15 @@ impl StagedFile {
         })
     }
 
+    /// Makes all of it durable, its length too.
+    ///
+    /// # Errors
+    /// Io, with the final path.
+    pub fn sync_all(&self, steps: &dyn Steps) -> Result<()> {
+        let synced = steps.before(Step::Sync, &self.path).and_then(|()| self.handle.sync_all());
+        synced.map_err(|e| self.wrong(&e, "write"))
+    }
+
     /// Fills `out` from `offset`.
     ///
     /// # Errors
@@ -172,12 +197,15 @@ impl StagedFile {
 
 /// An output being written. Dropped without [`Staging::publish`] or [`Staging::keep`], it leaves nothing behind.
 pub struct Staging {
-    target: Target,
-    stage: PathBuf,
-    entry: usize,
+    pub(crate) target: Target,
+    pub(crate) stage: PathBuf,
+    /// The numbers of the files that a model is opened by, the outermost first.
+    pub(crate) entries: Vec<usize>,
     /// The files, in the layout's order.
     pub files: Vec<StagedFile>,
-    done: bool,
+    /// Whether what is staged is to stay when this is dropped.
+    pub(crate) done: bool,
+    pub(crate) steps: Arc<dyn Steps>,
     // Last: the lock is let go only after everything else is cleaned up.
     _lock: Lock,
 }
@@ -188,8 +216,9 @@ impl Staging {
     /// # Errors
     /// Io if the output exists and `force` is not set, another writer holds the lock, the folder cannot be written or
     /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` (device
-    /// and inode) or no regular file.
+    /// and inode) or no regular file; Unsupported for a file with one of our own hidden names.
     pub fn create(
+        host: &Host,
         target: Target,
         layout: &Layout,
         inputs: &[(u64, u64)],
@@ -197,50 +226,51 @@ impl Staging {
         resume: bool,
     ) -> Result<Staging> {
         let finals = target.finals(layout);
+        refuse_own_names(&target, layout)?;
+        let lock = Lock::take(&target)?;
+        // Whoever held the lock before us may have been stopped between two files.
+        publish::finish(target.home(), &target.show(target.home()), &host.steps)?;
         refuse_inputs(&target, &finals, inputs)?;
         finals.iter().try_for_each(|path| refuse_irreplaceable(&target, path))?;
         if !force {
             finals.iter().try_for_each(|path| refuse_existing(&target, path))?;
         }
-        let lock = Lock::take(&target)?;
         let stage = target.beside(".apr-part");
         if !resume {
-            remove(&stage);
-            remove(&target.beside(".apr-journal"));
+            for stale in [".apr-part", ".apr-journal", ".apr-old", ".apr-record"] {
+                remove(&target.beside(stale));
+            }
         }
         if !(resume && stage.exists()) {
             enough_space(&target, layout.total())?;
         }
+        let (entries, steps) = (layout.entries.clone(), Arc::clone(&host.steps));
         // What there is to resume is not lost because it cannot be opened now.
         let mut staging =
-            Staging { stage, entry: layout.entry, files: Vec::new(), done: resume, _lock: lock, target };
+            Staging { stage, entries, files: Vec::new(), done: resume, steps, _lock: lock, target };
         staging.open_files(layout, &finals, resume)?;
         staging.done = false;
         Ok(staging)
     }
 
     fn open_files(&mut self, layout: &Layout, finals: &[PathBuf], resume: bool) -> Result<()> {
-        if self.target.folder {
-            self.make_folder(&self.stage)?;
-        }
+        // Opened within the folder and never through a link: what someone put under our names is not written to.
+        let home = self.target.home().to_owned();
+        let home = Folder::open(&home, &self.target.show(&home), Arc::clone(&self.steps))?;
+        let stage = self.target.hidden(".apr-part");
         for (file, published) in layout.files.iter().zip(finals) {
-            let path = if self.target.folder { self.stage.join(&file.name) } else { self.stage.clone() };
-            if let Some(parent) = path.parent().filter(|_| file.name.contains('/')) {
-                self.make_folder(parent)?;
-            }
-            let mut options = OpenOptions::new();
-            // A fresh file is ours alone: not what someone's link of this name points to.
-            options.read(true).write(true).create(resume).create_new(!resume);
-            let handle = options.open(&path).map_err(|e| self.wrong(&e))?;
-            handle.set_len(file.len).map_err(|e| self.wrong(&e))?;
+            let inner = if self.target.folder { format!("{stage}/{}", file.name) } else { stage.clone() };
             let shown = self.target.show(published);
+            let handle = home.staged(&inner, resume).map_err(|e| e.with_file(shown.clone()))?;
+            handle.set_len(file.len).map_err(|e| self.wrong(&e))?;
+            let path = self.target.home().join(&inner);
             let (published, dirty) = (published.clone(), AtomicBool::new(false));
             self.files.push(StagedFile { handle, path, published, shown, dirty });
         }
         Ok(())
     }
 
-    fn make_folder(&self, path: &Path) -> Result<()> {
+    pub(crate) fn make_folder(&self, path: &Path) -> Result<()> {
         std::fs::create_dir_all(path).map_err(|e| self.wrong(&e))
     }
 
@@ -264,64 +294,18 @@ impl Staging {
         Ok(StagedFile { handle, published: path.clone(), path, shown, dirty: AtomicBool::new(false) })
     }
 
+    /// Whether what is staged stays, or is published.
+    pub fn is_kept(&self) -> bool {
+        self.done
+    }
+
     /// Leaves staging and journal for a later `--resume`.
     pub fn keep(mut self) {
         self.done = true;
     }
 
-    /// Makes everything durable and gives it its final name. A reader never sees a mixed model.
-    ///
-    /// # Errors
-    /// Io; also if something appeared under the final name meanwhile and `force` is not set.
-    pub fn publish(mut self, force: bool) -> Result<Vec<PathBuf>> {
-        for file in &self.files {
-            file.handle.sync_all().map_err(|e| self.wrong(&e))?;
-        }
-        let finals: Vec<_> = self.files.iter().map(|f| f.published.clone()).collect();
-        if !self.target.folder {
-            self.rename(&self.stage, &self.target.path, force)?;
-            sync_folder(self.target.parent())?;
-        } else if self.target.path.is_dir() {
-            self.publish_into_folder(force)?;
-        } else {
-            sync_folders(&self.stage, self.files.iter().map(|f| f.path.as_path()))?;
-            self.rename(&self.stage, &self.target.path, false)?;
-            sync_folder(self.target.parent())?;
-        }
-        self.done = true;
-        remove(&self.target.beside(".apr-journal"));
-        Ok(finals)
-    }
-
-    /// File by file: the old entry goes first and the new one comes last, so that no one opens half of each.
-    fn publish_into_folder(&self, force: bool) -> Result<()> {
-        let entry = &self.files[self.entry];
-        if force && entry.published.exists() {
-            std::fs::remove_file(&entry.published).map_err(|e| self.wrong(&e))?;
-            sync_folder(&self.target.path)?;
-        }
-        let others = self.files.iter().enumerate().filter(|(n, _)| *n != self.entry).map(|(_, file)| file);
-        let mut moved: Vec<&Path> = Vec::new();
-        for file in others.chain([entry]) {
-            if moved.len() + 1 == self.files.len() {
-                // The entry is not to outlive a crash that its parts do not.
-                sync_folders(&self.target.path, moved.iter().copied())?;
-            }
-            let parent = file.published.parent().map_or(Ok(()), |parent| self.make_folder(parent));
-            let now = parent.and_then(|()| self.rename(&file.path, &file.published, force));
-            if let Err(error) = now {
-                // Without force nothing was replaced: what was put there is taken away again.
-                moved.iter().filter(|_| !force).for_each(|path| remove(path));
-                return Err(error);
-            }
-            moved.push(&file.published);
-        }
-        sync_folders(&self.target.path, moved.iter().copied())?;
-        remove(&self.stage);
-        Ok(())
-    }
-
-    fn rename(&self, from: &Path, to: &Path, force: bool) -> Result<()> {
+    pub(crate) fn rename(&self, from: &Path, to: &Path, force: bool) -> Result<()> {
+        self.steps.before(Step::Rename, to).map_err(|e| self.wrong(&e))?;
         if force {
             return std::fs::rename(from, to).map_err(|e| self.wrong(&e));
         }
@@ -356,18 +340,24 @@ struct Lock {
 impl Lock {
     fn take(target: &Target) -> Result<Lock> {
         let path = target.beside(".apr-lock");
-        let folder = target.show(&target.home);
+        Lock::at(path, &target.show(&target.home), &target.show(&target.path))
+    }
+
+    /// The lock file at `path`, which lies in `folder` and is that of `output`, in words.
+    fn at(path: PathBuf, folder: &str, output: &str) -> Result<Lock> {
         loop {
-            let file =
-                OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(|e| {
-                    let error = io_error(&e, "write in this folder").in_file(folder.clone());
-                    error.hint("nothing was written: choose a folder you may write in")
-                })?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false);
+            // A link of this name leads to a file of someone else's choice.
+            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+            let file = options.open(&path).map_err(|e| {
+                let error = io_error(&e, "write in this folder").in_file(folder);
+                error.hint("nothing was written: choose a folder you may write in")
+            })?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let error =
-                        Error::io("another apr is writing this output").in_file(target.show(&target.path));
+                    let error = Error::io("another apr is writing this output").in_file(output);
                     return Err(error.hint("wait for it, or choose another name"));
                 }
                 Err(TryLockError::Error(e)) => {
@@ -387,6 +377,25 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Removed while it is held, so that no one else's lock is taken away.
         remove(&self.path);
+    }
+}
+
+/// Removes a lock file that nobody holds any more.
+pub(crate) fn sweep_lock(path: &Path) {
+    if path.symlink_metadata().is_ok() {
+        drop(Lock::at(path.to_owned(), "", ""));
+    }
+}
+
+/// A model may bring files with any name; those that apr makes itself are not among an output's.
+fn refuse_own_names(target: &Target, layout: &Layout) -> Result<()> {
+    match layout.files.iter().find(|file| target.folder && !is_plain(&file.name)) {
+        Some(file) => {
+            let name = escape(&file.name, 120);
+            let message = format!("the output would have a file `{name}`, a name that apr uses itself");
+            Err(Error::unsupported(message).in_file(target.show(&target.path)))
+        }
+        None => Ok(()),
     }
 }
 
@@ -412,7 +421,7 @@ fn refuse_irreplaceable(target: &Target, path: &Path) -> Result<()> {
     Err(error.hint("choose another name"))
 }
 
-fn refuse_existing(target: &Target, path: &Path) -> Result<()> {
+pub(crate) fn refuse_existing(target: &Target, path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let what = if meta.is_dir() {
         "a folder of this name exists".to_owned()
@@ -435,22 +444,8 @@ fn enough_space(target: &Target, need: u64) -> Result<()> {
     Err(error.in_file(target.show(&target.home)).hint(hint))
 }
 
-/// Makes the names of files durable: their folders, up to `base`, the innermost first.
-fn sync_folders<'a>(base: &Path, files: impl Iterator<Item = &'a Path>) -> Result<()> {
-    let mut folders: BTreeSet<&Path> = BTreeSet::from([base]);
-    for file in files {
-        folders.extend(file.ancestors().skip(1).take_while(|folder| folder.starts_with(base)));
-    }
-    folders.into_iter().rev().try_for_each(sync_folder)
-}
-
-fn sync_folder(path: &Path) -> Result<()> {
-    let sync = File::open(path).and_then(|folder| folder.sync_all());
-    sync.map_err(|e| io_error(&e, "make durable").in_file(path.display().to_string()))
-}
-
 /// Removes a file or folder of ours, if it is there.
-fn remove(path: &Path) {
+pub(crate) fn remove(path: &Path) {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => drop(std::fs::remove_dir_all(path)),
         Ok(_) => drop(std::fs::remove_file(path)),

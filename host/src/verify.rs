@@ -3,7 +3,7 @@
 use crate::checksum::Summer;
 use crate::files::Files;
 use crate::host::Host;
-use crate::layout::Segment;
+use crate::layout::{Layout, Segment};
 use crate::open::{OpenOptions, OpenedModel, open};
 use crate::registry::Format;
 use crate::wording::n_of;
@@ -65,7 +65,7 @@ pub fn verify(
         open(host, &staged.path, &options).map_err(|e| failed("what was written cannot be read back", e))?;
     let whole = format.manifest.carries.foreign == ForeignCarrier::All;
     let places = places(&written, summer);
-    compare_tensors(planned, &written, summer, &places)?;
+    compare_tensors(planned, &written, summer.layout, &places)?;
     if whole {
         compare_order(planned, &written.model)?;
     }
@@ -108,10 +108,14 @@ fn places(written: &OpenedModel, summer: &Summer<'_>) -> Vec<Option<usize>> {
     written.files.all().iter().map(|file| staged.get(file.path.as_path()).copied()).collect()
 }
 
-fn compare_tensors(
+/// Compares the tensors of what was opened, whose files are `places` of the layout's, with those that were planned.
+///
+/// # Errors
+/// Failed, with the tensor.
+pub fn compare_tensors(
     planned: &Model,
     written: &OpenedModel,
-    summer: &Summer<'_>,
+    layout: &Layout,
     places: &[Option<usize>],
 ) -> Result<()> {
     let there: HashMap<&str, usize> =
@@ -121,7 +125,7 @@ fn compare_tensors(
         return Err(not_as_planned(message).code("ROSETTA-COUNT-001"));
     }
     for (file, placed) in
-        summer.layout.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |s| (n, s)))
+        layout.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |s| (n, s)))
     {
         let Segment::Payload { tensor } = placed.segment else { continue };
         let want = &planned.tensors[tensor];

@@ -12,6 +12,7 @@ use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_host::files::io_error;
 use apr_host::loss::{Measured, Quantized};
 use apr_host::plan::Plan;
+use apr_host::publish::{Finished, finish};
 use apr_host::rename::Renaming;
 use apr_host::verify::VerifyMode;
 use apr_sdk::{Error, ForeignPolicy, Result, escape};
@@ -54,7 +55,8 @@ pub struct Args {
     /// Replace an output that exists, once the new one is complete
     #[arg(short, long)]
     force: bool,
-    /// Take up a conversion that was stopped; input and arguments must be the same
+    /// Take up a conversion that was stopped; input and arguments must be the same.
+    /// With a folder alone: finish putting its new files in place
     #[arg(long)]
     resume: bool,
     /// How much is proved after writing
@@ -146,7 +148,7 @@ pub enum Detail {
 }
 
 /// What was done, or would be. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`, with `--analyze-source`
-/// `apr.analysis/1`.
+/// `apr.analysis/1`, with `--resume FOLDER` `apr.finished/1`.
 #[derive(Debug)]
 pub enum Outcome {
     /// With `--plan`.
@@ -155,7 +157,12 @@ pub enum Outcome {
     Analyzed(Box<Analysis>),
     /// Without.
     Done(Box<Converted>, Detail),
+    /// With `--resume` and a folder alone.
+    Finished(Finished),
 }
+
+/// What is said when the work is done and only its report could not be written.
+const IN_PLACE: &str = "the output itself is in place; only the report of it was not written";
 
 /// Converts, or plans to.
 ///
@@ -166,6 +173,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         let wishes = Wishes { arch: args.arch.as_deref(), quality: quality(args) };
         return Analysis::of(&args.open, &args.input, wishes, context)
             .map(|a| Outcome::Analyzed(Box::new(a)));
+    }
+    if args.resume && !args.plan && args.output().is_none() && args.to.is_none() {
+        return finish_in(&args.input, context);
     }
     let report = args.types.report.as_deref().filter(|_| !args.plan);
     if let Some(path) = report.filter(|path| path.exists() && !args.force) {
@@ -179,13 +189,23 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Finishes what was stopped while it put files into a folder.
+fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
+    only_a_path(folder)?;
+    let (host, shown) = (context.host(), folder.display().to_string());
+    finish(folder, &shown, &host.steps)?.map(Outcome::Finished).ok_or_else(|| {
+        let error = Error::invalid_argument("there is nothing to finish in this folder").in_file(shown);
+        error.hint("to take up another conversion: apr convert IN OUT --resume")
+    })
+}
+
 /// What quantization did, as JSON: `apr.quantization/1`.
 fn write_report(path: &Path, done: &Converted) -> Result<()> {
     let empty = Quantized::default();
     let quantized = done.quantized.as_ref().unwrap_or(&empty);
     let json = with_schema("apr.quantization/1", quantized)?;
     std::fs::write(path, format!("{json:#}\n"))
-        .map_err(|error| io_error(&error, "write").in_file(path.display().to_string()))
+        .map_err(|error| io_error(&error, "write").in_file(path.display().to_string()).hint(IN_PLACE))
 }
 
 fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<Outcome> {
@@ -253,12 +273,14 @@ impl Report for Outcome {
             Outcome::Planned(plan) => with_schema("apr.plan/1", plan),
             Outcome::Analyzed(analysis) => analysis.json(),
             Outcome::Done(done, _) => with_schema("apr.convert/1", done),
+            Outcome::Finished(finished) => with_schema("apr.finished/1", finished),
         }
     }
 
     fn warnings(&self) -> &[String] {
         match self {
             Outcome::Planned(plan) => &plan.warnings,
+            Outcome::Finished(_) => &[],
             Outcome::Analyzed(analysis) => analysis.warnings(),
             Outcome::Done(done, _) => &done.warnings,
         }
@@ -267,8 +289,13 @@ impl Report for Outcome {
     fn quiet(&self) -> String {
         match self {
             Outcome::Planned(_) => self.to_string(),
-            Outcome::Analyzed(_) | Outcome::Done(..) => String::new(),
+            Outcome::Analyzed(_) | Outcome::Done(..) | Outcome::Finished(_) => String::new(),
         }
+    }
+
+    fn done(&self) -> Option<&'static str> {
+        let written = matches!(self, Outcome::Done(..) | Outcome::Finished(_));
+        written.then_some(IN_PLACE)
     }
 
     fn verdict(&self) -> Result<()> {
@@ -284,6 +311,7 @@ impl fmt::Display for Outcome {
         let (done, detail) = match self {
             Outcome::Planned(plan) => return writeln!(f, "{plan}"),
             Outcome::Analyzed(analysis) => return write!(f, "{analysis}"),
+            Outcome::Finished(finished) => return writeln!(f, "{finished}"),
             Outcome::Done(done, detail) => (done, *detail),
         };
         let tensors = show_number_of(done.tensors, "tensor");

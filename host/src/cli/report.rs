@@ -23,6 +23,11 @@ pub trait Report: Display {
         self.to_string()
     }
 
+    /// What is done though the answer cannot be printed: for a verb that writes.
+    fn done(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The answer "no" of a check, which is exit code 5.
     ///
     /// # Errors

@@ -63,7 +63,10 @@ impl Terminal {
             Ok(report) => report,
             Err(error) => return self.fail(&error),
         };
-        let printed = self.print(report.as_ref());
+        let printed = self.print(report.as_ref()).map_err(|error| match report.done() {
+            Some(done) => error.hint(done),
+            None => error,
+        });
         self.code(printed.and_then(|()| report.verdict()).map(|()| 0))
     }
 

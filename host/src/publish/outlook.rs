@@ -1,0 +1,222 @@
+//! A folder that exists is opened as it will be, before anything in it is touched: other files there may be opened with
+//! the new ones, or instead of them.
+
+use crate::host::Host;
+use crate::open::{OpenOptions, OpenedModel, open};
+use crate::overlay::Overlay;
+use crate::prepare::Prepared;
+use crate::sink::Staging;
+use crate::verify::compare_tensors;
+use apr_sdk::{Error, ErrorKind, Result, escape};
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What publishing into a folder that exists means for what is there.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// Files that have to go.
+    pub removing: Vec<String>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// How often what is opened may name further files that have to go.
+const MOST_ROUNDS: usize = 16;
+
+/// Opens the folder as it will be. It must be the planned model, and nothing else.
+///
+/// # Errors
+/// Io, E007, naming the files that would be opened besides, unless `force` lets them go; what opening raises;
+/// Cancelled.
+pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<Outlook> {
+    let (target, format) = (&staging.target, prepared.output.format);
+    if !target.folder || staging.files.len() < 2 || !target.path.is_dir() || !format.manifest.reads {
+        return Ok(Outlook::default());
+    }
+    let view = View::new(host, prepared, staging);
+    let mut overlay = view.overlay();
+    let mut outlook = Outlook::default();
+    let entry = target.path.join(&prepared.layout.files[prepared.layout.entry].name);
+    if !format.manifest.folder {
+        // The files are a model of their own, which others in the folder may stand beside.
+        let seen = view.see(&entry, &overlay)?;
+        if !seen.others.is_empty() {
+            return Err(view.refusal(&seen.names(), "choose another folder"));
+        }
+        view.compare(&seen.opened)?;
+        if prepared.output.is_folder {
+            view.refuse_another(&overlay, &entry)?;
+        }
+        return Ok(outlook);
+    }
+    for _ in 0..MOST_ROUNDS {
+        let seen = view.see(&target.path, &overlay)?;
+        let (stay, go): (Vec<_>, Vec<_>) = seen.others.iter().partition(|other| is_for_people(&other.name));
+        if go.is_empty() {
+            view.compare(&seen.opened)?;
+            let names: Vec<_> = stay.into_iter().map(|other| other.name.clone()).collect();
+            if !names.is_empty() {
+                outlook.notes.push(format!("in the folder already, and kept: {}", list(&names)));
+            }
+            if !outlook.removing.is_empty() {
+                outlook.notes.push(format!(
+                    "removed from the folder, as they would be opened with the new files: {}",
+                    list(&outlook.removing)
+                ));
+            }
+            return Ok(outlook);
+        }
+        if let Some(input) = go.iter().find(|other| view.inputs.contains(&other.identity)) {
+            let message = "the input would be opened with the new files, or instead of them";
+            let error = Error::io(message).code("E007").in_file(target.show(&target.path.join(&input.name)));
+            return Err(error.hint("choose another folder; nothing was published"));
+        }
+        if !force {
+            let names: Vec<_> = go.iter().map(|other| other.name.clone()).collect();
+            return Err(view.refusal(&names, "choose another folder, or --force to remove them"));
+        }
+        for other in go {
+            overlay.hidden.insert(other.name.clone());
+            outlook.removing.push(other.name.clone());
+        }
+    }
+    let error = Error::io("the folder holds too much that would be opened with the new files");
+    Err(error.in_file(target.show(&target.path)).hint("choose another folder"))
+}
+
+/// A file of the folder that is none of ours.
+struct Other {
+    name: String,
+    identity: (u64, u64),
+}
+
+/// What was opened, and which of its files are not ours.
+struct Seen {
+    opened: OpenedModel,
+    others: Vec<Other>,
+}
+
+impl Seen {
+    /// Names of the files that are not ours.
+    fn names(&self) -> Vec<String> {
+        self.others.iter().map(|other| other.name.clone()).collect()
+    }
+}
+
+struct View<'a> {
+    host: &'a Host,
+    prepared: &'a Prepared<'a>,
+    staging: &'a Staging,
+    /// Our files by device and inode.
+    ours: HashMap<(u64, u64), usize>,
+    inputs: Vec<(u64, u64)>,
+}
+
+impl<'a> View<'a> {
+    fn new(host: &'a Host, prepared: &'a Prepared<'a>, staging: &'a Staging) -> View<'a> {
+        let identity = |number: usize| {
+            let meta = staging.files[number].handle.metadata().ok()?;
+            Some(((meta.dev(), meta.ino()), number))
+        };
+        let ours = (0..staging.files.len()).filter_map(identity).collect();
+        let inputs = prepared.source.files.all().iter().map(|file| file.identity).collect();
+        View { host, prepared, staging, ours, inputs }
+    }
+
+    fn overlay(&self) -> Overlay {
+        let target = &self.staging.target;
+        let files = self.prepared.layout.files.iter().zip(&self.staging.files);
+        let staged = files.map(|(file, staged)| (file.name.clone(), staged.path.clone())).collect();
+        let suffixes = [".apr-part", ".apr-lock", ".apr-journal", ".apr-old", ".apr-record"];
+        let hidden = suffixes.map(|suffix| target.hidden(suffix)).into_iter().collect();
+        Overlay { folder: target.path.clone(), staged, hidden }
+    }
+
+    /// Opens a path as a user would.
+    fn see(&self, path: &Path, overlay: &Overlay) -> Result<Seen> {
+        let options = OpenOptions { overlay: Some(Arc::new(overlay.clone())), ..OpenOptions::default() };
+        let opened = open(self.host, path, &options).map_err(|error| self.cannot_open(error))?;
+        let others = opened.files.all().into_iter().filter(|file| !file.is_folder());
+        let others = others.filter(|file| !self.ours.contains_key(&file.identity));
+        let others = others.map(|file| Other { name: file.name.clone(), identity: file.identity }).collect();
+        Ok(Seen { opened, others })
+    }
+
+    fn cannot_open(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Cancelled {
+            return error;
+        }
+        let target = &self.staging.target;
+        let file =
+            error.file().map_or_else(|| target.show(&target.path), |file| target.show(Path::new(file)));
+        let message = format!("with the new files, the folder cannot be opened: {}", error.message());
+        let hint = "move away what is there, or choose another folder; nothing was published";
+        Error::io(message).code("E007").in_file(file).hint(hint)
+    }
+
+    /// Fails unless what was opened is the planned model, all of it in our files.
+    fn compare(&self, opened: &OpenedModel) -> Result<()> {
+        let files = opened.files.all();
+        let places: Vec<_> = files.iter().map(|file| self.ours.get(&file.identity).copied()).collect();
+        compare_tensors(&self.prepared.model, opened, &self.prepared.layout, &places)
+    }
+
+    /// Fails if the folder, which the user named as the output, is opened as a model that was there before.
+    fn refuse_another(&self, overlay: &Overlay, entry: &Path) -> Result<()> {
+        match self.see(&self.staging.target.path, overlay) {
+            Ok(seen) if !seen.others.is_empty() => {
+                let shown = self.staging.target.show(entry);
+                Err(self.refusal(&seen.names(), &format!("choose another folder, or name the file: {shown}")))
+            }
+            Err(error) if error.kind() == ErrorKind::Cancelled => Err(error),
+            // Several models in a folder are told apart by whoever opens it.
+            _ => Ok(()),
+        }
+    }
+
+    fn refusal(&self, others: &[String], way_out: &str) -> Error {
+        let message = format!(
+            "the folder has files that would be opened with the new ones, or instead: {}",
+            list(others)
+        );
+        let target = &self.staging.target;
+        let error = Error::io(message).code("E007").in_file(target.show(&target.path));
+        error.hint(format!("{way_out}; nothing was published"))
+    }
+}
+
+/// What people read beside a model, and no program: it may stay when the model becomes another.
+fn is_for_people(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    let stem = name.split('.').next().unwrap_or_default();
+    name.ends_with(".md") || ["readme", "license", "licence", "notice", "copying"].contains(&stem)
+}
+
+/// The first names of a list, sorted.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let sorted: BTreeSet<&String> = names.iter().collect();
+    let shown: Vec<_> = sorted.iter().take(SHOWN).map(|name| format!("`{}`", escape(name, 120))).collect();
+    match sorted.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_and_templates_go() {
+        for name in ["README.md", "LICENSE", "licence.txt", "docs/usage.MD", "NOTICE"] {
+            assert!(is_for_people(name), "{name}");
+        }
+        for name in ["chat_template.jinja", "merges.txt", "config.json", "modeling.py", "readme_config.json"]
+        {
+            assert!(!is_for_people(name), "{name}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use crate::changed;
 pub use crate::changed::ChangedTensor;
 use crate::contract::{Looked, Watch, summary};
 use crate::coverage::Coverage;
-use crate::finish::{WrittenOutput, finish};
+use crate::finish::{WrittenOutput, finish, write_inline};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::layout::Segment;
@@ -14,7 +14,7 @@ use crate::pipeline::{self, Job};
 use crate::plan::Plan;
 pub use crate::prepare::Remake;
 use crate::prepare::{Prepared, prepare, versions};
-use crate::publish::outlook::{Outlook, outlook};
+use crate::publish::outlook::{Outlook, foresee, outlook};
 use crate::publish::{Finished, Wishes, finish_before};
 pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
@@ -176,7 +176,7 @@ fn publish(
 ) -> Result<(Vec<PathBuf>, Outlook)> {
     let published = outlook(host, prepared, &staging, options.force).and_then(|outlook| {
         // One rename needs no record.
-        let alone = staging.files.len() == 1 || !prepared.output.target.path.is_dir();
+        let alone = staging.files.len() == 1 || !prepared.output.target.is_within();
         let work = if alone { String::new() } else { work_digest(host, prepared)? };
         let wishes = Wishes { force: options.force, removing: outlook.removing.clone(), work };
         Ok((staging.publish(&wishes)?, outlook))
@@ -250,6 +250,8 @@ fn write(
         journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);
     }
     let has_journal = journal.is_some();
+    write_inline(layout, staging, options.resume).map_err(|e| (e, options.resume))?;
+    foresee(host, prepared, staging, options.force).map_err(|e| (e, options.resume))?;
     let spooled = workings.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
     let (outputs, spool) = (&staging.files, spooled.as_ref());
     let allow_nonfinite = options.quality().passes_nonfinite();

@@ -49,7 +49,6 @@ pub fn finish(
     let witness = Witness::new(host, source, prepared.selected.as_deref());
     let stored = if options.verify == VerifyMode::Off { None } else { witness.compare()? };
     let inputs = if layout.wants_crc32 { witness.inputs(&prepared.inputs)? } else { Vec::new() };
-    write_inline(layout, staging, options.resume)?;
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
     let mut patches = Vec::new();
@@ -102,7 +101,10 @@ pub fn finish(
 }
 
 /// The bytes that the layout itself has.
-fn write_inline(layout: &Layout, staging: &Staging, resuming: bool) -> Result<()> {
+///
+/// # Errors
+/// Io.
+pub fn write_inline(layout: &Layout, staging: &Staging, resuming: bool) -> Result<()> {
     for (file, staged) in layout.files.iter().zip(&staging.files) {
         for placed in &file.segments {
             match &placed.segment {

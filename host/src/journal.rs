@@ -50,7 +50,8 @@ impl Journal {
         let begin = "run it without --resume to begin anew";
         let mut bytes = Vec::new();
         // A link under the journal's name leads to a file of someone else's choice.
-        let opened = if path.is_symlink() { Err(std::io::ErrorKind::NotFound.into()) } else { open_regular(path) };
+        let opened =
+            if path.is_symlink() { Err(std::io::ErrorKind::NotFound.into()) } else { open_regular(path) };
         let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
         // One that was stopped before its first line was whole says nothing of any work.
         let end = read.ok().and_then(|_| bytes.iter().position(|&b| b == b'\n'));

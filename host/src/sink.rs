@@ -100,6 +100,11 @@ impl Target {
         &self.home
     }
 
+    /// Whether files are put into a folder that exists, one by one.
+    pub fn is_within(&self) -> bool {
+        self.folder && self.home == self.path
+    }
+
     /// The path of this target's hidden name that ends in `suffix`.
     pub fn beside(&self, suffix: &str) -> PathBuf {
         self.home.join(self.hidden(suffix))

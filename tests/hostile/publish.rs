@@ -3,7 +3,7 @@
 //! program, started again for one conversion.
 
 use crate::build::big_of;
-use crate::command::contents;
+use crate::command::{Ended, contents, run};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_host::open::{OpenOptions, open};
@@ -253,6 +253,65 @@ fn mend(scratch: &Scratch, case: &Case, round: usize, refused: bool) {
         _ => again.force = true,
     }
     convert(&host, &again).unwrap_or_else(|e| panic!("{}, round {round}: {e}", case.name));
+}
+
+#[test]
+fn every_verb_refuses_what_is_unfinished_with_the_command_that_finishes_it() {
+    let (scratch, case) = (Scratch::in_memory(), &CASES[1]);
+    let [_, new] = begin(&scratch, case);
+    copy(&scratch.at("old"), &scratch.at("d"));
+    let mut at = 0;
+    while !scratch.at("d/.apr-publish").exists() {
+        copy(&scratch.at("old"), &scratch.at("d"));
+        assert!(killed(&scratch, 1, at), "no step has a record");
+        at += 1;
+    }
+    let file = apr_tests::names_in(&scratch.at("d")).into_iter().find(|name| name.ends_with(".safetensors"));
+    let file = format!("d/{}", file.unwrap());
+    let words = ["apr was stopped", "some of the old model and some of the new", "apr convert --resume d"];
+    for path in ["d", &file, "d/model.safetensors.index.json"] {
+        for verb in [
+            &["inspect", path][..],
+            &["tensors", path, "--json"],
+            &["validate", path, "--checksum"],
+            &["scan", path],
+            &["diff", path, "m.safetensors"],
+            &["diff", "m.safetensors", path],
+            &["convert", path, "out.apr"],
+            &["convert", path, "out.apr", "--plan"],
+        ] {
+            if !scratch.at(path).exists() {
+                continue;
+            }
+            let ended = fails_with_any(&scratch, verb);
+            assert_eq!(ended.code, 1, "{verb:?}: {}", ended.stderr);
+            assert!(words.iter().all(|word| ended.stderr.contains(word)), "{verb:?}: {}", ended.stderr);
+        }
+    }
+    let before = contents(&scratch.at("d"));
+    // A single file written there is a writer too, and comes after.
+    let other = ["convert", "old.safetensors", "d/other.apr", "--arch", "none"];
+    let ended = run(&scratch.at(""), &other);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("finished what was stopped"), "{}", ended.stderr);
+    fs::remove_file(scratch.at("d/other.apr")).unwrap();
+    assert_eq!(contents(&scratch.at("d")), new);
+    assert_ne!(before, new);
+    // And the command as it is printed.
+    copy(&scratch.at("old"), &scratch.at("d"));
+    assert!(killed(&scratch, 1, at));
+    let ended = run(&scratch.at(""), &["convert", "--resume", "d"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("finished what was stopped: 4 files put in place in d"), "{}", ended.stdout);
+    assert_eq!(contents(&scratch.at("d")), new);
+}
+
+/// Runs a verb that must fail and change nothing.
+fn fails_with_any(scratch: &Scratch, args: &[&str]) -> Ended {
+    let before = contents(&scratch.at(""));
+    let ended = run(&scratch.at(""), args);
+    assert_eq!(contents(&scratch.at("")), before, "{args:?}");
+    ended
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Staging {
         if !self.target.folder {
             self.rename(&self.stage, &self.target.path, wishes.force)?;
             self.placed(&parent)?;
-        } else if !self.target.path.is_dir() {
+        } else if !self.target.is_within() {
             self.sync_stage()?;
             self.rename(&self.stage, &self.target.path, false)?;
             self.placed(&parent)?;

@@ -32,7 +32,7 @@ const MOST_ROUNDS: usize = 16;
 /// Cancelled.
 pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<Outlook> {
     let (target, format) = (&staging.target, prepared.output.format);
-    if !target.folder || staging.files.len() < 2 || !target.path.is_dir() || !format.manifest.reads {
+    if !target.is_within() || staging.files.len() < 2 || !format.manifest.reads {
         return Ok(Outlook::default());
     }
     let view = View::new(host, prepared, staging);
@@ -84,6 +84,19 @@ pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
     }
     let error = Error::io("the folder holds too much that would be opened with the new files");
     Err(error.in_file(target.show(&target.path)).hint("choose another folder"))
+}
+
+/// The same before any weights are written, as far as headers alone can be opened: what will be refused is refused before
+/// hours of work.
+///
+/// # Errors
+/// Io, E007, as [`outlook`].
+pub fn foresee(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<()> {
+    match outlook(host, prepared, staging, force) {
+        Err(error) if error.stable_code() == Some("E007") => Err(error),
+        // What a header needs may come last.
+        _ => host.check_cancelled(),
+    }
 }
 
 /// A file of the folder that is none of ours.
@@ -153,7 +166,7 @@ impl<'a> View<'a> {
             error.file().map_or_else(|| target.show(&target.path), |file| target.show(Path::new(file)));
         let message = format!("with the new files, the folder cannot be opened: {}", error.message());
         let hint = "move away what is there, or choose another folder; nothing was published";
-        Error::io(message).code("E007").in_file(file).hint(hint)
+        Error::io(message).in_file(file).hint(hint)
     }
 
     /// Fails unless what was opened is the planned model, all of it in our files.

@@ -182,7 +182,14 @@ impl Held {
     pub fn create(folder: &Folder, new: &str, record: Record) -> Result<Held> {
         folder.remove(new)?;
         let written = Held::write(folder, new, &record).and_then(|lock| {
-            folder.rename(new, NAME)?;
+            match folder.rename(new, NAME) {
+                // What is under our name and no record is in the way of one.
+                Err(_) if matches!(Held::find(folder, true), Ok(Found::None)) => {
+                    folder.remove(NAME)?;
+                    folder.rename(new, NAME)?;
+                }
+                renamed => renamed?,
+            }
             Ok(lock)
         });
         let lock = match written {

@@ -302,7 +302,11 @@ fn every_verb_refuses_what_is_unfinished_with_the_command_that_finishes_it() {
     assert!(killed(&scratch, 1, at));
     let ended = run(&scratch.at(""), &["convert", "--resume", "d"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("finished what was stopped: 4 files put in place in d"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("finished what was stopped: 4 files put in place in d"),
+        "{}",
+        ended.stdout
+    );
     assert_eq!(contents(&scratch.at("d")), new);
 }
 

@@ -189,6 +189,30 @@ def weights_only(report, scratch):
     report.step("onnx to APR: right by its specification, the same tensors", in_apr)
 
 
+def casts(report, scratch):
+    """A cast of a kept graph is refused, since no node of it is changed; as weights alone it is valid in the new types."""
+    for name in ("perceptron", "convolution"):
+        def refused(name=name):
+            made, inputs = getattr(models, name)(random_of(f"cast {name}"))
+            path = models.save(scratch / name / "m.onnx", made)
+            computes(path, inputs)
+            for through in ("m.onnx", "m.apr"):
+                source = path if through == "m.onnx" else program.convert(path, scratch / name / "m.apr")
+                for dtype in ("f16", "bf16", "f64"):
+                    out = scratch / name / f"{through}-{dtype}.onnx"
+                    said = program.refuses(4, "convert", source, out, "--arch", "none", "--precision", dtype)
+                    if "--unset onnx.graph" not in said or out.exists():
+                        raise Failure(f"no way out, or the output is there: {said}")
+                    program.convert(source, out, "--precision", dtype, "--unset", "onnx.graph")
+                    valid(out)
+                    if onnx.load(out).graph.node or not any(row["dtype"] == dtype.upper() for row in program.tensors(out)):
+                        raise Failure(f"{out} is not the weights as {dtype}")
+                back = program.convert(source, scratch / name / f"{through}-same.onnx")
+                valid(back)
+                same_outputs(path, back, inputs)
+        report.step(f"onnx {name}: a cast is refused with the graph, and is right without it", refused)
+
+
 def in_onnx(model):
     for tensor in model.tensors:
         tensor.dtype = {"F4": "F4_E2M1"}.get(tensor.dtype, tensor.dtype)
@@ -223,7 +247,7 @@ def run(report, scratch):
         report.skip("onnx: everything that the packages onnx and onnxruntime judge", reason)
         return
     print(f"judge: onnx {onnx.__version__}", flush=True)
-    for cases in (reading, graphs, weights_only, confined):
+    for cases in (reading, graphs, weights_only, casts, confined):
         folder = scratch / cases.__name__
         folder.mkdir(parents=True)
         cases(report, folder)

@@ -183,7 +183,15 @@ fn entry(scan: &mut Scan<'_>, record: &Field) -> Result<(Vec<u8>, Vec<u8>)> {
     while at < record.end {
         let field = scan.field(at, record.end)?;
         match field.number {
-            1 => key = scan.name(&message(scan, &field)?)?.into_bytes(),
+            1 => {
+                let field = message(scan, &field)?;
+                let limit = scan.limits().name_bytes;
+                if field.len() > limit {
+                    let message = format!("a name of {} bytes, the limit is {limit}", field.len());
+                    return Err(scan.place(Error::limit(message), field.at));
+                }
+                key = scan.bytes(&field)?;
+            }
             2 => value = scan.bytes(&message(scan, &field)?)?,
             _ => {}
         }

@@ -76,6 +76,14 @@ pub fn tensor_head(facts: &Tensor) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Dimensions and `data_type` as a message says them, in the order of the fields' numbers.
+pub fn said_head(dims: &[u64], data_type: Option<u64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    dims.iter().for_each(|&dim| number(&mut out, tensor::DIMS, dim));
+    data_type.iter().for_each(|&id| number(&mut out, tensor::DATA_TYPE, id));
+    out
+}
+
 /// Where a tensor's data lies in another file.
 pub fn reference(to: &Reference, len: u64) -> Vec<u8> {
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! Unique names for tensors of every scope. An initialiser of the model's own graph keeps its name; any other is called by
 //! the way to it, `NODE/ATTRIBUTE` or `NODE/ATTRIBUTE/NAME`; of two that come out equal the later one gets `#2`.
 
-use apr_sdk::{Limits, Result};
+use apr_sdk::{Error, Limits, Result};
 use std::collections::{HashMap, HashSet};
 
 /// What a message adds to the names of what it holds.
@@ -10,12 +10,14 @@ pub enum Piece {
     None,
     /// A piece of the way.
     Text(String),
+    /// One that is no text, and why: a tensor that it leads to has no name.
+    NoText(Error),
 }
 
 /// Collects names during the walk.
 #[derive(Default)]
 pub struct Names {
-    way: Vec<String>,
+    way: Vec<Result<String>>,
     /// For each tensor, its wanted name, and whether it comes before those that have a way.
     wanted: Vec<(String, bool)>,
 }
@@ -26,7 +28,11 @@ impl Names {
         match piece {
             Piece::None => false,
             Piece::Text(text) => {
-                self.way.push(text);
+                self.way.push(Ok(text));
+                true
+            }
+            Piece::NoText(error) => {
+                self.way.push(Err(error));
                 true
             }
         }
@@ -42,13 +48,15 @@ impl Names {
     /// Notes a tensor here, whose own name is `own`, if it has one: that of an initialiser may be empty.
     ///
     /// # Errors
-    /// LimitExceeded.
+    /// LimitExceeded; why a piece of the way is no text.
     pub fn add(&mut self, own: Option<&str>, limits: &Limits) -> Result<()> {
         let is_root = self.way.is_empty();
         let own = own.unwrap_or(if is_root { "initializer" } else { "" });
-        let len: usize = self.way.iter().map(|piece| piece.len() + 1).sum();
+        let way = self.way.iter().map(|piece| piece.as_deref().map_err(Error::clone));
+        let way: Vec<&str> = way.collect::<Result<_>>()?;
+        let len: usize = way.iter().map(|piece| piece.len() + 1).sum();
         limits.budget.charge(2 * (len + own.len() + size_of::<(String, bool)>()) as u64)?;
-        let mut name = self.way.join("/");
+        let mut name = way.join("/");
         if !name.is_empty() && !own.is_empty() {
             name.push('/');
         }

@@ -2,7 +2,7 @@
 
 use crate::external::Reference;
 use crate::layout::SMALLEST_EXTERNAL;
-use crate::plan::{Base, Home, is_same};
+use crate::plan::{Base, Home};
 use crate::tensor::Data;
 use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor};
 
@@ -37,9 +37,10 @@ pub fn file_name(request: &LayoutRequest) -> String {
 /// Tensors inside the model; those of `base` that need not change stay as they are.
 pub fn inside(tensors: &[Tensor], base: Option<(&Base, &[usize])>) -> Placement {
     let mut homes = vec![Home::Inside; tensors.len()];
-    for (found, &number) in base.iter().flat_map(|(base, numbers)| base.index.tensors.iter().zip(*numbers)) {
+    let Some((base, numbers)) = base else { return Placement { homes, files: Vec::new() } };
+    for (found, &number) in base.index.tensors.iter().zip(numbers) {
         let is_outside = matches!(found.proto.data, Data::External(_));
-        if !is_outside && is_same(found, &tensors[number]) {
+        if !is_outside && base.may_keep(found, &tensors[number]) {
             homes[number] = Home::Kept;
         }
     }
@@ -128,7 +129,7 @@ pub fn keep(
         let Data::External(reference) = &found.proto.data else { continue };
         is_outside[number] = true;
         has_checksum[number] = reference.has_checksum;
-        all_same &= is_same(found, &tensors[number]);
+        all_same &= base.may_keep(found, &tensors[number]);
         let place = (number, reference.offset);
         match files.iter_mut().find(|file| file.name == reference.location) {
             Some(file) => file.tensors.push(place),

@@ -45,23 +45,41 @@ pub struct Base {
     pub about: About,
     /// The lengths of the files that its data lies in.
     pub files: Vec<u64>,
+    /// Whether it is a file, whose tensors have places: not the typed form.
+    has_data: bool,
 }
 
 impl Base {
-    /// Walks the bytes of `source`.
+    /// Walks the bytes of a file, from which payloads may have been cut.
     ///
     /// # Errors
     /// As [`walk`].
-    pub fn new(source: Box<dyn Source>, files: Vec<u64>, limits: &Limits) -> Result<Base> {
+    pub fn of_file(source: Box<dyn Source>, files: Vec<u64>, limits: &Limits) -> Result<Base> {
+        Base::new(source, files, true, limits)
+    }
+
+    /// Walks the bytes of a graph's typed form.
+    ///
+    /// # Errors
+    /// As [`walk`].
+    pub fn of_graph(graph: Box<dyn Source>, limits: &Limits) -> Result<Base> {
+        Base::new(graph, Vec::new(), false, limits)
+    }
+
+    fn new(source: Box<dyn Source>, files: Vec<u64>, has_data: bool, limits: &Limits) -> Result<Base> {
         let mut scan = Scan::new(&*source, 0, limits)?;
         let index = walk(&mut scan)?;
         let about = About::read(&mut scan, &index)?;
-        Ok(Base { source, index, about, files })
+        Ok(Base { source, index, about, files, has_data })
+    }
+
+    /// Whether a tensor's message says of the model's tensor what is to be said, so that it may stay.
+    pub fn may_keep(&self, found: &Found, facts: &Tensor) -> bool {
+        self.has_data && is_same(found, facts)
     }
 }
 
-/// Whether a tensor's message says of the model's tensor what is to be said, so that it may stay.
-pub fn is_same(found: &Found, facts: &Tensor) -> bool {
+fn is_same(found: &Found, facts: &Tensor) -> bool {
     let proto = &found.proto;
     let plain = !matches!(proto.data, Data::Typed(_) | Data::Strings);
     let same = proto.dtype().is_ok_and(|dtype| dtype == facts.dtype) && proto.dims == facts.shape;

@@ -89,6 +89,9 @@ impl Opened {
             carried: None,
             notes: std::mem::take(&mut about.notes),
         };
+        if index.n_nodes == 0 && index.n_functions == 0 {
+            opened.notes.push("it holds weights alone: no nodes, so there is nothing to run".to_owned());
+        }
         for (number, found) in (0..).zip(&index.tensors) {
             let place = |e: Error| scan.place(e, found.proto.body.0).tensor(&found.name);
             let tensor = opened.tensor(source, &mut files, number, found).map_err(place)?;
@@ -186,7 +189,7 @@ impl Opened {
                 let scalars: Vec<_> = about.scalars.iter().map(|(n, value, _)| (*n, value.clone())).collect();
                 let source = Box::new(MemorySource::new("graph", graph.as_slice()));
                 let said = Said { scalars: &scalars, props: &props };
-                let segments = Base::new(source, Vec::new(), scan.limits())
+                let segments = Base::of_graph(source, scan.limits())
                     .and_then(|base| rewrite(&base, &self.tensors, &numbers, &homes, &said));
                 // A graph that costs too much to try is kept verbatim.
                 usual = match segments {

@@ -1,7 +1,7 @@
 //! The bounded walk's bottom: records of the protobuf encoding at given offsets, read without what lies in them.
 
 use crate::layout::wire;
-use apr_sdk::{Error, FileId, Limits, Result, Source};
+use apr_sdk::{Error, FileId, Limits, Result, Source, escape};
 
 /// The fewest bytes that are read at once. Behind a payload nobody knows how far the next one is.
 const SHORTEST_READ: u64 = 2 * 1024;
@@ -235,10 +235,11 @@ impl<'a> Scan<'a> {
         Ok(out)
     }
 
-    /// A name: bytes that are not UTF-8, which some writers let pass, become the replacement character.
+    /// A name. Protobuf's text is UTF-8, though not every program minds: what is not has no name here.
     ///
     /// # Errors
-    /// LimitExceeded for one that is longer than a name may be; as [`Scan::append`].
+    /// Unsupported for bytes that are not UTF-8; LimitExceeded for a name that is longer than one may be; as
+    /// [`Scan::append`].
     pub fn name(&mut self, field: &Field) -> Result<String> {
         let limit = self.limits.name_bytes;
         if field.len() > limit {
@@ -246,7 +247,12 @@ impl<'a> Scan<'a> {
             return Err(self.place(Error::limit(message), field.at));
         }
         let bytes = self.bytes(field)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        String::from_utf8(bytes).map_err(|error| {
+            let shown = escape(&String::from_utf8_lossy(error.as_bytes()), 80);
+            let message = format!("the name `{shown}` is not UTF-8, as names must be");
+            let hint = "write the model again with a program that checks this, such as the package onnx";
+            self.place(Error::unsupported(message).hint(hint), field.start)
+        })
     }
 }
 

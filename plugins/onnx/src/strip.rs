@@ -1,9 +1,10 @@
-//! The typed form of the graph: the file as a message without what the model says itself, that is without its tensors'
-//! dimensions, types and data, and without the records that are keys of their own. So it is the same before and after
-//! payloads, types or sizes changed, and holds no payload.
+//! The typed form of the graph: the file as a message without its tensors' data, and without the records that are keys of
+//! their own. It holds no payload. The tensors' types and dimensions stay, in one spelling: they are what its nodes were
+//! made for, and the writer compares the model's with them.
 
 use crate::about::About;
 use crate::edit::{self, Edit, Segment};
+use crate::fields;
 use crate::scan::Scan;
 use crate::walk::Index;
 use apr_sdk::Result;
@@ -15,6 +16,12 @@ use apr_sdk::Result;
 pub fn graph(scan: &mut Scan<'_>, index: &Index, about: &About) -> Result<Vec<u8>> {
     let mut edits = Vec::new();
     for tensor in &index.tensors {
+        let proto = &tensor.proto;
+        edits.push(Edit::put(
+            proto.body.0,
+            fields::said_head(&proto.dims, proto.data_type),
+            Some(tensor.frame),
+        ));
         edits.extend(tensor.proto.facts.iter().map(|&range| Edit::cut(range, Some(tensor.frame))));
     }
     edits.extend(about.records().map(|range| Edit::cut(range, None)));

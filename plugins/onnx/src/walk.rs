@@ -4,7 +4,7 @@ use crate::layout::{DEEPEST, attribute, function, graph, model, node, sparse, tr
 use crate::names::{Names, Piece};
 use crate::scan::{Field, Scan};
 use crate::tensor::{self, TensorProto};
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result};
 
 /// A message with a length that encloses a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,15 @@ pub fn walk(scan: &mut Scan<'_>) -> Result<Index> {
     Ok(index)
 }
 
+/// What a message is called on the way to a tensor. That it is no text matters only if there is a tensor.
+fn piece(name: Result<String>) -> Result<Piece> {
+    match name {
+        Ok(name) => Ok(Piece::Text(name)),
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Piece::NoText(error)),
+        Err(error) => Err(error),
+    }
+}
+
 struct Walker<'s, 'a> {
     scan: &'s mut Scan<'a>,
     index: Index,
@@ -95,8 +104,8 @@ impl Walker<'_, '_> {
                     self.inside(&field, Piece::None, |walker, field| walker.graph(field, true))?;
                 }
                 model::FUNCTIONS => {
-                    let name = self.function_name(&field)?;
-                    self.inside(&field, Piece::Text(name), Walker::function)?;
+                    let name = self.function_name(&field);
+                    self.inside(&field, piece(name)?, Walker::function)?;
                     n_functions += 1;
                 }
                 model::TRAINING_INFO => {
@@ -160,7 +169,7 @@ impl Walker<'_, '_> {
             match record.number {
                 graph::NODE => {
                     let name = self.node_name(&record, n_nodes)?;
-                    self.inside(&record, Piece::Text(name), Walker::node)?;
+                    self.inside(&record, name, Walker::node)?;
                     n_nodes += 1;
                 }
                 graph::INITIALIZER => {
@@ -200,13 +209,14 @@ impl Walker<'_, '_> {
     }
 
     /// A node is called by its name, else by its first output, else by its number.
-    fn node_name(&mut self, field: &Field, number: u64) -> Result<String> {
+    fn node_name(&mut self, field: &Field, number: u64) -> Result<Piece> {
+        let mut name = Ok(None);
         for wanted in [node::NAME, node::OUTPUT] {
-            if let Some(name) = self.text(field, wanted)? {
-                return Ok(name);
+            if matches!(name, Ok(None)) {
+                name = self.text(field, wanted);
             }
         }
-        Ok(format!("node.{number}"))
+        piece(name.map(|name| name.unwrap_or_else(|| format!("node.{number}"))))
     }
 
     fn node(&mut self, field: &Field) -> Result<()> {
@@ -219,8 +229,9 @@ impl Walker<'_, '_> {
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             if record.number == number {
-                let name = self.text(&record, attribute::NAME)?.unwrap_or_else(|| "attribute".to_owned());
-                self.inside(&record, Piece::Text(name), Walker::attribute)?;
+                let name = self.text(&record, attribute::NAME);
+                let name = piece(name.map(|name| name.unwrap_or_else(|| "attribute".to_owned())))?;
+                self.inside(&record, name, Walker::attribute)?;
             }
             at = record.end;
         }
@@ -347,7 +358,7 @@ impl Walker<'_, '_> {
             let record = self.scan.field(at, field.end)?;
             if record.number == function::NODE {
                 let name = self.node_name(&record, n_nodes)?;
-                self.inside(&record, Piece::Text(name), Walker::node)?;
+                self.inside(&record, name, Walker::node)?;
                 n_nodes += 1;
             }
             at = record.end;

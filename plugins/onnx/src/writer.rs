@@ -7,11 +7,12 @@ use crate::outside::{self, Placement, file_name};
 use crate::plan::{Base, Said, rewrite};
 use crate::scan::Scan;
 use crate::skeleton::Skeleton;
+use crate::walk::Found;
 use crate::{strip, weights};
 use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
-    Bytes, DType, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource, Model,
-    Result, Source, Value, Writer, escape,
+    Bytes, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource, Model, Result,
+    Source, Value, Writer, escape,
 };
 use std::collections::HashMap;
 
@@ -39,11 +40,15 @@ impl Writer for Onnx {
         if let (Some(base), Some(_), None) = (&base, graph, &numbers) {
             let (n, m) = (base.index.tensors.len(), model.tensors.len());
             sink.note(&format!(
-                "the graph is left out: it names {n} tensors, and the {m} of the model are others; the file holds weights only"
+                "the graph is left out: it names {n} tensors, and the {m} of the model are others; the file holds weights alone"
             ));
         }
-        if let (Some(base), Some(_), Some(numbers)) = (&base, graph, &numbers) {
-            note_changed(base, numbers, model, sink);
+        match (&base, graph, &numbers) {
+            (Some(base), Some(_), Some(numbers)) => check_types(base, numbers, model, sink)?,
+            (_, None, _) => {
+                sink.note("the file holds weights alone: there is no graph, so there is nothing to run");
+            }
+            _ => {}
         }
         let file =
             File { model, request, base: base.zip(numbers), has_graph: graph.is_some(), scalars, props };
@@ -75,7 +80,7 @@ fn verbatim(model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -
     let Some(skeleton) = held.inline().and_then(Skeleton::from_bytes) else { return Ok(None) };
     let files = skeleton.files.clone();
     // What cannot be walked is another program's, and no better than none.
-    Ok(Base::new(Box::new(skeleton), files, &Limits::default()).ok())
+    Ok(Base::of_file(Box::new(skeleton), files, &Limits::default()).ok())
 }
 
 /// The verbatim form if it is of this graph, else the graph's typed form.
@@ -88,7 +93,7 @@ fn graph_base(graph: &[u8], verbatim: Option<Base>) -> Result<Base> {
         }
     }
     let source = Box::new(MemorySource::new("the graph", graph));
-    Base::new(source, Vec::new(), &Limits::default()).map_err(|e| {
+    Base::of_graph(source, &Limits::default()).map_err(|e| {
         let key = about::GRAPH;
         let error = Error::invalid_argument(format!("metadata key `{key}` is no graph: {}", e.message()));
         error.hint(format!("--unset {key} writes the weights alone"))
@@ -105,27 +110,46 @@ fn numbers(base: &Base, model: &Model) -> Option<Vec<usize>> {
     base.index.tensors.iter().map(|found| names.get(found.name.as_str()).copied()).collect()
 }
 
-/// Says which tensors are not of the type or shape that the graph's nodes were made for: no node is changed.
-fn note_changed(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn LayoutSink) {
-    let pairs = base.index.tensors.iter().zip(numbers.iter().map(|&number| &model.tensors[number]));
-    let said =
-        |dtype: Option<DType>, dims: &[u64]| format!("{} {dims:?}", dtype.map_or("?", |dtype| dtype.name()));
-    let changed: Vec<_> = pairs
-        .map(|(found, tensor)| {
-            (
-                tensor,
-                said(found.proto.dtype().ok(), &found.proto.dims),
-                said(Some(tensor.dtype), &tensor.shape),
-            )
-        })
-        .filter(|(_, was, is)| was != is)
-        .collect();
-    if let Some((tensor, was, is)) = changed.first() {
-        let (n, name) = (changed.len(), escape(&tensor.name, 120));
+/// Refuses tensors of another type than the graph's nodes were made for: no node is changed, and operators want their
+/// inputs to be of one type. Other shapes may be right, so they are only told.
+///
+/// # Errors
+/// Unsupported, with the first of them.
+fn check_types(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn LayoutSink) -> Result<()> {
+    let pairs = || base.index.tensors.iter().zip(numbers.iter().map(|&number| &model.tensors[number]));
+    // A message without a type, as none of ours is, says nothing that could be compared.
+    let was = |found: &Found| found.proto.data_type.map(|_| found.proto.dtype().ok());
+    let changed =
+        || pairs().filter(|(found, tensor)| was(found).is_some_and(|was| was != Some(tensor.dtype)));
+    if let Some((found, tensor)) = changed().next() {
+        let was = found.proto.dtype().map_or("?", |dtype| dtype.name());
+        let message = format!(
+            "the graph would no longer be right: its nodes were made for this tensor as {was}, and it became {}{}",
+            tensor.dtype,
+            more(changed().count()),
+        );
+        let hint = format!(
+            "convert without changing types, or write the weights alone with --unset {}; what casts a model that runs is \
+             a program that rewrites its nodes too",
+            about::GRAPH
+        );
+        return Err(Error::unsupported(message).tensor(&tensor.name).hint(hint));
+    }
+    let reshaped =
+        || pairs().filter(|(found, tensor)| was(found).is_some() && found.proto.dims != tensor.shape);
+    if let Some((found, tensor)) = reshaped().next() {
+        let (name, was, is) = (escape(&tensor.name, 120), &found.proto.dims, &tensor.shape);
+        let more = more(reshaped().count());
         sink.note(&format!(
-            "the graph's nodes are as they were, and tensors changed their type or shape: {n}, first `{name}`, {was} became {is}"
+            "the graph's nodes are as they were, but `{name}` was {was:?} and is {is:?}{more}"
         ));
     }
+    Ok(())
+}
+
+/// How many are like the first of `n`.
+fn more(n: usize) -> String {
+    if n > 1 { format!("; {} more are like that", n - 1) } else { String::new() }
 }
 
 /// What is written.

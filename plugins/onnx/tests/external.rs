@@ -139,18 +139,6 @@ fn nothing_large_enough_to_be_put_beside_the_model_is_said() {
 }
 
 #[test]
-fn a_type_that_the_nodes_were_not_made_for_is_said() {
-    let mut opened = Opened::fixture("graph");
-    assert_eq!(notes(&opened, &LayoutRequest::file("m.onnx")), [""; 0]);
-    let number = opened.number("w");
-    let shape = opened.model.tensors[number].shape.clone();
-    opened.model.tensors[number].dtype = apr_sdk::DType::F16;
-    let said = notes(&opened, &LayoutRequest::file("m.onnx"));
-    let wanted = format!("first `w`, F32 {shape:?} became F16 {shape:?}");
-    assert!(said.len() == 1 && said[0].contains(&wanted), "{said:?}");
-}
-
-#[test]
 fn a_checksum_of_data_beside_the_model_is_not_said_again() {
     let sum = "0123456789abcdef0123456789abcdef01234567";
     let at = |offset: &str, more: &[(&str, &str)]| {

@@ -12,6 +12,7 @@
 
 mod build;
 mod carried;
+mod casts;
 mod conformance;
 mod external;
 mod fixture;

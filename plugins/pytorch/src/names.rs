@@ -2,10 +2,11 @@
 
 use crate::holds::{Holds, bare_storages, state_dict};
 use crate::pickle::allow_list::Global;
+use crate::pickle::left_out::Inside;
 use crate::pickle::value::{Arena, Dict, DictKind, Id, Node, Quantizer};
 use crate::tree::{DEEPEST, Inline, Leaf, Tree};
 use apr_sdk::{Error, Limits, Result, Value, ValueType, escape};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// How many values may be walked over for each one that the pickle made: a list of ten references to a list of ten
 /// references to … is small, and what it unfolds to is not.
@@ -30,8 +31,23 @@ pub struct Walked {
     pub root: Option<String>,
     /// What was left out.
     pub notes: Vec<String>,
+    /// Values of classes that nothing is known of.
+    pub left_out: Vec<LeftOut>,
     /// The tensors whose objects had attributes, which the nesting keeps.
     with_state: Vec<String>,
+}
+
+/// A value that is not in the model.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// Its path.
+    pub path: String,
+    /// Its class, or the function that made it.
+    pub name: String,
+    /// Where the pickle names that.
+    pub at: u64,
+    /// Whether a tensor lies in it.
+    pub holds_tensor: bool,
 }
 
 /// Walks over `root`.
@@ -52,6 +68,7 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
         visits: nodes.saturating_mul(VISITS_PER_NODE).saturating_add(VISITS_BASE),
         keys: HashSet::new(),
         inline: false,
+        hidden: Inside::default(),
         found: Walked { root: stripped, ..Walked::default() },
     };
     let tree = walk.node(root, 0)?;
@@ -61,6 +78,7 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
         Some(prefix) => below(&mut found, prefix)?,
         None => found.tree = Some(tree),
     }
+    found.notes.extend(left_out(&found.left_out));
     Ok(found)
 }
 
@@ -71,6 +89,19 @@ fn simplified(arena: &Arena) -> Option<String> {
     (!all.is_empty()).then(|| format!("taken as plain values, without their classes: {}", all.join(", ")))
 }
 
+/// What is said of values that are left out.
+fn left_out(all: &[LeftOut]) -> Option<String> {
+    const SHOWN: usize = 8;
+    let mut counts = BTreeMap::<&str, u64>::new();
+    all.iter().for_each(|value| *counts.entry(&value.name).or_default() += 1);
+    let shown: Vec<_> =
+        counts.iter().take(SHOWN).map(|(name, n)| format!("{} ({n})", escape(name, 120))).collect();
+    let more = counts.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more classes") } else { String::new() };
+    (!all.is_empty())
+        .then(|| format!("left out, since no plain value stands for them: {}{more}", shown.join(", ")))
+}
+
 /// Keeps what lies below a path, and strips it.
 fn below(found: &mut Walked, prefix: &str) -> Result<()> {
     let start = format!("{}.", prefix.trim_end_matches('.'));
@@ -78,6 +109,7 @@ fn below(found: &mut Walked, prefix: &str) -> Result<()> {
     let strip = |name: &String| name.strip_prefix(&start).filter(|rest| !rest.is_empty()).map(str::to_owned);
     found.tensors = found.tensors.iter().filter_map(|(name, n)| Some((strip(name)?, *n))).collect();
     found.values = found.values.iter().filter_map(|(key, v)| Some((strip(key)?, v.clone()))).collect();
+    found.left_out.retain(|value| value.path.starts_with(&start));
     for name in found.with_state.iter().filter_map(strip) {
         let name = escape(&name, 80);
         found.notes.push(format!("what was set on the object of `{name}` is left out, with the nesting"));
@@ -101,6 +133,7 @@ struct Walk<'a> {
     keys: HashSet<String>,
     /// Whether values stand in the tree itself: those of attributes do.
     inline: bool,
+    hidden: Inside,
     found: Walked,
 }
 
@@ -121,6 +154,13 @@ impl Walk<'_> {
         let arena = self.arena;
         Ok(match arena.node(id) {
             Node::Tensor(number) => self.tensor(*number, depth)?,
+            Node::LeftOut(value) => {
+                let (name, at) = (arena.str(value.name).to_owned(), value.at);
+                self.limits.budget.charge(64 + 2 * (self.path.len() + name.len()) as u64)?;
+                let holds_tensor = self.hidden.holds_tensor(arena, id, self.limits)?;
+                self.found.left_out.push(LeftOut { path: self.path.clone(), name, at, holds_tensor });
+                Tree::Inline(Inline::None)
+            }
             Node::Dict(dict) => self.map(dict, depth)?,
             Node::List(items) => match self.alike(items, false)? {
                 Some(tree) => tree,

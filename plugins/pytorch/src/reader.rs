@@ -4,7 +4,7 @@ use crate::checkpoint::{Checkpoint, Layout};
 use crate::index_file::{self, IndexFile};
 use crate::kept;
 use crate::layout::{APR_RECORD, FORMAT, ZIP_MAGIC};
-use crate::names::{self, Walked};
+use crate::names::{self, LeftOut, Walked};
 use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
 use crate::{legacy_stream, legacy_tar, list_keys, scan, zip_file};
@@ -144,6 +144,28 @@ pub fn open_checkpoint(source: &dyn Source, file: FileId, limits: &Limits) -> Re
     }
 }
 
+/// A value that cannot be read and cannot be left out: its tensors would be lost.
+#[cold]
+fn tensor_inside(value: &LeftOut) -> Error {
+    let (path, name) = (escape(&value.path, 120), escape(&value.name, 120));
+    let which = if path.is_empty() { "what was saved".to_owned() } else { format!("`{path}`") };
+    let message = format!(
+        "{which} is made by `{name}`, which is unknown here, and holds tensors: nothing was executed"
+    );
+    let in_python =
+        "load the file in Python and save its tensors alone: `torch.save(model.state_dict(), OUT)`";
+    let hint = match path.is_empty() {
+        true => {
+            format!("`apr scan FILE` lists all that it would import and call; if you trust it, {in_python}")
+        }
+        false => format!(
+            "--prefix PATH takes the tensors below another path (`apr inspect --report list-keys FILE` lists them); or, if \
+             you trust what `apr scan FILE` lists, {in_python}"
+        ),
+    };
+    Error::unsupported(message).at(value.at).hint(hint)
+}
+
 /// What apr put beside the pickle, if it did.
 fn carried(source: &dyn Source, checkpoint: &Checkpoint, limits: &Limits) -> Result<Option<Carried>> {
     let Layout::Zip(archive, folder) = &checkpoint.layout else { return Ok(None) };
@@ -180,6 +202,9 @@ impl File {
             ErrorKind::InvalidArgument => e,
             _ => e.at(checkpoint.at),
         })?;
+        if let Some(value) = walked.left_out.iter().find(|value| value.holds_tensor) {
+            return Err(tensor_inside(value));
+        }
         let mut claims = Claims::new(source.len(file)?);
         let mut placed = Vec::with_capacity(walked.tensors.len());
         for (name, number) in &walked.tensors {
@@ -267,6 +292,10 @@ impl File {
 
     /// The same with its verbatim form, if it needs one.
     fn with_verbatim(mut self, source: &dyn Source, file: FileId, limits: &Limits) -> Result<File> {
+        if !self.walked.left_out.is_empty() {
+            // What the model does not hold is not passed on unseen.
+            return Ok(self);
+        }
         let file_len = |file| source.len(file);
         // Of a budget of its own: what is built here is thrown away again.
         let own = Limits { budget: Budget::new(limits.budget.left() / 2), ..copied(limits) };

@@ -14,6 +14,7 @@ mod conformance;
 mod fixture;
 mod forge;
 mod hostile;
+mod lightning;
 mod losses;
 mod messages;
 mod plain_values;

@@ -6,21 +6,22 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 /// The model as the golden manifests say it.
-fn said(model: &Model, payload: &dyn Fn(usize) -> Vec<u8>) -> Vec<Json> {
+pub fn said(model: &Model, payload: &dyn Fn(usize) -> Vec<u8>) -> Vec<Json> {
     let describe = |n: usize| {
         let tensor = &model.tensors[n];
         let sum: String = Sha256::digest(payload(n)).iter().map(|byte| format!("{byte:02x}")).collect();
         json!({"name": tensor.name, "dtype": tensor.dtype.name(), "shape": tensor.shape, "sha256": sum})
     };
-    let mut all: Vec<_> = (0..model.tensors.len()).map(describe).collect();
+    in_order((0..model.tensors.len()).map(describe).collect())
+}
+
+pub fn in_order(mut all: Vec<Json>) -> Vec<Json> {
     all.sort_by_key(|tensor| tensor["name"].to_string());
     all
 }
 
 fn expected(name: &str) -> Vec<Json> {
-    let mut all = golden(name)["tensors"].as_array().unwrap().clone();
-    all.sort_by_key(|tensor| tensor["name"].to_string());
-    all
+    in_order(golden(name)["tensors"].as_array().unwrap().clone())
 }
 
 #[test]

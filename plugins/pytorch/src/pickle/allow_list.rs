@@ -44,6 +44,8 @@ pub enum Global {
         /// Whether it is `Parameter`.
         parameter: bool,
     },
+    /// A type of tensors by its old name, `torch.FloatTensor`, as the tar layout writes it beside each tensor.
+    TensorType(&'static str),
     /// `torch.jit._pickle.build_*list`.
     ScriptList,
     /// `torch.jit._pickle.restore_type_tag`.
@@ -96,7 +98,8 @@ fn listed(module: &str, name: &str) -> Option<Global> {
         ("torch.serialization", "_get_layout") => Some(Global::Layout),
         ("torch.nn.parameter", "Parameter") => Some(Global::TensorClass { parameter: true }),
         ("torch.storage", "UntypedStorage") => storage_type(name).map(Global::Storage),
-        ("torch.cuda" | "torch.sparse", _) => storage_type(name).map(Global::Storage),
+        ("torch.cuda", _) => storage_type(name).map(Global::Storage).or_else(|| tensor_type(name)),
+        ("torch.sparse", _) => storage_type(name).map(Global::Storage),
         ("torch", _) => torch(name),
         ("torch._utils", _) => rebuild(name).map(Global::Rebuild),
         ("torch._tensor", "_rebuild_from_type_v2") => Some(Global::Rebuild(Rebuild::FromType)),
@@ -140,9 +143,27 @@ fn torch(name: &str) -> Option<Global> {
         "Size" => Some(Global::Size),
         "device" => Some(Global::Device),
         "Tensor" => Some(Global::TensorClass { parameter: false }),
-        _ => None,
+        _ => tensor_type(name),
     }
 }
+
+fn tensor_type(name: &str) -> Option<Global> {
+    TENSOR_TYPES.into_iter().find(|known| *known == name).map(Global::TensorType)
+}
+
+/// The types of dense tensors that torch has names for (`torch/csrc/tensor/python_tensor.cpp`).
+const TENSOR_TYPES: [&str; 10] = [
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "BFloat16Tensor",
+    "LongTensor",
+    "IntTensor",
+    "ShortTensor",
+    "CharTensor",
+    "ByteTensor",
+    "BoolTensor",
+];
 
 fn rebuild(name: &str) -> Option<Rebuild> {
     match name {
@@ -186,5 +207,7 @@ mod tests {
             Some(Global::DType("float8_e4m3fn", Some(DType::F8_E4M3)))
         );
         assert!(matches!(find("torch.cuda", "HalfStorage"), Some(Global::Storage(_))));
+        assert_eq!(find("torch", "FloatTensor"), Some(Global::TensorType("FloatTensor")));
+        assert_eq!(find("torch.sparse", "FloatTensor"), None);
     }
 }

@@ -4,8 +4,8 @@
 use super::allow_list::{self, Global};
 use super::decoder::{Decoder, Step};
 use super::persistent::Persistent;
-use super::text;
 use super::value::{Arena, Dict, DictKind, Id, Node, Span};
+use super::{left_out, text};
 use apr_sdk::{Cursor, Error, Result, escape};
 use std::collections::HashMap;
 
@@ -270,8 +270,13 @@ impl Machine<'_, '_, '_> {
                 if !digits.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
                     return Err(odd());
                 }
-                let long = || format!("the number `{}` has more than 64 bits", escape(digits, 40));
-                Node::Int(digits.parse().map_err(|_| Error::unsupported(long()))?)
+                match digits.parse() {
+                    Ok(number) => Node::Int(number),
+                    Err(_) => {
+                        let long = text::long_number(digits)?;
+                        Node::Big(self.store(&long)?)
+                    }
+                }
             }
         };
         self.push_node(node)
@@ -319,6 +324,10 @@ impl Machine<'_, '_, '_> {
         if self.rules.script && (module == "__torch__" || module.starts_with("__torch__.")) {
             let span = self.store(format!("{module}.{name}").as_bytes())?;
             return self.push_node(Node::Class(span));
+        }
+        if left_out::may_be(module, name) {
+            let node = self.unknown(step.at, module, name)?;
+            return self.push_node(node);
         }
         Err(refused(step, module, name))
     }

@@ -3,6 +3,7 @@
 
 pub mod allow_list;
 pub mod decoder;
+pub mod left_out;
 pub mod machine;
 pub mod numpy;
 pub mod opcodes;

@@ -59,6 +59,13 @@ impl Machine<'_, '_, '_> {
                 self.push(made)
             }
             0x81 => self.new_object(step),
+            0x92 => {
+                let (named, arguments, class) = (self.pop(step)?, self.pop(step)?, self.pop(step)?);
+                match self.made_by_unknown(class, &[arguments, named])? {
+                    Some(made) => self.push(made),
+                    None => Err(self.call_refused(step, "no writer of tensors uses it")),
+                }
+            }
             b'b' => self.build(step),
             b'i' => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -104,7 +111,9 @@ impl Machine<'_, '_, '_> {
 
     fn append(&mut self, step: &Step, items: &[Id]) -> Result<()> {
         let to = self.top(step)?;
-        self.charge(8 * items.len() as u64)?;
+        if self.add_to_unknown(to, items)? {
+            return Ok(());
+        }
         match self.arena.nodes.get_mut(to as usize) {
             Some(Node::List(list)) if step.opcode.code != 0x90 => list.extend_from_slice(items),
             Some(Node::Set(set)) if step.opcode.code == 0x90 => set.extend_from_slice(items),
@@ -118,7 +127,9 @@ impl Machine<'_, '_, '_> {
         if !items.len().is_multiple_of(2) {
             return Err(self.wrong(step, "a key without a value"));
         }
-        self.charge(8 * items.len() as u64)?;
+        if self.add_to_unknown(to, items)? {
+            return Ok(());
+        }
         match self.arena.nodes.get_mut(to as usize) {
             Some(Node::Dict(dict)) => {
                 dict.entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])))
@@ -128,9 +139,12 @@ impl Machine<'_, '_, '_> {
         Ok(())
     }
 
-    /// NEWOBJ: only TorchScript's classes make something, a record.
+    /// NEWOBJ: TorchScript's classes make a record, those of plain values what stands for them.
     fn new_object(&mut self, step: &Step) -> Result<()> {
         let (arguments, class) = (self.pop(step)?, self.pop(step)?);
+        if let Some(made) = self.made_by_unknown(class, &[arguments])? {
+            return self.push(made);
+        }
         if let &Node::Global(global @ Global::Data(_)) = self.arena.node(class) {
             simplified(global).into_iter().for_each(|name| self.simplified(name));
         }
@@ -152,6 +166,9 @@ impl Machine<'_, '_, '_> {
     /// BUILD: the attributes of a map, of a record, or of a tensor.
     fn build(&mut self, step: &Step) -> Result<()> {
         let (state, to) = (self.pop(step)?, self.top(step)?);
+        if self.add_to_unknown(to, &[state])? {
+            return Ok(());
+        }
         match self.arena.node(to) {
             Node::NumpyType(_) => return self.set_numpy_type(step, to, state),
             Node::Dict(dict) if dict.kind == DictKind::Array => return self.set_numpy_array(step, to, state),
@@ -181,6 +198,9 @@ impl Machine<'_, '_, '_> {
 
     /// REDUCE: calls a name of the list, if the arguments are what it takes.
     pub(super) fn reduce(&mut self, step: &Step, callee: Id, arguments: Id) -> Result<Id> {
+        if let Some(made) = self.made_by_unknown(callee, &[arguments])? {
+            return Ok(made);
+        }
         let Node::Tuple(items) = self.arena.node(arguments) else {
             return Err(self.wrong(step, format!("the arguments are {}", self.arena.what(arguments))));
         };
@@ -200,7 +220,8 @@ impl Machine<'_, '_, '_> {
             (Global::OrderedDict, []) => return self.dict(DictKind::Ordered),
             (Global::Counter | Global::Plain("dict"), []) => return self.dict(DictKind::Plain),
             (Global::DefaultDict, [] | [_]) => {
-                if items.iter().any(|&f| !matches!(self.arena.node(f), Node::None | Node::Global(_))) {
+                let is_class = |node: &Node| matches!(node, Node::None | Node::Global(_) | Node::LeftOut(_));
+                if items.iter().any(|&f| !is_class(self.arena.node(f))) {
                     return Err(self.wrong(step, "a default that is no plain class"));
                 }
                 return self.dict(DictKind::Plain);

@@ -74,9 +74,65 @@ pub fn quoted(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// The digits that a number may have: as many as Python's own `int` takes.
+const MOST_DIGITS: usize = 4300;
+
+/// A decimal number of more than 64 bits, as two's complement, least significant byte first.
+///
+/// # Errors
+/// Malformed for what is no number; LimitExceeded for more digits than Python reads.
+pub fn long_number(digits: &str) -> Result<Vec<u8>> {
+    let (negative, digits) = digits.strip_prefix('-').map_or((false, digits), |rest| (true, rest));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Error::malformed(format!("`{}` is no number", escape(digits, 40))));
+    }
+    if digits.len() > MOST_DIGITS {
+        return Err(Error::limit(format!("a number of {} digits, the limit is {MOST_DIGITS}", digits.len())));
+    }
+    let mut bytes: Vec<u8> = Vec::new();
+    for digit in digits.bytes() {
+        let mut carry = u16::from(digit - b'0');
+        for byte in &mut bytes {
+            let [low, high] = (u16::from(*byte) * 10 + carry).to_le_bytes();
+            (*byte, carry) = (low, u16::from(high));
+        }
+        bytes.extend((carry > 0).then(|| carry.to_le_bytes()[0]));
+    }
+    // Room for the sign.
+    bytes.push(0);
+    if negative {
+        let mut carry = true;
+        for byte in &mut bytes {
+            (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
+        }
+    }
+    // The shortest form, as Python writes it.
+    while let [.., before, last] = *bytes
+        && (last == 0 && before < 0x80 || last == 0xff && before >= 0x80)
+    {
+        bytes.pop();
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_numbers_are_read() {
+        let two_to_64 = [0, 0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(long_number("18446744073709551616").unwrap(), two_to_64);
+        assert_eq!(long_number("-18446744073709551616").unwrap(), [0, 0, 0, 0, 0, 0, 0, 0, 0xff]);
+        assert_eq!(long_number("9223372036854775808").unwrap(), [0, 0, 0, 0, 0, 0, 0, 0x80, 0]);
+        assert_eq!(
+            long_number("-9223372036854775809").unwrap(),
+            [255, 255, 255, 255, 255, 255, 255, 0x7f, 255]
+        );
+        assert_eq!(long_number("-0").unwrap(), [0]);
+        assert!(long_number("").is_err() && long_number("--1").is_err());
+        assert!(long_number(&"9".repeat(4301)).is_err());
+    }
 
     #[test]
     fn escapes_are_read_as_python_writes_them() {

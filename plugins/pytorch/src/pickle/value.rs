@@ -2,6 +2,7 @@
 //! nothing and none is ever dropped recursively.
 
 use super::allow_list::Global;
+use super::left_out::LeftOut;
 use super::numpy::NumpyType;
 use apr_sdk::{Budget, DType, Result};
 use std::collections::BTreeMap;
@@ -55,6 +56,8 @@ pub enum Node {
     Complex(Box<(f64, f64)>),
     /// An element type of NumPy.
     NumpyType(NumpyType),
+    /// A name that nothing is known of, or what it made.
+    LeftOut(Box<LeftOut>),
 }
 
 /// A map.
@@ -270,6 +273,7 @@ impl Arena {
             Node::Global(_) | Node::Class(_) | Node::NumpyType(_) => "a name",
             Node::Storage(_) => "a storage",
             Node::Tensor(_) => "a tensor",
+            Node::LeftOut(_) => "a value of an unknown class",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The report `scan`: what every pickle in a file would import and call, also in files that do not open.
 
-mod names;
+pub mod names;
 mod places;
 mod trace;
 

@@ -135,8 +135,11 @@ class Scripted(torch.nn.Module):
         return self.inner(x) + self.steps.sum()
 
 
-def legacy_tar(path, tensors):
-    """The layout before 0.1.10, as torch 2.15's `_legacy_load.legacy_load` reads it (torch/serialization.py)."""
+def legacy_tar(path, tensors, record_suffix="Tensor"):
+    """The layout before 0.1.10, as torch 2.15's `_legacy_load.legacy_load` reads it (torch/serialization.py).
+
+    A record of `tensors` names the tensor's type (`torch.FloatTensor`); that reader does not look at it.
+    """
 
     def member(tar, name, data):
         info = tarfile.TarInfo(name)
@@ -178,7 +181,7 @@ def legacy_tar(path, tensors):
         held = tensor.untyped_storage()
         storages += special((storage, "cpu", StorageClass(classes[tensor.dtype])))
         storages += struct.pack("<q", held.nbytes() // tensor.element_size()) + bytes(held)
-        records += special((key, storage, StorageClass(classes[tensor.dtype].replace("Storage", "Storage"))))
+        records += special((key, storage, StorageClass(classes[tensor.dtype].replace("Storage", record_suffix))))
         dims = tensor.dim()
         records += struct.pack("<i4x", dims) + struct.pack(f"<{dims}q", *tensor.shape)
         records += struct.pack(f"<{dims}q", *tensor.stride()) + struct.pack("<q", tensor.storage_offset())
@@ -293,6 +296,10 @@ def main():
     tagged["t"].scale = floats(2)
     tagged["t"].history = [1, "two", {"three": (3.0, None)}]
     save("attributes.pt", tagged)
+    # Whole numbers of more than 64 bits: in binary, and as the text that protocols below 2 write.
+    numbers = {"seed": 2**64, "least": -2**63 - 1, "list": [2**65, -2**90, 1], "exact": -2**63}
+    save("big_numbers.pt", {"w": torch.arange(3), **numbers})
+    save("protocol_1.pt", {"w": torch.arange(4), **numbers}, pickle_protocol=1)
 
 
 def rewrite(path, tensors):
@@ -310,4 +317,5 @@ def rewrite(path, tensors):
             new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -51,6 +51,7 @@ pub mod rename;
 pub mod reports;
 mod request;
 pub mod rosetta;
+pub mod scan;
 mod scatter;
 mod seen;
 mod side_by_side;

@@ -121,6 +121,16 @@ impl OpenedModel {
     }
 }
 
+/// The format that [`open`] would read `path` as.
+///
+/// # Errors
+/// NotFound; what probing raises, with the file as the user typed it.
+pub fn format_of<'h>(host: &'h Host, path: &Path, options: &OpenOptions) -> Result<&'h Format> {
+    let files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
+    let choice = probe::choose(host, &files, options.from.as_deref(), options.bare);
+    choice.map(|choice| choice.format).map_err(|e| files.show(way_out(e)))
+}
+
 /// Opens the model at `path`.
 ///
 /// # Errors

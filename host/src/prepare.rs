@@ -9,7 +9,7 @@ use crate::layout::{Collector, Layout, Segment};
 use crate::long_values;
 use crate::making::{Making, Piece};
 use crate::narrow;
-use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, open, option_values};
+use crate::open::{GivenOption, OpenOptions, OpenedModel, check_options, format_of, open, option_values};
 use crate::output::{self, Output};
 use crate::packed::Packed;
 use crate::plan::Plan;
@@ -19,6 +19,7 @@ use crate::request::ConvertOptions;
 use crate::workings::Workings;
 use crate::{carries, registry::Format};
 use apr_sdk::{DType, Error, ErrorKind, Model, Result, Writer};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything that is known before a byte is written.
@@ -70,14 +71,11 @@ pub fn prepare<'a>(
         witnessed: look,
         ..OpenOptions::default()
     };
-    let mut source = open(host, &options.input, &open_options)?;
     let mut renaming = options.renaming.clone();
-    let own_prefix = own_prefix(host, &source, &mut renaming)?;
+    let own_prefix = own_prefix(host, &options.input, &open_options, &mut renaming)?;
     let left_by_reader = own_prefix.is_some();
-    if let Some(given) = own_prefix {
-        open_options.options.push(given);
-        source = open(host, &options.input, &open_options)?;
-    }
+    open_options.options.extend(own_prefix);
+    let source = open(host, &options.input, &open_options)?;
     let mut output = output::resolve(host, options)?;
     let target = output.format;
     check_options(&host.registry, &[host.registry.format(&source.format)?, target], &options.options)?;
@@ -237,13 +235,22 @@ fn check_layout(
     }
 }
 
-/// `--prefix` as an option of the source's format, if that has one of the name: what lies below a path may be hidden there.
-fn own_prefix(host: &Host, source: &OpenedModel, renaming: &mut Renaming) -> Result<Option<GivenOption>> {
-    let format = host.registry.format(&source.format)?;
+/// `--prefix` as an option of the source's format, if that has one of the name: what lies below a path may be hidden there,
+/// and what lies elsewhere may keep the file from opening as a whole.
+fn own_prefix(
+    host: &Host,
+    input: &Path,
+    options: &OpenOptions,
+    renaming: &mut Renaming,
+) -> Result<Option<GivenOption>> {
+    if renaming.prefix.is_none() {
+        return Ok(None);
+    }
+    let format = format_of(host, input, options)?;
     if !format.manifest.options.iter().any(|option| option.name == "prefix" && option.read) {
         return Ok(None);
     }
-    Ok(renaming.prefix.take().map(|prefix| (Some(source.format.clone()), "prefix".to_owned(), prefix)))
+    Ok(renaming.prefix.take().map(|prefix| (Some(format.id().to_owned()), "prefix".to_owned(), prefix)))
 }
 
 /// Makings that count the tensors that were kept, counting those of the source.

@@ -64,7 +64,8 @@ fn make(host: &Host, files: &Files, id: &str, options: &OpenOptions) -> Result<F
     Ok(FormatReport { format: format.id().to_owned(), text, json, passed, warnings })
 }
 
-fn declares(format: &Format, id: &str) -> bool {
+/// Whether a format declares the report `id`.
+pub fn declares(format: &Format, id: &str) -> bool {
     format.manifest.reports.iter().any(|(name, _)| name == id)
 }
 

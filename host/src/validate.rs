@@ -1,7 +1,8 @@
 //! Judging one file: does it hold together, and are its stored checksums right?
 
 use crate::host::Host;
-use crate::open::OpenedModel;
+use crate::open::{OpenOptions, OpenedModel};
+use crate::reports::{declares, report};
 use crate::stats::{RowOptions, tensor_rows};
 use crate::stored_sums::StoredSum;
 use apr_sdk::{Extent, Result, escape};
@@ -74,6 +75,7 @@ pub fn validate(host: &Host, opened: &OpenedModel, options: ValidateOptions) -> 
     let warn =
         |message: &String| Finding { severity: Severity::Warning, code: None, message: message.clone() };
     findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(warn));
+    findings.extend(own_check(host, opened)?);
     if options.checksum {
         checksums(host, opened, &mut findings)?;
     }
@@ -89,6 +91,21 @@ pub fn validate(host: &Host, opened: &OpenedModel, options: ValidateOptions) -> 
         ok: !findings.iter().any(bad),
         findings,
     })
+}
+
+/// The report that formats declare which can say more of a file than opening shows.
+const CHECK: &str = "check";
+
+/// What the format itself says of the file, if it declares to.
+fn own_check(host: &Host, opened: &OpenedModel) -> Result<Vec<Finding>> {
+    if !declares(host.registry.format(&opened.format)?, CHECK) {
+        return Ok(Vec::new());
+    }
+    let options = OpenOptions { from: Some(opened.format.clone()), bare: true, ..OpenOptions::default() };
+    let made = report(host, &opened.path, CHECK, &options)?;
+    let severity = if made.passed { Severity::Ok } else { Severity::Error };
+    let finding = |line: &str| Finding { severity, code: None, message: format!("{CHECK}: {line}") };
+    Ok(made.text.lines().map(finding).collect())
 }
 
 fn checksums(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {

@@ -28,7 +28,7 @@
 //! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host does not read the format); `-` for none |
-//! | `F.report.NAME` | one line of help; `apr inspect --NAME` shows it, and `apr scan` the one named `scan` |
+//! | `F.report.NAME` | one line of help; `apr inspect --NAME` shows it, `apr scan` the one named `scan`, and `apr validate` counts the one named `check` |
 
 use crate::OptionSpec;
 

@@ -24,7 +24,14 @@ pub struct Made {
 pub fn run(id: &str, file: &Path, open: &OpenArgs, context: &Context) -> Result<Made> {
     only_a_path(file)?;
     let report = report(&context.host(), file, id, &open.to_options())?;
-    Ok(Made { path: file.to_owned(), id: id.to_owned(), report })
+    Ok(Made::new(file, id, report))
+}
+
+impl Made {
+    /// The report `id` of `file`.
+    pub fn new(file: &Path, id: &str, report: FormatReport) -> Made {
+        Made { path: file.to_owned(), id: id.to_owned(), report }
+    }
 }
 
 impl Report for Made {

@@ -1,25 +1,31 @@
 //! `apr scan`: would loading this file elsewhere run code?
 
 use crate::cli::context::Context;
-use crate::cli::declared_report::{self, Made};
-use crate::cli::open_args::OpenArgs;
-use apr_sdk::Result;
+use crate::cli::declared_report::Made;
+use crate::cli::open_args::{OpenArgs, only_a_path};
+use crate::cli::report::{Report, with_schema};
+use apr_host::scan::{SCAN, Scanned, ScannedFiles, scan};
+use apr_sdk::{Error, Result, escape};
+use serde_json::Value as Json;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Say whether a checkpoint asks to run code
 ///
 /// Some formats are programs: loading them in their own library can import and
 /// call anything. apr runs nothing; this lists what a file would import and call,
-/// with a verdict: exit 5 if it asks for more than rebuilding tensors. It works
-/// for files that do not load, too. --json has every step.
+/// with a verdict: exit 5 if it asks for more than rebuilding tensors, 0 if it does
+/// not, or if its format holds no code. It works for files that do not load, too.
+/// Of a folder, every file is looked at. --json has every step.
 ///
 /// Examples:
 ///   apr scan pytorch_model.bin
+///   apr scan Model/
 ///   apr scan download.pt --json | jq .verdict
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The file
+    /// The file, an index of shards, or a folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// How the file is opened.
@@ -27,13 +33,65 @@ pub struct Args {
     pub open: OpenArgs,
 }
 
-/// The report that formats which can hold code declare.
-const SCAN: &str = "scan";
-
-/// Scans the file.
+/// Scans the file or folder.
 ///
 /// # Errors
-/// Unsupported for a format that declares no scan; what reading raised.
-pub fn run(args: &Args, context: &Context) -> Result<Made> {
-    declared_report::run(SCAN, &args.file, &args.open, context)
+/// What reading raised; the answer "no" is the report's verdict.
+pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    only_a_path(&args.file)?;
+    Ok(match scan(&context.host(), &args.file, &args.open.to_options())? {
+        Scanned::File(report) => Box::new(Made::new(&args.file, SCAN, report)),
+        Scanned::Files(files) => Box::new(Found(files)),
+    })
+}
+
+/// What was found in files.
+struct Found(ScannedFiles);
+
+impl Report for Found {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.scan/1", &self.0)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.0.warnings
+    }
+
+    fn verdict(&self) -> Result<()> {
+        let bad: Vec<_> = self.0.files.iter().filter(|file| !file.passed).collect();
+        match bad.first() {
+            None => Ok(()),
+            Some(first) => {
+                let shown = escape(&first.file, 200);
+                let message = format!(
+                    "the scan says no of {} of {} files, first `{shown}`",
+                    bad.len(),
+                    self.0.files.len()
+                );
+                Err(Error::failed(message).in_file(self.0.path.clone()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for file in &self.0.files {
+            let (name, format) = (escape(&file.file, 400), &file.format);
+            match &file.text {
+                None => writeln!(f, "{name} ({format}): holds no code: nothing to scan")?,
+                Some(text) => {
+                    writeln!(f, "{name} ({format}):")?;
+                    // The plugin escaped what it quotes of the file; what it let through is escaped here.
+                    text.lines().try_for_each(|line| writeln!(f, "  {}", escape(line, usize::MAX)))?;
+                }
+            }
+        }
+        if !self.0.others.is_empty() {
+            let shown: Vec<_> = self.0.others.iter().take(8).map(|name| escape(name, 80)).collect();
+            let more = if self.0.others.len() > shown.len() { ", ..." } else { "" };
+            writeln!(f, "no models, not looked at: {}{more}", shown.join(", "))?;
+        }
+        Ok(())
+    }
 }

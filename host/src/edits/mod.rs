@@ -104,6 +104,20 @@ impl Edits {
         Understood::new(host, source, (&before, model), &changed)
     }
 
+    /// Takes out keys of the target that came with the model: its writer need not make sense of what goes.
+    fn unset_carried(&mut self, model: &mut Model, target: &Format) -> Result<()> {
+        for edit in self.edits.iter_mut().filter(|edit| edit.done.is_empty()) {
+            let (_, key) = qualified(&edit.key, model, target);
+            let is_there = model.foreign_of(target.id()).is_some_and(|own| own.get(key).is_some());
+            if is_there && matches!(edit.change, Change::Unset) {
+                let key = key.to_owned();
+                self.notes.push(apply_to(model.foreign_mut(target.id()), &key, &edit.change)?);
+                edit.done.push(target.id().to_owned());
+            }
+        }
+        Ok(())
+    }
+
     /// Changes the keys of the target, whose layout `request` asks for: those that `model` has, and those that the target's
     /// writer makes.
     ///
@@ -125,6 +139,7 @@ impl Edits {
             self.rest_in_source(source, model, target)?;
             return Ok(std::mem::take(&mut self.notes));
         }
+        self.unset_carried(model, target)?;
         // A model of the target's own format says all that is written.
         let made_anew = source.format != target.id() && target.manifest.reads;
         let told = match made_anew {

@@ -103,6 +103,7 @@ pub mod sparse {
     #![allow(missing_docs, reason = "the names are the specification's")]
     pub const VALUES: u32 = 1;
     pub const INDICES: u32 = 2;
+    pub const DIMS: u32 = 3;
 }
 
 /// Fields of `TensorProto`.

@@ -25,6 +25,7 @@ mod probe;
 mod reader;
 mod scan;
 mod skeleton;
+mod sparse_check;
 mod stream;
 mod strip;
 mod tensor;
@@ -45,6 +46,7 @@ apr_sdk::export_plugin! {
         onnx.graph=yes
         onnx.metadata=str i64 arr
         onnx.foreign=lost
+        onnx.report.check=Whether the indices of sparse tensors are in order and inside their shapes
         onnx.option.external-data=write flag - Put the tensors' data into a file beside the model
         onnx.option.external-align=write integer 4096 Align the data in that file to this power of two
         onnx.option.single-file=write flag - Fail above 2 GiB rather than put data beside the model

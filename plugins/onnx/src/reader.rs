@@ -9,12 +9,13 @@ use crate::scan::Scan;
 use crate::skeleton::Skeleton;
 use crate::stream::{NumberStream, Numbers};
 use crate::tensor::{Data, Range, check_len};
-use crate::walk::{Found, Index, walk};
-use crate::{outside, probe, strip, weights};
+use crate::walk::{Found, Index, Sparse, walk};
+use crate::{outside, probe, sparse_check, strip, weights};
 use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
     Bytes, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource, ModelSink,
-    OpenModel, Options, Payload, Reader, Result, Score, Source, Stream, Tensor, TensorDecl, Value, escape,
+    OpenModel, Options, Payload, Reader, Report, Result, Score, Source, Stream, Tensor, TensorDecl, Value,
+    escape,
 };
 use std::collections::HashMap;
 
@@ -33,6 +34,16 @@ impl Reader for Onnx {
         let file = if source.is_folder() { only_model(source)? } else { 0 };
         let opened = Opened::read(source, file, limits).map_err(|e| e.at(0).in_file(source.name(file)))?;
         Ok(Box::new(opened))
+    }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Report> {
+        if id != "check" {
+            return Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80))));
+        }
+        let file = if source.is_folder() { only_model(source)? } else { 0 };
+        let opened = Opened::read(source, file, limits).map_err(|e| e.at(0).in_file(source.name(file)))?;
+        let stream = |number| opened.stream(number);
+        sparse_check::report(source, &opened.tensors, &opened.sparse, &stream)
     }
 }
 
@@ -67,6 +78,7 @@ struct Opened {
     verbatim: Option<Vec<u8>>,
     carried: Option<Carried>,
     notes: Vec<String>,
+    sparse: Vec<Sparse>,
 }
 
 impl Opened {
@@ -88,6 +100,7 @@ impl Opened {
             verbatim: None,
             carried: None,
             notes: std::mem::take(&mut about.notes),
+            sparse: index.sparse.clone(),
         };
         if index.n_nodes == 0 && index.n_functions == 0 {
             opened.notes.push("it holds weights alone: no nodes, so there is nothing to run".to_owned());

@@ -30,11 +30,24 @@ pub struct Found {
     pub proto: TensorProto,
 }
 
+/// A sparse tensor: two of the file's, by their numbers, and the shape that it stands for.
+#[derive(Clone, Debug)]
+pub struct Sparse {
+    /// Its values.
+    pub values: usize,
+    /// Where they lie.
+    pub indices: usize,
+    /// Its shape.
+    pub dims: Vec<u64>,
+}
+
 /// What the walk found.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     /// The tensors, in the file's order; those of strings are left out.
     pub tensors: Vec<Found>,
+    /// The sparse tensors that have values and indices.
+    pub sparse: Vec<Sparse>,
     /// The messages around them, each behind the one around it.
     pub frames: Vec<Frame>,
     /// The records of the outermost message, but for `graph`, `functions` and `training_info`.
@@ -288,12 +301,23 @@ impl Walker<'_, '_> {
     fn sparse(&mut self, field: &Field) -> Result<()> {
         let mut at = field.start;
         let name = self.sparse_name(field)?;
+        let (mut values, mut indices, mut dims) = (None, None, Vec::new());
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
+            let next = self.index.tensors.len();
             let part = match record.number {
-                sparse::VALUES => "values",
-                sparse::INDICES => "indices",
+                sparse::VALUES => {
+                    values = Some(next);
+                    "values"
+                }
+                sparse::INDICES => {
+                    indices = Some(next);
+                    "indices"
+                }
                 _ => {
+                    if record.number == sparse::DIMS {
+                        self.sparse_dims(&record, &mut dims)?;
+                    }
                     at = record.end;
                     continue;
                 }
@@ -301,6 +325,33 @@ impl Walker<'_, '_> {
             let own = if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
             self.inside(&record, Piece::None, |walker, field| walker.tensor(field, Some(&own)))?;
             at = record.end;
+        }
+        // One of texts is no tensor of the model, and has no number.
+        let both = values.zip(indices).filter(|(a, b)| a != b && (*a).max(*b) < self.index.tensors.len());
+        if let Some((values, indices)) = both {
+            let cost = 2 * size_of::<Sparse>() + 8 * dims.len();
+            self.scan.limits().budget.charge(cost as u64)?;
+            self.index.sparse.push(Sparse { values, indices, dims });
+        }
+        Ok(())
+    }
+
+    /// Dimensions of a sparse tensor: one of them, or a packed run.
+    fn sparse_dims(&mut self, field: &Field, dims: &mut Vec<u64>) -> Result<()> {
+        let mut at = field.start;
+        while at < field.end {
+            let (value, end) = match field.wire {
+                wire::VARINT => (field.value, field.end),
+                wire::LEN => self.scan.varint(at, field.end)?,
+                _ => return Err(self.scan.error(field.at, "dimensions that are no numbers")),
+            };
+            if value > i64::MAX.unsigned_abs() || dims.len() >= self.scan.limits().dims {
+                return Err(self
+                    .scan
+                    .error(field.at, "a sparse tensor with a dimension below 0, or with too many"));
+            }
+            dims.push(value);
+            at = end;
         }
         Ok(())
     }

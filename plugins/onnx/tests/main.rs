@@ -20,3 +20,4 @@ mod long;
 mod read;
 mod rejects;
 mod round_trip;
+mod sparse_check;

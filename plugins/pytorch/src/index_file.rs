@@ -85,6 +85,11 @@ pub struct IndexFile {
 }
 
 impl IndexFile {
+    /// The files that it names.
+    pub fn files(&self) -> &[String] {
+        &self.index.files
+    }
+
     /// Reads an index.
     ///
     /// # Errors

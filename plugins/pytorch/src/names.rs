@@ -56,7 +56,8 @@ pub struct LeftOut {
 /// Malformed for a value that contains itself; LimitExceeded for one that is nested too deep, or unfolds to too much.
 pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) -> Result<Walked> {
     let holds = Holds::find(arena, root)?;
-    let stripped = if prefix.is_some() { None } else { state_dict(arena, root, &holds) };
+    let usual = state_dict(arena, root, &holds);
+    let stripped = usual.clone().filter(|_| prefix.is_none());
     bare_storages(arena, &holds, limits)?;
     let nodes = arena.nodes.len() as u64;
     let mut walk = Walk {
@@ -75,7 +76,7 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
     let mut found = walk.found;
     found.notes.extend(simplified(walk.arena));
     match prefix {
-        Some(prefix) => below(&mut found, prefix)?,
+        Some(prefix) => below(&mut found, prefix, usual.as_deref())?,
         None => found.tree = Some(tree),
     }
     found.notes.extend(left_out(&found.left_out));
@@ -102,9 +103,13 @@ fn left_out(all: &[LeftOut]) -> Option<String> {
         .then(|| format!("left out, since no plain value stands for them: {}{more}", shown.join(", ")))
 }
 
-/// Keeps what lies below a path, and strips it.
-fn below(found: &mut Walked, prefix: &str) -> Result<()> {
-    let start = format!("{}.", prefix.trim_end_matches('.'));
+/// Keeps what lies below a path, and strips it. The path may begin below the key that is taken off names otherwise: that is
+/// what they are called without a prefix.
+fn below(found: &mut Walked, prefix: &str, usual: Option<&str>) -> Result<()> {
+    let mut start = format!("{}.", prefix.trim_end_matches('.'));
+    if let Some(usual) = usual.filter(|_| !found.tensors.iter().any(|(name, _)| name.starts_with(&start))) {
+        start = format!("{usual}.{start}");
+    }
     let before: Vec<_> = found.tensors.iter().take(6).map(|(name, _)| escape(name, 80)).collect();
     let strip = |name: &String| name.strip_prefix(&start).filter(|rest| !rest.is_empty()).map(str::to_owned);
     found.tensors = found.tensors.iter().filter_map(|(name, n)| Some((strip(name)?, *n))).collect();

@@ -72,7 +72,13 @@ impl Reader for PyTorch {
             Some(_) => return Err(Error::invalid_argument("the folder holds no single model; name a file")),
         };
         match id {
-            "scan" => scan::report(source, file, limits),
+            "scan" if index_file::is_name(&source.name(file)) => {
+                let index = IndexFile::open(source, file, None, limits)?;
+                let shards =
+                    index.files().iter().map(|name| source.sibling(name)).collect::<Result<Vec<_>>>()?;
+                scan::report(source, &shards, limits)
+            }
+            "scan" => scan::report(source, &[file], limits),
             "list-keys" => list_keys::report(source, file, limits),
             _ => Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80)))),
         }

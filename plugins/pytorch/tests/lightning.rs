@@ -58,6 +58,19 @@ fn the_prefix_is_stripped_and_the_optimizer_stays_behind() {
 }
 
 #[test]
+fn a_prefix_may_begin_below_the_key_that_names_lose() {
+    // All tensors lie under `state_dict`, which is taken off the names.
+    let value = |name: &str| [text(name), tensor(storage("FloatStorage", 4), 0, &[4], &[1])].concat();
+    let inner = [b"}(".to_vec(), value("model.a"), value("other.b"), b"u".to_vec()].concat();
+    let file = checkpoint(&pickle(&[b"}".to_vec(), text("state_dict"), inner, b"s".to_vec()].concat()), 16);
+    for prefix in ["state_dict.model.", "state_dict.model", "model", "model."] {
+        let model = below(&file, prefix).unwrap_or_else(|e| panic!("{prefix}: {e}"));
+        assert_eq!(model.tensors.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a"], "{prefix}");
+    }
+    assert!(below(&file, "nothing").is_err());
+}
+
+#[test]
 fn settings_of_plain_classes_are_values() {
     let (_, model, _) = open(&bytes("plain.ckpt")).unwrap();
     let settings = "hyper_parameters.settings";

@@ -8,22 +8,39 @@ use crate::layout::FORMAT;
 use crate::reader::File;
 use apr_sdk::{ErrorKind, FileId, Limits, ModelBuilder, Report, Result, Source, escape};
 use names::Verdict;
+use places::Found;
 use serde_json::{Value as Json, json};
 use trace::Trace;
 
 /// Opcodes of all traces together that the JSON lists. 20,000: a pickle of a thousand tensors.
 pub(super) const LISTED: usize = 20_000;
 
-/// The report of file number `file`.
+/// The report of one file, or of the shards of a model.
 ///
 /// # Errors
 /// LimitExceeded; whatever the source raised.
-pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Report> {
-    let found = places::traces(source, file, limits)?;
+pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<Report> {
+    let mut found = Found::default();
+    for &file in files {
+        let mut one = places::traces(source, file, limits)?;
+        if files.len() > 1 {
+            let name = source.name(file);
+            one.traces.iter_mut().for_each(|trace| trace.place = format!("{name}: {}", trace.place));
+            one.problem = one.problem.map(|problem| format!("{}: {problem}", escape(&name, 120)));
+        }
+        found.traces.extend(one.traces);
+        found.problem = found.problem.or(one.problem);
+    }
     let worst = found.traces.iter().map(|trace| trace.verdict()).max().unwrap_or(Verdict::Known);
     let broken = found.traces.iter().any(|trace| trace.problem.is_some()) || found.problem.is_some();
     let whole = worst == Verdict::Known && !broken && !found.traces.is_empty();
-    let refused = if whole { refused(source, file, limits)? } else { None };
+    let mut refused = None;
+    for &file in files.iter().filter(|_| whole) {
+        refused = match refused {
+            None => refused_file(source, file, limits)?,
+            already => already,
+        };
+    }
     let passed = whole && refused.is_none();
     let verdict = match (worst, passed) {
         (Verdict::Known, true) => "safe",
@@ -65,7 +82,7 @@ pub fn report(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Repo
 }
 
 /// Why the file does not open, if it does not: what no other program would load either must not be called safe.
-fn refused(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Option<String>> {
+fn refused_file(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Option<String>> {
     let opened = File::open(source, file, String::new(), None, limits);
     let described = opened.and_then(|opened| {
         let file_len = |file| source.len(file);

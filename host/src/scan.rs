@@ -1,0 +1,156 @@
+//! Would loading this model elsewhere run code? Each of its files is asked by the report of its format; a format that
+//! declares none holds no code.
+
+use crate::files::Files;
+use crate::host::Host;
+use crate::open::OpenOptions;
+use crate::probe;
+use crate::reports::{FormatReport, declares, report};
+use apr_sdk::{Error, Result, escape};
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+use std::path::Path;
+
+/// The report that formats which can hold code declare.
+pub const SCAN: &str = "scan";
+
+/// The most files of a folder that are looked at. 10,000: the largest models have a tenth of shards.
+const MOST_FILES: usize = 10_000;
+
+/// What a scan found.
+#[derive(Debug)]
+pub enum Scanned {
+    /// One file's own report.
+    File(FormatReport),
+    /// A file of a format without code, or a folder.
+    Files(ScannedFiles),
+}
+
+/// What was found in files. JSON: `path`, `files` (each `file`, `format`, `passed`, `report` or `null`), `others` (files
+/// that no format knows), `ok`.
+#[derive(Debug, Serialize)]
+pub struct ScannedFiles {
+    /// The file or folder as typed.
+    pub path: String,
+    /// The files that a format recognises.
+    pub files: Vec<ScannedFile>,
+    /// The names of those that none does: nothing is said of them.
+    pub others: Vec<String>,
+    /// Whether no file asks to run code.
+    pub ok: bool,
+    /// What the user should know.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+pub struct ScannedFile {
+    /// Its path, from the folder.
+    pub file: String,
+    /// Its format.
+    pub format: String,
+    /// Whether it asks for no code.
+    pub passed: bool,
+    /// Its format's report; `null` where that can hold no code.
+    pub report: Option<Map<String, Json>>,
+    /// The report's text.
+    #[serde(skip)]
+    pub text: Option<String>,
+}
+
+/// Scans the file or folder at `path`.
+///
+/// # Errors
+/// NotFound; as [`report`] for a file that no format recognises, or that cannot be read.
+pub fn scan(host: &Host, path: &Path, options: &OpenOptions) -> Result<Scanned> {
+    if path.is_dir() {
+        return folder(host, path, options).map(Scanned::Files);
+    }
+    let files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
+    match probe::choose(host, &files, options.from.as_deref(), true) {
+        Ok(choice) if !declares(choice.format, SCAN) => {
+            let file = ScannedFile {
+                file: path.display().to_string(),
+                format: choice.format.id().to_owned(),
+                passed: true,
+                report: None,
+                text: None,
+            };
+            let (path, warnings) = (file.file.clone(), choice.warnings);
+            Ok(Scanned::Files(ScannedFiles {
+                path,
+                files: vec![file],
+                others: Vec::new(),
+                ok: true,
+                warnings,
+            }))
+        }
+        // One that no format recognises may still be scanned: that is just what may not load.
+        Ok(_) | Err(_) => report(host, path, SCAN, options).map(Scanned::File),
+    }
+}
+
+/// Each file of a folder, and of its folders: a model may lie in several, and code in any.
+fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFiles> {
+    let mut names = Vec::new();
+    list(path, "", &mut names)?;
+    names.sort();
+    let shown = path.display().to_string();
+    let mut found =
+        ScannedFiles { path: shown, files: Vec::new(), others: Vec::new(), ok: true, warnings: Vec::new() };
+    for name in names {
+        host.check_cancelled()?;
+        let file = path.join(&name);
+        let opened = Files::open(&file, None, host.cancel.clone())?;
+        let format = match probe::choose(host, &opened, None, true) {
+            Ok(choice) => choice.format,
+            Err(error) if error.explicit_code() == Some("E001") => {
+                found.others.push(name);
+                continue;
+            }
+            Err(error) => return Err(opened.show(error)),
+        };
+        let made = if declares(format, SCAN) { Some(report(host, &file, SCAN, options)?) } else { None };
+        let passed = made.as_ref().is_none_or(|made| made.passed);
+        found.ok &= passed;
+        found.files.push(ScannedFile {
+            file: name,
+            format: format.id().to_owned(),
+            passed,
+            text: made.as_ref().map(|made| made.text.clone()),
+            report: made.map(|made| made.json),
+        });
+    }
+    if found.files.is_empty() {
+        let error = Error::malformed("no file in this folder is of a format that is present").code("E001");
+        return Err(error.in_file(found.path));
+    }
+    Ok(found)
+}
+
+/// The files below a folder. Links to folders are not followed: they may lead round in a circle.
+fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
+    let failed =
+        |error: std::io::Error| crate::files::io_error(&error, "list").in_file(folder.display().to_string());
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let Ok(name) = entry.file_name().into_string() else {
+            let shown = escape(&entry.file_name().to_string_lossy(), 120);
+            return Err(Error::unsupported(format!("the name `{shown}` is not UTF-8")));
+        };
+        if name.starts_with('.') {
+            continue;
+        }
+        let name = format!("{prefix}{name}");
+        if entry.file_type().map_err(failed)?.is_dir() {
+            list(&entry.path(), &format!("{name}/"), names)?;
+        } else if entry.path().is_file() {
+            names.push(name);
+        }
+        if names.len() > MOST_FILES {
+            return Err(Error::limit(format!("the folder has more than {MOST_FILES} files")));
+        }
+    }
+    Ok(())
+}

@@ -250,6 +250,38 @@ fn keys_are_found_in_target_and_source_and_have_the_type_of_what_they_replace() 
 }
 
 #[test]
+fn a_new_key_of_the_source_is_understood() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, gguf) = (llama(&scratch), scratch.at("in.gguf"));
+    must(&host, &whole(&folder, &gguf));
+    let (template, back) = (scratch.at("template"), scratch.at("back"));
+    std::fs::write(&template, "{{ messages }}").unwrap();
+    let mut o = whole(&gguf, &back);
+    o.to = Some("huggingface".to_owned());
+    o.foreign = apr_sdk::ForeignPolicy::Keep;
+    let file = format!("@{}", template.display());
+    o.set = set(&[("tokenizer.chat_template", &file), ("gguf.my.key:u32", "5")]);
+    let done = must(&host, &o);
+    for note in ["set `tokenizer.chat_template` (gguf, str)", "set `my.key` (gguf, u32)"] {
+        assert!(done.notes.iter().any(|have| have == note), "{:?}", done.notes);
+    }
+    // Both come back: the template by the folder's tokenizer, the key with what only GGUF can say.
+    let again = scratch.at("again.gguf");
+    let mut o = whole(&back, &again);
+    o.foreign = apr_sdk::ForeignPolicy::Keep;
+    must(&host, &o);
+    let after = typed(&again);
+    assert!(after.contains(&("tokenizer.chat_template".to_owned(), Value::from_string("{{ messages }}"))));
+    assert!(typed(&back).contains(&("my.key".to_owned(), Value::from_u32(5))));
+    // A format that is not the target's, and a key that it lacks.
+    for key in ["gguf.my.other", "huggingface.my.key"] {
+        o.output = Some(scratch.at("p.gguf"));
+        o.set = set(&[(key, "5")]);
+        assert_eq!(convert(&host, &o).unwrap_err().kind(), ErrorKind::InvalidArgument, "{key}");
+    }
+}
+
+#[test]
 fn a_key_of_source_and_target_needs_its_format() {
     let (host, scratch) = (host(), Scratch::new());
     let folder = llama(&scratch);

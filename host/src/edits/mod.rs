@@ -99,6 +99,12 @@ impl Edits {
                 self.notes.push(note);
                 edit.done.push(model.format.clone());
             }
+            if edit.done.is_empty()
+                && let Some((format, change)) = new_in_source(host, edit, (only, key), model, target)?
+            {
+                self.notes.push(apply_to(model.foreign_mut(&format), key, &change)?);
+                edit.done.push(format);
+            }
             changed.extend(edit.done.iter().cloned());
         }
         Understood::new(host, source, (&before, model), &changed)
@@ -157,7 +163,10 @@ impl Edits {
         }
         let mut changed = false;
         for edit in &self.edits {
-            let (_, key) = qualified(&edit.key, model, target);
+            let (only, key) = qualified(&edit.key, model, target);
+            if edit.done.is_empty() && only.is_some_and(|only| only != target.id()) {
+                return Err(unknown(edit, &[], &source.model.foreign));
+            }
             match (edit.done.first(), has.get(key)) {
                 (Some(other), Some(_)) if key == edit.key => {
                     let (key, id) = (escape(key, 120), target.id());
@@ -255,6 +264,34 @@ impl Edit {
     fn has_type(&self) -> bool {
         matches!(&self.change, Change::Set { stated: Some(_), .. })
     }
+}
+
+/// Whose key of the source a new one is, and the change in its type: one that names the format, or that only the source's
+/// own format knows.
+fn new_in_source(
+    host: &Host,
+    edit: &Edit,
+    (only, key): (Option<String>, &str),
+    model: &Model,
+    target: &Format,
+) -> Result<Option<(String, Change)>> {
+    let Change::Set { text, stated } = &edit.change else { return Ok(None) };
+    let format = match &only {
+        Some(only) if only == target.id() => return Ok(None),
+        Some(only) => only,
+        None if model.format == target.id() || known(target, key).is_some() => return Ok(None),
+        None => &model.format,
+    };
+    let Some(foreign) = model.foreign_of(format) else { return Ok(None) };
+    let known = host.registry.format(format).ok().and_then(|format| known(format, key));
+    let kind = match (&only, stated, known) {
+        (Some(_), Some(kind), _) => kind.clone(),
+        (_, None, Some(kind)) => kind.to_owned(),
+        (Some(_), None, None) => return Err(unknown(edit, &[foreign], &[])),
+        // A new key without a format is the target's.
+        (None, ..) => return Ok(None),
+    };
+    Ok(Some((format.clone(), Change::Set { text: text.clone(), stated: Some(kind) })))
 }
 
 /// The type of a key that the target's manifest knows.

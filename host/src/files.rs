@@ -24,6 +24,8 @@ pub struct ModelFile {
     pub identity: (u64, u64),
     /// Last change, in nanoseconds since 1970.
     pub modified: i128,
+    /// Last change of its status, in nanoseconds since 1970: nobody can put that time back.
+    status: i128,
     /// The handle; `None` for a folder.
     handle: Option<File>,
 }
@@ -46,6 +48,7 @@ impl ModelFile {
             len: if is_folder { 0 } else { meta.len() },
             identity: (meta.dev(), meta.ino()),
             modified: modified(&meta),
+            status: status(&meta),
             handle: (!is_folder).then_some(handle),
         })
     }
@@ -86,11 +89,29 @@ impl ModelFile {
         now.is_none_or(|now| (now.dev(), now.ino()) != self.identity)
     }
 
-    /// Whether its length or time of change is another than when it was opened.
-    pub fn changed(&self) -> bool {
-        let now = self.handle.as_ref().and_then(|handle| handle.metadata().ok());
-        now.is_some_and(|now| (now.len(), modified(&now)) != (self.len, self.modified))
+    /// What of it is another than when it was opened.
+    pub fn changed(&self) -> Change {
+        match self.handle.as_ref().and_then(|handle| handle.metadata().ok()) {
+            Some(now) if (now.len(), modified(&now)) != (self.len, self.modified) => Change::Contents,
+            Some(now) if status(&now) != self.status => Change::Status(status(&now)),
+            _ => Change::None,
+        }
     }
+}
+
+/// What of a file is another than when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that can be seen.
+    None,
+    /// Only the time of its status, which is this now: its mode, its owner, its links, or its bytes with their time put back.
+    Status(i128),
+    /// Its length or its time of change.
+    Contents,
+}
+
+fn status(meta: &Metadata) -> i128 {
+    i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec())
 }
 
 fn modified(meta: &Metadata) -> i128 {

@@ -6,9 +6,9 @@ use crate::contract::Looked;
 use crate::host::Host;
 use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
 use crate::loss::Quantized;
-use crate::open::OpenedModel;
 use crate::prepare::Prepared;
 use crate::request::ConvertOptions;
+use crate::second_read::FirstRead;
 use crate::sink::{StagedFile, Staging};
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
@@ -47,7 +47,12 @@ pub fn finish(
 ) -> Result<WrittenOutput> {
     let Prepared { source, model, output, layout, .. } = prepared;
     let witness = Witness::new(host, source, prepared.selected.as_deref());
-    let stored = if options.verify == VerifyMode::Off { None } else { witness.compare()? };
+    let first_read = FirstRead { host, source, tiles, sums, spool: &prepared.workings.spool };
+    let stored = match options.verify {
+        VerifyMode::Off => None,
+        // What changed meanwhile need not have been damaged before.
+        _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
+    };
     let inputs = if layout.wants_crc32 { witness.inputs(&prepared.inputs)? } else { Vec::new() };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
@@ -87,7 +92,7 @@ pub fn finish(
     host.check_cancelled()?;
     let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
     let verdict = verify(host, output.format, model, source, &summer, layout.entry, options.verify)?;
-    refuse_changed(source)?;
+    first_read.refuse_changed()?;
     let changed = changed(model, tiles, sums);
     let looked = Looked::default();
     Ok(WrittenOutput {
@@ -113,18 +118,6 @@ pub fn write_inline(layout: &Layout, staging: &Staging, resuming: bool) -> Resul
                 Segment::Zeros if resuming => write_zeros(staged, placed.offset, placed.len)?,
                 _ => {}
             }
-        }
-    }
-    Ok(())
-}
-
-/// A source that was changed while it was read gave something, but not itself.
-fn refuse_changed(source: &OpenedModel) -> Result<()> {
-    for (n, input) in source.files.all().iter().enumerate() {
-        if input.changed() {
-            let error =
-                Error::io("the input changed while it was read").in_file(input.path.display().to_string());
-            return Err(error.hint(format!("leave input {n} alone until apr is done; nothing was published")));
         }
     }
     Ok(())

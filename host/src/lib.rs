@@ -53,6 +53,7 @@ mod request;
 pub mod rosetta;
 pub mod scan;
 mod scatter;
+mod second_read;
 mod seen;
 mod side_by_side;
 mod sides;

@@ -7,8 +7,8 @@ use crate::probe::{self, Choice};
 use crate::registry::{Format, Registry};
 use crate::source::{CallSource, Root};
 use apr_sdk::{
-    Bytes, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, OptionKind, OptionSpec, Options,
-    Part, Payload, Result, escape,
+    Bytes, Coding, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, OptionKind, OptionSpec,
+    Options, Part, Payload, Result, escape,
 };
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -61,6 +61,10 @@ pub(crate) struct Origin {
     pub first: usize,
     /// How many tensors it gave.
     pub count: usize,
+    /// The number there of its first checksum.
+    pub first_checksum: usize,
+    /// How many checksums it gave.
+    pub n_checksums: usize,
 }
 
 impl OpenedModel {
@@ -85,6 +89,16 @@ impl OpenedModel {
         origin
             .map(|o| (o, (tensor - o.first) as u64))
             .ok_or_else(|| Error::plugin("a tensor without a reader"))
+    }
+
+    /// The reader's object of checksum number `checksum`, and the checksum's number there.
+    pub(crate) fn origin_of_checksum(&self, checksum: usize) -> Result<(&Origin, u64)> {
+        let mut origins = self.origins.iter();
+        let origin =
+            origins.find(|o| checksum >= o.first_checksum && checksum - o.first_checksum < o.n_checksums);
+        origin
+            .map(|o| (o, (checksum - o.first_checksum) as u64))
+            .ok_or_else(|| Error::plugin("a checksum without a reader"))
     }
 
     /// The tokenizer: the one that the model holds, or the one that a reader makes of what its format holds. The JSON of
@@ -217,7 +231,14 @@ impl Opening<'_> {
     /// Opens a model and its parts, and merges them.
     fn model(&self, format: &Format, root: Root, values: &Options, depth: u32) -> Result<Merged> {
         let (mut model, whole) = open_one(self.host, self.files, format, root, values, &self.limits)?;
-        let mut origins = vec![Origin { open: whole, root, first: 0, count: model.tensors.len() }];
+        let mut origins = vec![Origin {
+            open: whole,
+            root,
+            first: 0,
+            count: model.tensors.len(),
+            first_checksum: 0,
+            n_checksums: model.checksums.len(),
+        }];
         let parts = std::mem::take(&mut model.parts);
         // A folder's weights may be an index of shards; nothing lies deeper.
         if !parts.is_empty() && (values.is_part() || depth > 1) {
@@ -239,9 +260,12 @@ impl Opening<'_> {
                         .in_file(file));
                 }
             }
-            let first = model.tensors.len();
-            origins
-                .extend(of_piece.into_iter().map(|origin| Origin { first: first + origin.first, ..origin }));
+            let (first, first_checksum) = (model.tensors.len(), model.checksums.len());
+            origins.extend(of_piece.into_iter().map(|origin| Origin {
+                first: first + origin.first,
+                first_checksum: first_checksum + origin.first_checksum,
+                ..origin
+            }));
             merge(&mut model, &mut piece)?;
         }
         Ok(Merged { model, origins })
@@ -358,6 +382,12 @@ fn check_expected(part: &Part, piece: &Model, mapped: bool, files: &Files) -> Re
 }
 
 fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
+    let first = whole.tensors.len() as u64;
+    for checksum in &mut piece.checksums {
+        if let Coding::Streamed(tensor) = &mut checksum.coding {
+            *tensor += first;
+        }
+    }
     whole.tensors.append(&mut piece.tensors);
     whole.checksums.append(&mut piece.checksums);
     for mut foreign in piece.foreign.drain(..) {

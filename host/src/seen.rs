@@ -105,6 +105,11 @@ impl Seen {
         gaps(&self.runs(), place, &range) != [range]
     }
 
+    /// Whether every byte of a range was read.
+    pub fn has(&self, place: Place, range: Range<u64>) -> bool {
+        gaps(&self.runs(), place, &range).is_empty()
+    }
+
     /// The runs that begin in a range, in order.
     pub fn within(&self, place: Place, range: Range<u64>) -> Vec<(u64, Run)> {
         let runs = self.runs();

@@ -40,6 +40,11 @@ impl Spool {
         boxed(tensor, Extent::new(FILE, offset, len), Endian::Little, start, dims)
     }
 
+    /// The numbers of the tensors that are spooled.
+    pub fn tensors(&self) -> impl Iterator<Item = usize> {
+        self.tensors.iter().map(|(number, _)| *number)
+    }
+
     /// How a tensor of the source gets into the spool.
     fn works(&self, source: &[Tensor]) -> Result<Vec<(u64, Portion)>> {
         let work = |&(number, offset): &(usize, u64)| {

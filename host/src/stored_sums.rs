@@ -1,7 +1,34 @@
 //! A checksum that a model's files store, beside the one that was computed over the bytes it covers.
 
+use crate::host::Host;
 use crate::open::OpenedModel;
-use apr_sdk::{Checksum, Error, Extent, Payload, Result, escape};
+use crate::source::CallSource;
+use apr_sdk::{Checksum, Coding, Error, Extent, Limits, Payload, Result, escape};
+use crc32fast::Hasher;
+
+/// CRC-32 of what the bytes decode to that the checksum of this number covers.
+///
+/// # Errors
+/// What the reader raises; Cancelled.
+pub fn decoded(host: &Host, opened: &OpenedModel, number: usize) -> Result<u32> {
+    let (origin, own) = opened.origin_of_checksum(number)?;
+    let limits = Limits::default();
+    let source = CallSource::new(&opened.files, origin.root, &limits.budget, host.progress.as_ref());
+    let read = || {
+        let mut stream = origin.open.covered(own)?;
+        let (mut all, mut buffer) = (Hasher::new(), vec![0; 256 << 10]);
+        loop {
+            host.check_cancelled()?;
+            let n = stream.read(&source, &mut buffer)?;
+            if n == 0 {
+                return Ok(all.finalize());
+            }
+            let filled = buffer.get(..n);
+            all.update(filled.ok_or_else(|| Error::plugin("a stream says it read more than it could"))?);
+        }
+    };
+    read().map_err(|e: Error| opened.files.show(e))
+}
 
 /// Both values.
 pub struct StoredSum {
@@ -9,6 +36,7 @@ pub struct StoredSum {
     file: String,
     computed: u32,
     stored: Option<u32>,
+    is_decoded: bool,
 }
 
 impl StoredSum {
@@ -22,7 +50,8 @@ impl StoredSum {
         let stored = opened.fetch(&checksum.stored)?;
         let stored = Checksum::value(checksum.form, stored.inline().unwrap_or_default());
         let file = opened.files.get(checksum.covers.file)?.name.clone();
-        Ok(StoredSum { covers: checksum.covers, file, computed, stored })
+        let is_decoded = checksum.coding != Coding::Raw;
+        Ok(StoredSum { covers: checksum.covers, file, computed, stored, is_decoded })
     }
 
     /// Whether they are the same.
@@ -33,7 +62,8 @@ impl StoredSum {
     /// What was found, without the file.
     fn found(&self) -> String {
         let (start, end) = (self.covers.offset, self.covers.offset.saturating_add(self.covers.len));
-        let found = format!("CRC-32 of bytes {start} to {end} is {:08x}", self.computed);
+        let of = if self.is_decoded { "the data decoded from bytes" } else { "bytes" };
+        let found = format!("CRC-32 of {of} {start} to {end} is {:08x}", self.computed);
         match self.stored {
             Some(stored) if stored == self.computed => format!("{found} as stored"),
             Some(stored) => format!("{found}, the file says {stored:08x}: it changed after it was written"),

@@ -4,8 +4,8 @@ use crate::host::Host;
 use crate::open::{OpenOptions, OpenedModel};
 use crate::reports::{declares, report};
 use crate::stats::{RowOptions, tensor_rows};
-use crate::stored_sums::StoredSum;
-use apr_sdk::{Extent, Result, escape};
+use crate::stored_sums::{StoredSum, decoded};
+use apr_sdk::{Coding, Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
 
@@ -114,7 +114,11 @@ fn checksums(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> 
         findings.push(Finding { severity: Severity::Ok, code: None, message });
     }
     for (number, checksum) in opened.model.checksums.iter().enumerate() {
-        let sum = StoredSum::new(opened, number, crc32(host, opened, checksum.covers)?)?;
+        let computed = match checksum.coding {
+            Coding::Raw => crc32(host, opened, checksum.covers)?,
+            _ => decoded(host, opened, number)?,
+        };
+        let sum = StoredSum::new(opened, number, computed)?;
         let (severity, code) =
             if sum.is_right() { (Severity::Ok, None) } else { (Severity::Error, Some("E004")) };
         findings.push(Finding { severity, code, message: sum.finding() });

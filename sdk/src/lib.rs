@@ -56,7 +56,7 @@ pub use layout::{
 pub use limits::{Budget, Limits};
 pub use manifest::{Carries, FormatManifest, Manifest};
 pub use memory::MemorySource;
-pub use model::{Architecture, Asset, Checksum, Model, Part, Payload, Tensor, View};
+pub use model::{Architecture, Asset, Checksum, Coding, Model, Part, Payload, Tensor, View};
 pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};

@@ -119,15 +119,36 @@ pub struct Asset {
 /// host computes and compares, so a format's checksum is never an extra pass over its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// The bytes it covers.
+    /// The bytes it covers, as they lie in the file.
     pub covers: Extent,
     /// The stored value: held, or where it lies; 4 bytes or 8 digits, as `form` says.
     pub stored: Bytes,
     /// How the value is written.
     pub form: CrcForm,
+    /// Of which bytes it is.
+    pub coding: Coding,
+}
+
+/// Of which bytes a checksum is: of those it covers, or of what they decode to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Coding {
+    /// Of the bytes as they lie.
+    #[default]
+    Raw,
+    /// Of what they decode to, which the host asks for with [`crate::OpenModel::covered`].
+    Encoded,
+    /// The same, and the stream of the tensor of this number reads all of them: at its end it has compared them itself, and
+    /// failed with `E004` if they are others.
+    Streamed(u64),
 }
 
 impl Checksum {
+    /// The CRC-32 of bytes as they lie.
+    pub fn raw(covers: Extent, stored: Bytes, form: CrcForm) -> Checksum {
+        Checksum { covers, stored, form, coding: Coding::Raw }
+    }
+
     /// The value that `stored` spells, given its bytes; `None` if they are not of the form.
     pub fn value(form: CrcForm, stored: &[u8]) -> Option<u32> {
         match form {

@@ -2,8 +2,8 @@
 
 use crate::name_set::NameSet;
 use crate::{
-    Architecture, Asset, Bytes, Checksum, CrcForm, Error, Extent, Fact, FileId, ForeignFile, Limits, Model,
-    ModelSink, Part, PartDecl, Payload, Result, Tensor, TensorDecl, Value, checked_payload_len,
+    Architecture, Asset, Bytes, Checksum, Coding, CrcForm, Error, Extent, Fact, FileId, ForeignFile, Limits,
+    Model, ModelSink, Part, PartDecl, Payload, Result, Tensor, TensorDecl, Value, checked_payload_len,
 };
 use std::collections::HashSet;
 
@@ -282,6 +282,10 @@ impl ModelSink for ModelBuilder<'_> {
                     CrcForm::LittleEndian => 4,
                     CrcForm::Hex => 8,
                 };
+                let tensors = self.model.tensors.len() as u64;
+                if matches!(checksum.coding, Coding::Streamed(tensor) if tensor >= tensors) {
+                    return Err(Error::plugin("a checksum is of a tensor that did not come"));
+                }
                 let len = checksum.stored.len();
                 if len != want {
                     return Err(Error::malformed(format!("a CRC-32 of {len} bytes, {want} are expected")));
@@ -368,13 +372,16 @@ mod tests {
         with_builder(|b| {
             let mut push = |covered, stored: Bytes, form| {
                 let covers = Extent::new(0, 0, covered);
-                b.fact(Fact::Checksum(Checksum { covers, stored, form }))
+                b.fact(Fact::Checksum(Checksum::raw(covers, stored, form)))
             };
             push(96, Extent::new(0, 96, 4).into(), CrcForm::LittleEndian).unwrap();
             push(100, "0badcafe".into(), CrcForm::Hex).unwrap();
             assert!(push(101, "0badcafe".into(), CrcForm::Hex).is_err());
             assert!(push(96, Extent::new(0, 97, 4).into(), CrcForm::LittleEndian).is_err());
             assert!(push(100, "badcafe".into(), CrcForm::Hex).is_err());
+            let of_nothing = Checksum::raw(Extent::new(0, 0, 9), "0badcafe".into(), CrcForm::Hex);
+            let of_nothing = Checksum { coding: Coding::Streamed(0), ..of_nothing };
+            assert!(b.fact(Fact::Checksum(of_nothing)).is_err());
         });
         assert_eq!(Checksum::value(CrcForm::Hex, b"0badcafe"), Some(0x0bad_cafe));
         assert_eq!(Checksum::value(CrcForm::Hex, b"+badcafe"), None);

@@ -66,6 +66,15 @@ pub trait OpenModel: Send + Sync {
     fn stream(&self, _tensor: u64) -> Result<Box<dyn Stream>> {
         Err(Error::unsupported("this format has no sequential payload"))
     }
+
+    /// The decoded bytes that checksum number `checksum` covers (in the order they were pushed), from the first to the last.
+    /// The host compares: this stream does not.
+    ///
+    /// # Errors
+    /// Unsupported unless the checksum is of decoded bytes.
+    fn covered(&self, _checksum: u64) -> Result<Box<dyn Stream>> {
+        Err(Error::unsupported("this format has no checksums of decoded bytes"))
+    }
 }
 
 /// A payload that is read in order. Its state is its own; the source is lent to each call.

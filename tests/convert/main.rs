@@ -9,6 +9,7 @@
 )]
 
 mod carrier;
+mod changed_input;
 mod companions;
 mod declared;
 mod edits;

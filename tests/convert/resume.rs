@@ -99,7 +99,7 @@ fn a_changed_input_or_plan_is_refused_and_keeps_what_is_there() {
     let mut o = interrupted(&scratch);
     o.resume = true;
     let mut other = o.clone();
-    other.set.push(("author".to_owned(), "me".to_owned()));
+    other.set.push(("author:string".to_owned(), "me".to_owned()));
     let error = convert(&host(), &other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("plan"), "{error}");

@@ -7,7 +7,7 @@ use apr_host::validate::{ValidateOptions, validate};
 use apr_host::verify::VerifyMode;
 use apr_sdk::{DType, Error, ErrorKind, Payload};
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, fixtures, host, must, options, root};
+use apr_tests::{Scratch, assert_same_file, fixtures, host, must, options, root};
 use std::path::Path;
 
 /// The first, a middle and the last byte of each tensor's payload, where it lies raw in its file.
@@ -92,6 +92,65 @@ fn flipped_payload_of_stored_arrays_is_found() {
 fn flipped_payload_of_checkpoints_is_found() {
     for name in ["state_dict.pth", "every_dtype.pt", "views.pt", "big_endian.pt"] {
         every_flip_is_found(&fixtures("pytorch").join(name), &["out.apr", "out.pt"], &|_| {});
+    }
+}
+
+/// Where the records of an archive's central directory begin.
+fn entries(bytes: &[u8]) -> Vec<usize> {
+    (0..bytes.len() - 46).filter(|&at| bytes[at..].starts_with(b"PK\x01\x02")).collect()
+}
+
+/// Changes the CRC-32 of an entry, in both of its headers.
+fn set_crc(bytes: &mut [u8], entry: usize, change: impl Fn(&mut [u8])) {
+    let local = u32::from_le_bytes(bytes[entry + 42..entry + 46].try_into().unwrap());
+    let local = usize::try_from(local).unwrap();
+    change(&mut bytes[entry + 16..entry + 20]);
+    change(&mut bytes[local + 14..local + 18]);
+}
+
+#[test]
+fn deflated_entries_are_compared_too() {
+    for path in [fixtures("numpy").join("deflated.npz"), fixtures("pytorch").join("deflated.pt")] {
+        let (host, scratch) = (host(), Scratch::in_memory());
+        let input = scratch.at(path.file_name().unwrap().to_str().unwrap());
+        let good = std::fs::read(&path).unwrap();
+        let all = entries(&good);
+        std::fs::write(&input, &good).unwrap();
+        assert!(is_valid(&host, &input));
+        let done = must(&host, &options(&input, &scratch.at("good.apr")));
+        let wanted = format!("{0} of {0} stored checksums of the input", all.len());
+        assert!(done.verified.contains(&wanted), "{}: {:?}", path.display(), done.verified);
+        let (mut found, mut unreadable) = (0, 0);
+        for entry in all {
+            let mut bytes = good.clone();
+            set_crc(&mut bytes, entry, |crc| crc[0] ^= 1);
+            std::fs::write(&input, &bytes).unwrap();
+            let error = refused(&host, &options(&input, &scratch.at("out.apr")));
+            let said = format!("{}, entry at {entry}: {error}", path.display());
+            assert_eq!((error.kind(), error.stable_code()), (ErrorKind::Failed, Some("E004")), "{said}");
+            assert_eq!(error.file(), Some(input.to_str().unwrap()), "{said}");
+            // What is needed to open the file is compared when it is opened.
+            match open(&host, &input, &OpenOptions::default()) {
+                Ok(_) => assert!(!is_valid(&host, &input), "{said}"),
+                Err(error) => assert_eq!(error.stable_code(), Some("E004"), "{said}"),
+            }
+            // The last byte of the data, of which most are still Huffman codes of something.
+            let data = u32::from_le_bytes(good[entry + 20..entry + 24].try_into().unwrap());
+            let local = u32::from_le_bytes(good[entry + 42..entry + 46].try_into().unwrap());
+            let behind = local + 30 + u32::from(good[entry + 28]) + data - 2;
+            std::fs::write(&input, &good).unwrap();
+            flip(&input, usize::try_from(behind).unwrap());
+            match convert(&host, &options(&input, &scratch.at("out.apr"))) {
+                Err(error) if error.stable_code() == Some("E004") => found += 1,
+                Err(_) => unreadable += 1,
+                // A bit behind the end of the last code means nothing.
+                Ok(_) => {
+                    assert_same_file(&scratch.at("out.apr"), &scratch.at("good.apr"));
+                    std::fs::remove_file(scratch.at("out.apr")).unwrap();
+                }
+            }
+        }
+        assert!(found > 0, "{}: {unreadable} of {unreadable} are unreadable", path.display());
     }
 }
 
@@ -183,15 +242,9 @@ fn damage_is_converted_only_unverified() {
 fn checksums_that_were_never_computed_are_none() {
     let (host, scratch) = (host(), Scratch::in_memory());
     let mut bytes = std::fs::read(fixtures("pytorch").join("state_dict.pth")).unwrap();
-    let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let entries: Vec<usize> =
-        (0..bytes.len() - 46).filter(|&at| bytes[at..].starts_with(b"PK\x01\x02")).collect();
-    assert!(entries.len() > 2);
-    for at in entries {
-        let local = usize::try_from(number(&bytes, at + 42)).unwrap();
-        bytes[at + 16..at + 20].fill(0);
-        bytes[local + 14..local + 18].fill(0);
-    }
+    let all = entries(&bytes);
+    assert!(all.len() > 2);
+    all.into_iter().for_each(|entry| set_crc(&mut bytes, entry, |crc| crc.fill(0)));
     std::fs::write(scratch.at("in.pt"), bytes).unwrap();
     let done = must(&host, &options(&scratch.at("in.pt"), &scratch.at("out.apr")));
     assert!(!done.verified.iter().any(|words| words.contains("of the input")), "{:?}", done.verified);

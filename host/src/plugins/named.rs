@@ -160,6 +160,11 @@ impl OpenModel for Owned<dyn OpenModel> {
     fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
         self.owner.call("understanding a tokenizer", || self.object.tokenizer(source))
     }
+
+    fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
+        let stream = self.owner.call("starting a stream", || self.object.covered(checksum))?;
+        Ok(Box::new(Owned::new(stream, "dropping a stream", &self.owner)))
+    }
 }
 
 impl Stream for Owned<dyn Stream> {

@@ -85,11 +85,11 @@ impl File {
             tensors: tensors.collect(),
             metadata,
             verbatim,
-            checksum: Checksum {
-                covers: Extent::new(file, 0, footer_at),
-                stored: Bytes::Extent(Extent::new(file, footer_at, Footer::CRC_LEN)),
-                form: CrcForm::LittleEndian,
-            },
+            checksum: Checksum::raw(
+                Extent::new(file, 0, footer_at),
+                Bytes::Extent(Extent::new(file, footer_at, Footer::CRC_LEN)),
+                CrcForm::LittleEndian,
+            ),
             notes,
         })
     }

@@ -173,7 +173,7 @@ impl OpenModel for Manifest {
             let Some(crc32) = &shard.entry.crc32 else { continue };
             let covers = Extent::new(shard.file, 0, shard.entry.size);
             let stored = crc32.to_ascii_lowercase().as_str().into();
-            sink.fact(Fact::Checksum(Checksum { covers, stored, form: CrcForm::Hex }))
+            sink.fact(Fact::Checksum(Checksum::raw(covers, stored, CrcForm::Hex)))
                 .map_err(|e| e.in_file(&self.name))?;
         }
         notes(sink, &self.notes)

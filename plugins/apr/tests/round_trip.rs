@@ -199,7 +199,7 @@ fn folders_hold_one_file_unless_asked() {
 fn intact(fixture: &Fixture) -> bool {
     let sums = &fixture.model.checksums;
     assert!(!sums.is_empty());
-    sums.iter().all(|Checksum { covers, stored, form }| {
+    sums.iter().all(|Checksum { covers, stored, form, .. }| {
         let computed = crc32fast::hash(&fixture.fetch(&Bytes::Extent(*covers)));
         Checksum::value(*form, &fixture.fetch(stored)) == Some(computed)
     })

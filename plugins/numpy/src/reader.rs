@@ -11,6 +11,7 @@ use apr_sdk::{
     Reader, Result, Score, Source, Stream, escape,
 };
 use apr_zip::{Archive, HoleNumbers, Laid, Skeleton, is_zip};
+use std::collections::HashMap;
 
 /// The reader of both formats.
 pub struct Numpy {
@@ -205,7 +206,19 @@ impl OpenModel for Arrays {
         }
         self.carried.describe(sink)?;
         self.arrays.iter().try_for_each(|array| sink.tensor(array.decl()))?;
-        self.archive.iter().try_for_each(|archive| archive.checksums(sink))
+        let Some(archive) = &self.archive else { return Ok(()) };
+        // Each is read whole for its array, whatever the order of its elements.
+        let deflated = self.arrays.iter().zip(0u64..).filter_map(|(array, number)| match &array.place {
+            Place::Deflated(entry) => Some((entry.header, number)),
+            Place::Stored(_) => None,
+        });
+        let streams: HashMap<u64, u64> = deflated.collect();
+        archive.checksums(sink, &|entry| streams.get(&entry.header).copied())
+    }
+
+    fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
+        let archive = self.archive.as_ref();
+        archive.ok_or_else(|| Error::unsupported("the file is no archive"))?.covered(checksum)
     }
 
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {

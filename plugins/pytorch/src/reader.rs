@@ -245,6 +245,13 @@ impl OpenModel for File {
         let left = apr_sdk::checked_payload_len(tensor.dtype, &tensor.size)?;
         Ok(Box::new(Inside { inflate: Inflate::new(entry).skipping(*skip), left }))
     }
+
+    fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
+        match &self.checkpoint.layout {
+            Layout::Zip(archive, _) => archive.covered(checksum),
+            _ => Err(Error::unsupported("the checkpoint is no ZIP archive")),
+        }
+    }
 }
 
 impl File {
@@ -282,7 +289,11 @@ impl File {
             sink.tensor(decl).map_err(|e| e.at(tensor.at))?;
         }
         if let Layout::Zip(archive, _) = &self.checkpoint.layout {
-            archive.checksums(sink)?;
+            let inside = self.placed.iter().zip(0u64..);
+            let inside =
+                inside.filter_map(|(placed, number)| Some((placed.inside.as_ref()?.0.header, number)));
+            let streams: HashMap<u64, u64> = inside.collect();
+            archive.checksums(sink, &|entry| streams.get(&entry.header).copied())?;
         }
         if let Some(root) = &self.walked.root {
             sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
@@ -350,6 +361,12 @@ struct Inside {
 
 impl Stream for Inside {
     fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
+        if self.left == 0 {
+            // The CRC-32 of the record is of all its bytes, and compared at its end.
+            let mut behind = [0; 16 << 10];
+            while self.inflate.read(source, &mut behind)? > 0 {}
+            return Ok(0);
+        }
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         if most == 0 {
             return Ok(0);

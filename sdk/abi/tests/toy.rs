@@ -135,8 +135,11 @@ impl OpenModel for Toy {
         sink.fact(Fact::Note("two"))?;
         let covers = Extent::new(0, 0, 5);
         let stored = Bytes::from(Extent::new(0, 4, 4));
-        sink.fact(Fact::Checksum(Checksum { covers, stored, form: CrcForm::LittleEndian }))?;
-        sink.fact(Fact::Checksum(Checksum { covers, stored: "0badcafe".into(), form: CrcForm::Hex }))?;
+        sink.fact(Fact::Checksum(Checksum::raw(covers, stored, CrcForm::LittleEndian)))?;
+        let hex = Checksum::raw(covers, "0badcafe".into(), CrcForm::Hex);
+        for coding in [Coding::Raw, Coding::Encoded, Coding::Streamed(5)] {
+            sink.fact(Fact::Checksum(Checksum { coding, ..hex.clone() }))?;
+        }
         hear(format!("{:?}", sink.mapped(99, "nowhere")));
         hear(format!("{:?}", sink.tensor(TensorDecl::plain("s", DType::U8, &[1], Extent::new(0, 0, 1)))));
         Ok(())
@@ -151,6 +154,10 @@ impl OpenModel for Toy {
         hear(format!("{codec} {at:?} {stored:?}"));
         out.fill(9);
         if codec == 1 { Err(full_error()) } else { Ok(()) }
+    }
+
+    fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
+        if checksum == 0 { Err(full_error()) } else { Ok(Box::new(Toy)) }
     }
 
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {

@@ -5,8 +5,8 @@ use crate::inflate::{Inflate, MOST_EXPANSION};
 use crate::local::{Central, data_start};
 use crate::window::Window;
 use apr_sdk::{
-    Checksum, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, Result, Source,
-    Stream, escape,
+    Checksum, Coding, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, Result,
+    Source, Stream, escape,
 };
 use std::collections::HashSet;
 use zip::read::{ArchiveOffset, Config};
@@ -58,6 +58,8 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub struct Archive {
     entries: Vec<Entry>,
+    /// The numbers of the entries that have bytes and a CRC-32.
+    summed: Vec<usize>,
     directory: Extent,
 }
 
@@ -102,7 +104,9 @@ impl Archive {
         }
         check_overlap(&entries)?;
         check_whole(source, file, &end, &entries, limits)?;
-        Ok(Archive { entries, directory: Extent::new(file, end.start, end.size) })
+        let has_sum = |entry: &Entry| entry.raw_len > 0 && entry.expected().is_some();
+        let summed = (0..entries.len()).filter(|&n| has_sum(&entries[n])).collect();
+        Ok(Archive { entries, summed, directory: Extent::new(file, end.start, end.size) })
     }
 
     /// The entries, in the order of the central directory.
@@ -120,17 +124,37 @@ impl Archive {
         self.directory
     }
 
-    /// Tells the host of the CRC-32 of every entry that has bytes, and has them as they are.
+    /// Tells the host of the CRC-32 of every entry that has bytes; `streamed` says which tensor's stream reads all of an
+    /// entry that is deflated, if one does.
     ///
     /// # Errors
     /// What the sink raises.
-    pub fn checksums(&self, sink: &mut dyn ModelSink) -> Result<()> {
-        for entry in self.entries.iter().filter(|entry| entry.method == Method::Stored && entry.raw_len > 0) {
-            let Some(crc32) = entry.expected() else { continue };
-            let stored = crc32.to_le_bytes().as_slice().into();
-            sink.fact(Fact::Checksum(Checksum { covers: entry.data, stored, form: CrcForm::LittleEndian }))?;
+    pub fn checksums(
+        &self,
+        sink: &mut dyn ModelSink,
+        streamed: &dyn Fn(&Entry) -> Option<u64>,
+    ) -> Result<()> {
+        for entry in self.summed.iter().filter_map(|&number| self.entries.get(number)) {
+            let stored = entry.crc32.to_le_bytes().as_slice().into();
+            let coding = match entry.method {
+                Method::Stored => Coding::Raw,
+                Method::Deflated => streamed(entry).map_or(Coding::Encoded, Coding::Streamed),
+            };
+            let checksum = Checksum::raw(entry.data, stored, CrcForm::LittleEndian);
+            sink.fact(Fact::Checksum(Checksum { coding, ..checksum }))?;
         }
         Ok(())
+    }
+
+    /// The raw data of the entry whose CRC-32 [`Archive::checksums`] told as number `checksum`, not compared with it.
+    ///
+    /// # Errors
+    /// InvalidArgument if it is none, or one of an entry that is not deflated.
+    pub fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
+        let number = usize::try_from(checksum).ok().and_then(|n| self.summed.get(n));
+        let entry = number.and_then(|&n| self.entries.get(n)).filter(|e| e.method == Method::Deflated);
+        let entry = entry.ok_or_else(|| Error::invalid_argument("no deflated entry has this checksum"))?;
+        Ok(Box::new(Inflate::new(entry).unchecked()))
     }
 
     /// The whole raw data of a small entry, charged to the budget and checked against its CRC-32.

@@ -57,6 +57,13 @@ impl Inflate {
         self
     }
 
+    /// The same for whoever compares the CRC-32 himself.
+    #[must_use]
+    pub fn unchecked(mut self) -> Inflate {
+        self.expected = None;
+        self
+    }
+
     /// Raw bytes that the stream still gives.
     pub fn left(&self) -> u64 {
         self.raw_len - self.made - self.skip

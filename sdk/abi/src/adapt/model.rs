@@ -7,8 +7,8 @@ use super::model_sink::{
 };
 use crate::guard::{host_wire, plugin_wire};
 use crate::wire::{
-    CrcFormNumber, FactNumber, ModelRef, ModelSinkMut, R, WireBytes, WireExtent, WireModel, WireModel_TO,
-    WireModelSink, WireModelSink_TO, WirePart, WireTensor, pairs,
+    CodingNumber, CrcFormNumber, FactNumber, ModelRef, ModelSinkMut, R, WireBytes, WireExtent, WireModel,
+    WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor, pairs,
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::{RMut, RRef};
@@ -229,9 +229,16 @@ impl WireModelSink for Rebuild {
         })
     }
 
-    fn checksum(&mut self, covers: WireExtent, stored: WireBytes<'_>, form: CrcFormNumber) -> R<()> {
+    fn checksum(
+        &mut self,
+        covers: WireExtent,
+        stored: WireBytes<'_>,
+        form: CrcFormNumber,
+        coding: CodingNumber,
+        tensor: u64,
+    ) -> R<()> {
         plugin_wire("taking a checksum", || {
-            let checksum = checksum_from_wire(&covers, &stored, form)?;
+            let checksum = checksum_from_wire(&covers, &stored, form, (coding, tensor))?;
             self.model.checksums.push(checksum);
             Ok(())
         })

@@ -3,13 +3,13 @@
 use super::error::result;
 use crate::guard::host_wire;
 use crate::wire::{
-    BlockSinkMut, ByteOrder, CrcFormNumber, DTypeNumber, FactNumber, ModelSinkMut, PayloadNumber, R,
-    WireBlockSink, WireBytes, WireExtent, WireModelSink, WirePart, WireTensor, pairs,
+    BlockSinkMut, ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, FactNumber, ModelSinkMut,
+    PayloadNumber, R, WireBlockSink, WireBytes, WireExtent, WireModelSink, WirePart, WireTensor, pairs,
 };
 use abi_stable::std_types::{RSlice, RStr};
 use apr_sdk::{
-    BlockSink, Bytes, Checksum, CrcForm, DType, Endian, Error, Extent, Fact, ModelSink, PartDecl, Payload,
-    Result, TensorDecl, Value, ValueType, View,
+    BlockSink, Bytes, Checksum, Coding, CrcForm, DType, Endian, Error, Extent, Fact, ModelSink, PartDecl,
+    Payload, Result, TensorDecl, Value, ValueType, View,
 };
 
 /// Bytes for the wire; borrowed.
@@ -108,24 +108,38 @@ pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'
 /// Pushes a checksum.
 ///
 /// # Errors
-/// What the sink raised; Unsupported for a form that this version of the wire lacks.
+/// What the sink raised; Unsupported for a form or a kind that this version of the wire lacks.
 pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) -> Result<()> {
     let Extent { file, offset, len } = checksum.covers;
     let covers = WireExtent { offset, len, file, padding: 0 };
-    result(sink.checksum(covers, bytes_to_wire(&checksum.stored), form_to_wire(checksum.form)?))
+    let (coding, tensor) = match checksum.coding {
+        Coding::Raw => (CodingNumber::RAW, 0),
+        Coding::Encoded => (CodingNumber::ENCODED, 0),
+        Coding::Streamed(tensor) => (CodingNumber::STREAMED, tensor),
+        _ => return Err(Error::unsupported("a checksum of this kind cannot cross the interface")),
+    };
+    let (stored, form) = (bytes_to_wire(&checksum.stored), form_to_wire(checksum.form)?);
+    result(sink.checksum(covers, stored, form, coding, tensor))
 }
 
 /// A checksum from the wire.
 ///
 /// # Errors
-/// Plugin for an unknown form.
+/// Plugin for an unknown form or kind.
 pub(crate) fn checksum_from_wire(
     covers: &WireExtent,
     stored: &WireBytes<'_>,
     form: CrcFormNumber,
+    (coding, tensor): (CodingNumber, u64),
 ) -> Result<Checksum> {
+    let coding = match coding {
+        CodingNumber::RAW => Coding::Raw,
+        CodingNumber::ENCODED => Coding::Encoded,
+        CodingNumber::STREAMED => Coding::Streamed(tensor),
+        other => return Err(Error::plugin(format!("gave a checksum of unknown kind {}", other.0))),
+    };
     let covers = Extent::new(covers.file, covers.offset, covers.len);
-    Ok(Checksum { covers, stored: bytes_from_wire(stored), form: form_from_wire(form)? })
+    Ok(Checksum { covers, stored: bytes_from_wire(stored), form: form_from_wire(form)?, coding })
 }
 
 /// A form of a CRC-32 for the wire.
@@ -193,9 +207,16 @@ impl WireModelSink for ToWireModelSink<'_> {
         host_wire("taking a part", || self.0.mapped(part, name.as_str()))
     }
 
-    fn checksum(&mut self, covers: WireExtent, stored: WireBytes<'_>, form: CrcFormNumber) -> R<()> {
+    fn checksum(
+        &mut self,
+        covers: WireExtent,
+        stored: WireBytes<'_>,
+        form: CrcFormNumber,
+        coding: CodingNumber,
+        tensor: u64,
+    ) -> R<()> {
         host_wire("taking a checksum", || {
-            self.0.fact(Fact::Checksum(checksum_from_wire(&covers, &stored, form)?))
+            self.0.fact(Fact::Checksum(checksum_from_wire(&covers, &stored, form, (coding, tensor))?))
         })
     }
 

@@ -121,6 +121,13 @@ impl WireOpenModel for ToWireOpenModel {
             Ok(self.0.tokenizer(&FromWireSource(source))?.unwrap_or_default().into())
         })
     }
+
+    fn covered(&self, checksum: u64) -> R<StreamObject> {
+        plugin_wire("starting a stream", || {
+            let stream = Guarded::new(self.0.covered(checksum)?, "dropping a stream", None);
+            Ok(StreamObject::from_value(ToWireStream(stream), TD_Opaque))
+        })
+    }
 }
 
 struct ToWireStream(Guarded<dyn Stream>);
@@ -235,6 +242,10 @@ impl OpenModel for FromWireOpenModel {
         let source = ToWireSource(source);
         let json = result(self.0.tokenizer(&source.object()))?.into_vec();
         Ok(Some(json).filter(|json| !json.is_empty()))
+    }
+
+    fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
+        Ok(Box::new(FromWireStream(result(self.0.covered(checksum))?)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A model on the wire: pushed piece by piece into a sink, by a reader into the host's, by the host into a writer's.
 
-use super::{ByteOrder, CrcFormNumber, DTypeNumber, FactNumber, PayloadNumber, R};
+use super::{ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, FactNumber, PayloadNumber, R};
 use abi_stable::sabi_types::{RMut, RRef};
 use abi_stable::std_types::{RSlice, RStr};
 use abi_stable::{StableAbi, sabi_trait};
@@ -106,8 +106,15 @@ pub trait WireModelSink {
     fn part(&mut self, part: WirePart<'_>) -> R<()>;
     /// A tensor that must be in a part.
     fn mapped(&mut self, part: u32, name: RStr<'_>) -> R<()>;
-    /// A CRC-32 that a file holds, and what it covers.
-    fn checksum(&mut self, covers: WireExtent, stored: WireBytes<'_>, form: CrcFormNumber) -> R<()>;
+    /// A CRC-32 that a file holds, and what it covers; `tensor` is 0 but for streamed bytes.
+    fn checksum(
+        &mut self,
+        covers: WireExtent,
+        stored: WireBytes<'_>,
+        form: CrcFormNumber,
+        coding: CodingNumber,
+        tensor: u64,
+    ) -> R<()>;
     /// Something else.
     #[sabi(last_prefix_field)]
     fn fact(&mut self, fact: FactNumber, text: RStr<'_>, bytes: WireBytes<'_>) -> R<()>;

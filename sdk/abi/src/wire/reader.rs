@@ -126,8 +126,10 @@ pub trait WireOpenModel: Send + Sync {
     /// A fresh stream.
     fn stream(&self, tensor: u64) -> R<StreamObject>;
     /// The tokenizer as JSON; empty if there is none.
-    #[sabi(last_prefix_field)]
     fn tokenizer(&self, source: &SourceRef<'_>) -> R<RVec<u8>>;
+    /// A fresh stream of the decoded bytes that a checksum covers.
+    #[sabi(last_prefix_field)]
+    fn covered(&self, checksum: u64) -> R<StreamObject>;
 }
 
 /// A plugin's opened model.

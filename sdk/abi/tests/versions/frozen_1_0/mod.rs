@@ -26,8 +26,8 @@ pub use model::{
 };
 pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
-    ByteOrder, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, LogNumber,
-    PayloadNumber, ScoreNumber,
+    ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber,
+    FactNumber, LogNumber, PayloadNumber, ScoreNumber,
 };
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,

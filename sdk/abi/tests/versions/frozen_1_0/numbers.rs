@@ -94,4 +94,13 @@ numbers! {
         /// Eight hexadecimal digits.
         HEX = 1,
     }
+    /// Of which bytes a checksum is.
+    CodingNumber {
+        /// Of those it covers.
+        RAW = 0,
+        /// Of what they decode to.
+        ENCODED = 1,
+        /// The same, which a tensor's stream reads and compares.
+        STREAMED = 2,
+    }
 }

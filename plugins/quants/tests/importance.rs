@@ -290,7 +290,7 @@ fn wrong_numbers_in_the_newer_form_are_refused_at_their_place() {
         (
             "no number",
             Gguf::new(&[("a.in_sum2", &[2], &[1.0, f32::NAN]), counts]).bytes(),
-            "value 1 is not finite",
+            "the importance of column 1 is not finite",
         ),
     ];
     for (what, bytes, message) in wrong {

@@ -99,7 +99,7 @@ fn a_changed_input_or_plan_is_refused_and_keeps_what_is_there() {
     let mut o = interrupted(&scratch);
     o.resume = true;
     let mut other = o.clone();
-    other.set.push(("author:string".to_owned(), "me".to_owned()));
+    other.set.push(("author:str".to_owned(), "me".to_owned()));
     let error = convert(&host(), &other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("plan"), "{error}");
@@ -110,6 +110,33 @@ fn a_changed_input_or_plan_is_refused_and_keeps_what_is_there() {
     o.resume = false;
     must(&host(), &o);
     assert_eq!(scratch.names(), ["in.safetensors", "out.apr"]);
+}
+
+#[test]
+fn what_an_earlier_run_read_counts_for_the_checksums_of_the_input() {
+    for damaged in [false, true] {
+        let scratch = Scratch::new();
+        input(&scratch.at("in.safetensors"), 16);
+        must(&host(), &options(&scratch.at("in.safetensors"), &scratch.at("in.apr")));
+        if damaged {
+            let mut bytes = std::fs::read(scratch.at("in.apr")).unwrap();
+            bytes[1 << 20] ^= 1;
+            std::fs::write(scratch.at("in.apr"), bytes).unwrap();
+        }
+        let mut o = options(&scratch.at("in.apr"), &scratch.at("out.safetensors"));
+        assert_eq!(convert(&stopping(8 << 20).0, &o).unwrap_err().kind(), ErrorKind::Cancelled);
+        o.resume = true;
+        let done = convert(&host(), &o);
+        match done {
+            Ok(done) => {
+                assert!(!damaged, "{:?}", done.verified);
+                let compared = "1 of 1 stored checksum of the input".to_owned();
+                assert!(done.verified.contains(&compared), "{:?}", done.verified);
+            }
+            Err(error) => assert_eq!((damaged, error.stable_code()), (true, Some("E004")), "{error}"),
+        }
+        assert_eq!(scratch.at("out.safetensors").exists(), !damaged);
+    }
 }
 
 #[test]

@@ -352,6 +352,8 @@ fn refused_at_any_step_nothing_changed_or_the_output_is_there_slow() {
                 }
                 Err(error) => {
                     n_old += 1;
+                    let place = error.file().unwrap_or_default();
+                    assert!(!place.contains(".apr-old"), "a name that nobody knows: {error}");
                     assert_eq!(found, old, "{}, step {at}: {error}", case.name);
                 }
             }

@@ -163,7 +163,7 @@ impl Folder {
     /// # Errors
     /// Io; with E007 if there is something under that name.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.announce(Step::Rename, "put it in place", to)?;
+        self.announce(Step::Rename, "move it", to)?;
         let renamed = self.inside(from, false).and_then(|(from_folder, from_name)| {
             let (to_folder, to_name) = self.inside(to, true)?;
             let from_folder = from_folder.as_ref().unwrap_or(&self.handle);
@@ -185,7 +185,7 @@ impl Folder {
                 let error = Error::io("a file of this name appeared while apr was writing").code("E007");
                 error.in_file(self.show(to)).hint("move it away, or choose another folder")
             }
-            errno => self.wrong(errno, "put it in place", to),
+            errno => self.wrong(errno, "move it", to),
         })
     }
 

@@ -54,7 +54,8 @@ fn check(folder: &Folder, record: &Record) -> Result<()> {
 fn forward(folder: &Folder, record: &Record) -> Result<()> {
     for file in &record.leaving {
         if file.is(folder.stat(&file.name)?.as_ref()) {
-            folder.rename(&file.name, &record.kept(&file.name))?;
+            let moved = folder.rename(&file.name, &record.kept(&file.name));
+            moved.map_err(|error| error.with_file(folder.show(&file.name)))?;
         }
     }
     // Programs that know nothing of records see no entry while other files are exchanged, after a crash too.

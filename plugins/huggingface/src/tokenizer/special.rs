@@ -1,6 +1,6 @@
 //! Which ids begin, end and separate, and whether they are added: `SpecialVocab` of gguf-py, whose order is kept too.
 
-use apr_sdk::tokenizer::Parts;
+use apr_sdk::tokenizer::{Kind, Parts, Spelling};
 use serde_json::{Map, Value as Json, json};
 
 const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
@@ -14,7 +14,9 @@ pub fn read(parts: &mut Parts, fast: Option<&Json>, said: Option<&mut Json>, con
     };
     let stated = !finder.config.is_empty();
     if let Some(fast) = fast {
-        finder.post_processor(fast.get("post_processor").unwrap_or(&Json::Null));
+        let step = fast.get("post_processor").unwrap_or(&Json::Null);
+        finder.post_processor(step);
+        finder.bare(step, parts);
     }
     let added: Vec<(String, u32)> = match fast {
         Some(_) => parts.added.iter().filter_map(|a| Some((parts.token(a.id)?.to_owned(), a.id))).collect(),
@@ -72,6 +74,22 @@ impl Finder {
     fn say(&mut self, name: &str, text: &str) {
         if !self.config.is_empty() {
             self.config.insert(format!("{name}_token"), json!(text));
+        }
+    }
+
+    /// A template without a token says that none is added. llama.cpp's converter leaves that unsaid, and its reader then adds
+    /// what SentencePiece's tokenizers usually have: transformers 5 has no other place for a false `add_bos_token`.
+    fn bare(&mut self, step: &Json, parts: &Parts) {
+        let usual = match (parts.kind, parts.spelling) {
+            (Kind::Bpe, Spelling::SentencePiece) => "bos",
+            (Kind::Unigram, _) => "eos",
+            _ => return,
+        };
+        let single = step.get("single").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+        let text_alone = single.len() == 1 && single.iter().all(|entry| entry.get("Sequence").is_some());
+        let stated = self.config.contains_key(&format!("add_{usual}_token"));
+        if text_alone && !stated && self.add.iter().all(|(name, _)| name != usual) {
+            self.put(usual, false);
         }
     }
 

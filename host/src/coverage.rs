@@ -123,7 +123,8 @@ pub fn account(
 fn keys(source: &Model, planned: &Model, ledger: Option<&Ledger>, keys: &mut Account) {
     for foreign in &source.foreign {
         let own = ledger.filter(|_| foreign.format == source.format);
-        let kept = planned.foreign_of(&foreign.format);
+        let kept = planned.foreign_of(&foreign.format).into_iter().flat_map(|kept| &kept.files);
+        let kept: HashSet<&str> = kept.flat_map(|file| &file.typed).map(|(key, _)| key.as_str()).collect();
         for (at, file) in foreign.files.iter().enumerate() {
             for (key, _) in &file.typed {
                 let name = if file.name.is_empty() { key.clone() } else { format!("{}: {key}", file.name) };
@@ -132,7 +133,7 @@ fn keys(source: &Model, planned: &Model, ledger: Option<&Ledger>, keys: &mut Acc
                 let first = at == 0;
                 match own {
                     Some(ledger) if first && ledger.is_used(key) => keys.mapped.push(name),
-                    _ if kept.is_some_and(|kept| kept.get(key).is_some()) => keys.carried.push(name),
+                    _ if kept.contains(key.as_str()) => keys.carried.push(name),
                     Some(ledger) => keys.drop_by(&name, &ledger.rule_of_key(first, key)),
                     None => {
                         keys.drop_by(&name, &format!("metadata of {}, which is not carried", foreign.format))

@@ -9,6 +9,7 @@ use crate::sink::{StagedFile, Staging};
 use crate::tile::{Portion, Tiles, Work};
 use crate::tile_sums::TileSums;
 use apr_sdk::{Endian, Error, Extent, FileId, Result, Tensor};
+use std::collections::HashMap;
 
 /// The spool's number in an extent. No model has so many files.
 pub const FILE: FileId = FileId::MAX;
@@ -17,6 +18,8 @@ pub const FILE: FileId = FileId::MAX;
 #[derive(Clone, Debug, Default)]
 pub struct Spool {
     tensors: Vec<(usize, u64)>,
+    /// Where the tensor of this number lies.
+    offsets: HashMap<usize, u64>,
     /// Bytes of all of them.
     pub len: u64,
 }
@@ -28,12 +31,13 @@ impl Spool {
     /// Unsupported for more bytes than a file can have, or a dtype that is unknown.
     pub fn read(&mut self, tensor: &Tensor, number: usize, start: u64, dims: &[(u64, u64)]) -> Result<Work> {
         let len = tensor.payload_len()?;
-        let offset = match self.tensors.iter().find(|(there, _)| *there == number) {
-            Some((_, offset)) => *offset,
+        let offset = match self.offsets.get(&number) {
+            Some(offset) => *offset,
             None => {
                 let too_long = || Error::unsupported("what must be spooled passes 2^64 bytes");
                 let end = self.len.checked_add(len).ok_or_else(too_long)?;
                 self.tensors.push((number, self.len));
+                self.offsets.insert(number, self.len);
                 std::mem::replace(&mut self.len, end)
             }
         };

@@ -12,6 +12,7 @@
 
 mod build;
 mod bundle;
+mod crashes;
 mod library;
 mod misbehaviour;
 mod objects;

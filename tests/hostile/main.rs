@@ -23,6 +23,7 @@ mod flips;
 mod judge;
 mod kill;
 mod lookalikes;
+mod many;
 mod metadata;
 mod names;
 mod outputs;

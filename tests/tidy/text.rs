@@ -107,6 +107,25 @@ fn every_unsafe_says_who_upholds_it() {
 }
 
 #[test]
+fn unsafe_lives_in_named_places() {
+    let rooms = ["sdk/abi/", "plugins/quants/src/simd/", "plugins/quants/tests/", "tests/"];
+    let mut complaints = Vec::new();
+    for file in files(&["rs"]).iter().filter(|f| !rooms.iter().any(|room| f.under(room))) {
+        let has = |code: &str| code.contains("unsafe {") || code.contains("unsafe impl");
+        for (n, _) in file.code().filter(|(_, code)| has(code)) {
+            complaints.push((file.path.clone(), format!("{}:{n}: do it without `unsafe`", file.path)));
+        }
+    }
+    let loading = "a plugin's library is loaded, and its symbol is believed";
+    let handler = "a signal's handler is installed, which names the plugin that crashed";
+    report_except(
+        "unsafe",
+        &complaints,
+        &[("host/src/plugins/load.rs", loading), ("host/src/plugins/crash.rs", handler)],
+    );
+}
+
+#[test]
 fn nothing_names_a_machine_or_a_workplace() {
     let banned = [
         concat!("/wo", "rk/"),

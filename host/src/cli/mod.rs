@@ -107,6 +107,7 @@ impl Verb {
 
 /// Runs the program on its own arguments and says how it ended.
 pub fn run() -> ExitCode {
+    apr_host::plugins::name_crashes();
     let args: Vec<OsString> = std::env::args_os().collect();
     let before = Terminal::before_parsing(&args);
     match parser::parse(args) {

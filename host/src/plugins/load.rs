@@ -1,5 +1,5 @@
 //! Loads a library that was judged fit, and takes the plugin's functions: steps 10 to 13 of loading. The only place in
-//! the host where code of a plugin is let in, and the only one with `unsafe`.
+//! the host where code of a plugin is let in.
 
 use apr_abi::link::{Module, symbol};
 use apr_sdk::{Error, Result};

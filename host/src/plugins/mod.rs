@@ -1,5 +1,6 @@
 //! Plugins as files: found, judged before any of their code runs, loaded when first needed, and kept for ever.
 
+mod crash;
 mod discover;
 mod lazy;
 mod load;
@@ -7,10 +8,12 @@ mod lock;
 mod named;
 mod places;
 mod rehearsal;
+mod running;
 pub mod section;
 mod table_file;
 pub mod trust;
 
+pub use crash::name_crashes;
 pub use discover::DiscoverOptions;
 pub use lock::{Lock, LockEntry, sha256};
 pub(crate) use named::Named;

@@ -1,6 +1,7 @@
 //! Puts a plugin's name into its errors and a guard around its calls, so that a bundled plugin that panics, and a loaded
 //! one that breaks its contract, both end in an error that says whose it is.
 
+use super::running::{Running, within};
 use crate::registry::Provider;
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
@@ -8,31 +9,36 @@ use apr_sdk::{
     LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink, Quantizer, Reader,
     RecipeDecl, Report, Result, Score, Source, Stream, TensorFacts, Value, Writer, Written,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Who made an object.
 struct Owner {
-    id: String,
-    version: String,
+    /// The plugin, as messages name it.
+    whose: &'static str,
     faults: Arc<Faults>,
 }
 
 impl Owner {
     /// Runs the plugin's code; names the plugin in what goes wrong.
-    fn call<T>(&self, doing: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        plugin(doing, f).map_err(|error| self.name(error))
+    fn call<T>(&self, doing: &'static str, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        plugin(doing, || self.within(doing, f)).map_err(|error| self.name(error))
     }
 
     /// Runs code of the plugin that has no way to fail; a panic is noted and answered by `otherwise`.
-    fn ask<T>(&self, doing: &str, f: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
-        guard(f).unwrap_or_else(|panic| {
+    fn ask<T>(&self, doing: &'static str, f: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
+        guard(|| self.within(doing, f)).unwrap_or_else(|panic| {
             self.faults.note(panicked(doing, &panic).message());
             otherwise()
         })
     }
 
+    /// Runs the plugin's code, so that a crash can name it.
+    fn within<T>(&self, doing: &'static str, f: impl FnOnce() -> T) -> T {
+        within(Running { whose: self.whose, doing }, f)
+    }
+
     /// The count that a plugin gave, if it fits the room it had.
-    fn within(&self, filled: usize, room: usize) -> Result<usize> {
+    fn checked(&self, filled: usize, room: usize) -> Result<usize> {
         if filled <= room {
             return Ok(filled);
         }
@@ -46,7 +52,7 @@ impl Owner {
         if error.kind() != ErrorKind::Plugin || error.message().starts_with("plugin `") {
             return error;
         }
-        let whose = format!("plugin `{}` {}", self.id, apr_sdk::escape(&self.version, 40));
+        let whose = self.whose;
         let colon = if error.explicit_code() == Some("E_PLUGIN") { "" } else { ":" };
         let mut named = Error::plugin(format!("{whose}{colon} {}", error.message()));
         named = named.code(error.explicit_code().unwrap_or("E_PLUGIN"));
@@ -64,6 +70,19 @@ impl Owner {
         }
         error.causes().iter().fold(named, |named, cause| named.cause(cause.as_str()))
     }
+}
+
+/// How messages name a plugin. The texts are kept for ever, each once: a signal handler cannot ask whether they still are.
+fn whose(id: &str, version: &str) -> &'static str {
+    static TEXTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let text = format!("plugin `{}` {}", apr_sdk::escape(id, 80), apr_sdk::escape(version, 40));
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = texts.iter().find(|known| **known == text) {
+        return known;
+    }
+    let text: &'static str = Box::leak(text.into_boxed_str());
+    texts.push(text);
+    text
 }
 
 /// An object of a plugin and whose it is.
@@ -89,7 +108,7 @@ impl<P: Provider> Named<P> {
     /// Names the objects of `provider` after plugin `id`.
     pub(crate) fn new(provider: P, id: &str, version: &str) -> Named<P> {
         install_hook();
-        let owner = Owner { id: id.to_owned(), version: version.to_owned(), faults: Arc::default() };
+        let owner = Owner { whose: whose(id, version), faults: Arc::default() };
         Named { provider, owner: Arc::new(owner) }
     }
 }
@@ -115,7 +134,7 @@ impl<P: Provider> Provider for Named<P> {
     }
 
     fn load(&self) -> Result<()> {
-        self.provider.load()
+        self.owner.within("being loaded", || self.provider.load())
     }
 
     fn faults(&self) -> Vec<Error> {
@@ -172,7 +191,7 @@ impl Stream for Owned<dyn Stream> {
         let room = out.len();
         let object = &mut self.object;
         let filled = self.owner.call("reading a stream", || object.read(source, out))?;
-        self.owner.within(filled, room)
+        self.owner.checked(filled, room)
     }
 }
 
@@ -202,7 +221,7 @@ impl Writer for Owned<dyn Writer> {
     fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
         let room = out.len();
         let filled = self.owner.call("encoding a block", || self.object.encode(codec, at, raw, out))?;
-        self.owner.within(filled, room)
+        self.owner.checked(filled, room)
     }
 }
 

@@ -33,8 +33,7 @@ apr_sdk::export_plugin! {
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = {
     extern "C" fn init() {
-        let token = std::hint::black_box(&TOKEN);
-        let token = token.iter().map(|byte| char::from(*byte)).collect::<String>();
+        let token = token();
         match token.as_str() {
             "rogue-token-aborting" => std::process::abort(),
             "rogue-token-leaving0" => std::process::exit(0),
@@ -47,6 +46,35 @@ static INIT: extern "C" fn() = {
 
 #[used]
 static TOKEN: [u8; 20] = *b"rogue-token-00000000";
+
+fn token() -> String {
+    std::hint::black_box(&TOKEN).iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// Ends the process, or never comes back.
+fn crash(how: &str) {
+    match how {
+        "segv" => {
+            // SAFETY: nothing upholds it: a fault is what is wanted.
+            unsafe { std::hint::black_box(std::ptr::null_mut::<u8>()).write_volatile(1) }
+        }
+        "abort" => std::process::abort(),
+        "sink" => std::hint::black_box(sink_in(0)).clear(),
+        "loop" => loop {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        },
+        _ => {}
+    }
+}
+
+/// Takes the stack.
+#[allow(unconditional_recursion, reason = "that is what it is for")]
+fn sink_in(depth: u64) -> Vec<u8> {
+    let room = std::hint::black_box([depth; 64]);
+    let mut deeper = sink_in(depth + 1);
+    deeper.push(room[3].to_le_bytes()[0]);
+    deeper
+}
 
 /// Panics in its drop, and its payload's drop panics too.
 struct Bomb;
@@ -90,6 +118,12 @@ impl Reader for Rogue {
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
         let rogue = Rogue::with(options);
         rogue.fails("open");
+        if rogue.mode == "loop" {
+            source.log(LogLevel::Warning, "the rogue loops");
+        }
+        crash(&rogue.mode);
+        // The checks of a plugin give no options.
+        crash(token().strip_prefix("rogue-token-").unwrap_or_default().trim_end_matches('0'));
         match rogue.mode.as_str() {
             "print" => {
                 println!("printed by the rogue");
@@ -135,6 +169,7 @@ impl OpenModel for Rogue {
 
     fn stream(&self, _: u64) -> Result<Box<dyn Stream>> {
         self.fails("stream");
+        crash(self.mode.strip_prefix("stream-").unwrap_or_default());
         Ok(Box::new(Rogue { mode: self.mode.clone() }))
     }
 }

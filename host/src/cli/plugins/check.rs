@@ -9,14 +9,15 @@ use apr_testkit::{CHECKS, Fixture, Subject, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Run the conformance list on a built plugin
 ///
-/// The plugin is loaded in a process of its own: one that crashes is a
-/// finding, not the end of the check.
+/// The plugin is loaded in a process of its own: one that crashes, or does
+/// not come back, is a finding, not the end of the check.
 ///
 /// Examples:
 ///   apr plugins check target/release/libapr_plugin_my_format.so --fixtures tests/data
@@ -30,7 +31,15 @@ pub struct Args {
     /// Models of the plugin's formats to check with; without them the checks use what its writer makes
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
+    /// Give a check up, and the plugin, when it takes longer than this
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
 }
+
+/// How long the child is left alone between two looks, at first.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
+/// The most bytes of a line of the child's.
+const LONGEST_LINE: usize = 1 << 20;
 
 /// The name of the hidden action that the child runs.
 pub const CHILD: &str = "check-child";
@@ -78,7 +87,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
         return Err(error.clone());
     }
     let manifest = plugin.manifest.as_ref().ok_or_else(|| Error::plugin("the plugin has no manifest"))?;
-    let checks = watch(start_child(args)?, context)?;
+    let checks = watch(start_child(args)?, Duration::from_secs(args.timeout), context)?;
     let ok = checks.iter().all(|line| line.result != "failed");
     let warnings = manifest.unknown.iter().map(|key| {
         format!(
@@ -100,30 +109,75 @@ fn start_child(args: &Args) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
 }
 
-/// Gathers what the child says. A check that was started and has no end is the one that ended the process.
-fn watch(mut child: Child, context: &Context) -> Result<Vec<Line>> {
+/// Gathers what the child says. A check that was started and has no end is the one that ended the process, or took longer
+/// than `patience`.
+fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<Line>> {
     let failed = |error: std::io::Error| Error::io(format!("cannot follow the process that checks: {error}"));
     let mut lines: Vec<Line> = Vec::new();
     let mut running: Option<Line> = None;
-    for text in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+    let mut take = |text: &[u8]| {
         // What is no line of ours was printed by the plugin, which it should not.
-        let Ok(line) = serde_json::from_str::<Line>(&text.map_err(failed)?) else { continue };
+        let Ok(line) = serde_json::from_slice::<Line>(text) else { return };
         if line.result == "started" {
             running = Some(line);
         } else {
             running = None;
             lines.push(line);
         }
+    };
+    let ended = follow(&mut child, patience, &mut take).map_err(failed)?;
+    if ended.is_none() {
+        child.kill().map_err(failed)?;
     }
     let status = child.wait().map_err(failed)?;
+    let what = match ended {
+        Some(()) => format!("the plugin ended the process: {status}"),
+        None => format!("the plugin was not done after {} s", patience.as_secs()),
+    };
     if let Some(check) = running {
-        let detail = format!("the plugin ended the process: {status}");
-        lines.push(Line { result: "failed".to_owned(), detail, ..check });
-    } else if lines.is_empty() {
+        lines.push(Line { result: "failed".to_owned(), detail: what, ..check });
+    } else if lines.is_empty() || ended.is_none() {
         context.terminal.note("the process that checks gave no answer");
-        return Err(Error::plugin(format!("the plugin could not be checked: {status}")).code("E_PLUGIN"));
+        return Err(Error::plugin(format!("the plugin could not be checked: {what}")).code("E_PLUGIN"));
     }
     Ok(lines)
+}
+
+/// Hands each line of the child's stdout to `take`, until it is closed; `None` if the child said nothing for too long. One
+/// thread does it: a limit on threads must not take the limit on time away.
+fn follow(child: &mut Child, patience: Duration, take: &mut dyn FnMut(&[u8])) -> std::io::Result<Option<()>> {
+    let Some(mut out) = child.stdout.take() else { return Ok(Some(())) };
+    rustix::fs::fcntl_setfl(&out, rustix::fs::OFlags::NONBLOCK)?;
+    let (mut begun, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    let (mut heard, mut pause) = (Instant::now(), SHORTEST_PAUSE);
+    loop {
+        match out.read(&mut buffer) {
+            Ok(0) => return Ok(Some(())),
+            Ok(n) => {
+                for piece in buffer[..n].split_inclusive(|byte| *byte == b'\n') {
+                    // A line as long as this is none of ours.
+                    if begun.len() + piece.len() <= LONGEST_LINE {
+                        begun.extend_from_slice(piece);
+                    }
+                    if piece.ends_with(b"\n") {
+                        take(&begun);
+                        begun.clear();
+                        heard = Instant::now();
+                    }
+                }
+                pause = SHORTEST_PAUSE;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            Err(_) => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(20));
+            }
+        }
+        if heard.elapsed() > patience {
+            return Ok(None);
+        }
+    }
 }
 
 /// Checks the library in this process and prints a line as each check starts and ends.

@@ -1,0 +1,64 @@
+//! Which plugin this thread is in, so that it can be named if a signal ends the process there.
+
+use std::cell::Cell;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// A call into a plugin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    /// `plugin `x` 1.0`, escaped.
+    pub whose: &'static str,
+    /// What it does: `opening`.
+    pub doing: &'static str,
+}
+
+thread_local! {
+    // Without a destructor and without laziness: a signal handler may look.
+    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
+}
+
+/// What this thread's innermost plugin is doing.
+pub(super) fn running() -> Option<Running> {
+    RUNNING.try_with(Cell::get).ok().flatten()
+}
+
+/// Runs `f` as a call into a plugin.
+pub(super) fn within<T>(call: Running, f: impl FnOnce() -> T) -> T {
+    let before = set(Some(call));
+    let _after = Restore(before);
+    f()
+}
+
+fn set(call: Option<Running>) -> Option<Running> {
+    let before = RUNNING.try_with(|running| running.replace(call)).ok().flatten();
+    // The plugin's code must not be moved before it: only a handler would notice.
+    compiler_fence(Ordering::SeqCst);
+    before
+}
+
+/// Puts back what was before, after a panic too.
+struct Restore(Option<Running>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        set(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_call_is_known_and_left_by_a_panic_too() {
+        let call = |doing| Running { whose: "plugin `x` 1", doing };
+        let doing = || running().map(|running| running.doing);
+        within(call("opening"), || {
+            assert_eq!(doing(), Some("opening"));
+            let inner = || within(call("probing"), || panic!("{:?}", doing()));
+            assert!(std::panic::catch_unwind(inner).is_err());
+            assert_eq!(doing(), Some("opening"));
+        });
+        assert_eq!(doing(), None);
+    }
+}

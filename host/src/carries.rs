@@ -3,7 +3,7 @@
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{ForeignCarrier, NameRule, name_after_file};
-use apr_sdk::{DType, DTypeKind, Error, ForeignPolicy, Model, Result, escape};
+use apr_sdk::{DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Result, escape};
 
 /// Checks every tensor against the target's manifest; `others` are all formats that are present. `may_cast` says whether a
 /// cast would give the tensors' true values, and may be a way out.
@@ -113,8 +113,14 @@ fn overlong_names(model: &mut Model) -> Vec<String> {
     lost
 }
 
-/// Takes out of `model` what the target does not carry, and says what that was.
-pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<String> {
+/// Takes out of `model` what the target does not carry, and says what that was; `restates` says of which format, file and
+/// key the output states the same in another form.
+pub fn prune(
+    model: &mut Model,
+    target: &Format,
+    policy: ForeignPolicy,
+    restates: &dyn Fn(&str, &str, &str) -> bool,
+) -> Vec<String> {
     let mut lost = Vec::new();
     let carries = &target.manifest.carries;
     let carried = match (carries.foreign, policy) {
@@ -126,7 +132,9 @@ pub fn prune(model: &mut Model, target: &Format, policy: ForeignPolicy) -> Vec<S
         // What the formats of its parts say, those write.
         let own = foreign.format == target.id() || target.manifest.parts.contains(&foreign.format);
         let keep = carried || own;
-        let n_keys: usize = foreign.files.iter().map(|f| f.typed.len()).sum();
+        let is_lost = |file: &ForeignFile, key: &str| !restates(&foreign.format, &file.name, key);
+        let of_file = |f: &ForeignFile| f.typed.iter().filter(|(key, _)| is_lost(f, key)).count();
+        let n_keys: usize = foreign.files.iter().map(of_file).sum();
         if !keep && n_keys > 0 {
             let way = match (policy, carries.foreign) {
                 (ForeignPolicy::Drop, _) => "",

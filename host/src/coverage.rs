@@ -1,8 +1,11 @@
 //! Where everything of a source went: every tensor and every key is mapped, carried or dropped by a rule that has a name.
 
 use crate::architecture::Ledger;
+use crate::host::Host;
 use crate::making::{Making, Piece, RowScale};
+use crate::registry::Format;
 use crate::wording::n_of;
+use apr_sdk::manifest::{DialectRule, FormatManifest};
 use apr_sdk::{Error, Model, Result, escape};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -16,7 +19,7 @@ pub struct Coverage {
     pub keys: Account,
 }
 
-/// Where things of one sort went. The three lists together have `total` entries.
+/// Where things of one sort went. The four lists together have `total` entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// How many the source has.
@@ -25,6 +28,8 @@ pub struct Account {
     pub mapped: Vec<String>,
     /// Those that are in the output as they were.
     pub carried: Vec<String>,
+    /// Those of which the output says the same in a form of its own: of the tokenizer, of the model card.
+    pub restated: Vec<String>,
     /// Those that are not.
     pub dropped: Vec<Dropped>,
 }
@@ -42,17 +47,22 @@ impl Account {
     fn drop_by(&mut self, name: &str, rule: &str) {
         self.dropped.push(Dropped { name: name.to_owned(), rule: rule.to_owned() });
     }
-
-    fn figures(&self, noun: &str) -> String {
-        let [mapped, carried, dropped] = [self.mapped.len(), self.carried.len(), self.dropped.len()];
-        format!("{}: {mapped} mapped, {carried} carried, {dropped} dropped", n_of(self.total, noun))
-    }
 }
 
 impl Coverage {
-    /// The figures in a line, for the summary.
-    pub fn summary(&self) -> String {
-        format!("{}; {}", self.tensors.figures("tensor"), self.keys.figures("key"))
+    /// What the summary says of keys beside the configuration that the output lacks, if it does; other notes say what the
+    /// table leaves out.
+    pub fn missed(&self) -> Option<String> {
+        const SHOWN: usize = 5;
+        let missed = self.keys.dropped.iter().filter(|dropped| Ledger::is_of_form(&dropped.rule));
+        let names: Vec<String> = missed.map(|dropped| escape(&dropped.name, 80).to_string()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let more = names.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(", and {more} more (-v lists them)") } else { String::new() };
+        let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        Some(format!("not carried: {} beside the configuration: {shown}{more}", n_of(names.len(), "key")))
     }
 
     /// Everything that was dropped, and why: a line each.
@@ -64,10 +74,51 @@ impl Coverage {
             };
             let mut lines = names(&account.mapped, "mapped");
             lines.extend(names(&account.carried, "carried"));
+            lines.extend(names(&account.restated, "restated"));
             lines.extend(account.dropped.iter().map(line));
             lines
         };
         [of(&self.tensors, "tensor"), of(&self.keys, "key")].concat()
+    }
+}
+
+/// Whether the output says the same as a format's file and key in a form of its own.
+pub type Restates<'a> = &'a dyn Fn(&str, &str, &str) -> bool;
+
+/// What an output states in its own form.
+pub struct Restated<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The source's format.
+    pub source: &'a str,
+    /// The target.
+    pub target: &'a Format,
+    /// Whether the model has a tokenizer that is understood.
+    pub tokenizer: bool,
+    /// Whether it has a card.
+    pub card: bool,
+}
+
+impl Restated<'_> {
+    /// Whether it states what a format's file says under this key; `ledger` has what a translation did.
+    pub fn has(&self, format: &str, file: &str, key: &str, ledger: Option<&Ledger>) -> bool {
+        let Ok(format) = self.host.registry.format(format) else { return false };
+        let manifest = &format.manifest;
+        if manifest.bookkeeping.iter().any(|own| own == key) {
+            return true;
+        }
+        let Some(ledger) = ledger else { return false };
+        // Who writes tokenizers in its own form does so with cards.
+        let writes = self.target.manifest.carries.tokenizer_core;
+        let tokenizer = self.tokenizer && FormatManifest::speaks(&manifest.tokenizer_keys, file, key);
+        let card = self.card && FormatManifest::speaks(&manifest.card_keys, file, key);
+        // The configuration of another format that the model came through.
+        writes && (tokenizer || card) || self.is_other(manifest) && ledger.is_said(key)
+    }
+
+    fn is_other(&self, manifest: &FormatManifest) -> bool {
+        let speaks = !matches!(manifest.dialect, DialectRule::Any);
+        speaks && manifest.id != self.target.id() && manifest.id != self.source
     }
 }
 
@@ -82,6 +133,7 @@ pub fn account(
     planned: &Model,
     makings: &[Making],
     ledger: Option<&Ledger>,
+    restates: Restates<'_>,
 ) -> Result<Coverage> {
     let mut coverage = Coverage::default();
     let used: HashSet<usize> = makings
@@ -116,11 +168,17 @@ pub fn account(
             }
         }
     }
-    keys(source, planned, ledger, &mut coverage.keys);
+    keys(source, planned, ledger, restates, &mut coverage.keys);
     Ok(coverage)
 }
 
-fn keys(source: &Model, planned: &Model, ledger: Option<&Ledger>, keys: &mut Account) {
+fn keys(
+    source: &Model,
+    planned: &Model,
+    ledger: Option<&Ledger>,
+    restates: Restates<'_>,
+    keys: &mut Account,
+) {
     for foreign in &source.foreign {
         let own = ledger.filter(|_| foreign.format == source.format);
         let kept = planned.foreign_of(&foreign.format).into_iter().flat_map(|kept| &kept.files);
@@ -134,6 +192,7 @@ fn keys(source: &Model, planned: &Model, ledger: Option<&Ledger>, keys: &mut Acc
                 match own {
                     Some(ledger) if first && ledger.is_used(key) => keys.mapped.push(name),
                     _ if kept.contains(key.as_str()) => keys.carried.push(name),
+                    _ if restates(&foreign.format, &file.name, key) => keys.restated.push(name),
                     Some(ledger) => keys.drop_by(&name, &ledger.rule_of_key(first, key)),
                     None => {
                         keys.drop_by(&name, &format!("metadata of {}, which is not carried", foreign.format))

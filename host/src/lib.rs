@@ -61,6 +61,7 @@ mod sink;
 pub mod small_file;
 mod source;
 mod spool;
+mod stated_types;
 pub mod stats;
 mod stored_sums;
 mod swap;

@@ -158,8 +158,7 @@ pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedMod
         .map_err(|e| files.show(way_out(e)))?;
     let mut only = None;
     if choice.claimed {
-        only = Some(files.get(0)?.name.clone())
-            .filter(|name| choice.format.manifest.claims.as_ref() != Some(name));
+        only = Some(files.get(0)?.name.clone()).filter(|name| !choice.format.manifest.claims.contains(name));
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         files = within(folder, None)?;
     }

@@ -42,6 +42,12 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a
         None if format.manifest.folder => options.input.with_file_name(&stem),
         None => options.input.with_file_name(format!("{stem}.{extension}")),
     };
+    if options.output.is_none() && is_input(&path, &options.input) {
+        let message =
+            "the output would be the input: without a name it has the input's, and the format's extension";
+        let error = Error::invalid_argument(message).in_file(path.display().to_string());
+        return Err(error.hint("give it another name: apr convert IN OUT"));
+    }
     let typed_folder = path.as_os_str().to_string_lossy().ends_with('/');
     if format.manifest.folder && path.exists() && !path.is_dir() {
         let message = format!("this is a file, and {} is written as a folder", format.manifest.name);
@@ -77,6 +83,12 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a
     request.max_shard_size = options.max_shard_size;
     request.foreign = options.foreign;
     Ok(Output { format, target, is_folder: folder, request })
+}
+
+/// Whether a path leads to the input, or to the folder that it is a file of.
+fn is_input(path: &Path, input: &Path) -> bool {
+    let (Ok(path), Ok(input)) = (path.canonicalize(), input.canonicalize()) else { return false };
+    path == input || (path.is_dir() && input.parent() == Some(&path))
 }
 
 fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {

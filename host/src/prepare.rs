@@ -2,7 +2,7 @@
 
 use crate::architecture::{Concern, Wishes, concerns, translate_model};
 use crate::contract::{Finding, Quality, Standing, judge_layout};
-use crate::coverage::{Coverage, account};
+use crate::coverage::{Coverage, Restated, account};
 use crate::edits::{Edits, Understood};
 use crate::host::Host;
 use crate::layout::{Collector, Layout, Segment};
@@ -16,6 +16,7 @@ use crate::plan::Plan;
 use crate::quantize::Planned;
 use crate::rename::{Renaming, rename};
 use crate::request::ConvertOptions;
+use crate::stated_types;
 use crate::workings::Workings;
 use crate::{carries, registry::Format};
 use apr_sdk::{DType, Error, ErrorKind, Model, Result, Writer};
@@ -153,8 +154,17 @@ pub fn prepare<'a>(
     };
     let wanted: Vec<_> = narrow_if_exact.into_iter().filter_map(as_it_was).collect();
     notes.extend(narrow::apply(host, &source, &mut model, &makings, &wanted, look)?);
+    stated_types::follow(&mut model, &makings, target);
     notes.extend(edits.in_target(host, &source, &mut model, target, &output.request)?);
-    notes.extend(carries::prune(&mut model, target, options.foreign));
+    let restated = Restated {
+        host,
+        source: &source.format,
+        target,
+        tokenizer: model.tokenizer.is_some(),
+        card: model.model_card.is_some(),
+    };
+    let restates = |format: &str, file: &str, key: &str| restated.has(format, file, key, ledger.as_ref());
+    notes.extend(carries::prune(&mut model, target, options.foreign, &restates));
     carries::check(&model, target, host.registry.formats(), packed.is_none()).map_err(of_source)?;
     if let Some(packed) = &packed {
         let (note, warning) = packed.word(&model);
@@ -162,10 +172,9 @@ pub fn prepare<'a>(
         warnings.extend(warning);
     }
     long_values::check(host, &source, &model)?;
-    let coverage = account(&source.model, &called, &model, &makings, ledger.as_ref()).map_err(of_source)?;
-    if ledger.is_some() {
-        notes.push(format!("accounted for {}", coverage.summary()));
-    }
+    let coverage =
+        account(&source.model, &called, &model, &makings, ledger.as_ref(), &restates).map_err(of_source)?;
+    notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
     let workings = Workings::new(makings, &model, &source.model, &host.registry).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"))

@@ -42,8 +42,7 @@ impl LookData {
 
     /// What `format` may see.
     fn look<'a>(&'a self, format: &Format, files: &Files, claim: &'a mut Vec<u8>) -> Look<'a> {
-        let claims =
-            format.manifest.claims.as_ref().filter(|name| self.is_folder && self.entries.contains(name));
+        let claims = format.manifest.claims.iter().find(|name| self.is_folder && self.entries.contains(name));
         // One that cannot be read claims nothing; opening the folder says why.
         *claim = claims.and_then(|name| files.peek(name, Look::HEAD).ok()).unwrap_or_default();
         Look {
@@ -72,7 +71,7 @@ pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>, bare: bool)
         let warnings =
             not_a_model(&data).map(|(what, _)| vec![format!("this looks like {what}")]).unwrap_or_default();
         // One of a folder's files stands for it, whichever it is.
-        let claimed = format.manifest.claims.is_some() && format.manifest.folder && !data.is_folder;
+        let claimed = !format.manifest.claims.is_empty() && format.manifest.folder && !data.is_folder;
         return Ok(Choice { format, warnings, claimed });
     }
     let mut scored: Vec<(Score, &Format)> = Vec::new();
@@ -120,12 +119,12 @@ fn claiming<'a>(host: &'a Host, files: &Files, of_file: &Format, data: &LookData
     let mut entries = None;
     host.registry.formats().iter().filter(|f| f.manifest.reads).find(|format| {
         let manifest = &format.manifest;
-        let Some(claim) = &manifest.claims else { return false };
         let concerned = manifest.parts.iter().any(|part| part == of_file.id()) || format.id() == of_file.id();
         if !concerned {
             return false;
         }
-        let (Ok(head), Ok(reader)) = (files.peek(claim, Look::HEAD), format.reader()) else { return false };
+        let head = manifest.claims.iter().find_map(|claim| files.peek(claim, Look::HEAD).ok());
+        let (Some(head), Ok(reader)) = (head, format.reader()) else { return false };
         let entries = entries.get_or_insert_with(|| files.entries().unwrap_or_default());
         let look = Look { name: "", len: 0, head: &head, tail: &[], is_folder: true, entries };
         reader.probe(&look) >= Score::STRUCTURE

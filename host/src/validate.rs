@@ -145,7 +145,7 @@ fn crc32(host: &Host, opened: &OpenedModel, extent: Extent) -> Result<u32> {
 
 fn values(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
     let rows = tensor_rows(host, opened, RowOptions { sha256: false, stats: true })?;
-    let mut unread = 0;
+    let (mut unread, mut nonfinite) = (0, 0);
     for row in &rows {
         match &row.stats {
             Some(stats) if stats.nans + stats.infs > 0 => {
@@ -155,6 +155,7 @@ fn values(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Res
                     stats.nans, stats.infs, stats.count
                 );
                 findings.push(Finding { severity: Severity::Warning, code: None, message });
+                nonfinite += 1;
             }
             Some(_) => {}
             None => unread += 1,
@@ -163,6 +164,9 @@ fn values(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Res
     let mut message = format!("values: {} tensors read", rows.len() - unread);
     if unread > 0 {
         message += &format!(", {unread} are of types that no quantizer plugin knows and were not");
+    }
+    if nonfinite > 0 {
+        message += &format!(", {} of them finite throughout", rows.len() - unread - nonfinite);
     }
     findings.push(Finding { severity: Severity::Ok, code: None, message });
     Ok(())

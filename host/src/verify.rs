@@ -221,7 +221,7 @@ fn compare_rest(
             compare_whole(foreign, source, written)?;
             continue;
         }
-        compare_foreign(foreign, source, written, &mut dropped)?;
+        compare_foreign(host, foreign, source, written, &mut dropped)?;
     }
     Ok(dropped)
 }
@@ -271,11 +271,15 @@ fn compare_whole(want: &Foreign, source: &OpenedModel, written: &OpenedModel) ->
 }
 
 fn compare_foreign(
+    host: &Host,
     want: &Foreign,
     source: &OpenedModel,
     written: &OpenedModel,
     dropped: &mut Vec<String>,
 ) -> Result<()> {
+    // How a model lies in its files changes with the sizes of its tensors.
+    let format = host.registry.format(&want.format);
+    let bookkeeping = format.map_or(&[][..], |format| &format.manifest.bookkeeping);
     let have = written.model.foreign_of(&want.format);
     let mut anywhere: HashMap<&str, &Value> = HashMap::new();
     for (key, value) in have.iter().flat_map(|f| &f.files).flat_map(|f| &f.typed) {
@@ -295,6 +299,7 @@ fn compare_foreign(
                 Some(kept)
                     if kept.kind == value.kind
                         && same_bytes(&source.files, &value.bytes, &written.files, &kept.bytes)? => {}
+                Some(_) if bookkeeping.contains(key) => {}
                 // A value that differs between files and became one, as in merged parts, is not a change.
                 Some(_)
                     if want.files.len() > 1 && have.is_some_and(|h| h.files.len() != want.files.len()) => {}

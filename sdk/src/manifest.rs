@@ -26,6 +26,8 @@
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
 //! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), for `--set` of one that a model lacks |
 //! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
+//! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata that speak of the tokenizer, and of the model card and sampling: a target that holds those states them in its own form (`FILE:KEY`, or `KEY` for any file; `*` for all that go on) |
+//! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the type of the weights, and the names (`DTYPE:NAME`): they follow the weights where those change |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host does not read the format); `-` for none |
 //! | `F.report.NAME` | one line of help; `apr inspect --NAME` shows it, `apr scan` the one named `scan`, and `apr validate` counts the one named `check` |
@@ -84,8 +86,8 @@ pub struct FormatManifest {
     pub magic: Vec<Magic>,
     /// Extensions without the dot, lower case; the first is the default.
     pub extensions: Vec<String>,
-    /// A file name that makes a folder this format's.
-    pub claims: Option<String>,
+    /// File names that make a folder this format's, the first that is there.
+    pub claims: Vec<String>,
     /// The formats that hold the payload of this one's models, as parts: ids.
     pub parts: Vec<String>,
     /// Whether its models are folders always.
@@ -98,12 +100,31 @@ pub struct FormatManifest {
     pub carries: Carries,
     /// Keys of its own metadata that say how a model lies in its files, not what it is.
     pub bookkeeping: Vec<String>,
+    /// Keys of its own metadata that speak of the tokenizer (see [`FormatManifest::speaks`]).
+    pub tokenizer_keys: Vec<String>,
+    /// Keys of its own metadata that speak of the model card, sampling included.
+    pub card_keys: Vec<String>,
+    /// Keys of its own metadata that name the type of the weights.
+    pub type_keys: Vec<String>,
+    /// Names of dtypes, and what those keys call them.
+    pub type_names: Vec<(String, String)>,
     /// Well-known keys of its own metadata, and the names of their types.
     pub keys: Vec<(String, String)>,
     /// Its options.
     pub options: Vec<OptionSpec>,
     /// Its reports: id and help.
     pub reports: Vec<(String, String)>,
+}
+
+impl FormatManifest {
+    /// Whether a key of a file of this format is one of `patterns`: `FILE:KEY`, or `KEY` in any file; a `*` at the end stands
+    /// for whatever goes on.
+    pub fn speaks(patterns: &[String], file: &str, key: &str) -> bool {
+        patterns.iter().any(|pattern| {
+            let (of, wanted) = pattern.split_once(':').unwrap_or((file, pattern));
+            of == file && wanted.strip_suffix('*').map_or(wanted == key, |start| key.starts_with(start))
+        })
+    }
 }
 
 /// A byte pattern at an offset.

@@ -107,6 +107,15 @@ impl<'a> Lines<'a> {
         self.get(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
+    /// `A:B` words.
+    fn pairs(&self, key: &str) -> Result<Vec<(String, String)>> {
+        let pair = |word: &String| {
+            let pair = word.split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned()));
+            pair.ok_or_else(|| Error::plugin(format!("the manifest's `{key}` has a word without `:`")))
+        };
+        self.words(key).iter().map(pair).collect()
+    }
+
     fn typed_keys(&self, key: &str) -> Result<Vec<(String, String)>> {
         let pair = |word: &String| match word.rsplit_once(':') {
             Some((name, kind)) if !name.is_empty() && !kind.is_empty() => {
@@ -134,13 +143,17 @@ impl<'a> Lines<'a> {
             writes: roles.iter().any(|role| role == "write"),
             magic,
             extensions: self.words(&key("extensions")),
-            claims: self.get(&key("claims")).map(str::to_owned),
+            claims: self.words(&key("claims")),
             parts: self.words(&key("parts")),
             folder: self.yes(&key("folder"), false)?,
             aliases: self.words(&key("aliases")),
             dialect: self.dialect(&key("dialect"))?,
             carries: self.carries(&id)?,
             bookkeeping: self.words(&key("bookkeeping")),
+            tokenizer_keys: self.words(&key("tokenizer_keys")),
+            card_keys: self.words(&key("card_keys")),
+            type_keys: self.words(&key("type_keys")),
+            type_names: self.pairs(&key("type_names"))?,
             keys: self.typed_keys(&key("keys"))?,
             options: self.options(&id)?,
             reports: self

@@ -1,4 +1,4 @@
-//! Everything of a source is accounted for: tensors and keys are mapped, carried or dropped by a rule, and the three
+//! Everything of a source is accounted for: tensors and keys are mapped, carried, restated or dropped by a rule, and the four
 //! together are all that there are.
 
 use crate::models::{TABLES, goldens, name, opened};
@@ -10,7 +10,7 @@ use apr_tests::{Scratch, host};
 use std::path::Path;
 
 fn adds_up(account: &Account, what: &str) {
-    let sum = account.mapped.len() + account.carried.len() + account.dropped.len();
+    let sum = account.mapped.len() + account.carried.len() + account.restated.len() + account.dropped.len();
     assert_eq!(sum, account.total, "{what}: {account:?}");
     assert!(account.dropped.iter().all(|dropped| !dropped.rule.is_empty()), "{what}");
 }
@@ -70,6 +70,44 @@ fn what_the_table_does_not_know_is_listed_by_name() {
     assert!(done.notes.iter().any(|note| note.contains("a_key_of_tomorrow")), "{:?}", done.notes);
     let kept = to(&host, "apr", &folder, &scratch.at("out.apr"));
     assert!(kept.coverage.keys.carried.iter().any(|key| key.ends_with("a_key_of_tomorrow")));
+}
+
+#[test]
+fn what_the_output_says_in_its_own_form_is_not_called_lost() {
+    let (host, scratch) = (host(), Scratch::new());
+    let path = apr_tests::root().join("tests/golden/llama");
+    let (folder, file) = (scratch.at("llama"), scratch.at("m.gguf"));
+    Checkpoint::golden(&path).unwrap().write_to(&folder).unwrap();
+    let done = to(&host, "gguf", &folder, &file);
+    let keys = &done.coverage.keys;
+    let restated = |name: &str| keys.restated.iter().any(|key| key == name);
+    for name in ["tokenizer_config.json: bos_token", "generation_config.json: temperature", "format"] {
+        assert!(restated(name), "{name}: {keys:?}");
+    }
+    let lost = |done: &Converted| {
+        let notes = done.notes.iter().filter(|note| note.contains("not carried") || note.contains("dropped"));
+        notes.cloned().collect::<Vec<_>>()
+    };
+    // Its text beside the front matter.
+    assert_eq!(lost(&done), ["not carried: the companion files README.md"]);
+    // And by way of APR, which keeps GGUF's own keys.
+    let (held, back) = (scratch.at("m.apr"), scratch.at("back"));
+    to(&host, "apr", &file, &held);
+    let done = to(&host, "huggingface", &held, &back);
+    assert_eq!(lost(&done), Vec::<String>::new());
+    // What nothing says is named.
+    crate::altered::configure(&folder, "a_key_of_tomorrow", 7.into());
+    let generation = folder.join("generation_config.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&generation).unwrap()).unwrap();
+    json["max_new_tokens"] = 100.into();
+    std::fs::write(&generation, json.to_string()).unwrap();
+    let said = to(&host, "gguf", &folder, &scratch.at("n.gguf")).notes.join("\n");
+    for name in [
+        "a_key_of_tomorrow",
+        "not carried: 1 key beside the configuration: generation_config.json: max_new_tokens",
+    ] {
+        assert!(said.contains(name), "{name}: {said}");
+    }
 }
 
 #[test]

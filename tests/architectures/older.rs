@@ -75,7 +75,7 @@ fn decoders() -> Vec<Variant> {
             prefix: "model.",
             config: json!({"architectures": ["Qwen3Model"], "attention_bias": true}),
             with: &[(1, "model.layers.{layer}.self_attn.q_proj.bias", &[128])],
-            lost: &["layer_types, rope_scaling_type"],
+            lost: &["layer_types"],
             ..Variant::default()
         },
         Variant {
@@ -84,7 +84,7 @@ fn decoders() -> Vec<Variant> {
             config: json!({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}}),
             says: json!({"rope_scaling.rope_type": "yarn", "rope_scaling.factor": 4.0,
                 "rope_scaling.original_max_position_embeddings": 128, "norm_topk_prob": true}),
-            lost: &["max_window_layers, mlp_only_layers"],
+            lost: &["max_window_layers"],
             ..Variant::default()
         },
         Variant {

@@ -3,6 +3,7 @@
 use crate::altered::configure;
 use crate::back::{config, to};
 use crate::models::opened;
+use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{DType, Value};
 use apr_testkit::{Checkpoint, SeededTensor};
@@ -77,6 +78,28 @@ fn the_width_of_a_head_is_said_where_the_library_knows_it() {
             let said = key(&host, &file, &format!("{arch}.attention.{part}")).and_then(|v| v.as_u32());
             assert_eq!(said, width, "{name} {part}");
         }
+    }
+}
+
+#[test]
+fn the_type_in_a_configuration_follows_the_weights() {
+    let (host, scratch) = (host(), Scratch::new());
+    // One spells it as version 5 of the library does, one as version 4.
+    for (name, spelled) in [("llama", "dtype"), ("qwen2", "torch_dtype")] {
+        let (input, output) = (folder(&scratch, name), scratch.at(&format!("{name}-f32")));
+        let mut options = ConvertOptions {
+            input: input.clone(),
+            output: Some(output.clone()),
+            to: Some("huggingface".to_owned()),
+            ..ConvertOptions::default()
+        };
+        options.quantization.precision = Some(DType::F32);
+        convert(&host, &options).unwrap();
+        assert_eq!(config(&input)[spelled], "bfloat16");
+        let said = config(&output);
+        assert_eq!(said[spelled], "float32", "{name}");
+        let both = ["dtype", "torch_dtype"].iter().filter(|key| said.contains_key(**key)).count();
+        assert_eq!(both, 1, "{name}");
     }
 }
 

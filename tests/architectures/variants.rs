@@ -206,7 +206,6 @@ fn variants() -> Vec<Variant> {
             dropped: &["lm_head.weight"],
             config: json!({"rope_theta": 20000.0}),
             says: json!({"rope_theta": 20000.0}),
-            lost: &["hidden_act"],
             ..Variant::default()
         },
         Variant {
@@ -250,7 +249,6 @@ fn variants() -> Vec<Variant> {
             config: json!({"rope_scaling": {"type": "su", "long_factor": [1.0, 1.1, 1.25, 1.5, 2, 3, 5, 8],
                 "short_factor": [1.0, 1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.4]}, "tie_word_embeddings": null}),
             says: json!({"rope_scaling.type": "longrope", "rope_scaling.long_factor": [1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0]}),
-            lost: &["rope_scaling_type"],
             ..Variant::default()
         },
         Variant {

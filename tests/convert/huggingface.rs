@@ -257,3 +257,38 @@ fn hostile_folders_are_refused_or_opened_without_what_is_odd() {
     ];
     assert_eq!(opened.model.notes, reasons);
 }
+
+const ADAPTER: &str = "{\n  \"base_model_name_or_path\": \"acme/tiny\",\n  \"lora_alpha\": 8,\n  \"peft_type\": \"LORA\",\n  \"r\": 4,\n  \"target_modules\": [\n    \"q_proj\"\n  ]\n}";
+
+#[test]
+fn an_adapter_s_folder_comes_back_whole() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, held, back) = (scratch.at("adapter"), scratch.at("a.apr"), scratch.at("back"));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [
+        ("adapter_config.json", ADAPTER),
+        ("README.md", "---\nbase_model: acme/tiny\n---\n# LoRA\n"),
+        ("tokenizer_config.json", "{\"a\": 1}"),
+        ("notes/how.txt", "slowly"),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let weights = fixtures("safetensors").join("sharded/model-00001-of-00003.safetensors");
+    std::fs::copy(weights, folder.join("adapter_model.safetensors")).unwrap();
+    for input in [folder.clone(), folder.join("adapter_model.safetensors")] {
+        for path in [&held, &back] {
+            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_dir_all(path);
+        }
+        let model = open(&host, &input, &OpenOptions::default()).unwrap();
+        assert_eq!(model.format, "huggingface", "{}", input.display());
+        must(&host, &to("apr", &input, &held));
+        must(&host, &to("huggingface", &held, &back));
+        assert_eq!(contents(&folder), contents(&back), "{}", input.display());
+    }
+    // No model of its own, and said so.
+    let translated = ConvertOptions { arch: None, ..to("gguf", &folder, &scratch.at("a.gguf")) };
+    assert_eq!(convert(&host, &translated).unwrap_err().kind(), ErrorKind::Unsupported);
+}

@@ -1,8 +1,21 @@
 //! What a translation did with each key and tensor of its source, for the account of where everything went.
 
 use super::config::canonical;
-use super::table::{Dialect, Table};
+use super::table::{ConfigName, Dialect, Table};
 use std::collections::{HashMap, HashSet};
+
+/// Why a key that no table speaks of is dropped.
+const OF_FORM: &str = "is said beside the configuration, and the output has no place for it";
+
+/// The keys by which a table's dialects state its configuration.
+fn said(table: &Table) -> HashSet<String> {
+    let keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).map(|key| key.key.clone());
+    let names = |entry: &ConfigName| {
+        let others = entry.names.iter().flat_map(|(_, names)| names).cloned();
+        others.chain([entry.name.clone()]).collect::<Vec<_>>()
+    };
+    keys.chain(table.config.iter().flat_map(names)).collect()
+}
 
 /// What a translation did.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +28,9 @@ pub struct Ledger {
     from: Dialect,
     /// Names of the canonical configuration.
     names: HashSet<String>,
+    /// Keys by which the table's dialects state the configuration.
+    said: HashSet<String>,
+    dialects: Vec<Dialect>,
 }
 
 impl Ledger {
@@ -38,6 +54,8 @@ impl Ledger {
             used,
             tensors,
             from: table.dialect(from).cloned().unwrap_or_else(canonical),
+            said: said(table),
+            dialects: table.dialects.clone(),
             names: table.config.iter().map(|entry| entry.name.clone()).collect(),
         }
     }
@@ -57,6 +75,17 @@ impl Ledger {
         self.names.contains(name)
     }
 
+    /// Whether a key of any of the table's dialects states something that the table leads to the output, or that says
+    /// nothing of the model.
+    pub fn is_said(&self, key: &str) -> bool {
+        self.said.contains(key) || self.dialects.iter().any(|dialect| dialect.ignores(key))
+    }
+
+    /// Whether a dropped key belongs to the source's form, as far as is known.
+    pub fn is_of_form(rule: &str) -> bool {
+        rule == OF_FORM
+    }
+
     /// Why what is not known is dropped.
     pub fn unknown(&self) -> String {
         format!("the table of `{}` does not know it", self.table)
@@ -68,7 +97,7 @@ impl Ledger {
         match self.from.reason(key).filter(|_| first) {
             Some(reason) => reason.to_owned(),
             None if first && (own || self.from.same_names) => self.unknown(),
-            None => "belongs to the source's form: tokenizer and model card are written anew".to_owned(),
+            None => OF_FORM.to_owned(),
         }
     }
 }

@@ -28,17 +28,19 @@ pub fn lost(
     dimensions: Dimensions<'_>,
 ) -> Result<Vec<String>> {
     let told = told(table, config, written, dimensions)?;
-    let names = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
-    let changes = |name: &String| {
-        let covers = table.config.iter().find(|entry| entry.name == *name)?.covers.as_ref()?;
-        let value = config.get(name)?;
-        let covered = covers.iter().any(|one| same(one, value));
-        (!covered).then(|| {
-            let whose = &written.dialect.id;
-            format!("`{}` {value} (names and keys of the dialect `{whose}` cannot say it)", escape(name, 80))
-        })
-    };
-    not_covered(table, names.iter().filter_map(changes).collect())?;
+    let mut names = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
+    let mut changes = Vec::new();
+    names.retain(|name| {
+        let entry = table.config.iter().find(|entry| entry.name == *name);
+        let covers = entry.and_then(|entry| entry.covers.as_ref());
+        let (Some(covers), Some(value)) = (covers, config.get(name)) else { return true };
+        if !covers.iter().any(|one| same(one, value)) {
+            let (name, whose) = (escape(name, 80), &written.dialect.id);
+            changes.push(format!("`{name}` {value} (names and keys of the dialect `{whose}` cannot say it)"));
+        }
+        false
+    });
+    not_covered(table, changes)?;
     Ok(names)
 }
 

@@ -3,6 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, with_schema};
+use crate::cli::sizes::show_number_of;
 use apr_host::validate::{Severity, ValidateOptions, Validation, validate};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
@@ -99,7 +100,13 @@ impl fmt::Display for Judged {
             let code = finding.code.map(|code| format!(" [{code}]")).unwrap_or_default();
             writeln!(f, "{word:8} {}{code}", escape(&finding.message, 1000))?;
         }
-        let verdict = if self.validation.ok { "valid" } else { "not valid" };
+        let findings = &self.validation.findings;
+        let warnings = findings.iter().filter(|finding| finding.severity == Severity::Warning).count();
+        let verdict = match (self.validation.ok, warnings) {
+            (false, _) => "not valid".to_owned(),
+            (true, 0) => "valid".to_owned(),
+            (true, n) => format!("valid, with {}", show_number_of(n, "warning")),
+        };
         writeln!(f, "{} ({}): {verdict}", escape(&self.validation.file, 400), self.validation.format)
     }
 }

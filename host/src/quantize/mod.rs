@@ -310,8 +310,12 @@ fn find_recipe(quantizers: &[Arc<dyn Quantizer>], wanted: &str) -> Result<(Arc<d
             known.push(recipe.name);
         }
     }
-    let near =
-        known.iter().min_by_key(|name| strsim::levenshtein(&name.to_lowercase(), &wanted.to_lowercase()));
+    let near = known.iter().min_by_key(|name| {
+        // Who leaves the separators out means what has them.
+        let bare = |text: &str| text.to_lowercase().replace(['_', '-', '.'], "");
+        let (name, wanted) = (bare(name), bare(wanted));
+        (strsim::levenshtein(&name, &wanted), name.len().abs_diff(wanted.len()))
+    });
     let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
     let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
     Err(Error::invalid_argument(message).hint(format!("{hint}there are {}", known.join(", "))))

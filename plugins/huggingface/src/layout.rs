@@ -6,12 +6,16 @@ pub const FORMAT: &str = "huggingface";
 /// The file that makes a folder a model.
 pub const CONFIG: &str = "config.json";
 
+/// The file that makes a folder an adapter of a model.
+pub const ADAPTER: &str = "adapter_config.json";
+
 /// The file that says how to generate.
 pub const GENERATION: &str = "generation_config.json";
 
 /// The JSON objects whose members are typed metadata, in the order of their records.
-pub const OBJECTS: [&str; 8] = [
+pub const OBJECTS: [&str; 9] = [
     CONFIG,
+    ADAPTER,
     GENERATION,
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -42,6 +46,9 @@ pub const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 ];
+
+/// What an adapter's weights are called, without an extension.
+pub const ADAPTER_STEM: &str = "adapter_model";
 
 /// The formats of weights files, by what their names end in.
 pub const WEIGHT_FORMATS: [(&str, &str); 6] = [

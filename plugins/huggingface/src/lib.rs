@@ -6,6 +6,7 @@
 //!   generation_config.json, tokenizer_config.json, special_tokens_map.json, ...      JSON objects, one record each
 //!   tokenizer.json | tokenizer.model | vocab.json + merges.txt | vocab.txt           the tokenizer, in its own formats
 //!   model.safetensors | model.safetensors.index.json + model-00001-of-0000N.safetensors | pytorch_model.bin | ...
+//!   adapter_config.json            {"peft_type": "LORA", ...} in place of config.json, beside adapter_model.safetensors
 //!   README.md, LICENSE, chat_template.jinja, 1_Pooling/config.json, ...              everything else
 //! ```
 
@@ -34,7 +35,7 @@ apr_sdk::export_plugin! {
         huggingface.roles=read write
         huggingface.aliases=hf
         huggingface.folder=yes
-        huggingface.claims=config.json
+        huggingface.claims=config.json adapter_config.json
         huggingface.parts=safetensors pytorch
         huggingface.dialect=requires hf
         huggingface.dtypes=*
@@ -43,6 +44,10 @@ apr_sdk::export_plugin! {
         huggingface.metadata=*
         huggingface.tokenizer=core
         huggingface.foreign=keep
+        huggingface.tokenizer_keys=tokenizer_config.json:* special_tokens_map.json:* added_tokens.json:*
+        huggingface.card_keys=generation_config.json:do_sample generation_config.json:temperature generation_config.json:top_* generation_config.json:min_p generation_config.json:repetition_penalty generation_config.json:bos_token_id generation_config.json:eos_token_id generation_config.json:pad_token_id generation_config.json:transformers_version generation_config.json:_from_model_config
+        huggingface.type_keys=dtype torch_dtype
+        huggingface.type_names=F64:float64 F32:float32 F16:float16 BF16:bfloat16
         huggingface.option.weights=write choice:safetensors,pytorch safetensors Format of the weights files
     ",
     reader: |_| Some(Box::new(reader::HuggingFace)),

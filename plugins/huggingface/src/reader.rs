@@ -2,7 +2,7 @@
 
 use crate::carried::Carried;
 use crate::companions::Companions;
-use crate::layout::{CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
+use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
 use crate::{card, flat, json, pooling, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
@@ -16,14 +16,23 @@ pub struct HuggingFace;
 impl Reader for HuggingFace {
     fn probe(&self, look: &Look<'_>) -> Score {
         let says = |key: &[u8]| look.head.windows(key.len()).any(|piece| piece == key);
-        let speaks = look.head.trim_ascii_start().starts_with(b"{")
-            && (says(b"\"model_type\"") || says(b"\"architectures\""));
+        let speaks = |name: &str| {
+            let is_object = look.head.trim_ascii_start().starts_with(b"{");
+            is_object
+                && match name {
+                    CONFIG => says(b"\"model_type\"") || says(b"\"architectures\""),
+                    ADAPTER => says(b"\"peft_type\""),
+                    _ => false,
+                }
+        };
         if !look.is_folder {
-            return if look.name == CONFIG && speaks { Score::STRUCTURE } else { Score::NO };
+            return if speaks(look.name) { Score::STRUCTURE } else { Score::NO };
         }
-        let has_config = look.entries.iter().any(|name| name == CONFIG);
+        // What is seen is the first that is there.
+        let has = |name: &&str| look.entries.iter().any(|entry| entry == name);
         let has_weights = weights::candidates(look.entries).next().is_some();
-        if has_config && has_weights && speaks { Score::MAGIC } else { Score::NO }
+        let claim = [CONFIG, ADAPTER].into_iter().find(has);
+        if has_weights && claim.is_some_and(speaks) { Score::MAGIC } else { Score::NO }
     }
 
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {

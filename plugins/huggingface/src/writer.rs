@@ -1,6 +1,6 @@
 //! Lays a model out as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
 
-use crate::layout::{CARRIED, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS};
+use crate::layout::{ADAPTER, ADAPTER_STEM, CARRIED, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS};
 use crate::{card, carried, flat, made, pooling, reader, text, tokenizer};
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
@@ -22,11 +22,18 @@ impl Writer for HuggingFace {
         let mut written = HashSet::new();
         let records = model.foreign_of(FORMAT);
         let tokenizer = made::tokenizer(model, records, sink)?;
-        let (config, pooling) = config(model, records, tokenizer.as_ref(), sink)?;
-        sink.file(CONFIG)?;
+        let adapter = adapter(model, records);
+        let (entry, config, pooling) = match adapter {
+            Some(record) => (ADAPTER, bytes_of(record, sink)?, Vec::new()),
+            None => {
+                let (config, pooling) = config(model, records, tokenizer.as_ref(), sink)?;
+                (CONFIG, config, pooling)
+            }
+        };
+        sink.file(entry)?;
         sink.entry()?;
         sink.inline(&config)?;
-        written.insert(CONFIG.to_owned());
+        written.insert(entry.to_owned());
         for (name, bytes) in pooling {
             sink.file(name)?;
             sink.inline(&bytes)?;
@@ -66,6 +73,7 @@ impl Writer for HuggingFace {
             // Loaders refuse files that do not say so.
             _ => ("model", Options::new().with("framework", "pt")),
         };
+        let stem = if adapter.is_some() { ADAPTER_STEM } else { stem };
         sink.part(PartRequest { stem, format, tensors: None, options })
     }
 }
@@ -73,6 +81,12 @@ impl Writer for HuggingFace {
 /// The record of a name.
 fn named<'r>(records: Option<&'r Foreign>, name: &str) -> Option<&'r ForeignFile> {
     records.and_then(|records| records.files.iter().find(|file| file.name == name))
+}
+
+/// What makes the folder an adapter, which has no configuration of a model.
+fn adapter<'r>(model: &Model, records: Option<&'r Foreign>) -> Option<&'r ForeignFile> {
+    let has_config = named(records, "").or(named(records, CONFIG)).is_some() || model.architecture.is_some();
+    named(records, ADAPTER).filter(|_| !has_config)
 }
 
 /// Names and bytes of files.

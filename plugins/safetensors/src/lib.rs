@@ -33,7 +33,7 @@ apr_sdk::export_plugin! {
         safetensors.dtypes=BOOL F4_E2M1 F6_E2M3 F6_E3M2 U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ I16 U16 F16 BF16 I32 U32 F32 C64 F64 I64 U64
         safetensors.max_dims=8
         safetensors.metadata=*
-        safetensors.bookkeeping=total_size apr.payload_bytes
+        safetensors.bookkeeping=total_size apr.payload_bytes format
         safetensors.foreign=lost
         safetensors.option.framework=write choice:pt,tf,flax,np,mlx - Say in the metadata whose tensors these are, where it does not
     ",

@@ -22,7 +22,7 @@ pub(super) fn manifest(subject: &Subject<'_>) -> Result<Verdict> {
             return wrong(format!("the plugin can `{role}` `{id}`, but `{id}.roles` does not say so"));
         }
     }
-    if format.extensions.is_empty() && format.claims.is_none() {
+    if format.extensions.is_empty() && format.claims.is_empty() {
         return wrong(format!("`{id}.extensions` is empty: the host cannot choose the format for an output"));
     }
     if let Some(odd) = format.extensions.iter().find(|e| e.starts_with('.') || e.to_lowercase() != **e) {

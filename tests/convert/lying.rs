@@ -174,10 +174,12 @@ fn verify_refuses_an_output_that_does_not_read_back_as_planned() {
 
 #[test]
 fn a_layout_that_breaks_the_contract_is_refused_before_work() {
-    for lie in ["twice", "never", "unknown", "align", "again", "leave"] {
+    let lies = ["twice", "never", "unknown", "align", "leave"].map(|lie| (lie, ErrorKind::Plugin));
+    // A file's name may be the source's: two of one name are not the plugin's fault alone.
+    for (lie, kind) in lies.into_iter().chain([("again", ErrorKind::Unsupported)]) {
         let scratch = Scratch::new();
         let error = convert(&toy_host(), &lying(&scratch, lie)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Plugin, "{lie}: {error}");
+        assert_eq!(error.kind(), kind, "{lie}: {error}");
         assert_eq!(scratch.names(), ["p.toy"], "{lie}");
     }
 }

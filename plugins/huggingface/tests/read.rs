@@ -75,9 +75,10 @@ fn other_files_are_companions_and_what_is_left_out_is_named() {
         "2_Dense/model.safetensors",
         "README.md",
         "assets/deep/picture.png",
-        "modules.json",
     ];
     assert_eq!(names, kept);
+    let records = &model.foreign_of(FORMAT).unwrap().files;
+    assert!(records.iter().any(|file| file.name == "modules.json" && file.verbatim.is_some()));
     assert_eq!(
         model.notes,
         ["files of the folder that are left out: `.gitattributes`, `onnx/`, `tf_model.h5`"]

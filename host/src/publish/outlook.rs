@@ -31,9 +31,19 @@ const MOST_ROUNDS: usize = 16;
 /// Io, E007, naming the files that would be opened besides, unless `force` lets them go; what opening raises;
 /// Cancelled.
 pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<Outlook> {
+    judge(host, prepared, staging, force)?
+}
+
+/// What the folder will be: the inner error refuses files that are there, the outer one could not look.
+fn judge(
+    host: &Host,
+    prepared: &Prepared<'_>,
+    staging: &Staging,
+    force: bool,
+) -> Result<Result<Outlook>> {
     let (target, format) = (&staging.target, prepared.output.format);
     if !target.is_within() || staging.files.len() < 2 || !format.manifest.reads {
-        return Ok(Outlook::default());
+        return Ok(Ok(Outlook::default()));
     }
     let view = View::new(host, prepared, staging);
     let mut overlay = view.overlay();
@@ -43,13 +53,11 @@ pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
         // The files are a model of their own, which others in the folder may stand beside.
         let seen = view.see(&entry, &overlay)?;
         if !seen.others.is_empty() {
-            return Err(view.refusal(&seen.names(), "choose another folder"));
+            return Ok(Err(view.refusal(&seen.names(), "choose another folder")));
         }
         view.compare(&seen.opened)?;
-        if prepared.output.is_folder {
-            view.refuse_another(&overlay, &entry)?;
-        }
-        return Ok(outlook);
+        let another = if prepared.output.is_folder { view.another(&overlay, &entry)? } else { None };
+        return Ok(another.map_or(Ok(outlook), Err));
     }
     for _ in 0..MOST_ROUNDS {
         let seen = view.see(&target.path, &overlay)?;
@@ -66,16 +74,16 @@ pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
                     list(&outlook.removing)
                 ));
             }
-            return Ok(outlook);
+            return Ok(Ok(outlook));
         }
         if let Some(input) = go.iter().find(|other| view.inputs.contains(&other.identity)) {
             let message = "the input would be opened with the new files, or instead of them";
             let error = Error::io(message).code("E007").in_file(target.show(&target.path.join(&input.name)));
-            return Err(error.hint("choose another folder; nothing was published"));
+            return Ok(Err(error.hint("choose another folder; nothing was published")));
         }
         if !force {
             let names: Vec<_> = go.iter().map(|other| other.name.clone()).collect();
-            return Err(view.refusal(&names, "choose another folder, or --force to remove them"));
+            return Ok(Err(view.refusal(&names, "choose another folder, or --force to remove them")));
         }
         for other in go {
             overlay.hidden.insert(other.name.clone());
@@ -83,7 +91,7 @@ pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
         }
     }
     let error = Error::io("the folder holds too much that would be opened with the new files");
-    Err(error.in_file(target.show(&target.path)).hint("choose another folder"))
+    Ok(Err(error.in_file(target.show(&target.path)).hint("choose another folder")))
 }
 
 /// The same before any weights are written, as far as headers alone can be opened: what will be refused is refused before
@@ -92,8 +100,8 @@ pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
 /// # Errors
 /// Io, E007, as [`outlook`].
 pub fn foresee(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<()> {
-    match outlook(host, prepared, staging, force) {
-        Err(error) if error.stable_code() == Some("E007") => Err(error),
+    match judge(host, prepared, staging, force) {
+        Ok(Err(refusal)) => Err(refusal),
         // What a header needs may come last.
         _ => host.check_cancelled(),
     }
@@ -176,16 +184,19 @@ impl<'a> View<'a> {
         compare_tensors(&self.prepared.model, opened, &self.prepared.layout, &places)
     }
 
-    /// Fails if the folder, which the user named as the output, is opened as a model that was there before.
-    fn refuse_another(&self, overlay: &Overlay, entry: &Path) -> Result<()> {
+    /// The refusal if the folder, which the user named as the output, is opened as a model that was there before.
+    fn another(&self, overlay: &Overlay, entry: &Path) -> Result<Option<Error>> {
         match self.see(&self.staging.target.path, overlay) {
             Ok(seen) if !seen.others.is_empty() => {
-                let shown = self.staging.target.show(entry);
-                Err(self.refusal(&seen.names(), &format!("choose another folder, or name the file: {shown}")))
+                let way_out = format!(
+                    "choose another folder, or name the file: {}",
+                    self.staging.target.show(entry)
+                );
+                Ok(Some(self.refusal(&seen.names(), &way_out)))
             }
             Err(error) if error.kind() == ErrorKind::Cancelled => Err(error),
             // Several models in a folder are told apart by whoever opens it.
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 

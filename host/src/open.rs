@@ -73,6 +73,11 @@ impl OpenedModel {
         self.files.all().iter().filter(|f| !f.is_folder()).map(|f| (f.name.clone(), f.len)).collect()
     }
 
+    /// Frees what its readers hold: for work that needs the index alone, neither payloads nor the tokenizer.
+    pub fn forget_readers(&mut self) {
+        self.origins = Vec::new();
+    }
+
     /// A key that the model's own format states.
     pub fn stated(&self, key: &str) -> Option<apr_sdk::Value> {
         self.model.foreign_of(&self.model.format)?.get(key).cloned()

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 pub struct ModelBuilder<'a> {
     model: Model,
     names: NameSet,
-    keys: HashSet<String>,
+    keys: NameSet,
     mapped: HashSet<String>,
     open_file: Option<(usize, usize)>,
     limits: &'a Limits,
@@ -29,7 +29,7 @@ impl<'a> ModelBuilder<'a> {
         ModelBuilder {
             model,
             names: NameSet::default(),
-            keys: HashSet::new(),
+            keys: NameSet::default(),
             mapped: HashSet::new(),
             open_file: None,
             limits,
@@ -91,10 +91,9 @@ impl<'a> ModelBuilder<'a> {
         }
     }
 
-    fn open_file(&mut self) -> Result<&mut ForeignFile> {
-        let (foreign, file) =
-            self.open_file.ok_or_else(|| Error::plugin("foreign metadata before `foreign_file`"))?;
-        Ok(&mut self.model.foreign[foreign].files[file])
+    /// The file whose metadata comes: which foreign record, and which file of it.
+    fn open_file(&self) -> Result<(usize, usize)> {
+        self.open_file.ok_or_else(|| Error::plugin("foreign metadata before `foreign_file`"))
     }
 }
 
@@ -161,7 +160,7 @@ impl ModelSink for ModelBuilder<'_> {
             crate::check_file_name("file name", name)?;
         }
         self.limits.budget.charge(name.len() as u64 + 100)?;
-        self.keys.clear();
+        self.keys = NameSet::default();
         let foreign = self.model.foreign_mut(format);
         if foreign.files.len() as u64 >= u64::from(self.limits.files) {
             return Err(Error::limit(format!("the model has more than {} files", self.limits.files)));
@@ -182,10 +181,12 @@ impl ModelSink for ModelBuilder<'_> {
         value.check().map_err(keyed)?;
         self.limits.budget.charge(2 * key.len() as u64 + 120)?;
         let limit = self.limits.metadata_keys;
-        if !self.keys.insert(key.to_owned()) {
+        let (foreign, file) = self.open_file()?;
+        let file = &mut self.model.foreign[foreign].files[file];
+        let earlier = &file.typed;
+        if !self.keys.insert(key, |n| earlier[n].0.as_str()) {
             return Err(keyed(Error::malformed("it is there twice")));
         }
-        let file = self.open_file()?;
         if file.typed.len() as u64 >= limit {
             return Err(Error::limit(format!("a file has more than {limit} metadata keys")));
         }
@@ -195,7 +196,8 @@ impl ModelSink for ModelBuilder<'_> {
 
     fn verbatim(&mut self, bytes: Bytes) -> Result<()> {
         self.bytes(&bytes)?;
-        self.open_file()?.verbatim = Some(bytes);
+        let (foreign, file) = self.open_file()?;
+        self.model.foreign[foreign].files[file].verbatim = Some(bytes);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod judge;
 mod kill;
 mod lookalikes;
 mod many;
+mod memory;
 mod metadata;
 mod names;
 mod outputs;

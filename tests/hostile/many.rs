@@ -10,13 +10,13 @@ const U32: u32 = 4;
 const I8: u32 = 24;
 
 /// A GGUF file of `n` keys and one tensor.
-fn keys(n: u32) -> Vec<u8> {
+pub fn keys(n: u32) -> Vec<u8> {
     let keys: Vec<_> = (0..n).map(|n| key(format!("k.{n}").as_bytes(), U32, &n.to_le_bytes())).collect();
     gguf(&keys, &[info(b"t", &[32], I8, 0)], &[7; 32])
 }
 
 /// A GGUF file of `n` tensors without elements.
-fn tensors(n: u32) -> Vec<u8> {
+pub fn tensors(n: u32) -> Vec<u8> {
     let infos: Vec<_> = (0..n).map(|n| info(format!("t.{n}").as_bytes(), &[0], I8, 0)).collect();
     gguf(&[], &infos, &[])
 }

@@ -150,7 +150,7 @@ fn row(a: &OpenedModel, b: &OpenedModel, fact: &Fact, n_items: usize) -> Result<
                 (serde_json::json!({ "bytes": len }), Some(format!("{} bytes", show_count(u128::from(*len)))))
             }
             Some(FactValue::Typed(value)) => {
-                let shown = metadata::shown(opened, value, false, n_items)?;
+                let shown = metadata::shown(opened, value, n_items)?;
                 (shown.json, Some(format!("{} {}", shown.kind, shown.text)))
             }
         })

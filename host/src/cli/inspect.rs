@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::declared_report;
 use crate::cli::metadata::{self, Entry};
 use crate::cli::open_args::{OpenArgs, host_and_model};
-use crate::cli::report::{Report, boxed, with_schema};
+use crate::cli::report::{Report, Streamed, boxed, with_schema, write_with_schema};
 use crate::cli::sizes::{show_count, show_number_of, show_size};
 use apr_host::architecture::called;
 use apr_host::open::OpenedModel;
@@ -12,6 +12,7 @@ use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Show what a model file says of itself
@@ -123,10 +124,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 }
 
 fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
-    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
-    let model = &opened.model;
+    let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
+    opened.forget_readers();
+    let architecture = called(&host.registry, &opened.model);
     let n_items = context.settings.number("inspect.max_tokens_display");
-    let metadata = metadata::entries(&opened, args.full, n_items)?;
+    let metadata = metadata::entries(&mut opened, args.full, n_items)?;
+    let model = &opened.model;
     let name = host.registry.format(&opened.format).map(|format| format.manifest.name.clone());
     let mut files: Vec<NamedSize> = Vec::new();
     for (name, bytes) in opened.files() {
@@ -146,7 +149,7 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         parameters: dtypes.iter().fold(0, |sum, dtype| sum.saturating_add(dtype.parameters)),
         dtypes,
         dialect: model.dialect.clone(),
-        architecture: called(&host.registry, model),
+        architecture,
         tokenizer_bytes: model.tokenizer.as_ref().map(Bytes::len),
         recipe: model.recipe.clone(),
         assets: assets(&opened),
@@ -191,6 +194,10 @@ fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
 impl Report for Inspected {
     fn json(&self) -> Result<Json> {
         with_schema("apr.inspect/1", self)
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<Streamed> {
+        write_with_schema(out, "apr.inspect/1", self)
     }
 
     fn warnings(&self) -> &[String] {
@@ -267,7 +274,7 @@ impl Inspected {
                 };
                 writeln!(f, "metadata{of} ({})", entry.format)?;
             }
-            writeln!(f, "  {:width$}  {:<5}  {}", escape(&entry.key, 200), entry.kind, entry.shown)?;
+            writeln!(f, "  {:width$}  {:<5}  {}", escape(&entry.key, 200), entry.kind, entry.text())?;
         }
         Ok(())
     }

@@ -2,105 +2,124 @@
 
 use apr_host::open::OpenedModel;
 use apr_sdk::json::bytes_to_json;
-use apr_sdk::{Bytes, Extent, Foreign, ForeignFile, Result, Value, ValueType, escape};
-use serde::Serialize;
+use apr_sdk::{Bytes, Extent, Result, Value, ValueType, escape};
+use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
+use std::borrow::Cow;
+use std::rc::Rc;
 
 /// The longest text that is shown of one value, in characters.
 const LONGEST: usize = 100;
 
-/// One key of a model's metadata.
+/// One key of a model's metadata. A file may have a million: what can be made of its value is made when it is shown.
 #[derive(Debug, Serialize)]
 pub struct Entry {
     /// The format whose metadata it is.
-    pub format: String,
+    #[serde(serialize_with = "as_text")]
+    pub format: Rc<str>,
     /// The file it lies in; left out for a model of one file.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub file: String,
+    #[serde(serialize_with = "as_text", skip_serializing_if = "is_empty")]
+    pub file: Rc<str>,
     /// The key.
     pub key: String,
     /// Its type: `u32`, `str`, `[f32]` for an array.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: Cow<'static, str>,
     /// How many items an array has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
     /// Its value; `null` for one that was not read because it is long (`--full` reads it).
-    pub value: Json,
-    /// Its value for people.
+    #[serde(serialize_with = "as_json")]
+    value: Value,
+    /// How many items of an array people see; none for all of everything.
     #[serde(skip)]
-    pub shown: String,
+    n_items: Option<usize>,
 }
 
-/// Every key of every format and file. Long values that lie in a file are read only if `full`; at most `n_items` items
-/// of an array are shown.
+impl Entry {
+    /// Its value for people.
+    pub fn text(&self) -> String {
+        text_of(&self.value, self.items, self.n_items)
+    }
+}
+
+fn as_text<S: Serializer>(text: &Rc<str>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+fn is_empty(text: &Rc<str>) -> bool {
+    text.is_empty()
+}
+
+fn as_json<S: Serializer>(value: &Value, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    json_of(value).serialize(serializer)
+}
+
+/// Takes every key of every format and file out of the model. Long values that lie in a file are read only if `full`; at
+/// most `n_items` items of an array are shown.
 ///
 /// # Errors
 /// Whatever reading a value raised.
-pub fn entries(opened: &OpenedModel, full: bool, n_items: usize) -> Result<Vec<Entry>> {
+pub fn entries(opened: &mut OpenedModel, full: bool, n_items: usize) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for foreign in &opened.model.foreign {
-        for file in &foreign.files {
-            for (key, value) in &file.typed {
-                entries.push(entry(opened, (foreign, file), key, value, full, n_items)?);
+    for foreign in std::mem::take(&mut opened.model.foreign) {
+        let format: Rc<str> = foreign.format.into();
+        for file in foreign.files {
+            let name: Rc<str> = file.name.into();
+            for (key, value) in file.typed {
+                let value = held(opened, value, full)?;
+                let (kind, items) = kind_of(opened, &value)?;
+                let (format, file) = (Rc::clone(&format), Rc::clone(&name));
+                let n_items = (!full).then_some(n_items);
+                entries.push(Entry { format, file, key, kind, items, value, n_items });
             }
         }
     }
     Ok(entries)
 }
 
-fn entry(
-    opened: &OpenedModel,
-    (foreign, file): (&Foreign, &ForeignFile),
-    key: &str,
-    value: &Value,
-    full: bool,
-    n_items: usize,
-) -> Result<Entry> {
-    let Shown { kind, items, json, text } = shown(opened, value, full, n_items)?;
-    Ok(Entry {
-        format: foreign.format.clone(),
-        file: file.name.clone(),
-        key: key.to_owned(),
-        kind,
-        items,
-        value: json,
-        shown: text,
-    })
-}
-
 /// One value.
 pub struct Shown {
     /// Its type: `u32`, `str`, `[f32]` for an array.
-    pub kind: String,
-    /// How many items an array has.
-    pub items: Option<u64>,
+    pub kind: Cow<'static, str>,
     /// The value for programs; `null` for one that was not read because it is long.
     pub json: Json,
     /// The value for people.
     pub text: String,
 }
 
-/// A value of `opened`, for programs and for people; `full` and `n_items` as for [`entries`].
+/// A value of `opened`, for programs and for people, as [`entries`] shows it without `full`.
 ///
 /// # Errors
 /// Whatever reading it raised.
-pub fn shown(opened: &OpenedModel, value: &Value, full: bool, n_items: usize) -> Result<Shown> {
-    let held =
-        if full { Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? } } else { value.clone() };
-    let head = head(opened, &held)?;
-    let (kind, items) = match head {
-        Some((item, count)) => (format!("[{}]", item.name().unwrap_or("?")), Some(count)),
-        None => (held.kind.name().unwrap_or("?").to_owned(), None),
-    };
-    let read = held.bytes.inline().is_some();
-    let text = if read {
-        show(&held, if full { usize::MAX } else { n_items }, full)
-    } else {
-        not_read(&held, items)
-    };
-    let json = if read { to_json(&held) } else { Json::Null };
-    Ok(Shown { kind, items, json, text })
+pub fn shown(opened: &OpenedModel, value: &Value, n_items: usize) -> Result<Shown> {
+    let (kind, items) = kind_of(opened, value)?;
+    Ok(Shown { kind, json: json_of(value), text: text_of(value, items, Some(n_items)) })
+}
+
+/// The value, read if it lies in a file and all is wanted.
+fn held(opened: &OpenedModel, value: Value, full: bool) -> Result<Value> {
+    if full { Ok(Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? }) } else { Ok(value) }
+}
+
+/// The name of its type, and how many items an array has.
+fn kind_of(opened: &OpenedModel, value: &Value) -> Result<(Cow<'static, str>, Option<u64>)> {
+    Ok(match head(opened, value)? {
+        Some((item, count)) => (format!("[{}]", item.name().unwrap_or("?")).into(), Some(count)),
+        None => (value.kind.name().unwrap_or("?").into(), None),
+    })
+}
+
+fn json_of(value: &Value) -> Json {
+    if value.bytes.inline().is_some() { to_json(value) } else { Json::Null }
+}
+
+/// For people: `n_items` items of an array; none for all of everything.
+fn text_of(value: &Value, items: Option<u64>, n_items: Option<usize>) -> String {
+    match value.bytes.inline() {
+        Some(_) => show(value, n_items.unwrap_or(usize::MAX), n_items.is_none()),
+        None => not_read(value, items),
+    }
 }
 
 /// Element type and count of an array, wherever it lies.

@@ -30,6 +30,7 @@ mod rosetta;
 mod scan;
 mod settings;
 mod sizes;
+mod streamed;
 mod tensors;
 mod terminal;
 mod types;

@@ -4,6 +4,7 @@ use apr_sdk::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::fmt::Display;
+use std::io::{self, Write};
 
 /// A verb's answer. `Display` is the text on stdout; nothing else is printed.
 pub trait Report: Display {
@@ -12,6 +13,15 @@ pub trait Report: Display {
     /// # Errors
     /// Whatever serialising raised.
     fn json(&self) -> Result<Json>;
+
+    /// Writes the same document piece by piece, for a report that may have a million rows: neither a tree of it nor its
+    /// text is held.
+    ///
+    /// # Errors
+    /// Whatever writing raised.
+    fn write_json(&self, _out: &mut dyn Write) -> io::Result<Streamed> {
+        Ok(Streamed::No)
+    }
 
     /// What the user should know though the work was done; on stderr, or in the document's `warnings`.
     fn warnings(&self) -> &[String] {
@@ -37,6 +47,17 @@ pub trait Report: Display {
     }
 }
 
+/// What [`Report::write_json`] wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streamed {
+    /// Nothing: [`Report::json`] is to be printed.
+    No,
+    /// The document, warnings included.
+    Document,
+    /// A bare array, which has no place for warnings.
+    Rows,
+}
+
 /// A report, boxed; for `map`.
 pub fn boxed<R: Report + 'static>(report: R) -> Box<dyn Report> {
     Box::new(report)
@@ -54,6 +75,39 @@ pub fn with_schema(schema: &str, report: &impl Serialize) -> Result<Json> {
         other => drop(object.insert("value".into(), other)),
     }
     Ok(Json::Object(object))
+}
+
+/// Writes what [`with_schema`] gives, without a tree of it; `report` has its `warnings`.
+///
+/// # Errors
+/// Whatever writing raised.
+pub fn write_with_schema(
+    out: &mut dyn Write,
+    schema: &'static str,
+    report: &impl Serialize,
+) -> io::Result<Streamed> {
+    #[derive(Serialize)]
+    struct Document<'a, T> {
+        schema: &'static str,
+        #[serde(flatten)]
+        report: &'a T,
+    }
+    serde_json::to_writer_pretty(&mut *out, &Document { schema, report })?;
+    out.write_all(b"\n")?;
+    Ok(Streamed::Document)
+}
+
+/// Writes a bare array, each row on a line of its own, so that `grep` and people can read it.
+///
+/// # Errors
+/// Whatever writing raised.
+pub fn write_rows(out: &mut dyn Write, rows: &[impl Serialize]) -> io::Result<Streamed> {
+    for (number, row) in rows.iter().enumerate() {
+        out.write_all(if number == 0 { b"[\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *out, row)?;
+    }
+    out.write_all(if rows.is_empty() { b"[]\n" } else { b"\n]\n" })?;
+    Ok(Streamed::Rows)
 }
 
 /// `report` as JSON without a schema.

@@ -2,12 +2,13 @@
 
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
-use crate::cli::report::{Report, plain};
+use crate::cli::report::{Report, Streamed, plain, write_rows};
 use apr_host::histogram::{Histogram, histogram};
 use apr_host::stats::{RowOptions, Stats, TensorRow, tensor_rows};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// List a model's tensors
@@ -55,7 +56,10 @@ pub struct Listed {
 /// # Errors
 /// What opening and, with `--sha256` or `--stats`, reading raised.
 pub fn run(args: &Args, context: &Context) -> Result<Listed> {
-    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
+    let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
+    if !args.sha256 && !args.stats && args.hist.is_none() {
+        opened.forget_readers();
+    }
     let mut rows = tensor_rows(&host, &opened, RowOptions { sha256: args.sha256, stats: args.stats })?;
     if let Some(name) = &args.hist {
         let number = rows.iter().position(|row| row.name == *name).ok_or_else(|| {
@@ -74,6 +78,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Listed> {
 impl Report for Listed {
     fn json(&self) -> Result<Json> {
         plain(&self.rows)
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<Streamed> {
+        write_rows(out, &self.rows)
     }
 
     fn warnings(&self) -> &[String] {

@@ -1,7 +1,8 @@
 //! The one place where a report or an error becomes stdout, stderr and an exit code.
 
 use crate::cli::globals::ColorWhen;
-use crate::cli::report::Report;
+use crate::cli::report::{Report, Streamed};
+use crate::cli::streamed::Escaping;
 use apr_sdk::{Error, ErrorKind, Result, escape, escape_json, escape_lines};
 use serde_json::{Value as Json, json};
 use std::ffi::OsString;
@@ -105,18 +106,33 @@ impl Terminal {
     }
 
     fn print(&self, report: &dyn Report) -> Result<()> {
+        let warn = || report.warnings().iter().for_each(|warning| self.warn(warning));
         if !self.json {
-            report.warnings().iter().for_each(|warning| self.warn(warning));
-            let text = if self.quiet { report.quiet() } else { report.to_string() };
+            warn();
             // Reports escape what they quote; nothing that they overlook reaches the terminal either.
-            return write_out(escape_lines(&text).as_bytes());
+            if self.quiet {
+                return write_out(escape_lines(&report.quiet()).as_bytes());
+            }
+            let mut out = Escaping::new(io::stdout().lock(), escape_lines);
+            return ended(out.show(&report).and_then(|()| out.flush()));
         }
+        let mut out = Escaping::new(io::stdout().lock(), escape_json);
+        match report.write_json(&mut out).and_then(|streamed| out.flush().map(|()| streamed)) {
+            Ok(Streamed::No) => {}
+            Ok(Streamed::Document) => return Ok(()),
+            Ok(Streamed::Rows) => {
+                warn();
+                return Ok(());
+            }
+            Err(error) => return ended(Err(error)),
+        }
+        drop(out);
         let mut document = report.json()?;
         match &mut document {
             Json::Object(fields) => {
                 fields.entry("warnings").or_insert_with(|| Json::from(report.warnings()));
             }
-            _ => report.warnings().iter().for_each(|warning| self.warn(warning)),
+            _ => warn(),
         }
         let text = document_text(&document)?;
         write_out(text.as_bytes())
@@ -199,18 +215,11 @@ pub fn json_line(object: &Json) -> String {
     escape_json(&object.to_string()) + "\n"
 }
 
-/// A document as text. The rows of a bare array stand one on a line, so that `grep` and people can read them.
+/// A document as text.
 fn document_text(document: &Json) -> Result<String> {
-    let odd = |error| Error::io(format!("the answer cannot be put into JSON: {error}"));
-    let Json::Array(rows) = document else {
-        return serde_json::to_string_pretty(document).map(|text| escape_json(&text) + "\n").map_err(odd);
-    };
-    let rows = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>().map_err(odd)?;
-    Ok(if rows.is_empty() {
-        "[]\n".to_owned()
-    } else {
-        format!("[\n{}\n]\n", escape_json(&rows.join(",\n")))
-    })
+    serde_json::to_string_pretty(document)
+        .map(|text| escape_json(&text) + "\n")
+        .map_err(|error| Error::io(format!("the answer cannot be put into JSON: {error}")))
 }
 
 fn kind_word(kind: ErrorKind) -> &'static str {
@@ -228,10 +237,15 @@ fn kind_word(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Writes to stdout. A reader that went away (`apr tensors | head`) is a quiet end.
+/// Writes to stdout.
 fn write_out(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    ended(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// How writing to stdout ended. A reader that went away (`apr tensors | head`) is a quiet end.
+fn ended(written: io::Result<()>) -> Result<()> {
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io(format!("cannot write the result to stdout: {error}")))
         }

@@ -192,7 +192,8 @@ impl Making {
             _ => 1,
         };
         let matrix = checked_payload_len(self.source_dtype, &shape)? / cuts.max(1);
-        let (mut portions, mut at) = (Vec::new(), 0u64);
+        // Nearly every tensor is one piece, and a list that grows by itself begins with room for four.
+        let (mut portions, mut at) = (Vec::with_capacity(self.pieces.len()), 0u64);
         for piece in &self.pieces {
             for piece in self.cut(piece, at, matrix)? {
                 let len = self.piece_len(&piece)?;

@@ -97,6 +97,7 @@ fn the_commands_of_the_readme_work_as_written_slow() {
             folder.push(to);
             // What a network and some minutes would do: versions, the SDK built before, and somebody's model.
             fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+            fs::create_dir_all(target(&user)).unwrap();
             std::os::unix::fs::symlink(target(&user), folder.join("target")).unwrap();
             fs::copy(fixtures("gguf").join("small.gguf"), folder.join("model.gguf")).unwrap();
             continue;

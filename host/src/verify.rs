@@ -6,10 +6,11 @@ use crate::host::Host;
 use crate::layout::{Layout, Segment};
 use crate::open::{OpenOptions, OpenedModel, open};
 use crate::registry::Format;
+use crate::stored_sums::decoded;
 use crate::wording::n_of;
 use apr_sdk::manifest::ForeignCarrier;
 use apr_sdk::tokenizer::Tokenizer;
-use apr_sdk::{Bytes, Checksum, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
+use apr_sdk::{Bytes, Checksum, Coding, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -70,7 +71,7 @@ pub fn verify(
         compare_order(planned, &written.model)?;
     }
     let dropped = compare_rest(host, format, planned, source, &written)?;
-    let n_checksums = compare_checksums(&written, summer, &places)?;
+    let n_checksums = compare_checksums(host, &written, summer, &places)?;
     let n_tiles = reread(summer, mode)?;
     let mut proved =
         vec![format!("{}: names, dtypes, shapes, places", n_of(planned.tensors.len(), "tensor"))];
@@ -342,13 +343,21 @@ fn same_bytes(a_files: &Files, a: &Bytes, b_files: &Files, b: &Bytes) -> Result<
     Ok(true)
 }
 
-fn compare_checksums(written: &OpenedModel, summer: &Summer<'_>, places: &[Option<usize>]) -> Result<usize> {
-    for checksum in &written.model.checksums {
+fn compare_checksums(
+    host: &Host,
+    written: &OpenedModel,
+    summer: &Summer<'_>,
+    places: &[Option<usize>],
+) -> Result<usize> {
+    for (number, checksum) in written.model.checksums.iter().enumerate() {
         let name = written.files.get(checksum.covers.file)?.name.clone();
         let file = places.get(checksum.covers.file as usize).copied().flatten();
         let file = file.ok_or_else(|| not_as_planned(format!("a checksum of `{name}`")))?;
         let end = checksum.covers.end().unwrap_or(u64::MAX);
-        let computed = summer.range(file, checksum.covers.offset, end)?;
+        let computed = match checksum.coding {
+            Coding::Raw => summer.range(file, checksum.covers.offset, end)?,
+            _ => decoded(host, written, number)?,
+        };
         let stored = written.fetch(&checksum.stored)?;
         if Checksum::value(checksum.form, stored.inline().unwrap_or_default()) != Some(computed) {
             let message = format!("the stored checksum is not the computed {computed:08x}");

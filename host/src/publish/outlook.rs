@@ -35,12 +35,7 @@ pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
 }
 
 /// What the folder will be: the inner error refuses files that are there, the outer one could not look.
-fn judge(
-    host: &Host,
-    prepared: &Prepared<'_>,
-    staging: &Staging,
-    force: bool,
-) -> Result<Result<Outlook>> {
+fn judge(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<Result<Outlook>> {
     let (target, format) = (&staging.target, prepared.output.format);
     if !target.is_within() || staging.files.len() < 2 || !format.manifest.reads {
         return Ok(Ok(Outlook::default()));
@@ -188,10 +183,8 @@ impl<'a> View<'a> {
     fn another(&self, overlay: &Overlay, entry: &Path) -> Result<Option<Error>> {
         match self.see(&self.staging.target.path, overlay) {
             Ok(seen) if !seen.others.is_empty() => {
-                let way_out = format!(
-                    "choose another folder, or name the file: {}",
-                    self.staging.target.show(entry)
-                );
+                let way_out =
+                    format!("choose another folder, or name the file: {}", self.staging.target.show(entry));
                 Ok(Some(self.refusal(&seen.names(), &way_out)))
             }
             Err(error) if error.kind() == ErrorKind::Cancelled => Err(error),

@@ -70,12 +70,7 @@ fn other_files_are_companions_and_what_is_left_out_is_named() {
     ]);
     let model = read(&source).unwrap();
     let names: Vec<_> = model.assets.iter().map(|asset| asset.name.as_str()).collect();
-    let kept = [
-        "1_Pooling/config.json",
-        "2_Dense/model.safetensors",
-        "README.md",
-        "assets/deep/picture.png",
-    ];
+    let kept = ["1_Pooling/config.json", "2_Dense/model.safetensors", "README.md", "assets/deep/picture.png"];
     assert_eq!(names, kept);
     let records = &model.foreign_of(FORMAT).unwrap().files;
     assert!(records.iter().any(|file| file.name == "modules.json" && file.verbatim.is_some()));

@@ -48,6 +48,9 @@ fn files_that_would_win_are_named_and_go_with_force_alone() {
         fs::write(scratch.at("d/chat_template.jinja"), "{{ old }}").unwrap();
         fs::write(scratch.at("d/tokenizer_config.json"), "{}").unwrap();
         fs::write(scratch.at("d/README.md"), "mine").unwrap();
+        fs::create_dir(scratch.at("d/sub")).unwrap();
+        let works = ["thesis.docx", "train.py", "notes.txt", "sub/data.csv"];
+        works.iter().for_each(|work| fs::write(scratch.at("d").join(work), "mine").unwrap());
         let words = [
             "would be opened with the new ones, or instead",
             "`chat_template.jinja`, `model.safetensors`, `tokenizer_config.json`",
@@ -55,18 +58,28 @@ fn files_that_would_win_are_named_and_go_with_force_alone() {
             "--force to remove them",
         ];
         let ended = fails(&scratch, &converting(more), 1, &words);
-        assert!(!ended.stderr.contains("README"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("README") && !ended.stderr.contains("thesis"), "{}", ended.stderr);
         let forced = runs(&scratch, &converting(&[more, &["--force"]].concat()));
         assert!(forced.stdout.contains("removed from the folder"), "{}", forced.stdout);
-        assert!(forced.stdout.contains("kept: `README.md`"), "{}", forced.stdout);
+        assert!(
+            forced.stdout.contains("kept: `README.md`, `notes.txt`, `sub/data.csv`"),
+            "{}",
+            forced.stdout
+        );
         let names = names_in(&scratch.at("d"));
         assert!(!names.iter().any(|name| name.starts_with('.') || name.contains("chat")), "{names:?}");
         assert!(!names.contains(&"model.safetensors".to_owned()), "{names:?}");
-        assert_eq!(fs::read(scratch.at("d/README.md")).unwrap(), b"mine");
+        // What merely lies there is nobody's to remove.
+        for work in works.iter().chain(&["README.md"]) {
+            assert_eq!(fs::read(scratch.at("d").join(work)).unwrap(), b"mine", "{work}");
+        }
         let new = digests(&scratch.at("new.safetensors"));
         assert_eq!(digests(&scratch.at("d")), new);
         // By any of its files, too.
-        for name in names.iter().filter(|name| *name != "README.md") {
+        let of_model = |name: &&String| {
+            !works.contains(&name.as_str()) && !["README.md", "sub/"].contains(&name.as_str())
+        };
+        for name in names.iter().filter(of_model).filter(|name| *name != "sub") {
             assert_eq!(digests(&scratch.at("d").join(name)), new, "{name}");
         }
     }

@@ -8,7 +8,7 @@ use crate::prepare::Prepared;
 use crate::sink::Staging;
 use crate::verify::compare_tensors;
 use apr_sdk::{Error, ErrorKind, Result, escape};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn judge(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -
     }
     for _ in 0..MOST_ROUNDS {
         let seen = view.see(&target.path, &overlay)?;
-        let (stay, go): (Vec<_>, Vec<_>) = seen.others.iter().partition(|other| is_for_people(&other.name));
+        let (stay, go): (Vec<_>, Vec<_>) = seen.others.iter().partition(|other| other.stays());
         if go.is_empty() {
             view.compare(&seen.opened)?;
             let names: Vec<_> = stay.into_iter().map(|other| other.name.clone()).collect();
@@ -106,6 +106,15 @@ pub fn foresee(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
 struct Other {
     name: String,
     identity: (u64, u64),
+    /// Whether the model merely has it beside it.
+    is_companion: bool,
+}
+
+impl Other {
+    /// Whether it may stay when the model becomes another: nothing is opened by it, and it may be somebody's work.
+    fn stays(&self) -> bool {
+        is_for_people(&self.name) || (self.is_companion && !is_setting(&self.name))
+    }
 }
 
 /// What was opened, and which of its files are not ours.
@@ -156,7 +165,13 @@ impl<'a> View<'a> {
         let opened = open(self.host, path, &options).map_err(|error| self.cannot_open(error))?;
         let others = opened.files.all().into_iter().filter(|file| !file.is_folder());
         let others = others.filter(|file| !self.ours.contains_key(&file.identity));
-        let others = others.map(|file| Other { name: file.name.clone(), identity: file.identity }).collect();
+        let companions: HashSet<&str> = opened.model.assets.iter().map(|asset| asset.name.as_str()).collect();
+        let others = others.map(|file| Other {
+            name: file.name.clone(),
+            identity: file.identity,
+            is_companion: companions.contains(file.name.as_str()),
+        });
+        let others = others.collect();
         Ok(Seen { opened, others })
     }
 
@@ -209,6 +224,12 @@ fn is_for_people(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     let stem = name.split('.').next().unwrap_or_default();
     name.ends_with(".md") || ["readme", "license", "licence", "notice", "copying"].contains(&stem)
+}
+
+/// Settings and templates, which programs that open the folder heed.
+fn is_setting(name: &str) -> bool {
+    let name = name.to_lowercase();
+    [".json", ".jinja"].iter().any(|end| name.ends_with(end))
 }
 
 /// The first names of a list, sorted.

@@ -209,7 +209,7 @@ def edits(report, scratch):
     after = Model(want.tensors, [Key.of(*key) for key in changed])
     arguments = ["--set", "general.name=after é", "--unset", "interop.gone", "--set", "interop.u64=7",
                  "--set", "interop.flag=true", "--set", "interop.list=[1.5,-2.0]", "--set", "llama.context_length:u32=4096",
-                 "--set", 'interop.new:[str]=["x",""]', "--set", "interop.plain=text"]
+                 "--set", 'interop.new:[str]=["x",""]', "--set", "interop.plain:str=text"]
 
     def direct():
         judge_everything(after, program.convert(path, scratch / "edits" / "direct.gguf", *arguments), "edited")

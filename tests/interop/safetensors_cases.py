@@ -127,7 +127,7 @@ def edits(report, scratch):
     path = scratch / "edits" / "m.safetensors"
     want = write_safetensors(path, safetensors_tensors(random, ["float32", "int8"]), {"format": "pt", "gone": "x", "kept": "y"})
     after = Model(want.tensors, [Key.of(*k) for k in [("format", "str", "np"), ("kept", "str", "y"), ("new", "str", "é\n")]])
-    arguments = ["--set", "format=np", "--unset", "gone", "--set", "new=é\n"]
+    arguments = ["--set", "format=np", "--unset", "gone", "--set", "new:str=é\n"]
 
     def edited():
         agree(differences(after, read_safetensors(program.convert(path, scratch / "edits" / "o.safetensors", *arguments))))

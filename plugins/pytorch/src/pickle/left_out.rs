@@ -30,7 +30,12 @@ pub fn may_be(module: &str, name: &str) -> bool {
         begins && word.chars().all(|c| c.is_alphanumeric() || c == '_')
     };
     let are_names = module.split('.').chain(name.split('.')).all(is_name);
-    are_names && (judge(module, name) == Verdict::Unknown || module == "__main__")
+    // Dots lead to a class inside a class; what else they lead to, a module's imports say, or an object's own machinery.
+    let are_nested = name.rsplit_once('.').is_none_or(|(outer, _)| {
+        let is_class = |word: &str| word.chars().next().is_some_and(char::is_uppercase);
+        outer.split('.').all(is_class) && !name.split('.').any(|word| word.starts_with("__"))
+    });
+    are_names && are_nested && (judge(module, name) == Verdict::Unknown || module == "__main__")
 }
 
 impl Machine<'_, '_, '_> {
@@ -125,6 +130,9 @@ mod tests {
             ("1a", "b"),
             ("__main__.os", "system"),
             ("__torch__", "Net"),
+            ("collections", "abc.sys.modules.__class__"),
+            ("torch._utils", "sys.modules"),
+            ("collections", "OrderedDict.__init__"),
         ] {
             assert!(!may_be(module, name), "{module}.{name}");
         }

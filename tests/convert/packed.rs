@@ -85,6 +85,12 @@ fn cases() -> Vec<Case> {
                 (".input_scale", T::F32, vec![]),
             ]
         }),
+        case("fp8-scale-first", "FP8 with scales", nothing(), |out, inner| {
+            vec![(".weight", T::F8_E4M3, vec![out, inner]), (".scale_weight", T::F32, vec![])]
+        }),
+        case("fp8-factor", "FP8 with scales", nothing(), |out, inner| {
+            vec![(".weight", T::F8_E4M3, vec![out, inner]), (".weights_scaling_factor", T::F32, vec![])]
+        }),
         case("fp8-mistral", "FP8 with scales", nothing(), |out, inner| {
             vec![(".weight", T::F8_E4M3, vec![out, inner]), (".qscale_weight", T::BF16, vec![])]
         }),

@@ -73,6 +73,8 @@ pub static SIGNS: &[Sign] = &[
     alone("FP8 with scales of blocks", "_scale_inv"),
     alone("FP8 with scales", ".qscale_weight"),
     pair("FP8 with scales", (".weight_scale", ANY), (".weight", FP8)),
+    pair("FP8 with scales", (".scale_weight", ANY), (".weight", FP8)),
+    pair("FP8 with scales", (".weights_scaling_factor", ANY), (".weight", FP8)),
     pair("int8 with scales", (".weight_scale", ANY), (".weight", INT8)),
     pair("packed bytes with scales", (".weight_scale", ANY), (".weight", BYTES)),
     alone("codes with scales", ".weight_scale"),

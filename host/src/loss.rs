@@ -43,6 +43,25 @@ impl Loss {
         self.greatest = self.greatest.max(more.greatest);
     }
 
+    /// How many pairs there were.
+    fn pairs(&self) -> u64 {
+        self.values + self.not_finite
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    fn measured(&self, bits_per_weight: f64) -> Measured {
+        let lengths = (self.square * self.square_after).sqrt();
+        Measured {
+            values: self.values,
+            not_finite: self.not_finite,
+            rmse: (self.square_error / self.values.max(1) as f64).sqrt(),
+            max_abs_error: self.greatest,
+            snr_db: (self.square_error > 0.0).then(|| 10.0 * (self.square / self.square_error).log10()),
+            cosine: (lengths > 0.0).then(|| self.product / lengths),
+            bits_per_weight,
+        }
+    }
+
     /// Whether sums in F32 are as good as wider ones: no square overflowed, and none was so small that it vanished.
     #[inline(always)]
     fn is_sound(&self) -> bool {
@@ -147,6 +166,20 @@ struct Gathered {
     greatest: f64,
 }
 
+impl Gathered {
+    fn loss(&self) -> Loss {
+        Loss {
+            values: self.values,
+            not_finite: self.not_finite,
+            square: self.square.value(),
+            square_after: self.square_after.value(),
+            product: self.product.value(),
+            square_error: self.square_error.value(),
+            greatest: self.greatest,
+        }
+    }
+}
+
 /// What quantization did to a tensor, or to all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
@@ -244,34 +277,33 @@ impl Losses {
     ///
     /// # Errors
     /// What the sizes of a tensor raise.
+    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub fn finish(self, model: &Model, tiles: &Tiles) -> Result<Option<Quantized>> {
-        let (mut tensors, mut total, mut bits) = (Vec::new(), Sums::default(), 0.0);
+        let (mut tensors, mut total, mut bits) = (Vec::new(), Loss::default(), 0.0);
         for (number, (tensor, gathered)) in model.tensors.iter().zip(self.0).enumerate() {
-            let sums = Sums::of(&gathered.into_inner().unwrap_or_else(PoisonError::into_inner));
+            let loss = gathered.into_inner().unwrap_or_else(PoisonError::into_inner).loss();
             let mut stretches = tiles.stretches[tiles.of_tensor(number)].iter();
             let recode = stretches.find_map(|stretch| stretch.recode.as_ref());
-            let Some((from, to)) =
-                recode.map(|recode| recode.dtypes()).filter(|_| sums.values + sums.not_finite > 0.0)
-            else {
+            let Some((from, to)) = recode.map(|recode| recode.dtypes()).filter(|_| loss.pairs() > 0) else {
                 continue;
             };
             let bytes = tensor.payload_len()?;
             let bits_per_weight = bits_per_weight(bytes, &tensor.shape);
-            bits += bits_per_weight * (sums.values + sums.not_finite);
-            total.add(&sums);
+            bits += bits_per_weight * loss.pairs() as f64;
+            total.add(&loss);
             tensors.push(QuantizedTensor {
                 name: tensor.name.clone(),
                 from: from.name().to_owned(),
                 to: to.name().to_owned(),
                 shape: tensor.shape.clone(),
                 bytes,
-                measured: sums.measured(bits_per_weight),
+                measured: loss.measured(bits_per_weight),
             });
         }
         if tensors.is_empty() {
             return Ok(None);
         }
-        let total = total.measured(bits / (total.values + total.not_finite));
+        let total = total.measured(bits / total.pairs() as f64);
         Ok(Some(Quantized { tensors, total }))
     }
 }
@@ -280,61 +312,6 @@ impl Losses {
 fn bits_per_weight(bytes: u64, shape: &[u64]) -> f64 {
     let elements = shape.iter().fold(1.0, |n, size| n * *size as f64);
     bytes as f64 * 8.0 / elements
-}
-
-/// The sums as floats.
-#[derive(Default)]
-struct Sums {
-    values: f64,
-    not_finite: f64,
-    square: f64,
-    square_after: f64,
-    product: f64,
-    square_error: f64,
-    greatest: f64,
-}
-
-impl Sums {
-    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
-    fn of(gathered: &Gathered) -> Sums {
-        Sums {
-            values: gathered.values as f64,
-            not_finite: gathered.not_finite as f64,
-            square: gathered.square.value(),
-            square_after: gathered.square_after.value(),
-            product: gathered.product.value(),
-            square_error: gathered.square_error.value(),
-            greatest: gathered.greatest,
-        }
-    }
-
-    fn add(&mut self, more: &Sums) {
-        self.values += more.values;
-        self.not_finite += more.not_finite;
-        self.square += more.square;
-        self.square_after += more.square_after;
-        self.product += more.product;
-        self.square_error += more.square_error;
-        self.greatest = self.greatest.max(more.greatest);
-    }
-
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count that was a whole number"
-    )]
-    fn measured(&self, bits_per_weight: f64) -> Measured {
-        let lengths = (self.square * self.square_after).sqrt();
-        Measured {
-            values: self.values as u64,
-            not_finite: self.not_finite as u64,
-            rmse: (self.square_error / self.values.max(1.0)).sqrt(),
-            max_abs_error: self.greatest,
-            snr_db: (self.square_error > 0.0).then(|| 10.0 * (self.square / self.square_error).log10()),
-            cosine: (lengths > 0.0).then(|| self.product / lengths),
-            bits_per_weight,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -385,20 +362,11 @@ mod tests {
     #[test]
     fn figures_follow_from_the_sums() {
         let loss = Loss::between(&[1.0, -1.0, 0.0, 0.0], &[1.0, -0.5, 0.0, 0.0]);
-        let sums = Sums {
-            values: 4.0,
-            square: loss.square,
-            square_after: loss.square_after,
-            product: loss.product,
-            square_error: loss.square_error,
-            greatest: 0.5,
-            not_finite: 0.0,
-        };
-        let measured = sums.measured(4.5);
+        let measured = loss.measured(4.5);
         assert_eq!((measured.rmse, measured.max_abs_error), (0.25, 0.5));
         assert!((measured.snr_db.unwrap() - 10.0 * 8f64.log10()).abs() < 1e-12);
         assert!((measured.cosine.unwrap() - 1.5 / 2.5f64.sqrt()).abs() < 1e-12);
-        let nothing = Sums { values: 4.0, ..Sums::default() }.measured(1.0);
+        let nothing = Loss { values: 4, ..Loss::default() }.measured(1.0);
         assert_eq!((nothing.snr_db, nothing.cosine, nothing.rmse), (None, None, 0.0));
     }
 }

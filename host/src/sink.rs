@@ -353,12 +353,22 @@ impl Lock {
         loop {
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(false);
-            // A link of this name leads to a file of someone else's choice.
-            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+            // A link of this name leads to a file of someone else's choice; a pipe waits for its reader.
+            options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+            let irregular = || {
+                let error = Error::io("this is not a regular file, and apr's lock file has this name");
+                error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
+            };
             let file = options.open(&path).map_err(|e| {
+                if std::fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+                    return irregular();
+                }
                 let error = io_error(&e, "write in this folder").in_file(folder);
                 error.hint("nothing was written: choose a folder you may write in")
             })?;
+            if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+                return Err(irregular());
+            }
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {

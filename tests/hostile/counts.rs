@@ -178,6 +178,16 @@ fn small_files_are_no_devices_and_no_pipes() {
         assert_ne!(ended.code, 0);
         assert!(ended.took < SOON, "{}", ended.stderr);
     }
+    // Neither a report nor a lock waits for a pipe's reader.
+    let quantize =
+        ["convert", "in.safetensors", "out.gguf", "--arch", "none", "--quantize", "Q8_0", "--force"];
+    let ended = limited(&scratch.at(""), &[&quantize[..], &["--report", "pipe"]].concat());
+    says(&quantize, &ended, 2, &["the report cannot go into a pipe", "pipe"]);
+    fs::rename(scratch.at("pipe"), scratch.at(".out.gguf.apr-lock")).unwrap();
+    let ended = limited(&scratch.at(""), &quantize);
+    says(&quantize, &ended, 1, &["not a regular file", ".out.gguf.apr-lock"]);
+    fs::remove_file(scratch.at(".out.gguf.apr-lock")).unwrap();
+    assert!(!scratch.at("out.gguf").exists());
     // The usual way to say "none".
     let ended = run(
         &scratch.at(""),

@@ -19,6 +19,7 @@ use apr_sdk::{Error, ForeignPolicy, Result, escape};
 use clap::ValueEnum;
 use serde_json::Value as Json;
 use std::fmt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Convert a model to another format
@@ -181,6 +182,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     if let Some(path) = report.filter(|path| path.exists() && !args.force) {
         let error = Error::invalid_argument("the report's file exists").in_file(path.display().to_string());
         return Err(error.hint("--force replaces it, and the output"));
+    }
+    if let Some(path) =
+        report.filter(|path| std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo()))
+    {
+        // It would wait for a reader once the work is done.
+        let error = Error::invalid_argument("the report cannot go into a pipe");
+        return Err(error.in_file(path.display().to_string()).hint("give the report a file of its own"));
     }
     let outcome = with(&options(args)?, args.plan, context)?;
     if let (Some(path), Outcome::Done(done, _)) = (report, &outcome) {

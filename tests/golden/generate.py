@@ -1,29 +1,21 @@
 """Makes the golden manifests: for each model of architectures.py a Hugging Face folder of seeded weights, and what llama.cpp's
 converter wrote for it. README.md says how; generate.sh sets up what it needs.
 
-    generate.py LLAMA_CPP [--check] [--logits] [--keep FOLDER] [NAME ...]
+    generate.py LLAMA_CPP [--check] [--keep FOLDER] [NAME ...]
 """
 
-import argparse
-import gc
 import json
-import os
 import shutil
-import sys
-import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
+import checked_in
 import tokenizers_of
 from architectures import MODELS
 from folder import SEED, describe, dump, rows, sha256, tensors_of_saved, write_folder
 from manifest import manifest
 from weights import payload
 
+HERE = Path(__file__).resolve().parent
 TORCH = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 LLAMA_PACKAGE = "llama-cpp-python 0.3.36"
 WEIGHT_CASES = (
@@ -104,27 +96,15 @@ def make_folder(name, model, scratch, out):
     return folder
 
 
-def convert(llama, folder, pre, file):
-    """llama.cpp's own converter, its hash of tokenizers replaced by the splitter that was used."""
-    import convert_hf_to_gguf
-    from conversion.base import TextModel
-
-    TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
-    sys.argv = ["convert_hf_to_gguf.py", str(folder), "--outfile", str(file)]
-    convert_hf_to_gguf.main()
-
-
-def golden(name, model, folder, llama, scratch):
-    """What golden.json says."""
+def golden(name, model, folder, file):
+    """What golden.json says of the GGUF file, which is written first."""
     pre = model.get("pre") or tokenizers_of.pre_of(model["tokenizer"])
-    file = scratch / "out.gguf"
-    convert(llama, folder, pre, file)
+    checked_in.convert(folder, file, pre)
     held = manifest(file)
-    made = {"llama.cpp": LLAMA_PACKAGE} | {p: version(p) for p in ("transformers", "tokenizers", "sentencepiece", "torch", "numpy")}
+    made = {"llama.cpp": LLAMA_PACKAGE} | checked_in.versions("transformers", "tokenizers", "sentencepiece", "torch", "numpy")
     head = {"architecture": name, "made_by": made, "outtype": "auto", "pre": pre, "file_len": held["file_len"],
             "file_sha256": held["file_sha256"]}
-    lines = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
-    return "{\n" + lines + f' "kvs": {rows(held["kvs"], 1)},\n "tensors": {rows(held["tensors"], 1)}\n}}\n', file
+    return checked_in.dump_golden(head, kvs=held["kvs"], tensors=held["tensors"])
 
 
 def weight_hashes():
@@ -135,50 +115,29 @@ def weight_hashes():
     return rows(cases, 0) + "\n"
 
 
-def differs(made, kept):
-    """The files that are not the same on both sides."""
-    names = {p.relative_to(f) for f in (made, kept) for p in f.rglob("*") if p.is_file()}
-    same = lambda n: (made / n).is_file() and (kept / n).is_file() and (made / n).read_bytes() == (kept / n).read_bytes()
-    return sorted(str(kept / n) for n in names if not same(n))
-
-
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("llama")
-    arguments.add_argument("names", nargs="*")
-    arguments.add_argument("--check", action="store_true", help="compare with what is checked in, and write nothing")
-    arguments.add_argument("--keep", help="leave model folders and GGUF files here")
-    given = arguments.parse_intermixed_args()
+    given = checked_in.given_arguments(keep="leave model folders and GGUF files in this folder")
     for kind in tokenizers_of.KINDS:
         # Trained once: the trainers break ties differently from run to run.
         if not (HERE / "tokenizers" / kind).exists():
             assert not given.check, f"tokenizers/{kind} is missing"
             tokenizers_of.make(kind, HERE / "tokenizers" / kind)
-    sys.path.insert(0, given.llama)
     bad = []
     if given.check:
         bad += [] if (HERE / "weights.json").read_text() == weight_hashes() else ["weights.json"]
     else:
         (HERE / "weights.json").write_text(weight_hashes())
-    for name in given.names or MODELS:
-        with tempfile.TemporaryDirectory() as scratch:
-            scratch = Path(scratch)
-            made = scratch / "made"
-            folder = make_folder(name, MODELS[name], scratch, made)
-            text, file = golden(name, MODELS[name], folder, given.llama, scratch)
-            (made / name / "golden.json").write_text(text)
-            if given.keep:
-                shutil.copytree(folder, Path(given.keep) / name, dirs_exist_ok=True)
-                shutil.copy(file, Path(given.keep) / f"{name}.gguf")
-            if given.check:
-                bad += differs(made / name, HERE / name)
-            else:
-                shutil.rmtree(HERE / name, ignore_errors=True)
-                shutil.copytree(made / name, HERE / name)
-        print(f"{name}: done", flush=True)
-        gc.collect()
-    if bad:
-        sys.exit("not what is checked in: " + ", ".join(bad))
+
+    def make(name, scratch):
+        made, file = scratch / "made", scratch / "out.gguf"
+        folder = make_folder(name, MODELS[name], scratch, made)
+        (made / name / "golden.json").write_text(golden(name, MODELS[name], folder, file))
+        if given.keep:
+            shutil.copytree(folder, Path(given.keep) / name, dirs_exist_ok=True)
+            shutil.copy(file, Path(given.keep) / f"{name}.gguf")
+        return made / name
+
+    checked_in.end(bad + checked_in.generate(given, MODELS, make, HERE))
 
 
 if __name__ == "__main__":

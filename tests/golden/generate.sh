@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Makes the golden manifests again: generate.sh [--check] [NAME ...]. With --check, compares and writes nothing.
 #
-# APR_INTEROP_CACHE  where the judges are kept (default: target/interop of this repository)
+# APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_GOLDEN_PYTHON  an interpreter that has the packages already
 # APR_GOLDEN_LLAMA   llama.cpp's sources as the package below carries them (vendor/llama.cpp)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${APR_INTEROP_CACHE:-$(cd "$here/../.." && pwd)/target/interop}
-mkdir -p "$cache"
 . "$here/../interop/judges.sh"
+mkdir -p "$cache"
 
 python=${APR_GOLDEN_PYTHON:-$(python_with_transformers)}
 llama=${APR_GOLDEN_LLAMA:-$(llama_converter)}

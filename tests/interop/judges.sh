@@ -1,10 +1,14 @@
-# Sets up the judges in "$cache", once for each set of versions. Sourced by run.sh, renew.sh and figures.sh, which set
-# `cache` and `here`. Every function prints the path of what it made, or fails; what the tools said is in "$cache"/*.log.
+# Sets up the judges in "$cache", once for each set of versions. Sourced by the scripts here and by the generators of
+# tests/golden and tests/tokenizers, which make that folder; some functions take sources from `here`, and packages by
+# `python`. Every function prints the path of what it made, or fails; what the tools said is in "$cache"/*.log.
 #
+# APR_INTEROP_CACHE         the folder (~/.cache/apr-interop)
 # APR_INTEROP_PYTHON        an interpreter that has the first group of packages already; none is made then
 # APR_INTEROP_TORCH_PYTHON  the same for torch, which fetches 3 GB and takes 6 GB on disk otherwise; `none` does without
 # APR_INTEROP_TRANSFORMERS_PYTHON  the same for transformers, with a torch of their own
 # APR_INTEROP_LLAMA         a program that was built of ask_llama.cpp and llama.cpp; `none` does without
+
+cache=${APR_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-interop}
 
 gguf_version=0.19.0
 safetensors_version=0.8.0

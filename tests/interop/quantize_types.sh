@@ -6,9 +6,8 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${APR_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-interop}
-mkdir -p "$cache"
 . "$here/judges.sh"
+mkdir -p "$cache"
 
 python=$(python_with_packages)
 # This builds llama.cpp itself too.

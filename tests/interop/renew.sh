@@ -8,9 +8,8 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-cache=${APR_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-interop}
-mkdir -p "$cache"
 . "$here/judges.sh"
+mkdir -p "$cache"
 python=$(python_with_packages) || { echo "the Python packages could not be installed; see $cache/python.log" >&2; exit 1; }
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-renew.XXXXXX")

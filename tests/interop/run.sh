@@ -16,7 +16,6 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-cache=${APR_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-interop}
 apr=${APR:-${CARGO_TARGET_DIR:-$root/target}/release/apr}
 
 skip() {
@@ -27,9 +26,8 @@ skip() {
 
 [ -x "$apr" ] || { echo "interop: $apr is not there: run \`cargo build --release\` first" >&2; exit 1; }
 command -v python3 > /dev/null || skip "there is no python3"
-mkdir -p "$cache" || skip "the folder $cache cannot be made"
-
 . "$here/judges.sh"
+mkdir -p "$cache" || skip "the folder $cache cannot be made"
 # Two runs at once would build the same judges.
 exec 9> "$cache/lock"
 command -v flock > /dev/null && flock 9

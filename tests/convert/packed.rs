@@ -18,13 +18,13 @@ const F: u64 = 128;
 const V: u64 = 32;
 
 /// A tensor: what its name has behind the module's, its type and shape.
-type Packed = (&'static str, DType, Vec<u64>);
+pub(super) type Packed = (&'static str, DType, Vec<u64>);
 
 /// A checkpoint as one scheme's package writes it.
-struct Case {
-    name: &'static str,
+pub(super) struct Case {
+    pub(super) name: &'static str,
     /// What the refusal must say.
-    says: &'static str,
+    pub(super) says: &'static str,
     /// What `config.json` says besides.
     config: Json,
     /// A companion file.
@@ -33,7 +33,12 @@ struct Case {
     module: fn(u64, u64) -> Vec<Packed>,
 }
 
-fn case(name: &'static str, says: &'static str, config: Json, module: fn(u64, u64) -> Vec<Packed>) -> Case {
+pub(super) fn case(
+    name: &'static str,
+    says: &'static str,
+    config: Json,
+    module: fn(u64, u64) -> Vec<Packed>,
+) -> Case {
     Case { name, says, config, companion: None, module }
 }
 
@@ -116,7 +121,7 @@ fn cases() -> Vec<Case> {
         case("int8-unsaid", "int8 with scales", nothing(), |out, inner| {
             vec![(".weight", T::I8, vec![out, inner]), (".weight_scale", T::BF16, vec![out, 1])]
         }),
-        case("int8-eetq", "codes with scales", nothing(), |out, inner| {
+        case("int8-eetq", "int8 with scales", nothing(), |out, inner| {
             vec![(".weight", T::I8, vec![inner, out]), (".weight_scales", T::F16, vec![out])]
         }),
         case("gptq", "`gptq`", method(json!({"quant_method": "gptq", "bits": 4, "group_size": 32})), gptq),
@@ -248,7 +253,7 @@ fn payload(name: &str, dtype: DType, shape: &[u64]) -> Vec<u8> {
 }
 
 /// Writes the folder of a model: a Llama of one layer, whose linear modules are packed.
-fn write(folder: &Path, case: &Case) {
+pub(super) fn write(folder: &Path, case: &Case) {
     let mut tensors = vec![
         ("model.embed_tokens.weight".to_owned(), T::BF16, vec![V, H]),
         ("lm_head.weight".to_owned(), T::BF16, vec![V, H]),
@@ -298,7 +303,7 @@ fn write(folder: &Path, case: &Case) {
 }
 
 /// Names, types, shapes and bytes of a model's tensors, by name.
-fn tensors(host: &Host, path: &Path) -> Vec<(String, DType, Vec<u64>, Vec<u8>)> {
+pub(super) fn tensors(host: &Host, path: &Path) -> Vec<(String, DType, Vec<u64>, Vec<u8>)> {
     let opened = open(host, path, &OpenOptions::default()).unwrap();
     let mut all: Vec<_> = opened.model.tensors.iter().collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -313,7 +318,7 @@ fn tensors(host: &Host, path: &Path) -> Vec<(String, DType, Vec<u64>, Vec<u8>)> 
     all.into_iter().map(read).collect()
 }
 
-fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub(super) fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     names_in(folder)
         .into_iter()
         .map(|name| (name.clone(), std::fs::read(folder.join(name)).unwrap()))
@@ -321,15 +326,15 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// A conversion with the names that the target likes.
-fn to(format: &str, input: &Path, output: &Path) -> ConvertOptions {
+pub(super) fn to(format: &str, input: &Path, output: &Path) -> ConvertOptions {
     ConvertOptions { to: Some(format.to_owned()), arch: None, ..options(input, output) }
 }
 
-fn casting(dtype: DType) -> Quantization {
+pub(super) fn casting(dtype: DType) -> Quantization {
     Quantization { precision: Some(dtype), ..Quantization::default() }
 }
 
-fn dequantizing() -> Quantization {
+pub(super) fn dequantizing() -> Quantization {
     Quantization { dequantize: Some(T::F32), ..Quantization::default() }
 }
 
@@ -338,7 +343,7 @@ fn quantizing() -> Quantization {
 }
 
 /// Every conversion of `input` that would change what is packed.
-fn changes(input: &Path, output: &Path) -> Vec<(&'static str, ConvertOptions)> {
+pub(super) fn changes(input: &Path, output: &Path) -> Vec<(&'static str, ConvertOptions)> {
     let with = |format: &str, quantization: Quantization| ConvertOptions {
         quantization,
         ..to(format, input, output)

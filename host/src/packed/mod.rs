@@ -4,6 +4,7 @@
 //! What announces a scheme, and by which tensors it is known, is data: `schemes.rs`.
 
 mod announced;
+mod scaled;
 mod schemes;
 
 use crate::open::OpenedModel;
@@ -12,24 +13,33 @@ use crate::request::ConvertOptions;
 use announced::{Announcement, announcements, still_says};
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
-use schemes::{SIGNS, Sign};
+use schemes::{SCALES, SIGNS, Sign};
 use std::collections::HashMap;
 
 /// What is known of a model whose weights are packed.
 #[derive(Clone, Debug)]
 pub struct Packed {
     announced: Vec<Announcement>,
-    /// The scheme and the tensor that shows it.
-    signed: Option<(&'static str, String)>,
+    signed: Option<Signed>,
     /// Whether every tensor of two dimensions or more is a float of 16 bits or more.
     is_plain: bool,
+}
+
+/// What tensors show.
+#[derive(Clone, Debug)]
+struct Signed {
+    scheme: &'static str,
+    /// The tensor that shows it.
+    tensor: String,
+    /// The scales of the tensor, where these show it.
+    scale: Option<String>,
 }
 
 impl Packed {
     /// What says that a model's weights are packed; `None` where nothing does.
     pub fn of(source: &OpenedModel) -> Option<Packed> {
         let tensors = &source.model.tensors;
-        let (announced, signed) = (announcements(source), sign_of(tensors));
+        let (announced, signed) = (announcements(source), signed(tensors));
         if announced.is_empty() && signed.is_none() {
             return None;
         }
@@ -90,12 +100,15 @@ impl Packed {
         let place = named.map(|(_, place)| place).or(self.announced.first());
         let scheme = match (named, &self.signed) {
             (Some((scheme, _)), _) => format!(" as `{}`", escape(scheme, 80)),
-            (None, Some((scheme, _))) => format!(" as {scheme}"),
+            (None, Some(signed)) => format!(" as {}", signed.scheme),
             (None, None) => String::new(),
         };
         let shown_by = match (place, &self.signed) {
             (Some(place), _) => format!(" ({})", place.shown()),
-            (None, Some((_, tensor))) => format!(" (`{}`)", escape(tensor, 120)),
+            (None, Some(Signed { tensor, scale: Some(scale), .. })) => {
+                format!(" (`{}`, scaled by `{}`)", escape(tensor, 120), escape(scale, 120))
+            }
+            (None, Some(signed)) => format!(" (`{}`)", escape(&signed.tensor, 120)),
             (None, None) => String::new(),
         };
         format!("the weights are packed{scheme}{shown_by}")
@@ -104,7 +117,7 @@ impl Packed {
     fn refusal(&self, why: &str, other: &str) -> Error {
         let error = Error::unsupported(format!("{}, which apr cannot unpack yet: {why}", self.what()));
         let error = match &self.signed {
-            Some((_, tensor)) => error.tensor(tensor),
+            Some(signed) => error.tensor(&signed.tensor),
             None => error,
         };
         if self.is_plain
@@ -133,13 +146,25 @@ impl Announcement {
     }
 }
 
+/// What tensors show: a sign of the table, which names its scheme, or else codes beside scales.
+fn signed(tensors: &[Tensor]) -> Option<Signed> {
+    let beside = || {
+        scaled::first(tensors).map(|found| Signed {
+            scheme: found.scheme(),
+            tensor: found.codes.name.clone(),
+            scale: Some(found.scale.name.clone()),
+        })
+    };
+    sign_of(tensors, SIGNS).or_else(beside).or_else(|| sign_of(tensors, SCALES))
+}
+
 /// The first sign among tensors, in the order of the signs.
-fn sign_of(tensors: &[Tensor]) -> Option<(&'static str, String)> {
+fn sign_of(tensors: &[Tensor], signs: &[Sign]) -> Option<Signed> {
     let mut best: Option<(usize, &Tensor)> = None;
     let mut by_name: Option<HashMap<&str, DType>> = None;
     for tensor in tensors {
-        let better = best.map_or(SIGNS.len(), |(at, _)| at);
-        for (at, sign) in SIGNS.iter().enumerate().take(better) {
+        let better = best.map_or(signs.len(), |(at, _)| at);
+        for (at, sign) in signs.iter().enumerate().take(better) {
             let Some(base) = ends(tensor, sign) else { continue };
             let holds = sign.beside.is_none_or(|(suffix, dtypes)| {
                 let all = by_name.get_or_insert_with(|| {
@@ -154,7 +179,7 @@ fn sign_of(tensors: &[Tensor]) -> Option<(&'static str, String)> {
             }
         }
     }
-    best.map(|(at, tensor)| (SIGNS[at].scheme, tensor.name.clone()))
+    best.map(|(at, tensor)| Signed { scheme: signs[at].scheme, tensor: tensor.name.clone(), scale: None })
 }
 
 /// What stands before a sign's suffix.

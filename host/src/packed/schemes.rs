@@ -1,7 +1,7 @@
 //! By which tensors packed weights are known, as data: a tensor whose name ends in such a way, of such types, and where one
 //! name would say too little, another one beside it. The first row that fits names the scheme.
 //!
-//! Rows follow what the schemes' own packages write; `X` is a module's name, or that of stacked experts.
+//! What needs no row: codes with scales beside them, under any name (`scaled.rs`). Rows follow what the schemes' own packages write; `X` is a module's name, or that of stacked experts.
 
 use apr_sdk::DType;
 
@@ -33,25 +33,8 @@ const fn pair(
 }
 
 const ANY: &[DType] = &[];
-const FP8: &[DType] = &[DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
 const POWERS: &[DType] = &[DType::F8_E8M0, DType::U8];
-const INT8: &[DType] = &[DType::I8];
 const BYTES: &[DType] = &[DType::U8];
-/// What codes lie in.
-const CODES: &[DType] = &[
-    DType::F8_E4M3,
-    DType::F8_E5M2,
-    DType::F8_E4M3FNUZ,
-    DType::F8_E5M2FNUZ,
-    DType::F4_E2M1,
-    DType::I4,
-    DType::U4,
-    DType::I8,
-    DType::U8,
-    DType::I16,
-    DType::I32,
-    DType::U32,
-];
 /// What several codes lie in at once.
 const WORDS: &[DType] = &[DType::U8, DType::I16, DType::I32, DType::U32];
 
@@ -72,17 +55,6 @@ pub static SIGNS: &[Sign] = &[
     pair("MXFP4", ("_blocks", BYTES), ("_scales", POWERS)),
     alone("FP8 with scales of blocks", "_scale_inv"),
     alone("FP8 with scales", ".qscale_weight"),
-    pair("FP8 with scales", (".weight_scale", ANY), (".weight", FP8)),
-    pair("FP8 with scales", (".scale_weight", ANY), (".weight", FP8)),
-    pair("FP8 with scales", (".weights_scaling_factor", ANY), (".weight", FP8)),
-    pair("int8 with scales", (".weight_scale", ANY), (".weight", INT8)),
-    pair("packed bytes with scales", (".weight_scale", ANY), (".weight", BYTES)),
-    alone("codes with scales", ".weight_scale"),
-    alone("codes with scales", ".weight_scales"),
-    pair("FP8 with scales", (".input_scale", ANY), (".weight", FP8)),
-    pair("codes with scales", ("_scale", ANY), ("", CODES)),
-    pair("codes with scales of powers of two", (".scale", &[DType::F8_E8M0]), (".weight", CODES)),
-    pair("FP8 with scales", (".scale", ANY), (".weight", FP8)),
     pair("integers of a quantized graph", ("_scale", ANY), ("_quantized", &[DType::I8, DType::U8])),
     pair("GPTQ", (".qweight", ANY), (".g_idx", ANY)),
     alone("GPTQ or AWQ", ".qweight"),
@@ -91,7 +63,6 @@ pub static SIGNS: &[Sign] = &[
     pair("QQQ", (".s_channel", ANY), (".B", ANY)),
     pair("MLX", (".scales", ANY), (".weight", &[DType::U32])),
     pair("HIGGS", (".tables2", ANY), (".scales", ANY)),
-    pair("codes with scales", (".scales", ANY), (".weight", CODES)),
     alone("HQQ", ".W_q"),
     alone("torchao", "weight_qdata"),
     alone("EXL2", ".q_invperm"),
@@ -107,6 +78,10 @@ pub static SIGNS: &[Sign] = &[
     alone("Quark", ".weight_quantizer.scale"),
     alone("integers of torch.ao", "._packed_params.dtype"),
 ];
+
+/// What says enough even where no codes lie beside it, and names no scheme.
+pub static SCALES: &[Sign] =
+    &[alone("codes with scales", ".weight_scale"), alone("codes with scales", ".weight_scales")];
 
 /// Metadata keys that announce packed weights wherever they stand: names of JSON objects.
 pub const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];

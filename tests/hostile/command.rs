@@ -18,7 +18,7 @@ pub struct Ended {
 }
 
 /// Longer than any command of these tests takes on a busy machine.
-const LONGEST: Duration = Duration::from_secs(60);
+pub const LONGEST: Duration = Duration::from_secs(60);
 
 /// `apr` with these arguments in this folder, seeing nothing of the machine's settings.
 pub fn apr(folder: &Path, args: &[&str]) -> Command {

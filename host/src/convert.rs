@@ -7,6 +7,7 @@ use crate::coverage::Coverage;
 use crate::finish::{WrittenOutput, finish, write_inline};
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::journaling::Journaling;
 use crate::layout::Segment;
 use crate::loss::{Losses, Quantized};
 use crate::making::copies;
@@ -121,7 +122,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     }
     let mut staging =
         Staging::create(host, output.target.clone(), layout, &identities, options.force, options.resume)?;
-    let written = match write(host, options, &prepared, &mut staging) {
+    let written = match write(host, options, (&prepared, began), &mut staging) {
         Ok(written) => written,
         Err((error, keep)) => {
             if keep {
@@ -226,33 +227,32 @@ fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> 
 fn write(
     host: &Host,
     options: &ConvertOptions,
-    prepared: &Prepared<'_>,
+    (prepared, began): (&Prepared<'_>, Instant),
     staging: &mut Staging,
 ) -> std::result::Result<WrittenOutput, (Error, bool)> {
     let discard = |e: Error| (e, false);
-    let stopped = |e: Error, journaled: bool| {
-        let keep = journaled && e.kind() == ErrorKind::Cancelled;
-        (e, keep)
-    };
     let Prepared { source, model, output, layout, workings, .. } = prepared;
     let tiles = Tiles::new(layout, model, &workings.portions).map_err(discard)?;
     let sums = TileSums::new(&tiles);
     let watch = Watch::new(model, &tiles, prepared.concerns.clone(), options.quality());
     let journal_path = output.target.beside(".apr-journal");
-    let mut journal = None;
+    let begin = || Journal::create(&journal_path, &describe_work(host, prepared)?, tiles.count);
+    let journaling = Journaling::new(began, host.journal_interval, &begin);
+    let stopped = |e: Error| {
+        let keep = journaling.is_begun() && e.kind() == ErrorKind::Cancelled;
+        (e, keep)
+    };
     if options.resume {
         let work = describe_work(host, prepared).map_err(discard)?;
         let resumed = Journal::resume(&journal_path, &work, (&tiles, &watch), &staging.files, &sums);
-        journal = Some(resumed.map_err(|e| (e, true))?);
+        journaling.take_up(resumed.map_err(|e| (e, true))?);
         taken_over(source, &tiles, &sums);
     } else if tiles.bytes >= host.journal_bytes {
-        let work = describe_work(host, prepared).map_err(discard)?;
-        journal = Some(Journal::create(&journal_path, &work, tiles.count).map_err(discard)?);
+        journaling.begin().map_err(discard)?;
     }
-    let has_journal = journal.is_some();
     write_inline(layout, staging, options.resume).map_err(|e| (e, options.resume))?;
     foresee(host, prepared, staging, options.force).map_err(|e| (e, options.resume))?;
-    let spooled = workings.spool.fill(host, source, staging).map_err(|e| stopped(e, has_journal))?;
+    let spooled = workings.spool.fill(host, source, staging).map_err(stopped)?;
     let (outputs, spool) = (&staging.files, spooled.as_ref());
     let allow_nonfinite = options.quality().passes_nonfinite();
     let watched = Some(&watch);
@@ -268,10 +268,9 @@ fn write(
         spool,
         allow_nonfinite,
     };
-    pipeline::run(host, job, journal.as_mut()).map_err(|e| stopped(e, has_journal))?;
+    pipeline::run(host, job, Some(&journaling)).map_err(stopped)?;
     let vanished = losses.vanished(model, &prepared.concerns, options.quality()).map_err(discard)?;
-    let mut written =
-        finish(host, options, prepared, staging, &tiles, &sums).map_err(|e| stopped(e, has_journal))?;
+    let mut written = finish(host, options, prepared, staging, &tiles, &sums).map_err(stopped)?;
     written.looked = watch.finish();
     written.looked.findings.extend(vanished);
     written.quantized = losses.finish(model, &tiles).map_err(discard)?;

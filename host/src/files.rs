@@ -443,6 +443,10 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
         std::io::ErrorKind::StorageFull => {
             Error::io("the disk is full").hint("free some space, or write elsewhere")
         }
+        std::io::ErrorKind::FileTooLarge => {
+            Error::io(format!("cannot {verb}: a file may not become this large here"))
+                .hint("raise the limit (`ulimit -f`), or write to a file system that takes larger files")
+        }
         _ => Error::io(format!("cannot {verb}: {error}")),
     }
 }

@@ -19,10 +19,9 @@ pub struct Host {
     pub cancel: Arc<AtomicBool>,
     /// Where progress goes.
     pub progress: Arc<dyn Progress>,
-    /// Jobs that write at least so many bytes keep a journal for `--resume`. By default 3 GB: what a disk of 100 MB/s
-    /// writes in 30 s.
+    /// Jobs that write at least so many bytes keep a journal for `--resume` from the start.
     pub journal_bytes: u64,
-    /// How often finished tiles are made durable.
+    /// How often finished tiles are recorded in it, and how long a smaller job lasts before it begins one.
     pub journal_interval: Duration,
     /// Hears of every change that publishing makes to names on disk, before it is made.
     pub steps: Arc<dyn Steps>,
@@ -37,8 +36,8 @@ impl Host {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             cancel: Arc::default(),
             progress: Arc::new(Silent),
-            journal_bytes: 3_000_000_000,
-            journal_interval: Duration::from_secs(30),
+            journal_bytes: 256_000_000,
+            journal_interval: Duration::from_secs(5),
             steps: Arc::new(Unwatched),
         }
     }

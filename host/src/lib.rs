@@ -24,6 +24,7 @@ pub mod host;
 mod in_order;
 mod integers;
 mod journal;
+mod journaling;
 mod layout;
 mod long_values;
 pub mod loss;

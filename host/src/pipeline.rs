@@ -4,7 +4,7 @@ use crate::cast::Changes;
 use crate::contract::{FINITE, Watch};
 use crate::crew::Crew;
 use crate::host::Host;
-use crate::journal::Journal;
+use crate::journaling::Journaling;
 use crate::loss::Losses;
 use crate::open::OpenedModel;
 use crate::recode::{Recode, Rows};
@@ -17,7 +17,7 @@ use crate::work::{Lists, Worker};
 use apr_sdk::{Error, Extent, Model, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Writeback is started each time this many bytes were written, so that the last sync has little left to do.
 const WRITEBACK: u64 = 32 << 20;
@@ -143,7 +143,9 @@ pub struct Shared<'a> {
     /// What writeback met.
     error: Mutex<Option<Error>>,
     wake: (Mutex<()>, Condvar),
-    write_back: Mutex<WriteBack<'a>>,
+    journaling: Option<&'a Journaling<'a>>,
+    /// Bytes that were written when writeback was last started.
+    flushed: Mutex<u64>,
     /// Whether the workers see to writeback, because no thread could be had for it.
     has_no_background: AtomicBool,
 }
@@ -152,7 +154,7 @@ pub struct Shared<'a> {
 ///
 /// # Errors
 /// The first that any thread met; Cancelled. Finished tiles stay noted in `sums` and the journal.
-pub fn run<'a>(host: &'a Host, job: Job<'a>, journal: Option<&'a mut Journal>) -> Result<()> {
+pub fn run<'a>(host: &'a Host, job: Job<'a>, journaling: Option<&'a Journaling<'a>>) -> Result<()> {
     let shared = Shared {
         host,
         job,
@@ -161,7 +163,8 @@ pub fn run<'a>(host: &'a Host, job: Job<'a>, journal: Option<&'a mut Journal>) -
         stop: AtomicBool::new(false),
         error: Mutex::new(None),
         wake: (Mutex::new(()), Condvar::new()),
-        write_back: Mutex::new(WriteBack { journal, flushed: 0, recorded: Instant::now() }),
+        journaling,
+        flushed: Mutex::new(0),
         has_no_background: AtomicBool::new(false),
     };
     let crew = host.crew();
@@ -181,21 +184,11 @@ pub fn run<'a>(host: &'a Host, job: Job<'a>, journal: Option<&'a mut Journal>) -
     drop(workers);
     let done = done.and_then(|done| done);
     let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let journal = shared.write_back.lock().unwrap_or_else(PoisonError::into_inner).journal.take();
     // What is finished is made durable before a stop, so that `--resume` can keep it.
-    if let Some(journal) = journal {
-        journal.record(job.outputs, job.sums)?;
+    if let Some(journaling) = journaling {
+        journaling.record(job.outputs, job.sums)?;
     }
     done.and(error.map_or(Ok(()), Err))
-}
-
-/// How far writeback has come.
-struct WriteBack<'a> {
-    journal: Option<&'a mut Journal>,
-    /// Bytes that were written when it was last started.
-    flushed: u64,
-    /// When the journal was last kept.
-    recorded: Instant,
 }
 
 impl Shared<'_> {
@@ -261,22 +254,19 @@ impl Shared<'_> {
 
     /// Starts writeback if enough data came in, and keeps the journal if it is time, unless another thread does.
     fn step(&self) {
-        let Ok(mut state) = self.write_back.try_lock() else { return };
+        let Ok(mut flushed) = self.flushed.try_lock() else { return };
         let written = self.written.load(Ordering::Relaxed);
-        if written - state.flushed >= WRITEBACK {
-            state.flushed = written;
+        if written - *flushed >= WRITEBACK {
+            *flushed = written;
             // The kernel tells of a failed write once, to the first sync: no later one would say it again.
             if let Err(error) = self.job.outputs.iter().try_for_each(StagedFile::sync_data) {
                 self.fail(error);
             }
         }
-        let due = state.recorded.elapsed() >= self.host.journal_interval;
-        if let Some(journal) = state.journal.as_deref_mut().filter(|_| due) {
-            let kept = journal.record(self.job.outputs, self.job.sums);
-            state.recorded = Instant::now();
-            if let Err(error) = kept {
-                self.fail(error);
-            }
+        let kept =
+            self.journaling.map_or(Ok(()), |journaling| journaling.step(self.job.outputs, self.job.sums));
+        if let Err(error) = kept {
+            self.fail(error);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::crew::{Crew, Pass, Passes, panicked};
 use apr_sdk::Result;
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
 /// More workers than this only wait for each other and for the disk.
 const MOST: usize = 64;
@@ -52,6 +52,14 @@ impl Threads {
         // `Scope::spawn` panics where this is an error.
         if number < self.granted { thread::Builder::new().spawn_scoped(scope, work).ok() } else { None }
     }
+}
+
+/// Starts the program's own work on a thread with a stack of so many bytes, or `None`. Messages call it the main thread.
+pub fn on_stack<T: Send + 'static>(
+    stack: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<JoinHandle<T>> {
+    thread::Builder::new().name("main".to_owned()).stack_size(stack).spawn(work).ok()
 }
 
 impl Crew for Threads {

@@ -81,7 +81,8 @@ fn a_second_signal_ends_a_plugin_that_never_comes_back() {
     for signals in [["TERM", "TERM"], ["INT", "TERM"], ["INT", "INT"]] {
         let (mut child, said) = looping(&library);
         kill(&child, signals[0]);
-        std::thread::sleep(Duration::from_millis(50));
+        // What comes within half a second of it is no second one.
+        std::thread::sleep(Duration::from_millis(700));
         assert!(child.try_wait().unwrap().is_none(), "the first signal only asks");
         kill(&child, signals[1]);
         let (status, said) = end(child, said);

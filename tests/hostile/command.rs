@@ -28,6 +28,12 @@ pub fn apr(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// Sends a signal to a child.
+pub fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "no {signal} could be sent");
+}
+
 /// Waits for a child, and ends it if it hangs.
 pub fn wait(mut child: Child, began: Instant) -> Ended {
     let mut out = child.stdout.take().unwrap();

@@ -1,17 +1,21 @@
-//! Ctrl-C: the first asks, the second ends at once. Exit 130, nothing under the final name, nothing left but what `--resume`
+//! Ctrl-C: the first asks, a later one ends at once. Exit 130, nothing under the final name, nothing left but what `--resume`
 //! can use.
 
 use crate::build::big;
-use crate::command::{Ended, apr, run, wait};
+use crate::command::{Ended, apr, run, send, wait};
 use apr_tests::{Scratch, assert_same_file};
-use std::fs;
-use std::process::Command;
+use std::fs::{self, metadata};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const CONVERT: [&str; 7] = ["convert", "in.safetensors", "out.apr", "--arch", "none", "-j", "1"];
 
-/// Starts a conversion and interrupts it `n_times` once the staged file is there. `None` if it was done before.
-fn interrupted(scratch: &Scratch, journal: bool, n_times: u32, pause: Duration) -> Option<Ended> {
+/// Starts a conversion and interrupts it once the staged file is there. `None` if it was done before.
+fn interrupted(scratch: &Scratch, journal: bool, pause: Duration) -> Option<Ended> {
     let mut command = apr(&scratch.at(""), &CONVERT);
     if journal {
         command.env("APR_JOURNAL_BYTES", "0").env("APR_JOURNAL_MILLISECONDS", "5");
@@ -23,19 +27,16 @@ fn interrupted(scratch: &Scratch, journal: bool, n_times: u32, pause: Duration) 
         std::thread::sleep(Duration::from_micros(100));
     }
     std::thread::sleep(pause);
-    for _ in 0..n_times {
-        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).output();
-        assert!(sent.is_ok());
-    }
+    send(&child, "INT");
     let ended = wait(child, began);
     (ended.code != 0).then_some(ended)
 }
 
 /// Until it was in time: on a machine that is busy the conversion may be done before the signal comes.
-fn tried(scratch: &Scratch, journal: bool, n_times: u32) -> Ended {
+fn tried(scratch: &Scratch, journal: bool) -> Ended {
     for round in 0..20u32 {
         let pause = Duration::from_millis(u64::from(20 / (round + 1)));
-        match interrupted(scratch, journal, n_times, pause) {
+        match interrupted(scratch, journal, pause) {
             Some(ended) => return ended,
             None => fs::remove_file(scratch.at("out.apr")).unwrap(),
         }
@@ -47,7 +48,7 @@ fn tried(scratch: &Scratch, journal: bool, n_times: u32) -> Ended {
 fn ctrl_c_ends_with_130_and_leaves_nothing() {
     let scratch = Scratch::new();
     big(&scratch.at("in.safetensors"), 128);
-    let ended = tried(&scratch, false, 1);
+    let ended = tried(&scratch, false);
     assert_eq!(ended.code, 130, "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
     assert!(ended.stderr.contains("stopped"), "{}", ended.stderr);
@@ -58,7 +59,7 @@ fn ctrl_c_ends_with_130_and_leaves_nothing() {
 fn ctrl_c_keeps_what_resume_needs_and_resume_gives_the_same_bytes() {
     let scratch = Scratch::new();
     big(&scratch.at("in.safetensors"), 128);
-    let ended = tried(&scratch, true, 1);
+    let ended = tried(&scratch, true);
     assert_eq!(ended.code, 130, "{}", ended.stderr);
     assert!(ended.stderr.contains("--resume"), "{}", ended.stderr);
     assert_eq!(scratch.names(), [".out.apr.apr-journal", ".out.apr.apr-part", "in.safetensors"]);
@@ -70,14 +71,86 @@ fn ctrl_c_keeps_what_resume_needs_and_resume_gives_the_same_bytes() {
     assert_eq!(scratch.names(), ["in.safetensors", "out.apr", "whole.apr"]);
 }
 
+/// Starts a conversion that hangs: half-way it wants to tell of its progress on a stderr that nobody reads.
+fn hanging(scratch: &Scratch) -> (Child, UnixStream) {
+    for _ in 0..10 {
+        let (unread, mut stderr) = UnixStream::pair().unwrap();
+        stderr.set_nonblocking(true).unwrap();
+        while stderr.write(&[b'x'; 4096]).is_ok() {}
+        stderr.set_nonblocking(false).unwrap();
+        let mut command = apr(&scratch.at(""), &[&CONVERT[..], &["--progress", "json"]].concat());
+        command.stderr(OwnedFd::from(stderr));
+        let mut child = command.spawn().unwrap();
+        let staged = scratch.at(".out.apr.apr-part");
+        while !metadata(&staged).is_ok_and(|meta| meta.blocks() > 0) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        // Short work says nothing, so it has to be long.
+        send(&child, "STOP");
+        std::thread::sleep(Duration::from_millis(700));
+        send(&child, "CONT");
+        std::thread::sleep(Duration::from_millis(300));
+        if child.try_wait().unwrap().is_none() && staged.exists() {
+            return (child, unread);
+        }
+        child.wait().unwrap();
+        fs::remove_file(scratch.at("out.apr")).unwrap();
+    }
+    panic!("every conversion was done before it could hang");
+}
+
+/// Sends signals one right after the other.
+fn send_all(child: &Child, signals: &[&str]) {
+    let script: Vec<_> = signals.iter().map(|signal| format!("kill -{signal} {}", child.id())).collect();
+    assert!(Command::new("/bin/sh").args(["-c", &script.join(" && ")]).status().unwrap().success());
+}
+
 #[test]
-fn a_second_ctrl_c_ends_at_once_and_the_next_run_cleans_up() {
+fn signals_that_come_together_are_one_and_a_later_one_ends_at_once() {
+    let scratch = Scratch::new();
+    big(&scratch.at("in.safetensors"), 96);
+    for first in [&["INT"][..], &["INT", "TERM"], &["TERM", "INT", "INT", "TERM"]] {
+        let (mut child, _unread) = hanging(&scratch);
+        send_all(&child, first);
+        std::thread::sleep(Duration::from_millis(900));
+        assert!(child.try_wait().unwrap().is_none(), "{first:?} are more than one");
+        let began = Instant::now();
+        send_all(&child, &["TERM"]);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert_eq!(scratch.names(), [".out.apr.apr-lock", ".out.apr.apr-part", "in.safetensors"]);
+        // The next run cleans up.
+        let again = run(&scratch.at(""), &CONVERT);
+        assert_eq!(again.code, 0, "{}", again.stderr);
+        assert_eq!(scratch.names(), ["in.safetensors", "out.apr"]);
+        fs::remove_file(scratch.at("out.apr")).unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_and_a_supervisors_term_leave_the_old_output_and_nothing_else() {
     let scratch = Scratch::new();
     big(&scratch.at("in.safetensors"), 128);
-    let ended = tried(&scratch, false, 2);
-    assert_eq!(ended.code, 130, "{}", ended.stderr);
-    assert!(!scratch.at("out.apr").exists());
-    let again = run(&scratch.at(""), &CONVERT);
-    assert_eq!(again.code, 0, "{}", again.stderr);
-    assert_eq!(scratch.names(), ["in.safetensors", "out.apr"]);
+    fs::write(scratch.at("out.apr"), "old").unwrap();
+    let staged = scratch.at(".out.apr.apr-part");
+    for round in 0..20u32 {
+        let began = Instant::now();
+        let mut child = apr(&scratch.at(""), &[&CONVERT[..], &["--force"]].concat()).spawn().unwrap();
+        while !staged.exists() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(20 / (round + 1))));
+        send_all(&child, &["INT", "TERM"]);
+        let ended = wait(child, began);
+        if ended.code == 0 {
+            fs::write(scratch.at("out.apr"), "old").unwrap();
+            continue;
+        }
+        assert_eq!(ended.code, 130, "{}", ended.stderr);
+        assert!(ended.stderr.contains("stopped"), "{}", ended.stderr);
+        assert_eq!(scratch.names(), ["in.safetensors", "out.apr"]);
+        assert_eq!(fs::read(scratch.at("out.apr")).unwrap(), b"old");
+        return;
+    }
+    panic!("every conversion was done before the signals came");
 }

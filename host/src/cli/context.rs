@@ -5,7 +5,7 @@ use crate::cli::globals::{ColorWhen, Globals};
 use crate::cli::plugins::load_child;
 use crate::cli::settings::Settings;
 use crate::cli::terminal::{Terminal, color_wanted};
-use crate::cli::{cancel, progress};
+use crate::cli::{progress, signals};
 use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal};
 use apr_host::registry::Registry;
@@ -48,7 +48,7 @@ impl Context {
             0 => {}
             threads => host.threads = threads,
         }
-        // For tests, which cannot wait for a job that takes 30 s: not settings, and in no help.
+        // For tests, whose jobs are smaller and shorter than any that keeps a journal: not settings, and in no help.
         if let Some(bytes) = number_in("APR_JOURNAL_BYTES") {
             host.journal_bytes = bytes;
         }
@@ -57,7 +57,7 @@ impl Context {
         }
         let (form, level) = (self.settings.text("defaults.progress"), self.settings.text("log.level"));
         host.progress = progress::shown(form, level, &self.terminal);
-        cancel::on_interrupt(&host.cancel);
+        signals::on_interrupt(&host.cancel);
         host
     }
 

@@ -2,7 +2,6 @@
 
 mod analysis;
 mod arch;
-mod cancel;
 mod completions;
 mod config;
 mod context;
@@ -29,6 +28,7 @@ mod report;
 mod rosetta;
 mod scan;
 mod settings;
+mod signals;
 mod sizes;
 mod streamed;
 mod tensors;
@@ -109,6 +109,10 @@ impl Verb {
 /// Runs the program on its own arguments and says how it ended.
 pub fn run() -> ExitCode {
     apr_host::plugins::name_crashes();
+    signals::attend(work)
+}
+
+fn work() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let before = Terminal::before_parsing(&args);
     match parser::parse(args) {

@@ -45,6 +45,20 @@ pub fn name_crashes() {
     }
 }
 
+/// Has this thread, which runs no plugin, leave those signals to others when they are sent to the process: one that runs a
+/// plugin is to name it. Threads that it starts from now on would leave them too.
+pub fn leave_crashes_to_others() {
+    let mut signals = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is emptied, which makes it one, before anything else is done with it; what was blocked is not asked.
+    unsafe {
+        libc::sigemptyset(signals.as_mut_ptr());
+        for (signal, _) in SIGNALS {
+            libc::sigaddset(signals.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let Some(at) = SIGNALS.iter().position(|(known, _)| *known == signal) else { return };
     say(SIGNALS[at].1);

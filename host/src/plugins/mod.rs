@@ -13,7 +13,7 @@ pub mod section;
 mod table_file;
 pub mod trust;
 
-pub use crash::name_crashes;
+pub use crash::{leave_crashes_to_others, name_crashes};
 pub use discover::DiscoverOptions;
 pub use lock::{Lock, LockEntry, sha256};
 pub(crate) use named::Named;

@@ -1,0 +1,100 @@
+//! Signals: the first Ctrl-C or polite kill asks the work to stop and keep what a resume needs, a later one ends the process
+//! at once. The main thread waits for them, and for the work, which has a thread of its own.
+
+use apr_host::plugins::leave_crashes_to_others;
+use apr_host::threads::on_stack;
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::panic::resume_unwind;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Exit code of a process that the user stopped.
+const STOPPED: i32 = 130;
+/// Signals within this time of the first are one: a terminal sends its Ctrl-C to the program, and a supervisor that saw it too
+/// sends its own.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// The stack of the work, whatever the shell allows: what a system usually gives.
+const STACK: usize = 8 << 20;
+/// What is written to the main thread when the work is done.
+const DONE: u8 = b'.';
+
+/// The way to the main thread, if it waits for signals.
+static MAIN: OnceLock<Main> = OnceLock::new();
+
+struct Main {
+    wake: UnixStream,
+    /// Set when a further signal is a second one.
+    is_late: Arc<AtomicBool>,
+}
+
+/// Does `work` on a stack of its own, if the system gives a thread for it, while this thread waits for signals.
+pub fn attend(work: fn() -> ExitCode) -> ExitCode {
+    // A file that becomes too large is an error of the write then, and not the end of the process.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    let Ok((wait, wake)) = UnixStream::pair() else { return work() };
+    let is_late = Arc::new(AtomicBool::new(false));
+    let begun = on_stack(STACK, move || {
+        let _ = MAIN.set(Main { wake, is_late });
+        let code = std::panic::catch_unwind(work);
+        if let Some(main) = MAIN.get() {
+            let _ = (&main.wake).write_all(&[DONE]);
+        }
+        code.unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    let Some(begun) = begun else { return work() };
+    leave_crashes_to_others();
+    wait_for(wait);
+    begun.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Returns when the work is done. Once the first signal is some time ago, the next one is a second.
+fn wait_for(mut wait: UnixStream) {
+    let mut first: Option<Instant> = None;
+    loop {
+        let left = first.map(|first| TOGETHER.saturating_sub(first.elapsed()));
+        if left == Some(Duration::ZERO) {
+            if let Some(main) = MAIN.get() {
+                main.is_late.store(true, Ordering::Relaxed);
+            }
+            first = None;
+            continue;
+        }
+        let mut byte = [0];
+        let read = wait.set_read_timeout(left).and_then(|()| wait.read(&mut byte));
+        match read {
+            Ok(1) if byte[0] != DONE => first = first.or_else(|| Some(Instant::now())),
+            Err(e) if is_passing(e.kind()) => {}
+            // It is done; or cannot say so, and is waited for without an ear for signals.
+            _ => return,
+        }
+    }
+}
+
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Makes Ctrl-C (and a polite kill) set `cancel`; a second one exits at once.
+///
+/// A handler that cannot be installed leaves the system's own, which ends the process: that is no reason to refuse work.
+pub fn on_interrupt(cancel: &Arc<AtomicBool>) {
+    for signal in [SIGINT, SIGTERM] {
+        let wakes = |main: &&Main| {
+            main.wake
+                .try_clone()
+                .and_then(|wake| signal_hook::low_level::pipe::register(signal, wake))
+                .is_ok()
+        };
+        // Without a main thread that waits, whatever comes after the first is the second.
+        let is_second = MAIN.get().filter(wakes).map_or(cancel, |main| &main.is_late);
+        // The order matters: the first handler sees the flag as the second left it on the previous signal.
+        let second = signal_hook::flag::register_conditional_shutdown(signal, STOPPED, Arc::clone(is_second));
+        if second.is_ok() {
+            let _ = signal_hook::flag::register(signal, Arc::clone(cancel));
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::pipeline::{self, Job};
 use crate::plan::Plan;
 pub use crate::prepare::Remake;
 use crate::prepare::{Prepared, prepare, versions};
-use crate::publish::outlook::{Outlook, foresee, outlook};
+use crate::publish::outlook::{Outlook, foresee, foretell, outlook};
 use crate::publish::{Finished, Wishes, finish_before};
 pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
@@ -88,7 +88,12 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 /// # Errors
 /// As [`plan`]; what `remake` raises.
 pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
-    Ok(prepare(host, options, remake, false)?.plan)
+    let prepared = prepare(host, options, remake, false)?;
+    let outlook = foretell(host, &prepared, options.force)?;
+    let mut plan = prepared.plan;
+    plan.notes.extend(outlook.notes(false));
+    plan.warnings.extend(outlook.warnings);
+    Ok(plan)
 }
 
 /// Converts a model.
@@ -144,7 +149,8 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     warnings.extend(plan.warnings);
     warnings.extend(summary(&looked.findings));
     let mut notes = plan.notes;
-    notes.extend(outlook.notes);
+    notes.extend(outlook.notes(true));
+    warnings.extend(outlook.warnings);
     notes.extend(changed::notes(&written.changed));
     if !written.dropped.is_empty() {
         notes.push(format!("metadata keys not in the output: {}", written.dropped.join(", ")));
@@ -179,7 +185,7 @@ fn publish(
         // One rename needs no record.
         let alone = staging.files.len() == 1 || !prepared.output.target.is_within();
         let work = if alone { String::new() } else { work_digest(host, prepared)? };
-        let wishes = Wishes { force: options.force, removing: outlook.removing.clone(), work };
+        let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
         Ok((staging.publish(&wishes)?, outlook))
     });
     let is_kept = staging.is_kept();
@@ -250,7 +256,7 @@ fn write(
     } else if tiles.bytes >= host.journal_bytes {
         journaling.begin().map_err(discard)?;
     }
-    write_inline(layout, staging, options.resume).map_err(|e| (e, options.resume))?;
+    write_inline(layout, &staging.files, options.resume).map_err(|e| (e, options.resume))?;
     foresee(host, prepared, staging, options.force).map_err(|e| (e, options.resume))?;
     let spooled = workings.spool.fill(host, source, staging).map_err(stopped)?;
     let (outputs, spool) = (&staging.files, spooled.as_ref());

@@ -109,8 +109,8 @@ pub fn finish(
 ///
 /// # Errors
 /// Io.
-pub fn write_inline(layout: &Layout, staging: &Staging, resuming: bool) -> Result<()> {
-    for (file, staged) in layout.files.iter().zip(&staging.files) {
+pub fn write_inline(layout: &Layout, files: &[StagedFile], resuming: bool) -> Result<()> {
+    for (file, staged) in layout.files.iter().zip(files) {
         for placed in &file.segments {
             match &placed.segment {
                 Segment::Inline(bytes) => staged.write_at(placed.offset, bytes)?,

@@ -54,12 +54,17 @@ impl Host {
         }
     }
 
+    /// Whether the user wants the work to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
     /// Fails once the user wants the work to stop.
     ///
     /// # Errors
     /// Cancelled.
     pub fn check_cancelled(&self) -> Result<()> {
-        if self.cancel.load(Ordering::Relaxed) { Err(Error::cancelled("stopped")) } else { Ok(()) }
+        if self.is_cancelled() { Err(Error::cancelled("stopped")) } else { Ok(()) }
     }
 }
 

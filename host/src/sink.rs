@@ -6,7 +6,7 @@
 
 use crate::files::io_error;
 use crate::host::Host;
-use crate::layout::Layout;
+use crate::layout::{Layout, OutputFile};
 use crate::publish;
 use crate::publish::folder::Folder;
 use crate::publish::record::is_plain;
@@ -15,6 +15,7 @@ use apr_sdk::{Error, ErrorKind, Result, escape};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,6 +139,18 @@ fn followed(path: &Path) -> PathBuf {
     path
 }
 
+/// A file that has no name.
+#[cfg(target_os = "linux")]
+fn in_memory() -> std::io::Result<File> {
+    let made = rustix::fs::memfd_create("apr", rustix::fs::MemfdFlags::CLOEXEC);
+    Ok(File::from(made?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_memory() -> std::io::Result<File> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// One file being written.
 pub struct StagedFile {
     /// The handle; reads and writes at positions.
@@ -153,6 +166,22 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
+    /// The files of a layout as they would be staged, in memory and without payload: none of them is on a disk.
+    ///
+    /// # Errors
+    /// Io where the system has no such files.
+    pub fn in_memory(target: &Target, layout: &Layout) -> Result<Vec<StagedFile>> {
+        let wrong = |e: std::io::Error| io_error(&e, "plan").in_file(target.show(&target.path));
+        let made = |(file, published): (&OutputFile, PathBuf)| {
+            let handle =
+                in_memory().and_then(|handle| handle.set_len(file.len).map(|()| handle)).map_err(wrong)?;
+            let path = format!("/proc/self/fd/{}", handle.as_raw_fd()).into();
+            let shown = target.show(&published);
+            Ok(StagedFile { handle, path, published, shown, dirty: AtomicBool::new(false) })
+        };
+        layout.files.iter().zip(target.finals(layout)).map(made).collect()
+    }
+
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors

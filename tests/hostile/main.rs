@@ -32,6 +32,7 @@ mod names;
 mod outputs;
 mod publish;
 mod replace;
+mod stale;
 mod stop;
 mod threads;
 mod truncation;

@@ -7,6 +7,7 @@ pub mod folder;
 mod moves;
 pub mod outlook;
 pub mod record;
+mod stale;
 pub mod steps;
 
 use crate::host::Host;

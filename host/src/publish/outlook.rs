@@ -1,25 +1,53 @@
 //! A folder that exists is opened as it will be, before anything in it is touched: other files there may be opened with
 //! the new ones, or instead of them.
 
+use crate::finish::write_inline;
 use crate::host::Host;
 use crate::open::{OpenOptions, OpenedModel, open};
 use crate::overlay::Overlay;
 use crate::prepare::Prepared;
-use crate::sink::Staging;
+use crate::publish::stale::has_model;
+use crate::sink::{StagedFile, Staging, Target};
 use crate::verify::compare_tensors;
 use apr_sdk::{Error, ErrorKind, Result, escape};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What publishing into a folder that exists means for what is there.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
-    /// Files that have to go.
-    pub removing: Vec<String>,
-    /// What the user should know.
-    pub notes: Vec<String>,
+    /// Files that have to go, as they would be opened with the new ones.
+    in_the_way: Vec<String>,
+    /// Files that go with the model that they were of.
+    replaced: Vec<String>,
+    /// Files that are opened with the new ones, and stay.
+    kept: Vec<String>,
+    /// Files that look like weights, and are nothing of the new model.
+    besides: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+impl Outlook {
+    /// Files that go.
+    pub fn removing(&self) -> Vec<String> {
+        self.replaced.iter().chain(&self.in_the_way).cloned().collect()
+    }
+
+    /// What the user should know; of what `is_done`, or is only planned.
+    pub fn notes(&self, is_done: bool) -> Vec<String> {
+        let removed = if is_done { "removed from" } else { "would be removed from" };
+        let said = [
+            ("in the folder already, and kept".to_owned(), &self.kept),
+            (format!("{removed} the folder, as they would be opened with the new files"), &self.in_the_way),
+            (format!("{removed} the folder with the model that they were of"), &self.replaced),
+            ("in the folder, but nothing of the new model".to_owned(), &self.besides),
+        ];
+        let said = said.into_iter().filter(|(_, names)| !names.is_empty());
+        said.map(|(what, names)| format!("{what}: {}", list(names))).collect()
+    }
 }
 
 /// How often what is opened may name further files that have to go.
@@ -31,19 +59,55 @@ const MOST_ROUNDS: usize = 16;
 /// Io, E007, naming the files that would be opened besides, unless `force` lets them go; what opening raises;
 /// Cancelled.
 pub fn outlook(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<Outlook> {
-    judge(host, prepared, staging, force)?
+    let view = View::new(host, prepared, (&staging.target, &staging.files));
+    if staging.files.len() == 1 {
+        return Ok(view.of_one(true));
+    }
+    judge(&view, force)?
+}
+
+/// The same for a plan, as far as headers alone can be opened: nothing is written, not even beside the output.
+///
+/// # Errors
+/// Io, E007, as [`outlook`].
+pub fn foretell(host: &Host, prepared: &Prepared<'_>, force: bool) -> Result<Outlook> {
+    let (target, layout) = (&prepared.output.target, &prepared.layout);
+    let alone = layout.files.len() == 1;
+    let folder = if target.folder { &target.path } else { target.parent() };
+    // Most outputs go where there is nothing to look at.
+    if if alone { !has_model(host, folder) } else { !target.is_within() } {
+        return Ok(Outlook::default());
+    }
+    // Where the system has no files in memory, only a run tells.
+    let Ok(files) = StagedFile::in_memory(target, layout) else { return Ok(Outlook::default()) };
+    if write_inline(layout, &files, false).is_err() {
+        return Ok(Outlook::default());
+    }
+    let view = View::new(host, prepared, (target, &files));
+    if alone {
+        return Ok(view.of_one(false));
+    }
+    match judge(&view, force) {
+        Ok(judged) => judged,
+        Err(_) => host.check_cancelled().map(|()| Outlook::default()),
+    }
 }
 
 /// What the folder will be: the inner error refuses files that are there, the outer one could not look.
-fn judge(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<Result<Outlook>> {
-    let (target, format) = (&staging.target, prepared.output.format);
-    if !target.is_within() || staging.files.len() < 2 || !format.manifest.reads {
+fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
+    let (target, prepared) = (view.target, view.prepared);
+    let format = prepared.output.format;
+    if !target.is_within() || !format.manifest.reads {
         return Ok(Ok(Outlook::default()));
     }
-    let view = View::new(host, prepared, staging);
     let mut overlay = view.overlay();
     let mut outlook = Outlook::default();
     let entry = target.path.join(&prepared.layout.files[prepared.layout.entry].name);
+    if force {
+        let path = if format.manifest.folder { &target.path } else { &entry };
+        outlook.replaced = view.replaced(path, !format.manifest.folder);
+        overlay.hidden.extend(outlook.replaced.iter().cloned());
+    }
     if !format.manifest.folder {
         // The files are a model of their own, which others in the folder may stand beside.
         let seen = view.see(&entry, &overlay)?;
@@ -59,16 +123,8 @@ fn judge(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -
         let (stay, go): (Vec<_>, Vec<_>) = seen.others.iter().partition(|other| other.stays());
         if go.is_empty() {
             view.compare(&seen.opened)?;
-            let names: Vec<_> = stay.into_iter().map(|other| other.name.clone()).collect();
-            if !names.is_empty() {
-                outlook.notes.push(format!("in the folder already, and kept: {}", list(&names)));
-            }
-            if !outlook.removing.is_empty() {
-                outlook.notes.push(format!(
-                    "removed from the folder, as they would be opened with the new files: {}",
-                    list(&outlook.removing)
-                ));
-            }
+            outlook.kept = stay.into_iter().map(|other| other.name.clone()).collect();
+            outlook.besides = view.besides(&overlay, &outlook.kept);
             return Ok(Ok(outlook));
         }
         if let Some(input) = go.iter().find(|other| view.inputs.contains(&other.identity)) {
@@ -82,7 +138,7 @@ fn judge(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -
         }
         for other in go {
             overlay.hidden.insert(other.name.clone());
-            outlook.removing.push(other.name.clone());
+            outlook.in_the_way.push(other.name.clone());
         }
     }
     let error = Error::io("the folder holds too much that would be opened with the new files");
@@ -95,7 +151,10 @@ fn judge(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -
 /// # Errors
 /// Io, E007, as [`outlook`].
 pub fn foresee(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: bool) -> Result<()> {
-    match judge(host, prepared, staging, force) {
+    if staging.files.len() == 1 {
+        return Ok(());
+    }
+    match judge(&View::new(host, prepared, (&staging.target, &staging.files)), force) {
         Ok(Err(refusal)) => Err(refusal),
         // What a header needs may come last.
         _ => host.check_cancelled(),
@@ -103,9 +162,9 @@ pub fn foresee(host: &Host, prepared: &Prepared<'_>, staging: &Staging, force: b
 }
 
 /// A file of the folder that is none of ours.
-struct Other {
-    name: String,
-    identity: (u64, u64),
+pub(super) struct Other {
+    pub(super) name: String,
+    pub(super) identity: (u64, u64),
     /// Whether the model merely has it beside it.
     is_companion: bool,
 }
@@ -114,6 +173,11 @@ impl Other {
     /// Whether it may stay when the model becomes another: nothing is opened by it, and it may be somebody's work.
     fn stays(&self) -> bool {
         is_for_people(&self.name) || (self.is_companion && !is_setting(&self.name))
+    }
+
+    /// Whether the model is not whole without it.
+    pub(super) fn is_of_model(&self) -> bool {
+        !is_for_people(&self.name) && !self.is_companion
     }
 }
 
@@ -130,39 +194,63 @@ impl Seen {
     }
 }
 
-struct View<'a> {
-    host: &'a Host,
-    prepared: &'a Prepared<'a>,
-    staging: &'a Staging,
+pub(super) struct View<'a> {
+    pub(super) host: &'a Host,
+    pub(super) prepared: &'a Prepared<'a>,
+    pub(super) target: &'a Target,
+    files: &'a [StagedFile],
+    /// The folder that the files go into.
+    pub(super) folder: PathBuf,
     /// Our files by device and inode.
     ours: HashMap<(u64, u64), usize>,
-    inputs: Vec<(u64, u64)>,
+    pub(super) inputs: Vec<(u64, u64)>,
 }
 
 impl<'a> View<'a> {
-    fn new(host: &'a Host, prepared: &'a Prepared<'a>, staging: &'a Staging) -> View<'a> {
+    fn new(
+        host: &'a Host,
+        prepared: &'a Prepared<'a>,
+        (target, files): (&'a Target, &'a [StagedFile]),
+    ) -> View<'a> {
         let identity = |number: usize| {
-            let meta = staging.files[number].handle.metadata().ok()?;
+            let meta = files[number].handle.metadata().ok()?;
             Some(((meta.dev(), meta.ino()), number))
         };
-        let ours = (0..staging.files.len()).filter_map(identity).collect();
+        let ours = (0..files.len()).filter_map(identity).collect();
+        let folder = if target.folder { &target.path } else { target.parent() }.to_owned();
         let inputs = prepared.source.files.all().iter().map(|file| file.identity).collect();
-        View { host, prepared, staging, ours, inputs }
+        View { host, prepared, target, files, folder, ours, inputs }
     }
 
-    fn overlay(&self) -> Overlay {
-        let target = &self.staging.target;
-        let files = self.prepared.layout.files.iter().zip(&self.staging.files);
-        let staged = files.map(|(file, staged)| (file.name.clone(), staged.path.clone())).collect();
+    pub(super) fn overlay(&self) -> Overlay {
+        let target = self.target;
+        let inside = |file: &StagedFile| {
+            let name = file.published.strip_prefix(&self.folder).ok()?.to_str()?.to_owned();
+            Some((name, file.path.clone()))
+        };
+        let staged = self.files.iter().filter_map(inside).collect();
         let suffixes = [".apr-part", ".apr-lock", ".apr-journal", ".apr-old", ".apr-record"];
         let hidden = suffixes.map(|suffix| target.hidden(suffix)).into_iter().collect();
-        Overlay { folder: target.path.clone(), staged, hidden }
+        Overlay { folder: self.folder.clone(), staged, hidden }
     }
 
     /// Opens a path as a user would.
     fn see(&self, path: &Path, overlay: &Overlay) -> Result<Seen> {
         let options = OpenOptions { overlay: Some(Arc::new(overlay.clone())), ..OpenOptions::default() };
         let opened = open(self.host, path, &options).map_err(|error| self.cannot_open(error))?;
+        let others = self.others(&opened);
+        Ok(Seen { opened, others })
+    }
+
+    /// What a single file means for the folder that it goes into.
+    fn of_one(&self, is_whole: bool) -> Outlook {
+        let goes_alone = !self.target.folder || self.target.is_within();
+        let warnings = if goes_alone { self.becomes_another(is_whole) } else { None };
+        Outlook { warnings: warnings.into_iter().collect(), ..Outlook::default() }
+    }
+
+    /// The opened files that are none of ours.
+    pub(super) fn others(&self, opened: &OpenedModel) -> Vec<Other> {
         let others = opened.files.all().into_iter().filter(|file| !file.is_folder());
         let others = others.filter(|file| !self.ours.contains_key(&file.identity));
         let companions: HashSet<&str> = opened.model.assets.iter().map(|asset| asset.name.as_str()).collect();
@@ -171,15 +259,14 @@ impl<'a> View<'a> {
             identity: file.identity,
             is_companion: companions.contains(file.name.as_str()),
         });
-        let others = others.collect();
-        Ok(Seen { opened, others })
+        others.collect()
     }
 
     fn cannot_open(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Cancelled {
             return error;
         }
-        let target = &self.staging.target;
+        let target = self.target;
         let file =
             error.file().map_or_else(|| target.show(&target.path), |file| target.show(Path::new(file)));
         let message = format!("with the new files, the folder cannot be opened: {}", error.message());
@@ -196,10 +283,9 @@ impl<'a> View<'a> {
 
     /// The refusal if the folder, which the user named as the output, is opened as a model that was there before.
     fn another(&self, overlay: &Overlay, entry: &Path) -> Result<Option<Error>> {
-        match self.see(&self.staging.target.path, overlay) {
+        match self.see(&self.target.path, overlay) {
             Ok(seen) if !seen.others.is_empty() => {
-                let way_out =
-                    format!("choose another folder, or name the file: {}", self.staging.target.show(entry));
+                let way_out = format!("choose another folder, or name the file: {}", self.target.show(entry));
                 Ok(Some(self.refusal(&seen.names(), &way_out)))
             }
             Err(error) if error.kind() == ErrorKind::Cancelled => Err(error),
@@ -213,7 +299,7 @@ impl<'a> View<'a> {
             "the folder has files that would be opened with the new ones, or instead: {}",
             list(others)
         );
-        let target = &self.staging.target;
+        let target = self.target;
         let error = Error::io(message).code("E007").in_file(target.show(&target.path));
         error.hint(format!("{way_out}; nothing was published"))
     }

@@ -95,7 +95,7 @@ pub struct Plugin {
 
 impl Plugin {
     /// Whether it is refused because a plugin found earlier provides the same.
-    fn gives_way(&self) -> bool {
+    pub fn gives_way(&self) -> bool {
         self.state.as_ref().err().is_some_and(|error| error.explicit_code() == Some(DUPLICATE))
     }
 }

@@ -41,9 +41,9 @@ impl FirstRead<'_> {
             };
             if !same {
                 let error = Error::io("the input changed while it was read");
-                let error = error.in_file(input.path.display().to_string());
-                let hint = format!("leave input {number} alone until apr is done; nothing was published");
-                return Err(error.hint(hint));
+                let shown = input.path.display().to_string();
+                let hint = format!("leave `{shown}` alone until apr is done; nothing was published");
+                return Err(error.in_file(shown).hint(hint));
             }
         }
         Ok(())

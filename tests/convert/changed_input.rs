@@ -56,6 +56,8 @@ fn converts(path: &Path, act: impl Fn(&Path) -> Act) -> bool {
     if let Err(error) = &done {
         assert!(error.message().contains("changed while it was read"), "{}: {error}", path.display());
         assert_eq!((error.kind(), error.file()), (ErrorKind::Io, input.to_str()));
+        let hint = format!("leave `{}` alone until apr is done; nothing was published", input.display());
+        assert_eq!(error.hint_text(), Some(hint.as_str()));
     }
     done.is_ok()
 }

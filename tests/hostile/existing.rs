@@ -199,6 +199,24 @@ fn what_apr_finds_under_its_own_names_is_not_followed() {
     fails(&scratch, &args, 1, &["no file of apr's", "out.apr"]);
 }
 
+#[test]
+fn what_is_no_file_and_has_the_locks_name_is_called_so() {
+    let scratch = Scratch::new();
+    big_of(&scratch.at("in.safetensors"), 1, 1);
+    let lock = scratch.at(".out.apr.apr-lock");
+    let args = ["convert", "in.safetensors", "out.apr", "--arch", "none", "--force"];
+    let words =
+        ["this is not a regular file, and apr's lock file has this name", ".out.apr.apr-lock", "remove it"];
+    fs::create_dir(&lock).unwrap();
+    fails(&scratch, &args, 1, &words);
+    fs::remove_dir(&lock).unwrap();
+    for to in ["in.safetensors", "nothing", "/dev/null", "."] {
+        symlink(to, &lock).unwrap();
+        fails(&scratch, &args, 1, &words);
+        fs::remove_file(&lock).unwrap();
+    }
+}
+
 /// Runs a conversion with a journal until a signal stops it.
 fn stopped(scratch: &Scratch, args: &[&str]) {
     for _ in 0..50 {

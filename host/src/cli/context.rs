@@ -7,8 +7,8 @@ use crate::cli::settings::Settings;
 use crate::cli::terminal::{Terminal, color_wanted};
 use crate::cli::{progress, signals};
 use apr_host::host::Host;
-use apr_host::plugins::{DiscoverOptions, Rehearsal};
-use apr_host::registry::Registry;
+use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
+use apr_host::registry::{Origin, Registry};
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl Context {
         Registry::discover(&self.discover_options())
     }
 
-    /// Fails if a plugin that the user named is not there or refused: nobody names one that need not be there.
+    /// Fails if a plugin that the user named is not there or refused: nobody names one that need not be there. A folder may
+    /// be, and is only told of.
     ///
     /// # Errors
     /// The refusal, with its code.
@@ -74,6 +75,13 @@ impl Context {
         let everywhere = self.discover_options();
         if everywhere.named.is_empty() && everywhere.plugin_path.is_empty() {
             return Ok(());
+        }
+        for place in places(&everywhere) {
+            if place.origin == Origin::Variable && !place.path.exists() {
+                let shown = place.path.display();
+                self.terminal
+                    .warn(&format!("`APR_PLUGIN_PATH` names `{shown}`, and there is no such folder"));
+            }
         }
         let named = DiscoverOptions {
             user: None,

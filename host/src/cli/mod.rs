@@ -130,8 +130,7 @@ fn work() -> ExitCode {
 }
 
 fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
-    // What is wrong with a plugin is what `apr plugins` tells.
-    if !matches!(verb, Verb::Plugins(_)) {
+    if !matches!(&verb, Verb::Plugins(args) if args.tells_of_refused()) {
         context.check_named_plugins()?;
     }
     match verb {

@@ -30,7 +30,8 @@ impl ExactSum {
     pub fn value(&self) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "rounded on purpose: a bin may hold more than 53 bits")]
         let parts = self.0.iter().rev().map(|(bin, sum)| scaled(*sum as f64, bin * SPAN));
-        parts.sum()
+        // Of nothing, or of zeros, it would be a negative zero.
+        parts.fold(0.0, |sum, part| sum + part)
     }
 }
 
@@ -47,6 +48,14 @@ mod tests {
         let mut sum = ExactSum::default();
         values.for_each(|value| sum.add(value));
         sum
+    }
+
+    #[test]
+    fn the_sum_of_nothing_and_of_zeros_is_no_negative_zero() {
+        for values in [&[][..], &[0.0, 0.0], &[-0.0], &[1.5, -1.5]] {
+            let sum = sum(values.iter().copied()).value();
+            assert!(sum == 0.0 && sum.is_sign_positive(), "{values:?}");
+        }
     }
 
     #[test]

@@ -90,7 +90,8 @@ pub fn judge(kind: Kind, facts: &Facts) -> Vec<Broken> {
     }
     let l2 = facts.l2.unwrap_or(0.0);
     if l2 <= LEAST_L2 {
-        say(DISTRIBUTION, format!("its L2 norm is {l2:.3e}, more than {LEAST_L2:e} must be"));
+        let l2 = if l2 == 0.0 { "0".to_owned() } else { format!("{l2:.3e}") };
+        say(DISTRIBUTION, format!("its L2 norm is {l2}, more than {LEAST_L2:e} must be"));
     } else if !facts.vary() {
         say(
             DISTRIBUTION,

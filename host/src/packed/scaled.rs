@@ -48,7 +48,7 @@ impl Scaled<'_> {
         match (self.scale.dtype, self.codes.dtype) {
             (DType::F8_E8M0, _) => "codes with scales of powers of two",
             (_, DType::I8) => "int8 with scales",
-            (_, DType::U8) => "packed bytes with scales",
+            (_, DType::U8) => "bytes with scales",
             (_, dtype) if bits(dtype).is_some_and(|(kind, bits)| kind == DTypeKind::Float && bits == 8) => {
                 "FP8 with scales"
             }

@@ -108,6 +108,14 @@ fn judge(
                 .code("E_UNTRUSTED")
                 .hint("give an absolute path"));
         }
+        // A pipe behind a name of the system's has no path of its own.
+        if candidate.path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+            return Err(Error::plugin(
+                "this is a device, a pipe or a socket, and a plugin is a regular file",
+            )
+            .code("E_NOT_A_PLUGIN")
+            .hint("give the path of a plugin's library, or of an architecture table"));
+        }
         let path = candidate.path.canonicalize().map_err(|error| {
             Error::not_found("there is no such plugin").code("E_NOT_FOUND").cause(error.to_string())
         })?;

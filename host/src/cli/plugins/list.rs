@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
 use apr_host::plugins::file_name;
-use apr_host::registry::Plugin;
+use apr_host::registry::{Origin, Plugin};
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -26,6 +26,8 @@ pub struct Args {}
 pub struct Plugins {
     plugins: Vec<Row>,
     skipped: Vec<String>,
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 /// One plugin.
@@ -67,7 +69,17 @@ pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
     let mut registry = context.registry();
     registry.load_all();
     let skipped = registry.skipped().iter().map(|path| path.display().to_string()).collect();
-    Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped })
+    let warnings = registry.plugins().iter().filter_map(refused).collect();
+    Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped, warnings })
+}
+
+/// What is to be said of a plugin that the user named, and that every other verb would end with.
+fn refused(plugin: &Plugin) -> Option<String> {
+    let error = plugin.state.as_ref().err()?;
+    let named = matches!(plugin.origin, Origin::Flag | Origin::VariableFile | Origin::Variable);
+    let path = plugin.path.as_ref().filter(|_| named && !plugin.gives_way())?;
+    let code = error.stable_code().map(|code| format!(" [{code}]")).unwrap_or_default();
+    Some(format!("`{}` is refused{code}: {}", path.display(), error.message()))
 }
 
 /// What is known of a plugin.
@@ -98,6 +110,10 @@ pub fn row(plugin: &Plugin) -> Row {
 impl Report for Plugins {
     fn json(&self) -> Result<Json> {
         with_schema("apr.plugins.list/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn quiet(&self) -> String {

@@ -48,6 +48,16 @@ enum Action {
     LoadChild(load_child::Args),
 }
 
+impl Args {
+    /// Whether the action itself tells of a named plugin that is refused, or tries one for the program that started this.
+    pub fn tells_of_refused(&self) -> bool {
+        matches!(
+            self.action,
+            Action::List(_) | Action::Check(_) | Action::CheckChild(_) | Action::LoadChild(_)
+        )
+    }
+}
+
 /// Runs the action.
 ///
 /// # Errors

@@ -2,13 +2,12 @@
 # Builds the plugins with another compiler than the host's and has the host use them: the interface must not depend on
 # who compiled it. Then builds one as releases are built (LTO, stripped) and has the host load that.
 #
-# The other compiler is the one APR_SECOND_RUSTC names, or Debian's `rustc-web`
-# (apt-get install --no-install-recommends rustc-web) as /usr/bin/rustc. Without one this is skipped, aloud.
+# The other compiler is the one that APR_SECOND_RUSTC names, else the first that is found among rustup's toolchains and the
+# distribution's /usr/bin/rustc, of another version than the host's and not too old. Without one, exit 3 after the rest.
 set -eu
 cd "$(dirname "$0")/../.."
 
 target=${CARGO_TARGET_DIR:-target}
-second=${APR_SECOND_RUSTC:-/usr/bin/rustc}
 fixture=plugins/gguf/tests/data/align-64.gguf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -43,13 +42,28 @@ cargo rustc --quiet --release --target-dir "$target/second/release" -p apr-plugi
     --config 'profile.release.lto="fat"' --config 'profile.release.strip="symbols"'
 use "LTO, stripped" "$target/second/release/release"
 
-if ! "$second" --version > "$work/version" 2>&1; then
-    echo "second compiler: SKIPPED: there is no $second (apt-get install --no-install-recommends rustc-web)"
-    exit 0
+# Compilers that this one may not be or cannot be are passed over; one that was asked for is taken as it is.
+oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+second=${APR_SECOND_RUSTC:-}
+for found in "${RUSTUP_HOME:-$HOME/.rustup}"/toolchains/*/bin/rustc /usr/bin/rustc; do
+    [ -z "$second" ] || break
+    version=$("$found" --version 2>/dev/null) || continue
+    [ "$version" != "$(rustc --version)" ] || continue
+    number=$(echo "$version" | cut -d ' ' -f 2)
+    if [ "$(printf '%s\n' "$oldest" "$number" | sort -V | head -n 1)" = "$oldest" ]; then
+        second=$found
+    else
+        echo "second compiler: $found is older than $oldest: $version"
+    fi
+done
+if [ -z "$second" ]; then
+    echo "second compiler: SKIPPED: there is none; \`rustup toolchain install\` another version, or name one by APR_SECOND_RUSTC"
+    exit 3
 fi
-if [ "$(cat "$work/version")" = "$(rustc --version)" ]; then
+version=$("$second" --version) || fail "APR_SECOND_RUSTC: $second does not run"
+if [ "$version" = "$(rustc --version)" ]; then
     echo "second compiler: SKIPPED: $second is the host's own compiler"
-    exit 0
+    exit 3
 fi
 RUSTC=$second cargo build --quiet --target-dir "$target/second/other" -p apr-plugin-gguf -p apr-plugin-apr
-use "$(cat "$work/version")" "$target/second/other/debug"
+use "$version" "$target/second/other/debug"

@@ -80,17 +80,28 @@ fn wrong(golden: &Golden, of: &BlockType) -> Vec<String> {
     wrong.map(|case| format!("{} {}", of.dtype, key(case))).collect()
 }
 
+/// What `judge` finds of each type, two types at a time.
+fn on_two_threads<T: Send>(
+    types: &[&'static BlockType],
+    judge: impl Fn(&BlockType) -> Vec<T> + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = std::iter::from_fn(|| types.get(next.fetch_add(1, Ordering::Relaxed)));
+        mine.flat_map(|of| judge(of)).collect::<Vec<_>>()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut found = work();
+        found.extend(other.join().unwrap());
+        found
+    })
+}
+
 #[test]
 fn every_type_gives_the_bytes_of_ggml() {
-    let (golden, next) = (read(), AtomicUsize::new(0));
-    let work = || {
-        let mine = std::iter::from_fn(|| TYPES.get(next.fetch_add(1, Ordering::Relaxed)));
-        mine.flat_map(|of| wrong(&golden, of)).collect::<Vec<_>>()
-    };
-    let wrong = std::thread::scope(|scope| {
-        let other = scope.spawn(work);
-        [work(), other.join().unwrap()].concat()
-    });
+    let golden = read();
+    let wrong = on_two_threads(TYPES, |of| wrong(&golden, of));
     assert!(wrong.is_empty(), "not as ggml: {wrong:?}");
 }
 
@@ -115,7 +126,7 @@ fn asked() -> impl Iterator<Item = &'static BlockType> {
 
 /// What ggml makes of a case, asked in a process of its own, since ggml ends the process where it refuses.
 fn ask(dtype: DType, case: (&str, bool)) -> Option<Vec<u8>> {
-    let file = std::env::temp_dir().join(format!("apr-ggml-{}", std::process::id()));
+    let file = std::env::temp_dir().join(format!("apr-ggml-{}-{dtype}", std::process::id()));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
         .args(["--ignored", "--exact", "golden::answer"])
@@ -139,6 +150,17 @@ fn answer() {
     std::fs::write(variable("APR_ANSWER"), blocks).unwrap();
 }
 
+/// What golden.toml must say of ggml's answer.
+fn stated(ggml: &Ggml, dtype: DType, answer: Option<&[u8]>) -> String {
+    answer.map_or_else(
+        || "refused".to_owned(),
+        |blocks| {
+            let values = ggml.decode(dtype, blocks).unwrap_or_else(|| decode(dtype, blocks));
+            format!("{} {}", digest(blocks), digest_of_floats(&values))
+        },
+    )
+}
+
 #[test]
 #[ignore = "needs ggml; writes golden.toml"]
 fn bless() {
@@ -147,13 +169,7 @@ fn bless() {
     let mut golden = read();
     for of in asked() {
         for case in cases(of.dtype, of.needs_importance) {
-            let said = ask(of.dtype, case).map_or_else(
-                || "refused".to_owned(),
-                |blocks| {
-                    let values = ggml.decode(of.dtype, &blocks).unwrap_or_else(|| decode(of.dtype, &blocks));
-                    format!("{} {}", digest(&blocks), digest_of_floats(&values))
-                },
-            );
+            let said = stated(&ggml, of.dtype, ask(of.dtype, case).as_deref());
             golden.entry(of.dtype.name().to_owned()).or_default().insert(key(case), said);
         }
     }
@@ -166,48 +182,43 @@ fn bless() {
 #[test]
 #[ignore = "needs ggml; counts blocks that differ"]
 fn differing() {
-    let ggml = Ggml::load();
-    let mut all = 0;
-    for of in asked() {
-        let (info, mut line) = (of.dtype.info().unwrap(), format!("{}:", of.dtype));
-        for case @ (set, with) in cases(of.dtype, of.needs_importance) {
-            let (rows, values) = (weights(set), importance(set));
-            let ours = encode(of.dtype, rows, with.then_some(&values[..]));
-            let (theirs, ours) = match (ask(of.dtype, case), ours) {
-                (Some(theirs), Ok(ours)) => (theirs, ours),
-                (None, Err(_)) => {
-                    line += &format!(" {} both refuse", key(case));
-                    continue;
-                }
-                (theirs, _) => {
-                    all += 1;
-                    line += &format!(
-                        " {} ONLY {} REFUSES",
-                        key(case),
-                        if theirs.is_some() { "OURS" } else { "GGML" }
-                    );
-                    continue;
-                }
-            };
-            let size = info.block_bytes as usize;
-            let differ = |n: &usize| ours[n * size..(n + 1) * size] != theirs[n * size..(n + 1) * size];
-            let blocks: Vec<usize> = (0..ours.len() / size).filter(differ).collect();
-            let bits = |values: Vec<f32>| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-            let decoded =
-                ggml.decode(of.dtype, &theirs).is_none_or(|d| bits(d) == bits(decode(of.dtype, &theirs)));
-            if !blocks.is_empty() || !decoded {
-                all += 1;
-                let more = if decoded { "" } else { " DECODED OTHERWISE" };
-                line += &format!(
-                    " {} {} of {} (first {:?}){more}",
-                    key(case),
-                    blocks.len(),
-                    ours.len() / size,
-                    blocks.first()
-                );
-            }
-        }
-        println!("{line}");
+    let (ggml, golden, types) = (Ggml::load(), read(), asked().collect::<Vec<_>>());
+    let all = on_two_threads(&types, |of| {
+        let found: Vec<String> = cases(of.dtype, of.needs_importance)
+            .into_iter()
+            .filter_map(|case| {
+                difference(&ggml, &golden, of, case).map(|said| format!("{} {said}", key(case)))
+            })
+            .collect();
+        println!("{}: {}", of.dtype, if found.is_empty() { "as ggml".to_owned() } else { found.join(", ") });
+        found
+    });
+    assert_eq!(all.len(), 0, "cases differ");
+}
+
+/// How ours differs from ggml's, or golden.toml from either; `None` if all three say the same.
+fn difference(ggml: &Ggml, golden: &Golden, of: &BlockType, case: (&str, bool)) -> Option<String> {
+    let (rows, values) = (weights(case.0), importance(case.0));
+    let ours = encode(of.dtype, rows, case.1.then_some(&values[..])).ok();
+    let theirs = ask(of.dtype, case);
+    let known = golden.get(of.dtype.name()).and_then(|known| known.get(&key(case)));
+    if known != Some(&stated(ggml, of.dtype, theirs.as_deref())) {
+        return Some("GOLDEN.TOML SAYS OTHERWISE".to_owned());
     }
-    assert_eq!(all, 0, "cases differ");
+    let (ours, theirs) = match (ours, theirs) {
+        (None, None) => return None,
+        (Some(_), None) => return Some("ONLY GGML REFUSES".to_owned()),
+        (None, Some(_)) => return Some("ONLY OURS REFUSES".to_owned()),
+        (Some(ours), Some(theirs)) => (ours, theirs),
+    };
+    let size = of.dtype.info().unwrap().block_bytes as usize;
+    let differ = |n: &usize| ours[n * size..(n + 1) * size] != theirs[n * size..(n + 1) * size];
+    let blocks: Vec<usize> = (0..ours.len() / size).filter(differ).collect();
+    let bits = |values: Vec<f32>| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let decoded = ggml.decode(of.dtype, &theirs).is_none_or(|d| bits(d) == bits(decode(of.dtype, &theirs)));
+    if blocks.is_empty() && decoded {
+        return None;
+    }
+    let more = if decoded { "" } else { " DECODED OTHERWISE" };
+    Some(format!("{} of {} (first {:?}){more}", blocks.len(), ours.len() / size, blocks.first()))
 }

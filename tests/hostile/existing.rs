@@ -223,11 +223,13 @@ fn stopped(scratch: &Scratch, args: &[&str]) {
         let mut command = apr(&scratch.at(""), &[args, &["-j", "1"]].concat());
         command.env("APR_JOURNAL_BYTES", "0").env("APR_JOURNAL_MILLISECONDS", "1");
         let mut child = command.spawn().unwrap();
-        while !scratch.at(".out.apr.apr-journal").exists() && child.try_wait().unwrap().is_none() {}
+        let is_begun =
+            || fs::read(scratch.at(".out.apr.apr-journal")).is_ok_and(|journal| journal.contains(&b'\n'));
+        while !is_begun() && child.try_wait().unwrap().is_none() {}
         child.kill().unwrap();
         child.wait().unwrap();
-        let journal = fs::read(scratch.at(".out.apr.apr-journal")).unwrap_or_default();
-        if journal.contains(&b'\n') {
+        // One that was killed after its last rename has nothing staged any more.
+        if is_begun() && scratch.at(".out.apr.apr-part").exists() {
             return;
         }
         let _ = fs::remove_file(scratch.at("out.apr"));

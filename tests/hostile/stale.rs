@@ -159,3 +159,15 @@ fn one_file_that_makes_a_folder_another_model_is_a_warning() {
     let done = runs(&scratch, &args);
     assert!(!done.stderr.contains("warning"), "{}", done.stderr);
 }
+
+#[test]
+fn a_folder_that_stays_the_old_model_is_a_warning_for_who_named_it() {
+    let scratch = with_shards("safetensors");
+    let args = ["convert", "new.safetensors", "d", "--to", "safetensors", "--arch", "none"];
+    for plan in [&["-n"][..], &[]] {
+        let done = runs(&scratch, &[&args[..], plan].concat());
+        let words = "warning: the folder `d` opens as the model that it held before: the new one is `d/new.safetensors`";
+        assert!(done.stderr.contains(words), "{}{}", done.stderr, done.stdout);
+    }
+    assert_eq!((n_tensors(&scratch, "d"), n_tensors(&scratch, "d/new.safetensors")), (8, 2));
+}

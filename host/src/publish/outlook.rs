@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::open::{OpenOptions, OpenedModel, open};
 use crate::overlay::Overlay;
 use crate::prepare::Prepared;
-use crate::publish::stale::has_model;
+use crate::publish::stale::{has_model, is_empty};
 use crate::sink::{StagedFile, Staging, Target};
 use crate::verify::compare_tensors;
 use apr_sdk::{Error, ErrorKind, Result, escape};
@@ -75,7 +75,7 @@ pub fn foretell(host: &Host, prepared: &Prepared<'_>, force: bool) -> Result<Out
     let alone = layout.files.len() == 1;
     let folder = if target.folder { &target.path } else { target.parent() };
     // Most outputs go where there is nothing to look at.
-    if if alone { !has_model(host, folder) } else { !target.is_within() } {
+    if if alone { !has_model(host, folder) } else { !target.is_within() || is_empty(folder) } {
         return Ok(Outlook::default());
     }
     // Where the system has no files in memory, only a run tells.

@@ -59,7 +59,14 @@ impl View<'_> {
         let before = opened(Overlay { staged: Default::default(), ..overlay.clone() }).ok()?;
         let folder = escape(&self.target.show(&self.folder), 400);
         match opened(overlay) {
-            Ok(after) if consists_of(&after) == consists_of(&before) => None,
+            Ok(after) if consists_of(&after) == consists_of(&before) => {
+                // Who named the folder will open it.
+                let file = self.prepared.output.is_folder.then(|| self.prepared.layout.files.first())??;
+                let file = escape(&self.target.show(&self.folder.join(&file.name)), 400);
+                Some(format!(
+                    "the folder `{folder}` opens as the model that it held before: the new one is `{file}`"
+                ))
+            }
             Ok(after) => Some(format!(
                 "with this file, the folder `{folder}` opens as another model: {} tensors, {} before; its other files \
                  are as they were",
@@ -87,6 +94,11 @@ fn consists_of(opened: &OpenedModel) -> BTreeSet<(u64, u64)> {
 pub(super) fn has_model(host: &Host, folder: &Path) -> bool {
     let claims = |name: &String| host.registry.formats().iter().any(|f| f.manifest.claims.contains(name));
     names(folder).iter().any(|name| name.ends_with(INDEX) || claims(name))
+}
+
+/// Whether a folder has nothing in it.
+pub(super) fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// The names of the files in a folder.

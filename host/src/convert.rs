@@ -132,7 +132,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         Err((error, keep)) => {
             if keep {
                 staging.keep();
-                return Err(error.hint("what is finished is kept: run it again with --resume"));
+                return Err(error.hint("run it again with --resume: what is finished is kept"));
             }
             return Err(error);
         }
@@ -195,7 +195,7 @@ fn publish(
         }
         // Hours of work are not thrown away for a file in the way.
         staging.keep();
-        error.cause("what was written is kept: the same command with --resume takes it up")
+        error.cause("what was written is kept: run the same command with --resume to go on")
     })
 }
 

@@ -162,8 +162,9 @@ pub fn account(
             // Who makes a model anew without a table answers for it.
             (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not asked for"),
             (None, false) => {
-                let message = "nothing of the output is made of it, and no rule leaves it out";
-                let hint = "this is a fault of the architecture's table: --arch none keeps every tensor";
+                let message = "the output does not use it, and no rule drops it";
+                let hint =
+                    "pass --arch none to keep every tensor: this is a fault of the architecture's table";
                 return Err(Error::failed(message).tensor(&tensor.name).hint(hint));
             }
         }
@@ -211,7 +212,7 @@ fn keys(
             Some(ledger) if !ledger.is_known(key) => keys.drop_by(key, &ledger.unknown()),
             Some(_) => keys.mapped.push(key.clone()),
             None if planned.architecture.is_some() => keys.carried.push(key.clone()),
-            None => keys.drop_by(key, "the output has no place for a configuration"),
+            None => keys.drop_by(key, "the output cannot hold a configuration"),
         }
     }
 }

@@ -69,7 +69,7 @@ impl ModelFile {
             return Err(placed(Error::io("this is a folder, not a file")));
         };
         if offset.checked_add(want).is_none_or(|end| end > self.len) {
-            let message = format!("{want} bytes are wanted, the file has {} in all", self.len);
+            let message = format!("{want} bytes are needed, the file has {} in all", self.len);
             return Err(
                 placed(Error::malformed(message)).hint("get the file again: it is cut off or damaged")
             );
@@ -296,7 +296,8 @@ impl Files {
         let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
         if path.is_empty() || path.contains('\0') || !inside {
             let message = format!("the file name `{shown}` leaves the model's folder");
-            return Err(Error::malformed(message).hint("apr reads only files inside the folder of the model"));
+            return Err(Error::malformed(message)
+                .hint("move the file into the model's folder: apr reads nothing outside it"));
         }
         if has_controls(path) {
             let message = format!("the file name `{shown}` has control characters");
@@ -431,7 +432,9 @@ fn named_error(error: &std::io::Error) -> Error {
         Some(Errno::NAMETOOLONG) => {
             Error::malformed("its name, or that of the link's target, is too long for a file")
         }
-        Some(Errno::NOTDIR | Errno::INVAL) => Error::malformed(format!("no file can be called so: {error}")),
+        Some(Errno::NOTDIR | Errno::INVAL) => {
+            Error::malformed(format!("no file can have this name: {error}"))
+        }
         _ => io_error(error, "open"),
     }
 }

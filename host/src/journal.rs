@@ -66,7 +66,8 @@ impl Journal {
                 .into_iter()
                 .filter(|k| old.get(k) != work.get(k))
                 .collect();
-            let message = format!("the work is not the same as before: changed {}", changed.join(", "));
+            let message =
+                format!("the work differs from the interrupted one: changed {}", changed.join(", "));
             return Err(Error::invalid_argument(message).in_file(shown).hint(begin));
         }
         let records = bytes.split_off(bytes.len().min(end + 1));

@@ -204,14 +204,14 @@ impl<'a> Collector<'a> {
     /// be anything.
     fn take_name(&mut self, name: &str) -> Result<()> {
         let refuse = |what: String| {
-            let hint = "a companion file or a part of the source is called so: rename it there";
+            let hint = "rename the companion file or part of the source that has this name";
             Err(Error::unsupported(what).hint(hint))
         };
         let shown = escape(name, 120);
         // Such are the names that staging uses beside them.
         if name.starts_with('.') && name.split('/').next().is_some_and(|first| first.contains(".apr-")) {
             return refuse(format!(
-                "a file of the output cannot be called `{shown}`: apr's own work has such names"
+                "a file of the output cannot be called `{shown}`: apr uses such names itself"
             ));
         }
         if self.names.contains(name) {

@@ -198,7 +198,7 @@ impl Making {
             for piece in self.cut(piece, at, matrix)? {
                 let len = self.piece_len(&piece)?;
                 if plain.as_ref().is_some_and(Recode::needs_rows) && !len.is_multiple_of(row.max(1)) {
-                    let message = "it is made of pieces of rows, which cannot be quantized in one go";
+                    let message = "it is made of parts of rows, which cannot be quantized at once";
                     return Err(
                         Error::unsupported(message).hint("convert it first, then quantize the result")
                     );

@@ -27,9 +27,7 @@ pub fn apply(
         wanted.iter().filter_map(|(number, dtype)| Some((makings.get(*number)?, *dtype))).collect();
     if !look && !pairs.is_empty() {
         let tensors = n_of(pairs.len(), "tensor");
-        return Ok(vec![format!(
-            "{tensors} may become narrower if that loses nothing: sizes are upper bounds"
-        )]);
+        return Ok(vec![format!("{tensors} may be narrowed if that is lossless: sizes are upper bounds")]);
     }
     let exact = exact_in(host, source, &pairs)?;
     let mut kinds: Vec<(DType, DType)> = Vec::new();

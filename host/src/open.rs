@@ -197,7 +197,7 @@ fn way_out(error: Error) -> Error {
             error.hint("compare the file's size and SHA-256 with its source's, or get it again")
         }
         ErrorKind::LimitExceeded => {
-            error.hint("no real model needs as much: get the file again, from a source you trust")
+            error.hint("get the file again from a source you trust: no real model needs as much")
         }
         _ => error,
     }
@@ -371,13 +371,13 @@ fn check_expected(part: &Part, piece: &Model, mapped: bool, files: &Files) -> Re
     let present: HashSet<&str> = piece.tensors.iter().map(|t| t.name.as_str()).collect();
     let first = |a: &HashSet<&str>, b: &HashSet<&str>| a.difference(b).min().map(|name| (*name).to_owned());
     if let Some(name) = first(&expected, &present) {
-        return Err(Error::malformed("the index says this tensor is in this file, but it is not")
+        return Err(Error::malformed("the index maps this tensor to this file, which lacks it")
             .tensor(name)
             .in_file(file));
     }
     match first(&present, &expected) {
         Some(name) => {
-            Err(Error::malformed("this tensor is in the file, but the index does not have it there")
+            Err(Error::malformed("this tensor is in the file, but the index does not map it there")
                 .tensor(name)
                 .in_file(file))
         }
@@ -444,7 +444,7 @@ pub fn option_values(
             if !spec.accepts(value) {
                 let message = format!("option `{}.{name}` cannot be `{value}`", format.id());
                 return Err(Error::invalid_argument(message).hint(format!(
-                    "it takes {}: {}",
+                    "pass {}: {}",
                     takes(&spec.kind),
                     spec.help
                 )));
@@ -452,7 +452,7 @@ pub fn option_values(
             if spec.kind == OptionKind::Refuse && value == "true" {
                 let name = &format.manifest.name;
                 let error = Error::unsupported(format!("this is {name}, which --{} refuses", spec.name));
-                return Err(error.hint(format!("leave --{} out to open it all the same", spec.name)));
+                return Err(error.hint(format!("leave --{} out to open it anyway", spec.name)));
             }
             values.set(name, value);
         }
@@ -502,8 +502,11 @@ pub fn check_options<'a>(
             .collect();
         let mut seen = HashSet::new();
         known.retain(|option| seen.insert(option.clone()));
-        let hint =
-            if known.is_empty() { "these formats have no options".to_owned() } else { known.join(", ") };
+        let hint = if known.is_empty() {
+            "leave it out: these formats have no options".to_owned()
+        } else {
+            format!("choose one of {}", known.join(", "))
+        };
         let full = of.as_ref().map_or(name.clone(), |of| format!("{of}.{name}"));
         return Err(Error::invalid_argument(format!("no format involved has an option `{full}`")).hint(hint));
     }

@@ -43,8 +43,7 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a
         None => options.input.with_file_name(format!("{stem}.{extension}")),
     };
     if options.output.is_none() && is_input(&path, &options.input) {
-        let message =
-            "the output would be the input: without a name it has the input's, and the format's extension";
+        let message = "the output would overwrite the input: without OUT it takes the input's name and the format's extension";
         let error = Error::invalid_argument(message).in_file(path.display().to_string());
         return Err(error.hint("give it another name: apr convert IN OUT"));
     }
@@ -100,7 +99,7 @@ fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {
             false => format!(".{}", f.manifest.extensions.join(", .")),
         };
         let list: Vec<_> = formats.map(|f| format!("{} ({})", f.id(), shape(f))).collect();
-        format!("say it with --to FORMAT; present are {}", list.join(", "))
+        format!("pass --to FORMAT; present are {}", list.join(", "))
     };
     let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {
         let error = Error::invalid_argument("the output's name says no format").in_file(shown);
@@ -119,7 +118,7 @@ fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {
             let message = format!("`.{extension}` is written by {}", ids.join(" and "));
             Err(Error::invalid_argument(message)
                 .in_file(shown)
-                .hint(format!("say which: --to {}", ids.join(" or --to "))))
+                .hint(format!("choose one: --to {}", ids.join(" or --to "))))
         }
     }
 }

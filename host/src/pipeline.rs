@@ -119,8 +119,8 @@ impl Job<'_> {
             let first = tensor.map_or(stretch, |tensor| self.tiles.of_tensor(tensor).start);
             let element = recode.elements(stretches[stretch].offset - stretches[first].offset + at) + number;
             let to = recode.dtypes().1;
-            let error = Error::failed(format!("element {element} is {value}, and it is to be made {to}"));
-            return Err(error.code(FINITE).hint("--allow-nonfinite makes of it what can be made"));
+            let error = Error::failed(format!("element {element} is {value}, and would be cast to {to}"));
+            return Err(error.code(FINITE).hint("pass --allow-nonfinite to convert it anyway"));
         }
         let (changes, loss) = applied?;
         if let (Some(loss), Some(losses), Some(tensor)) = (loss, self.losses, tensor) {

@@ -116,7 +116,7 @@ pub fn prepare<'a>(
     if let Some(error) = not_understood {
         // A model that is translated whole must not lose it; elsewhere its files or keys may still be carried as they are.
         if target.manifest.carries.tokenizer_core && translation.makings.is_some() {
-            return Err(of_source(error.hint("--arch none writes the tensors alone")));
+            return Err(of_source(error.hint("pass --arch none to write the tensors alone")));
         }
         notes.push(format!("not carried: the tokenizer, which is not understood: {}", error.message()));
     }

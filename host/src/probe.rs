@@ -106,7 +106,7 @@ pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>, bare: bool)
         _ => {
             let ids: Vec<_> = winners.iter().map(|f| f.id()).collect();
             let message = format!("{} are equally sure that this is theirs", ids.join(" and "));
-            Err(Error::unsupported(message).hint(format!("say which: --from {}", ids.join(" or --from "))))
+            Err(Error::unsupported(message).hint(format!("choose one: --from {}", ids.join(" or --from "))))
         }
     }
 }
@@ -166,12 +166,12 @@ fn unknown(host: &Host, data: &LookData) -> Error {
         Some(name) => (
             format!("the name says {name}, but the contents are not"),
             format!(
-                "get the file again if it may be cut off or damaged; --from FORMAT reads it as one of {known}"
+                "get the file again if it may be cut off or damaged; pass --from FORMAT to read it as one of {known}"
             ),
         ),
         None => (
             format!("no present format recognises this {what}"),
-            format!("the formats present are {known}; --from FORMAT reads it as one of them"),
+            format!("pass --from FORMAT to read it as one of the formats present: {known}"),
         ),
     };
     let hint = host.registry.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));

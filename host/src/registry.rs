@@ -224,8 +224,8 @@ impl Registry {
         self.formats.iter().find(named).ok_or_else(|| {
             let known: Vec<_> = self.formats.iter().map(Format::id).collect();
             let hint = match known[..] {
-                [] => "no format plugin is loaded: see `apr plugins list`".to_owned(),
-                _ => format!("the formats present are: {}", known.join(", ")),
+                [] => "run `apr plugins list`: no format plugin is loaded".to_owned(),
+                _ => format!("choose one of the formats present: {}", known.join(", ")),
             };
             let hint = self.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
             Error::invalid_argument(format!("no plugin provides a format `{id}`")).hint(hint)
@@ -287,7 +287,7 @@ impl Registry {
         let found = self.quantizers()?.into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype));
         found.ok_or_else(|| {
             Error::unsupported(format!("no quantizer plugin knows {dtype}"))
-                .hint("`apr plugins list` shows what is there")
+                .hint("run `apr plugins list` to see what is present")
         })
     }
 
@@ -346,11 +346,11 @@ impl Registry {
             let code = error.stable_code().map(|code| format!(" ({code})")).unwrap_or_default();
             plugin.path.as_deref().map(|path| format!("{} is refused{code}", name(path)))
         });
-        let skipped = self.skipped.iter().map(|path| format!("{} is not called as plugins are", name(path)));
+        let skipped = self.skipped.iter().map(|path| format!("{} is not named as plugins are", name(path)));
         let mut all: Vec<String> = refused.chain(skipped).collect();
         let n_more = all.len().saturating_sub(SHOWN);
         all.truncate(SHOWN);
-        let more = if n_more > 0 { format!("; {n_more} more are like that") } else { String::new() };
+        let more = if n_more > 0 { format!("; {n_more} more likewise") } else { String::new() };
         (!all.is_empty()).then(|| format!("{}{more}: see `apr plugins list`", all.join("; ")))
     }
 

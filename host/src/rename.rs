@@ -57,7 +57,8 @@ fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
     let shown: Vec<String> = left.iter().take(3).map(|name| escape(name, 120).to_string()).collect();
     if tensors.is_empty() {
         let message = format!("no tensor lies below `{}`", escape(prefix, 120));
-        return Err(Error::invalid_argument(message).hint(format!("the first are {}", shown.join(", "))));
+        return Err(Error::invalid_argument(message)
+            .hint(format!("give a path that exists: the first tensors are {}", shown.join(", "))));
     }
     if !left.is_empty() {
         let more = if left.len() > shown.len() { ", ..." } else { "" };
@@ -112,7 +113,7 @@ pub fn expand(mapping: &[(String, String)], names: &[&str]) -> Result<Vec<(usize
         if pairs.len() == before {
             return Err(Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
                 .tensor(from)
-                .hint("`apr tensors FILE -q` lists the names"));
+                .hint("run `apr tensors FILE -q` to list the names"));
         }
     }
     match pairs.iter().find(|(number, _)| !seen.insert(*number)) {

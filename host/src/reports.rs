@@ -56,7 +56,8 @@ fn make(host: &Host, files: &Files, id: &str, options: &OpenOptions) -> Result<F
     let json = match serde_json::from_str(&made.json) {
         Ok(Json::Object(object)) if object.get("schema").is_some_and(Json::is_string) => object,
         _ => {
-            let message = format!("the report `{id}` of `{}` is no JSON object with a schema", format.id());
+            let message =
+                format!("the report `{id}` of `{}` is not a JSON object with a schema", format.id());
             return Err(Error::plugin(message));
         }
     };
@@ -78,8 +79,8 @@ fn none_such(format: &Format, id: &str) -> Error {
     let known: Vec<_> = format.manifest.reports.iter().map(|(name, _)| name.as_str()).collect();
     let message = format!("{} has no report `{}`", format.manifest.name, escape(id, 80));
     let hint = match known[..] {
-        [] => "it declares none; `apr inspect` shows what the file says of itself".to_owned(),
-        _ => format!("it declares {}", known.join(", ")),
+        [] => "run `apr inspect` to see what the file states: its format declares no reports".to_owned(),
+        _ => format!("choose one of {}", known.join(", ")),
     };
     Error::unsupported(message).hint(hint)
 }

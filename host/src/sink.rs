@@ -53,7 +53,7 @@ impl Target {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let wrong = |e: std::io::Error| match io_error(&e, "resolve") {
             e if e.kind() == ErrorKind::NotFound => {
-                Error::not_found("the output's folder does not exist").hint("make it first: mkdir -p")
+                Error::not_found("the output's folder does not exist").hint("create it first: mkdir -p")
             }
             e => e,
         };
@@ -393,7 +393,7 @@ impl Lock {
                     return irregular();
                 }
                 let error = io_error(&e, "write in this folder").in_file(folder);
-                error.hint("nothing was written: choose a folder you may write in")
+                error.hint("choose a folder you may write in; nothing was written")
             })?;
             if !file.metadata().is_ok_and(|meta| meta.is_file()) {
                 return Err(irregular());

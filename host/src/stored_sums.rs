@@ -86,7 +86,8 @@ impl StoredSum {
             |tensor| matches!(&tensor.payload, Payload::Extent { extent, .. } if extent.len > 0 && inside(extent)),
         );
         let error = Error::failed(self.found()).code("E004").in_file(self.file.clone());
-        let error = error.hint("get the file again; `--verify off` converts it as it is, damage included");
+        let error =
+            error.hint("get the file again, or pass `--verify off` to convert it as it is, damage included");
         let error = match (covered.next(), covered.next()) {
             (Some(only), None) => error.tensor(&only.name),
             _ => error,

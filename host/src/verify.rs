@@ -52,7 +52,7 @@ pub fn verify(
     }
     if !format.manifest.reads {
         let error = Error::unsupported(format!("`{}` has no reader to verify with", format.id()));
-        return Err(error.hint("--verify off writes it unverified"));
+        return Err(error.hint("pass --verify off to write it unverified"));
     }
     let staged = &summer.outputs[entry];
     let own_name = staged.published.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -88,7 +88,7 @@ fn failed(what: &str, error: Error) -> Error {
         return Error::cancelled(error.message());
     }
     let mut out = Error::failed(format!("{what}: {}", error.message()))
-        .hint("the output was not published; this is a bug in the format's plugin or in apr");
+        .hint("report it: this is a bug in the format's plugin or in apr; the output was not published");
     if let Some(tensor) = error.tensor_name() {
         out = out.tensor(tensor);
     }
@@ -99,7 +99,8 @@ fn failed(what: &str, error: Error) -> Error {
 }
 
 fn not_as_planned(what: String) -> Error {
-    Error::failed(what).hint("the output was not published; this is a bug in the format's plugin or in apr")
+    Error::failed(what)
+        .hint("report it: this is a bug in the format's plugin or in apr; the output was not published")
 }
 
 /// For each file of the re-opened model, which of the layout's files it is.
@@ -395,9 +396,9 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
         output.read_at(stretch.offset + tile.at, &mut buffer)?;
         if summer.sums.get(number).map(|(out, _)| out) != Some(crc32fast::hash(&buffer)) {
             let error =
-                Error::failed("the disk gave back other bytes than were written").code("ROSETTA-CRC-001");
+                Error::failed("the disk returned other bytes than were written").code("ROSETTA-CRC-001");
             let error = error.at(stretch.offset + tile.at).in_file(output.shown.clone());
-            return Err(error.hint("the output was not published; check the disk"));
+            return Err(error.hint("check the disk; the output was not published"));
         }
     }
     Ok(numbers.len())

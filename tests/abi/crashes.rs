@@ -121,7 +121,7 @@ fn a_plugin_that_ends_or_stops_its_check_fails_it_by_name() {
         return;
     }
     for (token, word) in [
-        (b"rogue-token-loop0000", "the plugin was not done after 10 s"),
+        (b"rogue-token-loop0000", "the plugin did not finish within 10 s"),
         (b"rogue-token-abort000", "the plugin ended the process: signal: 6"),
         (b"rogue-token-segv0000", "the plugin ended the process: signal: 11"),
         (b"rogue-token-sink0000", "the plugin ended the process: signal: 6"),

@@ -186,7 +186,7 @@ fn data_that_is_not_there_or_lies_elsewhere_says_what_to_do() {
         ("gone", "put that file beside the model"),
         (
             "../up",
-            "nothing outside the model's folder is read; put the file beside the model and save it again",
+            "put the file beside the model and save it again: nothing outside the model's folder is read",
         ),
     ] {
         fs::write(scratch.at("m.onnx"), model_with_data_in(location)).unwrap();

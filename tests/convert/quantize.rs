@@ -59,7 +59,7 @@ pub fn payload(path: &Path, name: &str) -> (DType, Vec<u8>) {
     let opened = open(&host, path, &OpenOptions::default()).unwrap();
     let tensor = opened.model.tensors.iter().find(|tensor| tensor.name == name).unwrap();
     let apr_sdk::Payload::Extent { extent, view: None } = tensor.payload else {
-        panic!("{name} is no extent")
+        panic!("{name} is not an extent")
     };
     let mut out = vec![0; usize::try_from(extent.len).unwrap()];
     opened.files.read_at(extent.file, extent.offset, &mut out).unwrap();
@@ -323,7 +323,7 @@ fn a_size_chooses_the_largest_recipe_that_fits() {
     std::fs::remove_file(&output).unwrap();
     wanted.quantization.target = Some(Target::Bytes(1000));
     let error = refused(&host(), &wanted);
-    assert!(error.hint_text().unwrap().contains("the smallest is"), "{error}");
+    assert!(error.hint_text().unwrap().contains("allow at least"), "{error}");
 }
 
 fn stats(opened: &OpenedModel, host: &Host) -> (u64, Option<f64>) {

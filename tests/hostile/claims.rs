@@ -197,7 +197,7 @@ fn the_program_says_so_too() {
         let target = if case.name.ends_with(".apr") { "out.gguf" } else { "out.apr" };
         let place = format!("  at {}, offset ", case.name);
         let tensor = case.tensor.map_or(String::new(), |tensor| format!("tensor {tensor}"));
-        let words = [case.words, &place, &tensor, "\n  do "];
+        let words = [case.words, &place, &tensor, "\n  help: "];
         for args in [
             &["convert", case.name, target, "--arch", "none"][..],
             &["tensors", case.name],

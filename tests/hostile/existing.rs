@@ -196,7 +196,7 @@ fn what_apr_finds_under_its_own_names_is_not_followed() {
     // A further name of a file is no better.
     fs::remove_file(scratch.at(".out.apr.apr-part")).unwrap();
     fs::hard_link(scratch.at("mine"), scratch.at(".out.apr.apr-part")).unwrap();
-    fails(&scratch, &args, 1, &["no file of apr's", "out.apr"]);
+    fails(&scratch, &args, 1, &["is not apr's", "out.apr"]);
 }
 
 #[test]

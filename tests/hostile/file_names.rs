@@ -50,7 +50,7 @@ fn names_of_companions_that_are_none_for_files_are_the_models_fault() {
         // Names of the folder's own files, and of what staging makes.
         ("aaaaaaaaaaa.json", "config.json/b.md", "a folder of others"),
         ("aaaaaaaaaaaaa.txt", "model.safetensors", "two files called"),
-        ("aaaaaaaaaaaaa", ".out.apr-part", "own work"),
+        ("aaaaaaaaaaaaa", ".out.apr-part", "uses such names"),
     ] {
         let scratch = Scratch::new();
         with_asset(&scratch, place, name);
@@ -81,7 +81,7 @@ fn names_in_an_index_that_lead_nowhere_are_the_models_fault() {
         ("../in.safetensors", "leaves the model's folder"),
         (long.as_str(), "too long"),
         ("loop.safetensors", "in a circle"),
-        ("file/x.safetensors", "no file can be called so"),
+        ("file/x.safetensors", "no file can have this name"),
         ("pipe.safetensors", "neither a file nor a folder"),
     ] {
         for index in ["model.safetensors.index.json", "pytorch_model.bin.index.json"] {

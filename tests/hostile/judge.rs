@@ -65,7 +65,7 @@ fn inside(opened: &OpenedModel) {
     let files = opened.files.all();
     for tensor in &opened.model.tensors {
         let Payload::Extent { extent, .. } = &tensor.payload else {
-            panic!("{}: `{}` is no extent", opened.path.display(), tensor.name)
+            panic!("{}: `{}` is not an extent", opened.path.display(), tensor.name)
         };
         let end = extent.offset.checked_add(extent.len).unwrap();
         assert!(end <= files[extent.file as usize].len, "{}: `{}`", opened.path.display(), tensor.name);

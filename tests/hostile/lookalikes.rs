@@ -26,7 +26,7 @@ fn what_is_no_model_is_named_under_every_extension() {
             fs::write(scratch.at(&name), bytes).unwrap();
             let target = if extension == "apr" { "out.gguf" } else { "out.apr" };
             for args in [&["convert", &name, target][..], &["inspect", &name], &["validate", &name]] {
-                fails(&scratch, args, 4, &["error[E001]", words, &format!("at {name}"), "  do "]);
+                fails(&scratch, args, 4, &["error[E001]", words, &format!("at {name}"), "  help: "]);
             }
         }
     }

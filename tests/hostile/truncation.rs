@@ -92,7 +92,7 @@ fn the_program_says_that_a_file_is_cut() {
             let verbs =
                 [&["convert", name, target, "--arch", "none"][..], &["inspect", name], &["validate", name]];
             for args in verbs {
-                let ended = fails(&scratch, args, 4, &["error[E00", &place, "\n  do "]);
+                let ended = fails(&scratch, args, 4, &["error[E00", &place, "\n  help: "]);
                 assert!(len < 40 || ended.stderr.contains("offset"), "{len}: {}", ended.stderr);
             }
         }

@@ -117,7 +117,7 @@ fn what_is_not_finite_stops_the_work_unless_it_is_allowed() {
     let _alone = alone();
     let scratch = Scratch::in_memory();
     for (value, message) in [
-        (f32::NAN, "element 700002 is NaN, not finite, and it is to be made F16"),
+        (f32::NAN, "element 700002 is NaN, not finite, and would be cast to F16"),
         (f32::INFINITY, "element 700002 is inf, not finite"),
         (1e9, "element 700002 is 1e9, more than F16 can hold"),
     ] {

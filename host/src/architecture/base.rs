@@ -9,7 +9,7 @@ use toml::{Table as Toml, Value as Item};
 /// InvalidArgument for text that is no TOML, and for bases in a circle; what `base` raises.
 pub fn with_base(text: &str, base: &dyn Fn(&str) -> Result<String>, depth: u32) -> Result<Toml> {
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
-        Error::invalid_argument(format!("an architecture table is no TOML: {e}"))
+        Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
     })?;
     let Some(name) = toml.remove("base") else { return Ok(toml) };
     let name = name.as_str().unwrap_or_default();

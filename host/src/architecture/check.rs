@@ -44,9 +44,10 @@ pub fn check(table: &Table) -> Findings {
             if let Some((name, _)) = &key.sets
                 && !table.config.iter().any(|entry| entry.name == *name)
             {
-                found
-                    .errors
-                    .push(format!("key `{}` sets `{name}`, which is no name of the configuration", key.key));
+                found.errors.push(format!(
+                    "key `{}` sets `{name}`, which is not a name of the configuration",
+                    key.key
+                ));
             }
             if key.when.is_none() && !seen.insert(&key.key) {
                 found.errors.push(format!("key `{}` is written twice", key.key));
@@ -101,7 +102,7 @@ fn names_of_expressions(table: &Table, found: &mut Findings) {
                 || others.contains(&name.as_str());
             if !known {
                 found.errors.push(format!(
-                    "{at}: `{expression}` asks for `{}`, which is no name of the configuration",
+                    "{at}: `{expression}` asks for `{}`, which is not a name of the configuration",
                     escape(&name, 80)
                 ));
             }

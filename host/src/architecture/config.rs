@@ -102,8 +102,9 @@ impl Config {
     pub fn from_json(table: &Table, json: &[u8]) -> Result<Config> {
         let json: Map<String, Json> = match json {
             [] => Map::new(),
-            _ => serde_json::from_slice(json)
-                .map_err(|e| Error::malformed(format!("the architecture's configuration is no JSON: {e}")))?,
+            _ => serde_json::from_slice(json).map_err(|e| {
+                Error::malformed(format!("the architecture's configuration is not JSON: {e}"))
+            })?,
         };
         let mut config = Config::default();
         for entry in &table.config {

@@ -57,11 +57,11 @@ impl Expected {
                 }
                 ("must", _) => {
                     expected.must =
-                        item.as_bool().ok_or_else(|| wrong("has a `must` that is no truth value"))?;
+                        item.as_bool().ok_or_else(|| wrong("has a `must` that is not a boolean"))?;
                 }
                 ("source", _) => {
                     item.as_str()
-                        .ok_or_else(|| wrong("has a `source` that is no text"))?
+                        .ok_or_else(|| wrong("has a `source` that is not a string"))?
                         .clone_into(&mut expected.source);
                 }
                 _ => return Err(wrong("has ranges for mean, std, min and max, `must` and `source`")),

@@ -149,8 +149,8 @@ impl Expression {
         let text = escape(&self.text, 200);
         match self.value(scope)? {
             Some(Scalar::Int(n)) => u64::try_from(n)
-                .map_err(|_| Error::invalid_argument(format!("`{text}` is {n}, which is no size"))),
-            Some(other) => Err(Error::invalid_argument(format!("`{text}` is {other}, which is no size"))),
+                .map_err(|_| Error::invalid_argument(format!("`{text}` is {n}, which is not a size"))),
+            Some(other) => Err(Error::invalid_argument(format!("`{text}` is {other}, which is not a size"))),
             None => Err(Error::invalid_argument(format!("`{text}` needs {}", self.missing(scope)))),
         }
     }
@@ -238,7 +238,7 @@ fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>> {
 }
 
 fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
-    let x = float(a).ok_or_else(|| Error::invalid_argument(format!("{a} is no number")))?;
+    let x = float(a).ok_or_else(|| Error::invalid_argument(format!("{a} is not a number")))?;
     let value = match function {
         Function::Floor => x.floor(),
         Function::SquareRoot => x.sqrt(),
@@ -543,7 +543,7 @@ mod tests {
             ("hidden / 7", "64 is not a multiple of 7"),
             ("hidden / 0", "64 is not a multiple of 0"),
             ("\"x\" + 1", "not both numbers"),
-            ("floor(\"x\")", "is no number"),
+            ("floor(\"x\")", "is not a number"),
             ("ln(0 - heads)", "no such value"),
             ("9223372036854775807 + 1", "too large"),
         ] {

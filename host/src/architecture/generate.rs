@@ -17,7 +17,7 @@ pub fn generate(what: &str, scope: &dyn Scope) -> Result<Option<Generated>> {
         "llama3_freqs" => llama3_freqs(scope),
         "longrope_factors_long" => longrope_factors(scope, "rope_scaling_long_factor"),
         "longrope_factors_short" => longrope_factors(scope, "rope_scaling_short_factor"),
-        other => Err(Error::invalid_argument(format!("`{}` is no generator", escape(other, 80)))),
+        other => Err(Error::invalid_argument(format!("`{}` is not a generator", escape(other, 80)))),
     }
 }
 

@@ -50,13 +50,10 @@ impl GroupWork<'_> {
         }
         if let Some(&other) = self.sources.iter().find(|&&n| self.request.tensors[n].dtype != dtype) {
             let tensor = &self.request.tensors[other];
-            let message = format!(
-                "its type is {}, and that of others with which it belongs together is {dtype}",
-                tensor.dtype
-            );
+            let message = format!("its type is {}, but related tensors are {dtype}", tensor.dtype);
             return Err(Error::unsupported(message)
                 .tensor(&tensor.name)
-                .hint("make them one type first: --dequantize f32"));
+                .hint("give them one type first: --dequantize f32"));
         }
         let info = dtype.require()?;
         let block = u64::from(info.block_elements);
@@ -162,7 +159,7 @@ impl GroupWork<'_> {
         for (n, pattern) in patterns.iter().enumerate() {
             let Some(&number) = group.found.get(&(n, Vec::new())) else {
                 let name = pattern.name(|place| self.number(place, &[], &[]));
-                return Err(Error::malformed("this tensor is missing, which belongs to others").tensor(name));
+                return Err(Error::malformed("missing, but related tensors are present").tensor(name));
             };
             items.push(whole(number)?);
         }
@@ -253,9 +250,7 @@ impl GroupWork<'_> {
                 let inner: Vec<u64> = places.iter().map(|_| want).collect();
                 if !have.contains(&inner[..]) {
                     let name = pattern.name(|place| self.number(place, &places, &inner));
-                    return Err(
-                        Error::malformed("this tensor is missing, which belongs to others").tensor(name)
-                    );
+                    return Err(Error::malformed("missing, but related tensors are present").tensor(name));
                 }
             }
             if have.len() as u64 > count {

@@ -5,7 +5,7 @@ use super::table::{ConfigName, Dialect, Table};
 use std::collections::{HashMap, HashSet};
 
 /// Why a key that no table speaks of is dropped.
-const OF_FORM: &str = "is said beside the configuration, and the output has no place for it";
+const OF_FORM: &str = "is stated outside the configuration, and the output cannot hold it";
 
 /// The keys by which a table's dialects state its configuration.
 fn said(table: &Table) -> HashSet<String> {

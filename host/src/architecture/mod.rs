@@ -78,7 +78,7 @@ impl Tables {
         }
         self.all().find(|table| table.id == id).ok_or_else(|| {
             let known: Vec<&str> = self.all().map(|table| table.id.as_str()).collect();
-            let message = format!("no table says how architecture `{}` is laid out", escape(id, 80));
+            let message = format!("no table for architecture `{}`", escape(id, 80));
             Error::invalid_argument(message).hint(format!("known are {}, and none", known.join(", ")))
         })
     }
@@ -96,7 +96,7 @@ impl Tables {
             [] => Ok(None),
             [(n, first), (m, second), ..] if n == m => {
                 let message = format!("the model could be of architecture `{}` or `{}`", first.id, second.id);
-                Err(Error::invalid_argument(message).hint("say which: --arch ID"))
+                Err(Error::invalid_argument(message).hint("choose one: --arch ID"))
             }
             [(_, first), ..] => Ok(Some(first)),
         }

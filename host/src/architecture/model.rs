@@ -157,7 +157,7 @@ fn no_table(
         let said = said_of_architecture(tables, model);
         let mut message = match (said.is_empty(), have) {
             (false, _) => format!("no table knows this architecture ({})", said.join(", ")),
-            (true, "none") => "nothing here says what architecture the model has".to_owned(),
+            (true, "none") => "nothing states the model's architecture".to_owned(),
             (true, _) => format!("no table translates names of the dialect `{have}`"),
         };
         message += &format!(", and {what} needs names of the dialect `{want}`");
@@ -165,9 +165,11 @@ fn no_table(
         let mut hint = String::new();
         if let Some(near) = tables.nearest(&names, have) {
             let (id, known, all) = (&near.table.id, near.known, names.len());
-            hint = format!("--arch {id} takes it for the nearest, which knows {known} of its {all} names; ");
+            hint = format!(
+                "pass --arch {id} to convert it as the nearest one, which knows {known} of its {all} names; "
+            );
         }
-        hint += "`apr arch draft IN` begins a table for it; --arch none keeps every name as it is";
+        hint += "run `apr arch draft IN` to begin a table for it, or pass --arch none to keep every name";
         let error = Error::unsupported(message).hint(hint);
         return Err(translation.notes.into_iter().fold(error, Error::cause));
     }
@@ -189,7 +191,9 @@ fn said_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
 }
 
 fn ways_out(error: Error) -> Error {
-    error.hint("--arch ID says the architecture (`apr arch list`); --arch none keeps every name as it is")
+    error.hint(
+        "name the architecture with --arch ID (`apr arch list`), or pass --arch none to keep every name",
+    )
 }
 
 /// A dimension of the tensor that a canonical name has in the dialect `from`.

@@ -69,7 +69,7 @@ pub fn values(toml: &Toml, key: &str) -> Result<Option<Vec<Scalar>>> {
     match toml.get(key) {
         None => Ok(None),
         Some(Item::Array(items)) => items.iter().map(scalar).collect::<Result<_>>().map(Some),
-        Some(_) => Err(Error::invalid_argument(format!("`{key}` is no list of constants"))),
+        Some(_) => Err(Error::invalid_argument(format!("`{key}` is not a list of constants"))),
     }
 }
 
@@ -86,7 +86,7 @@ impl Refusal {
         const KNOWN: [&str; 9] =
             ["keys", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
         if let Some(key) = toml.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-            return Err(Error::invalid_argument(format!("`{}` is no key of a refusal", escape(key, 80))));
+            return Err(Error::invalid_argument(format!("`{}` is not a key of a refusal", escape(key, 80))));
         }
         let values = match (values(toml, "values")?, values(toml, "unless")?, values(toml, "cycle")?) {
             (None, None, None) => Values::Any,
@@ -230,6 +230,6 @@ pub fn not_covered(table: &Table, mut found: Vec<String>) -> Result<()> {
         found.join("; ")
     );
     let hint =
-        "a table of your own may cover it (`apr arch draft IN`); --arch none keeps every name as it is";
+        "cover it in a table of your own (`apr arch draft IN`), or pass --arch none to keep every name";
     Err(Error::unsupported(message).hint(hint))
 }

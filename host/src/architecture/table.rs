@@ -350,7 +350,7 @@ pub(super) fn scalar(item: &Item) -> Result<Scalar> {
 fn read(toml: &Toml, id: &str) -> Result<Table> {
     let known = ["id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop"];
     if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(Error::invalid_argument(format!("`{}` is no key of a table", escape(key, 80))));
+        return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
     }
     let mut table = Table {
         id: id.to_owned(),
@@ -382,7 +382,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
     let mut names = HashSet::new();
     for name in table.rules.iter().flat_map(|rule| &rule.members).map(Pattern::text) {
         if !names.insert(name) {
-            return Err(Error::invalid_argument(format!("tensor `{}` is there twice", escape(name, 120))));
+            return Err(Error::invalid_argument(format!("tensor `{}` occurs twice", escape(name, 120))));
         }
     }
     for drop in tables(toml, "drop")? {
@@ -489,7 +489,7 @@ fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<
         Some(text) => {
             let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
             let kind = ValueType::from_name(inner.unwrap_or(&text))
-                .ok_or_else(|| Error::invalid_argument(format!("`{text}` is no type")))?;
+                .ok_or_else(|| Error::invalid_argument(format!("`{text}` is not a type")))?;
             Some((kind, inner.is_some()))
         }
     };

@@ -275,9 +275,9 @@ fn unknown_names(request: &Request<'_>, unknown: &[&str]) -> Error {
         1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let message = format!("architecture `{}` knows no tensor of this name{more}", request.table.id);
+    let message = format!("architecture `{}` has no tensor of this name{more}", request.table.id);
     let hint = format!(
-        "the nearest names it knows are {}; --arch ID says another architecture, --arch none keeps all names",
+        "name another architecture with --arch ID, or pass --arch none to keep every name; the nearest names it knows are {}",
         near.join(", ")
     );
     Error::unsupported(message).tensor(unknown[0]).hint(hint)
@@ -323,10 +323,8 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
     }
     let Some(first) = missing.first() else { return Ok(()) };
     let more = if missing.len() > 1 { format!(", and {} more", missing.len() - 1) } else { String::new() };
-    let message = format!(
-        "a model of architecture `{}` has this tensor, and this one lacks it{more}",
-        request.table.id
-    );
+    let message =
+        format!("this model lacks the tensor, which architecture `{}` requires{more}", request.table.id);
     Err(Error::malformed(message).tensor(first))
 }
 

@@ -69,7 +69,7 @@ impl fmt::Display for Analysis {
         for finding in &self.looked.findings {
             let standing = match finding.standing {
                 Standing::Warning => "warning",
-                Standing::PassedOver => "passed over",
+                Standing::PassedOver => "ignored",
                 Standing::Error => "error",
             };
             let name = escape(&finding.tensor, 120);

@@ -92,7 +92,7 @@ fn check_table(given: &str, models: &[PathBuf], open: &OpenArgs, context: &Conte
     let host = context.host();
     let text = match Path::new(given) {
         path if path.extension().is_some_and(|e| e == "toml") || path.is_file() => read_text(path)?,
-        _ => host.registry.architecture(given).map_err(|e| e.hint("`apr arch list` shows the ids"))?,
+        _ => host.registry.architecture(given).map_err(|e| e.hint("run `apr arch list` to see the ids"))?,
     };
     let base = |id: &str| host.registry.architecture(id);
     let table = Table::parse(&text, &base).map_err(|e| e.in_file(given.to_owned()))?;

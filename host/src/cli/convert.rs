@@ -163,7 +163,7 @@ pub enum Outcome {
 }
 
 /// What is said when the work is done and only its report could not be written.
-const IN_PLACE: &str = "the output itself is in place; only the report of it was not written";
+const IN_PLACE: &str = "write the report elsewhere: the output itself is in place";
 
 /// Converts, or plans to.
 ///
@@ -181,7 +181,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let report = args.types.report.as_deref().filter(|_| !args.plan);
     if let Some(path) = report.filter(|path| path.exists() && !args.force) {
         let error = Error::invalid_argument("the report's file exists").in_file(path.display().to_string());
-        return Err(error.hint("--force replaces it, and the output"));
+        return Err(error.hint("pass --force to replace it and the output"));
     }
     if let Some(path) =
         report.filter(|path| std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo()))
@@ -203,7 +203,7 @@ fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
     let (host, shown) = (context.host(), folder.display().to_string());
     finish(folder, &shown, &host.steps)?.map(Outcome::Finished).ok_or_else(|| {
         let error = Error::invalid_argument("there is nothing to finish in this folder").in_file(shown);
-        error.hint("to take up another conversion: apr convert IN OUT --resume")
+        error.hint("run `apr convert IN OUT --resume` to resume a conversion")
     })
 }
 
@@ -237,7 +237,7 @@ fn options(args: &Args) -> Result<ConvertOptions> {
     output.map_or(Ok(()), |output| only_a_path(output))?;
     if output.is_none() && args.to.is_none() {
         return Err(Error::invalid_argument("the output is missing: neither a path nor a format was given")
-            .hint("apr convert IN OUT, or apr convert IN --to FORMAT"));
+            .hint("run `apr convert IN OUT` or `apr convert IN --to FORMAT`"));
     }
     Ok(ConvertOptions {
         input: args.input.clone(),

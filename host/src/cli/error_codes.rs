@@ -74,7 +74,7 @@ entries! {
         ["a folder that everybody may write", "a container whose files have another owner"],
         ["`chmod go-w` the file and its folders, or install it with `apr plugins install FILE`", "for a container, list the folder in `plugins.trusted_folders` of the configuration"];
     now "E_NOT_A_PLUGIN" "not a plugin":
-        "The file is no library, or holds no manifest of an apr plugin. Nothing of it was run.",
+        "The file is not a library, or has no manifest of an apr plugin. Nothing of it was run.",
         ["another library of the same name", "a stripped or cut file"],
         ["build it from the template that `apr plugins new NAME` writes"];
     now "E_TARGET" "plugin for another machine":

@@ -39,11 +39,11 @@ pub fn run(args: &Args) -> Result<Explained> {
         None if Path::new(code).exists() => {
             Err(Error::unsupported("explaining a model is planned and not built yet")
                 .in_file(code)
-                .hint("apr inspect FILE"))
+                .hint("run `apr inspect FILE`"))
         }
         // The specification has these very words.
         None => Err(Error::invalid_argument(format!("Unknown Error Code `{}`", escape(code, 80)))
-            .hint("`apr explain` lists the codes there are")),
+            .hint("run `apr explain` to list the codes")),
     }
 }
 

@@ -71,7 +71,9 @@ fn write_page(command: &clap::Command, name: &str, args: &Args, files: &mut Vec<
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     let shown = path.display().to_string();
     match error.kind() {
-        ErrorKind::AlreadyExists => Error::io("the page exists").in_file(shown).hint("--force replaces it"),
+        ErrorKind::AlreadyExists => {
+            Error::io("the page exists").in_file(shown).hint("pass --force to replace it")
+        }
         _ => Error::io(format!("cannot write: {error}")).in_file(shown),
     }
 }

@@ -15,7 +15,7 @@ pub fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
     let wrong = |message: String| {
         Error::invalid_argument(message)
             .in_file(shown.clone())
-            .hint("a line of it is \"one name\" = \"other name\"; both may have places: \"h.{layer}.w\"")
+            .hint("write lines such as \"one name\" = \"other name\"; both may have places: \"h.{layer}.w\"")
     };
     let table: toml::Table = match text.trim_start().starts_with('{') {
         true => serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?,

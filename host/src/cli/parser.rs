@@ -85,7 +85,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
     }
     planned::refuse(&matches)?;
     if matches.subcommand_name().is_none() {
-        return Err(Error::invalid_argument("the verb is missing").hint("`apr --help` lists the verbs"));
+        return Err(Error::invalid_argument("the verb is missing").hint("run `apr --help` to list the verbs"));
     }
     let mut cli = Cli::from_arg_matches(&matches)
         .map_err(|error| usage::from_clap(&error, matches.subcommand_name()))?;

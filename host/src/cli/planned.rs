@@ -103,7 +103,7 @@ pub fn refuse(matches: &ArgMatches) -> Result<()> {
             "`apr {name}` is planned and not built yet: {}",
             lower(about)
         ))
-        .hint("`apr --help` lists the verbs that work"));
+        .hint("run `apr --help` to list the verbs that work"));
     }
     for (_, flag, _, help) in flags().filter(|(of, ..)| *of == verb) {
         let there = given.try_contains_id(&id(flag)).is_ok();
@@ -112,7 +112,7 @@ pub fn refuse(matches: &ArgMatches) -> Result<()> {
                 "`--{flag}` is planned and not built yet: {}",
                 lower(help)
             ))
-            .hint(format!("`apr {verb} --help` lists the flags that work")));
+            .hint(format!("run `apr {verb} --help` to list the flags that work")));
         }
     }
     Ok(())

@@ -64,7 +64,7 @@ impl Report for Found {
             Some(first) => {
                 let shown = escape(&first.file, 200);
                 let message = format!(
-                    "the scan says no of {} of {} files, first `{shown}`",
+                    "the scan refuses {} of {} files, first `{shown}`",
                     bad.len(),
                     self.0.files.len()
                 );
@@ -90,7 +90,7 @@ impl fmt::Display for Found {
         if !self.0.others.is_empty() {
             let shown: Vec<_> = self.0.others.iter().take(8).map(|name| escape(name, 80)).collect();
             let more = if self.0.others.len() > shown.len() { ", ..." } else { "" };
-            writeln!(f, "no models, not looked at: {}{more}", shown.join(", "))?;
+            writeln!(f, "no models, not scanned: {}{more}", shown.join(", "))?;
         }
         Ok(())
     }

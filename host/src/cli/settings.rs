@@ -157,7 +157,7 @@ fn read_file(path: &Path, named: bool) -> Result<Option<Table>> {
         Error::invalid_argument(format!("the configuration is not TOML: {}", error.message()))
             .in_file(shown)
             .at(at)
-            .hint("`apr config show` lists the settings there are")
+            .hint("run `apr config show` to list the settings")
     })
 }
 
@@ -171,7 +171,7 @@ fn unknown_keys(path: &Path, table: &Table, warnings: &mut Vec<String>) {
         for key in keys.iter().filter(|key| !known(key)) {
             let shown = escape(key, 80);
             warnings.push(format!(
-                "{}: there is no setting `{shown}`; `apr config show` lists them",
+                "{}: there is no setting `{shown}`: run `apr config show` to list them",
                 path.display()
             ));
         }

@@ -66,7 +66,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Listed> {
             Error::invalid_argument("the model has no tensor of this name")
                 .in_file(args.file.display().to_string())
                 .tensor(name)
-                .hint(format!("`apr tensors {} -q` lists the names", args.file.display()))
+                .hint(format!("run `apr tensors {} -q` to list the names", args.file.display()))
         })?;
         let mut row = rows.swap_remove(number);
         row.histogram = Some(histogram(&host, &opened, number)?);

@@ -51,8 +51,9 @@ impl Terminal {
     /// Prints help on stderr for someone who typed nothing that could be done.
     pub fn usage(&self, text: &str) -> ExitCode {
         if self.json {
-            return self
-                .fail(&Error::invalid_argument("the verb is missing").hint("`apr --help` lists the verbs"));
+            return self.fail(
+                &Error::invalid_argument("the verb is missing").hint("run `apr --help` to list the verbs"),
+            );
         }
         let _ = io::stderr().lock().write_all(text.as_bytes());
         ExitCode::from(exit_code(ErrorKind::InvalidArgument))
@@ -146,7 +147,7 @@ impl Terminal {
         if self.color { format!("\u{1b}[1;{style}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// `error[CODE]: what`, then `at` with the place, `caused by` with `-v`, and `do` with the way out.
+    /// `error[CODE]: what`, then `at` with the place, `caused by` with `-v`, and `help:` with the way out.
     fn error_text(&self, error: &Error) -> String {
         let head = error.stable_code().map_or("error:".to_owned(), |code| format!("error[{code}]:"));
         let mut text = format!("{} {}\n", self.paint("31", &head), escape(error.message(), LONGEST));
@@ -165,7 +166,7 @@ impl Terminal {
             text.push_str(&format!("  caused by {}\n", escape(cause, LONGEST)));
         }
         if let Some(hint) = error.hint_text() {
-            text.push_str(&format!("  {} {}\n", self.paint("32", "do"), escape(hint, LONGEST)));
+            text.push_str(&format!("  {} {}\n", self.paint("32", "help:"), escape(hint, LONGEST)));
         }
         text
     }
@@ -266,7 +267,7 @@ mod tests {
         let error = error.hint("download the file again").cause("read 3 of 15 bytes");
         assert_eq!(
             PLAIN.error_text(&error),
-            "error[E002]: tensor data ends 12 bytes too early\n  at m.x, offset 40, tensor a\\u{0}b\n  do download the file again\n"
+            "error[E002]: tensor data ends 12 bytes too early\n  at m.x, offset 40, tensor a\\u{0}b\n  help: download the file again\n"
         );
         let verbose = Terminal { verbose: 1, color: true, ..PLAIN };
         assert!(verbose.error_text(&error).starts_with("\u{1b}[1;31merror[E002]:\u{1b}[0m "));

@@ -105,7 +105,7 @@ impl TypeArgs {
         };
         if recipe.is_some() && self.dequantize.is_some() {
             return Err(Error::invalid_argument(
-                "--outtype with a quantized type and --dequantize contradict each other",
+                "--outtype with a quantized type and --dequantize cannot be used together",
             ));
         }
         Ok(Quantization {
@@ -128,14 +128,14 @@ fn read_recipe(path: &Path) -> Result<Quantization> {
     let text = read_text(path)?;
     let wrong = |message: String| {
         Error::invalid_argument(message).in_file(shown.clone()).hint(
-            "it has base = \"Q4_K_M\", and may have [[tensor]] with pattern = \"...\" and type = \"Q6_K\"",
+            "write base = \"Q4_K_M\" and, where needed, [[tensor]] with pattern = \"...\" and type = \"Q6_K\"",
         )
     };
     let table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
     let mut wishes = Quantization::default();
     for (key, value) in &table {
-        let text = || value.as_str().ok_or_else(|| wrong(format!("`{key}` is no text")));
+        let text = || value.as_str().ok_or_else(|| wrong(format!("`{key}` is not a string")));
         match key.as_str() {
             "base" => wishes.recipe = Some(text()?.to_owned()),
             "output-tensor-type" | "token-embedding-type" => wishes.options.set(key, text()?),
@@ -146,7 +146,7 @@ fn read_recipe(path: &Path) -> Result<Quantization> {
             }
             "tensor" => {
                 let rules =
-                    value.as_array().ok_or_else(|| wrong("`tensor` is no list of tables".to_owned()))?;
+                    value.as_array().ok_or_else(|| wrong("`tensor` is not a list of tables".to_owned()))?;
                 let rules: Result<Vec<String>> = rules.iter().map(|rule| tensor_rule(rule, &wrong)).collect();
                 wishes.options.set("tensor-type", rules?.join("\n"));
             }

@@ -35,7 +35,7 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
             if prior.first().is_none_or(|prior| *prior == arg) {
                 format!("`{arg}` was given twice")
             } else {
-                format!("`{arg}` and `{}` exclude each other", prior.join("`, `"))
+                format!("`{arg}` and `{}` cannot be used together", prior.join("`, `"))
             }
         }
         ErrorKind::MissingSubcommand => "the verb is missing".to_owned(),
@@ -58,7 +58,7 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
     if let Some(best) = suggested.last() {
         return format!("try `{best}`");
     }
-    verb.map_or("apr --help".to_owned(), |verb| format!("apr {verb} --help"))
+    verb.map_or("run `apr --help`".to_owned(), |verb| format!("run `apr {verb} --help`"))
 }
 
 fn words(value: &ContextValue) -> Vec<String> {

@@ -35,7 +35,7 @@ impl Finding {
     /// The error that it is, where it stops the work.
     pub fn error(&self) -> Error {
         let error = Error::failed(self.message.clone()).code(self.code).tensor(&self.tensor);
-        error.hint("--relaxed records it and goes on")
+        error.hint("pass --relaxed to record it and go on")
     }
 }
 
@@ -52,10 +52,10 @@ pub fn summary(findings: &[Finding]) -> Vec<String> {
         let same = findings.iter().filter(|other| (other.code, other.standing) == group).count();
         let more = match same {
             1 => String::new(),
-            2 => "; one more tensor is like that".to_owned(),
-            n => format!("; {} more tensors are like that", n - 1),
+            2 => "; one more tensor likewise".to_owned(),
+            n => format!("; {} more tensors likewise", n - 1),
         };
-        let passed = if finding.standing == Standing::PassedOver { "passed over: " } else { "" };
+        let passed = if finding.standing == Standing::PassedOver { "ignored: " } else { "" };
         let (name, message, code) = (escape(&finding.tensor, 120), &finding.message, finding.code);
         lines.push(format!("{passed}`{name}`: {message} [{code}]{more}"));
     }
@@ -91,6 +91,6 @@ mod tests {
             message: "m".to_owned(),
         };
         let lines = summary(&[finding("a", "X"), finding("b", "Y"), finding("c", "X"), finding("d", "X")]);
-        assert_eq!(lines, ["`a`: m [X]; 2 more tensors are like that", "`b`: m [Y]"]);
+        assert_eq!(lines, ["`a`: m [X]; 2 more tensors likewise", "`b`: m [Y]"]);
     }
 }

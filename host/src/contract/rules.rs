@@ -72,13 +72,13 @@ pub fn judge(kind: Kind, facts: &Facts) -> Vec<Broken> {
     let values = facts.values;
     if let Some(bad) = facts.bad_scales {
         if bad > 0 {
-            say(FINITE, format!("NaN or infinite scales in its {values} blocks: {bad}, none may be"));
+            say(FINITE, format!("{bad} NaN or infinite scales in its {values} blocks, expected none"));
         }
         return broken;
     }
     if facts.nans + facts.infs > 0 {
         let (nans, infs) = (facts.nans, facts.infs);
-        say(FINITE, format!("{nans} NaN and {infs} infinite of its {values} values, none may be"));
+        say(FINITE, format!("{nans} NaN and {infs} infinite of its {values} values, expected none"));
     }
     if kind == Kind::Vector || values == 0 {
         return broken;
@@ -86,16 +86,16 @@ pub fn judge(kind: Kind, facts: &Facts) -> Vec<Broken> {
     let most = if kind == Kind::Embedding { EMBEDDING_ZEROS } else { WEIGHT_ZEROS };
     if at_least(facts.zeros, values, most) {
         let percent = percent(facts.zeros, values);
-        say(DENSITY, format!("{percent} of its {values} values are zero, less than {most} % may be"));
+        say(DENSITY, format!("{percent} of its {values} values are zero, expected less than {most} %"));
     }
     let l2 = facts.l2.unwrap_or(0.0);
     if l2 <= LEAST_L2 {
         let l2 = if l2 == 0.0 { "0".to_owned() } else { format!("{l2:.3e}") };
-        say(DISTRIBUTION, format!("its L2 norm is {l2}, more than {LEAST_L2:e} must be"));
+        say(DISTRIBUTION, format!("its L2 norm is {l2}, expected more than {LEAST_L2:e}"));
     } else if !facts.vary() {
         say(
             DISTRIBUTION,
-            format!("all its {values} values are {}, they must vary", facts.min.unwrap_or(0.0)),
+            format!("all its {values} values are {}, expected them to vary", facts.min.unwrap_or(0.0)),
         );
     }
     if let Some(rows) = facts.rows.as_ref().filter(|_| kind == Kind::Embedding) {
@@ -104,15 +104,13 @@ pub fn judge(kind: Kind, facts: &Facts) -> Vec<Broken> {
             let most = EMBEDDING_DEAD_ROWS;
             say(
                 DEAD_ROWS,
-                format!("{percent} of its {} rows are zero, less than {most} % may be", rows.count),
+                format!("{percent} of its {} rows are zero, expected less than {most} %", rows.count),
             );
         }
         if !rows.dead_spots.is_empty() {
             let spots: Vec<String> = rows.dead_spots.iter().map(u64::to_string).collect();
-            let message = format!(
-                "of the rows at 10, 50 and 90 % those of number {} are zero, none may be",
-                spots.join(", ")
-            );
+            let message =
+                format!("of the rows at 10, 50 and 90 %, number {} is zero, expected none", spots.join(", "));
             say(SPOT, message);
         }
     }

@@ -72,7 +72,7 @@ fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Res
         Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
             .in_file(opened.path.display().to_string())
             .tensor(name)
-            .hint(format!("`apr tensors {} -q` lists the names", opened.path.display()))
+            .hint(format!("run `apr tensors {} -q` to list the names", opened.path.display()))
     })
 }
 

@@ -213,7 +213,7 @@ impl Edits {
             let (_, key) = qualified(&edit.key, model, target);
             let wanted = model.foreign_of(target.id()).and_then(|foreign| foreign.get(key));
             if now.foreign.get(key) != wanted {
-                let message = format!("{} makes `{}` by itself", target.manifest.name, escape(key, 120));
+                let message = format!("{} sets `{}` itself", target.manifest.name, escape(key, 120));
                 return Err(Error::unsupported(message).hint("leave it out of --set and --unset"));
             }
         }
@@ -232,21 +232,17 @@ impl Edits {
                 (Some(only), _) => only,
                 (None, [one]) => one.clone(),
                 (None, []) => {
-                    let message = format!(
-                        "`{}` has no metadata keys of its own, and the model brings none",
-                        target.id()
-                    );
+                    let message =
+                        format!("`{}` has no metadata keys of its own, and the model has none", target.id());
                     return Err(Error::invalid_argument(message)
                         .hint("set the keys when converting to a format that has them"));
                 }
                 _ if !edit.has_type() => return Err(unknown(edit, &[], &source.model.foreign)),
                 (None, several) => {
-                    let message = format!(
-                        "the model brings metadata of {}: which is meant is not clear",
-                        several.join(" and ")
-                    );
+                    let message =
+                        format!("the key is ambiguous: the model has metadata of {}", several.join(" and "));
                     return Err(
-                        Error::invalid_argument(message).hint("say which: --set FORMAT.KEY:TYPE=VALUE")
+                        Error::invalid_argument(message).hint("choose one: --set FORMAT.KEY:TYPE=VALUE")
                     );
                 }
             };
@@ -431,8 +427,8 @@ fn unknown(edit: &Edit, target: &[&Foreign], source: &[Foreign]) -> Error {
     close.dedup();
     close.truncate(5);
     let near = match close.is_empty() {
-        true => "`apr inspect` lists the keys".to_owned(),
-        false => format!("there is {}", escape(&close.join(", "), 400)),
+        true => "run `apr inspect` to list the keys".to_owned(),
+        false => format!("give one of {}", escape(&close.join(", "), 400)),
     };
     let error =
         Error::invalid_argument(format!("neither the source nor the output has a metadata key `{shown}`"));

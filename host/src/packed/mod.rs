@@ -61,7 +61,7 @@ impl Packed {
         ];
         if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
             let why = format!("{flag} would change the stored codes, not the weights");
-            return Err(self.refusal(&why, &format!("without {flag} they are copied as they are")));
+            return Err(self.refusal(&why, &format!("leave out {flag} to copy them as they are")));
         }
         let by_name = options.arch.as_deref().filter(|arch| *arch != "none");
         let keeps_names = options.arch.as_deref() == Some("none");
@@ -76,7 +76,7 @@ impl Packed {
         }
         let whose = &target.manifest.name;
         let why = format!("{whose} needs the true weights, under the names and in the rows of `{want}`");
-        Err(self.refusal(&why, "a format that keeps names and types can hold them as they are"))
+        Err(self.refusal(&why, "or copy them to a format that keeps names and types"))
     }
 
     /// What the summary says of a copy, and what to warn of: that nothing in the output announces the scheme any more.

@@ -120,8 +120,8 @@ fn judge(
             Error::not_found("there is no such plugin").code("E_NOT_FOUND").cause(error.to_string())
         })?;
         if path.is_dir() {
-            let hint = format!("a library there must be called `{}`", places::file_name("ID"));
-            return Err(Error::not_found("no plugin lies in this folder").code("E_NOT_FOUND").hint(hint));
+            let hint = format!("name the library `{}`", places::file_name("ID"));
+            return Err(Error::not_found("there is no plugin in this folder").code("E_NOT_FOUND").hint(hint));
         }
         trust::check(&candidate.path, &path, candidate.origin.beside_executable(), rules)?;
         if places::is_table(&path) {

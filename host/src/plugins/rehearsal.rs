@@ -47,7 +47,7 @@ impl Rehearsal {
 
     fn try_in_child(&self, path: &Path) -> Result<()> {
         let failed =
-            |error: std::io::Error| Error::io(format!("no process can be started to try it in: {error}"));
+            |error: std::io::Error| Error::io(format!("cannot start a process to try it in: {error}"));
         let Some((program, args)) = self.command.split_first() else { return Ok(()) };
         let mut command = Command::new(program);
         command.args(args).arg(path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -63,11 +63,11 @@ impl Rehearsal {
         }
         let what = match ended {
             Some(status) => format!("loading it ends the process: {status}"),
-            None => format!("loading it was not done after {} s", PATIENCE.as_secs()),
+            None => format!("loading it did not finish within {} s", PATIENCE.as_secs()),
         };
         Err(Error::plugin(what)
             .code("E_PLUGIN")
-            .hint("it was tried in a process of its own; nothing was lost"))
+            .hint("report it to the author of the plugin; it was tried in a process of its own, and nothing was lost"))
     }
 }
 

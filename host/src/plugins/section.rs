@@ -32,7 +32,7 @@ fn not_a_plugin(message: &str) -> Error {
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`; Io if the file cannot be read.
 pub fn read(path: &Path) -> Result<Section> {
-    let file = open_regular(path).map_err(|error| Error::io(format!("it cannot be opened: {error}")))?;
+    let file = open_regular(path).map_err(|error| Error::io(format!("cannot open it: {error}")))?;
     parse(&ReadCache::new(file))
 }
 

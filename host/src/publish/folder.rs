@@ -52,7 +52,7 @@ impl Folder {
     fn wrong(&self, errno: Errno, verb: &str, relative: &str) -> Error {
         let error = match errno {
             Errno::LOOP | Errno::NOTDIR => {
-                Error::io(format!("cannot {verb}: a folder on the way to it is a link, or no folder"))
+                Error::io(format!("cannot {verb}: a folder on the way to it is a link, or not a folder"))
             }
             Errno::XDEV => Error::io(format!("cannot {verb}: its folder is on another file system")),
             _ => io_error(&errno.into(), verb),
@@ -112,7 +112,7 @@ impl Folder {
             .and_then(|(at, name)| openat(at.as_ref().unwrap_or(&self.handle), name, flags, Mode::empty()));
         let file: File = opened.map_err(|errno| self.wrong(errno, "open it", relative))?.into();
         let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
-        let odd = || Error::io("this is no file").in_file(self.show(relative));
+        let odd = || Error::io("this is not a file").in_file(self.show(relative));
         is_file.then_some(file).ok_or_else(odd)
     }
 
@@ -140,7 +140,7 @@ impl Folder {
         });
         let file: File = opened.map_err(|errno| self.wrong(errno, "write", relative))?.into();
         let is_ours = file.metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);
-        let odd = || Error::io("cannot write: under the staging name is no file of apr's");
+        let odd = || Error::io("cannot write: the file at the staging name is not apr's");
         is_ours.then_some(file).ok_or_else(odd)
     }
 

@@ -44,7 +44,7 @@ fn check(folder: &Folder, record: &Record) -> Result<()> {
     for file in &record.coming {
         let (staged, there) = (folder.stat(&record.staged(&file.name))?, folder.stat(&file.name)?);
         if !file.is(staged.as_ref()) && !file.is(there.as_ref()) {
-            let error = Error::io("what was written to be put here is gone, or was changed");
+            let error = Error::io("the staged file for this name is gone, or was changed");
             return Err(error.in_file(folder.show(&file.name)));
         }
     }
@@ -129,6 +129,6 @@ fn back(folder: &Folder, record: &Record) -> Result<()> {
 pub fn is_movable(folder: &Folder, name: &str, stat: &Stat) -> Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Symlink => Ok(()),
-        _ => Err(Error::io("this is no file, and is not replaced").in_file(folder.show(name))),
+        _ => Err(Error::io("this is not a file and is not replaced").in_file(folder.show(name))),
     }
 }

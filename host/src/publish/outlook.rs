@@ -141,7 +141,7 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
             outlook.in_the_way.push(other.name.clone());
         }
     }
-    let error = Error::io("the folder holds too much that would be opened with the new files");
+    let error = Error::io("too many files of the folder would be opened with the new ones");
     Ok(Err(error.in_file(target.show(&target.path)).hint("choose another folder")))
 }
 

@@ -38,13 +38,12 @@ pub fn left_over(wishes: &Quantization, model: &Model, makings: &[Making]) -> Re
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
         && let Some(blocks) = named(model, |tensor| tensor.dtype.is_block())
     {
-        let message = format!("--precision {dtype} is for floats, and leaves {blocks} as they are");
+        let message = format!("--precision {dtype} applies to floats only and leaves {blocks} as they are");
         let way = format!("--dequantize {} makes floats of them", dtype.name().to_lowercase());
         if !is_changed {
             let message = format!("{message}: it would change nothing");
-            return Err(
-                Error::invalid_argument(message).hint(format!("{way}; without --precision they are copied"))
-            );
+            return Err(Error::invalid_argument(message)
+                .hint(format!("{way}, or leave out --precision to copy them")));
         }
         warnings.push(format!("{message}; {way}"));
     }

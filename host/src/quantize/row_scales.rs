@@ -29,15 +29,15 @@ pub fn add(target: &Format, model: &mut Model, makings: &mut Vec<Making>) -> Res
             let tensor = &model.tensors[number];
             let refuse = |error: Error| Err(error.tensor(&tensor.name));
             if !target.manifest.carries.row_scales {
-                let message = format!("{} has no place for the scales of integer rows", target.manifest.name);
+                let message = format!("{} cannot hold the scales of integer rows", target.manifest.name);
                 return refuse(
-                    Error::unsupported(message).hint("write an .apr file, or take a type of blocks"),
+                    Error::unsupported(message).hint("write an .apr file, or choose a block type"),
                 );
             }
             let name = name_of(&tensor.name);
             if model.tensors.iter().any(|other| other.name == name) {
                 return refuse(Error::invalid_argument(format!(
-                    "its scales would be called `{name}`, which is there"
+                    "its scales would be called `{name}`, which already exists"
                 )));
             }
             let Some((&row_len, rows)) = tensor.shape.split_last().filter(|(_, rows)| !rows.is_empty())

@@ -93,12 +93,12 @@ impl Target {
                 let Candidate { quantizer, recipe, assigned, bytes } = best;
                 #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
                 let bits = bytes as f64 * 8.0 / weights.max(1) as f64;
-                notes.push(format!("{recipe} was chosen: {bytes} bytes of weights, {bits:.2} bits each"));
+                notes.push(format!("chose {recipe}: {bytes} bytes of weights, {bits:.2} bits per weight"));
                 Ok((quantizer, recipe, assigned))
             }
             (None, Some((bytes, recipe))) => {
-                let message = format!("no recipe makes the weights as small as {most} bytes");
-                let hint = format!("the smallest is {recipe} with {bytes}");
+                let message = format!("no recipe brings the weights down to {most} bytes");
+                let hint = format!("allow at least {bytes} bytes, which {recipe} makes");
                 let more = if has_importance { "" } else { "; smaller ones need --imatrix" };
                 Err(Error::invalid_argument(message).hint(hint + more))
             }

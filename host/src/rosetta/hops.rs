@@ -75,7 +75,7 @@ pub fn chain(host: &Host, options: &ChainOptions) -> Result<Chain> {
         let next = folder.join(format!("{}.{extension}", number + 1));
         let done = convert(host, &hop_options(&here, &next, id)).map_err(|error| {
             let input = options.input.display().to_string();
-            error.with_file(input).hint(format!("hop {} to {id} cannot be done", number + 1))
+            error.with_file(input).hint(format!("choose another format for hop {}, to {id}", number + 1))
         })?;
         let result = open(host, &next, &OpenOptions { from: Some(id.clone()), ..OpenOptions::default() })?;
         // The name of a tensor that no name was kept of is no finding.

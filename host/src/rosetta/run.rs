@@ -68,7 +68,7 @@ pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
     specimens.retain(|specimen| wanted(&specimen.name));
     if specimens.is_empty() {
         let error = Error::invalid_argument("no model's name has that in it");
-        return Err(error.hint("`apr rosetta run --json` names all of them"));
+        return Err(error.hint("run `apr rosetta run --json` to list all of them"));
     }
     let mut matrix = Matrix {
         models: specimens.iter().map(|specimen| specimen.name.clone()).collect(),
@@ -107,7 +107,7 @@ fn chosen(host: &Host, wanted: &[String]) -> Result<Vec<usize>> {
     chosen.sort_by_key(|&n| host.registry.formats()[n].id().to_owned());
     if chosen.len() < 2 {
         return Err(Error::invalid_argument("a pair needs two formats")
-            .hint("`apr plugins list` shows those present"));
+            .hint("run `apr plugins list` to see those present"));
     }
     Ok(chosen)
 }

@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                 return Err(A::Error::custom("too many keys"));
             }
             if !seen.insert(key.clone()) {
-                return Err(A::Error::custom(format!("the key `{}` is there twice", escape(&key, 120))));
+                return Err(A::Error::custom(format!("the key `{}` occurs twice", escape(&key, 120))));
             }
             entries.push((key, map.next_value::<&RawValue>()?));
         }

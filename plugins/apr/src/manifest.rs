@@ -128,7 +128,7 @@ fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u3
 }
 
 fn missing(key: &str) -> Error {
-    Error::malformed(format!("the manifest has no `{key}`")).hint("it is cut off or damaged: get it again")
+    Error::malformed(format!("the manifest has no `{key}`")).hint("get it again: it is cut off or damaged")
 }
 
 fn value<'a, T: Deserialize<'a>>(key: &str, raw: Option<&'a RawValue>) -> Result<T> {
@@ -141,7 +141,7 @@ fn find(source: &dyn Source, shard: &ShardEntry) -> Result<FileId> {
         apr_sdk::ErrorKind::NotFound => Error::not_found("this shard is missing")
             .in_file(&shard.file)
             .code("E007")
-            .hint("get it, beside the manifest"),
+            .hint("put it beside the manifest"),
         _ => e,
     })?;
     let len = source.len(file)?;

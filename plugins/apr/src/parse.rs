@@ -43,7 +43,7 @@ impl<'a> Parser<'a> {
             raw(key).ok_or_else(|| {
                 Error::malformed(format!("the metadata has no `{key}`"))
                     .at(self.offset)
-                    .hint("the format requires it")
+                    .hint("write the file again: the format requires this key")
             })
         };
         let (version, model_type) = (required("apr_version")?, required("model_type")?);

@@ -99,7 +99,7 @@ fn header(head: &[u8]) -> Result<Header> {
     Err(Error::unsupported(format!("version {major}.{minor} is not known, only {}.x is", VERSION.0))
         .code("E003")
         .at(4)
-        .hint("a newer version of this program may read it"))
+        .hint("install a newer apr that reads it"))
 }
 
 /// The model of several files that this shard belongs to, or why it is shown alone.
@@ -137,7 +137,7 @@ fn check_magic(head: &[u8]) -> Result<()> {
         return Ok(());
     }
     let planned = |what: &str| {
-        let message = format!("this is {what}: reading it is planned, not built yet");
+        let message = format!("this is {what}: reading it is planned and not built yet");
         Err(Error::unsupported(message).at(0).hint("write it as APR2 with the program that made it"))
     };
     match head.get(..4) {

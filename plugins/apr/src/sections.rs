@@ -83,7 +83,7 @@ pub fn check_sections(header: &Header, len: u64) -> Result<()> {
     }
     if u64::from(header.data_offset) % header.alignment() != 0 {
         let message = format!(
-            "the data section begins at byte {}, which is no multiple of {}",
+            "the data section begins at byte {}, which is not a multiple of {}",
             header.data_offset,
             header.alignment()
         );
@@ -118,7 +118,7 @@ pub fn check_entries<'a>(
             return Err(named(Error::malformed(message).at(place)));
         }
         if entry.offset % header.alignment() != 0 {
-            let message = format!("its offset {} is no multiple of {}", entry.offset, header.alignment());
+            let message = format!("its offset {} is not a multiple of {}", entry.offset, header.alignment());
             return Err(named(Error::malformed(message).at(place)));
         }
         if place.checked_add(entry.size).is_none_or(|end| end > i64::MAX as u64) {
@@ -216,7 +216,7 @@ pub fn arrange(
     // A name and its place in the map.
     limits.budget.charge(16 * text.len() as u64)?;
     let names: Vec<String> = serde_json::from_slice(&text)
-        .map_err(|e| Error::malformed(format!("metadata key `order` is no list of names: {e}")))?;
+        .map_err(|e| Error::malformed(format!("metadata key `order` is not a list of names: {e}")))?;
     let ranks: HashMap<&str, usize> =
         names.iter().enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
     sorted.sort_by_key(|(entry, _)| (entry.offset, ranks.get(entry.name.as_str()).copied()));

@@ -132,7 +132,7 @@ fn rejects_sections_out_of_order_or_outside() {
     says(&change(24, 1 << 30), Malformed, "the index ends at byte");
     says(&change(28, u32::MAX), Malformed, "the data section ends at byte");
     let at = u32::from_le_bytes(simple().file()[28..32].try_into().unwrap());
-    says(&change(28, at + 1), Malformed, "no multiple of 64");
+    says(&change(28, at + 1), Malformed, "not a multiple of 64");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn rejects_tensors_that_contradict_themselves() {
     says(&one(Raw { dims: vec![2], ..raw("a", 0, 1) }), Malformed, "needs 2 bytes, the index gives it 1");
     says(&one(Raw { dtype: 16, dims: vec![33], ..raw("a", 0, 34) }), Malformed, "whole Q8_0 blocks");
     says(&one(Raw { raw_size: 9, ..raw("a", 0, 1) }), Malformed, "raw_size of 9");
-    says(&one(raw("a", 1, 1)), Malformed, "no multiple of 64");
+    says(&one(raw("a", 1, 1)), Malformed, "not a multiple of 64");
     says(&one(raw("a", !63, 1)), Malformed, "past 2^63");
     says(&one(raw("a", 1 << 62, 1)), Malformed, "bytes too early");
     says(&one(Raw { dtype: 255, ..raw("a", 0, 1) }), Malformed, "255 is reserved");
@@ -213,7 +213,7 @@ fn rejects_metadata_that_is_not_as_it_must_be() {
     says(&metadata(""), Malformed, "not as it must be");
     says(&metadata("[]"), Malformed, "JSON object");
     says(&metadata("{\"a\":1} x"), Malformed, "not as it must be");
-    says(&metadata(r#"{"a":1,"a":2}"#), Malformed, "the key `a` is there twice");
+    says(&metadata(r#"{"a":1,"a":2}"#), Malformed, "the key `a` occurs twice");
     says(&refused(file(b"{\"\xff\":1}", &[], 0)), Malformed, "not UTF-8");
     for key in ["apr_version", "model_type", "architecture"] {
         let text = METADATA.replace(key, "x");
@@ -225,7 +225,7 @@ fn rejects_metadata_that_is_not_as_it_must_be() {
     // Refused by the host's checks, which add the file's name.
     assert!(plus(r#""assets":{"../x":""}"#).message().contains("leaves the model's folder"));
     says(&plus(r#""dtypes":{"127":"X"}"#), Malformed, "128 to 254");
-    says(&plus(r#""order":5"#), Malformed, "no list of names");
+    says(&plus(r#""order":5"#), Malformed, "not a list of names");
     says(&plus(r#""foreign.toy":{}"#), Malformed, "`files`");
     says(&plus(r#""foreign.toy":{"files":[{"typed":{}}]}"#), Malformed, "`n_tensors`");
     let typed = |value: &str| {

@@ -190,7 +190,7 @@ impl Layout {
     fn today_scale(&self, what: &str, scale: Scale) -> Result<[u8; 2]> {
         scale.half.map(u16::to_le_bytes).ok_or_else(|| {
             let value = scale.value;
-            Error::unsupported(format!("the {what} {value:e} of a {} block is no f16 number", self.name))
+            Error::unsupported(format!("the {what} {value:e} of a {} block is not an f16 number", self.name))
         })
     }
 }

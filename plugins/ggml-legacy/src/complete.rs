@@ -43,7 +43,8 @@ fn check_layers(layers: &Layers, count: u64, infos: &[Info]) -> Result<()> {
     }
     if let Some((number, _)) = found.range(count..).next() {
         let message = format!("a tensor of `{prefix}{number}`, `{}` is {count}", layers.count);
-        return Err(Error::malformed(message).hint("the hyperparameters are another program's, or damaged"));
+        return Err(Error::malformed(message)
+            .hint("check where the file comes from: its hyperparameters are another program's, or damaged"));
     }
     // The first gap, without a list as long as `count` claims.
     let gap = (0..count).zip(found.keys()).find(|(wanted, have)| wanted != *have).map(|(wanted, _)| wanted);

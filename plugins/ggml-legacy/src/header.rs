@@ -70,8 +70,8 @@ impl Container {
 
 fn hint(word: &str, version: u32) -> &'static str {
     match (word, version) {
-        ("ggmf", 100 | 101) => "this is a file of rwkv.cpp, which is not supported",
-        _ => "convert the original model again, with a program of today",
+        ("ggmf", 100 | 101) => "use rwkv.cpp's own tools: its files are not supported",
+        _ => "convert the original model again with a current program",
     }
 }
 

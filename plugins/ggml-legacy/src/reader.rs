@@ -85,8 +85,8 @@ fn find(
     let names: Vec<_> = fits.iter().filter_map(|file| file.program).collect();
     if names.len() > 1 {
         let names = names.join("`, `");
-        let message = format!("the file can be read as `{names}`: nothing in it says which it is");
-        let hint = "say which with `-O ggml_legacy.program=NAME`";
+        let message = format!("the file can be read as `{names}`: nothing in it tells them apart");
+        let hint = "choose one with `-O ggml_legacy.program=NAME`";
         return Err((0, Error::unsupported(message).at(start).in_file(source.name(0)).hint(hint)));
     }
     match (fits.pop(), best) {
@@ -105,7 +105,7 @@ fn nearest(error: &Error, name: &str) -> Error {
     wrapped = error.tensor_name().into_iter().fold(wrapped, Error::tensor);
     let known: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
     let hint = error.hint_text().map_or_else(String::new, |hint| format!("{hint}; "));
-    wrapped.hint(format!("{hint}the layouts of {} are known", known.join(", ")))
+    wrapped.hint(format!("{hint}choose a layout with `-O ggml_legacy.program=NAME`: {}", known.join(", ")))
 }
 
 /// Reads the file as one program's, or as an adapter. The number says how many tensors were there before the error.

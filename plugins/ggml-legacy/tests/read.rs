@@ -108,8 +108,8 @@ fn option_program_decides_where_several_layouts_fit() {
     let error = fixture::open(&source, &Options::new()).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "m.bin: at offset 4: the file can be read as `llama`, `stablelm`, `bert`: nothing in it says which it is: \
-         say which with `-O ggml_legacy.program=NAME`"
+        "m.bin: at offset 4: the file can be read as `llama`, `stablelm`, `bert`: nothing in it tells them apart: \
+         choose one with `-O ggml_legacy.program=NAME`"
     );
     for (name, third) in [("llama", "n_mult"), ("stablelm", "n_embd"), ("bert", "n_embd")] {
         let model = fixture::open(&source, &Options::new().with("program", name)).unwrap().model;

@@ -61,7 +61,7 @@ impl Place {
             let Some(key) = keys.iter().find(|key| key.name == name) else { return Ok(None) };
             let number = key.value.as_unsigned();
             let odd =
-                || cursor.error_at(key.value_at, format!("metadata key `{name}`: it is no whole number"));
+                || cursor.error_at(key.value_at, format!("metadata key `{name}`: it is not a whole number"));
             number.map(Some).ok_or_else(odd)
         };
         Ok(Place {

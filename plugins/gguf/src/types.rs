@@ -74,7 +74,7 @@ pub fn dtype_of(id: u32) -> Result<DType> {
             "its type {id} is not known, the newest known is {}",
             TYPES.len() - 1
         ))
-        .hint("the file is newer than this program, or damaged")),
+        .hint("install a newer apr, or get the file again: it may be damaged")),
     }
 }
 

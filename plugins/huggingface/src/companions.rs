@@ -70,8 +70,9 @@ impl Companions {
         if self.assets.len() >= MOST_COMPANIONS {
             let message = format!("the folder holds more than {MOST_COMPANIONS} companion files");
             let error = Error::unsupported(message);
-            return Err(error
-                .hint("open the weights alone with --bare, or move what is no part of the model elsewhere"));
+            return Err(error.hint(
+                "open the weights alone with --bare, or move what is not part of the model elsewhere",
+            ));
         }
         match source.sibling(&path) {
             Ok(file) => {

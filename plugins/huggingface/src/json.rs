@@ -33,7 +33,7 @@ pub fn mark(float: f64) -> &'static str {
 pub fn parse_object(text: &str) -> Result<Map<String, Json>> {
     match parse(text)? {
         Json::Object(map) => Ok(map),
-        _ => Err(Error::malformed("it is JSON, but no object").at(0)),
+        _ => Err(Error::malformed("it is JSON, but not an object").at(0)),
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     fn what_is_wrong_is_placed() {
         for (text, offset, message) in [
             ("{\n \"a\": 1,\n \"a\": 2}", 14, "its JSON: the key `a` occurs twice"),
-            ("[1]", 0, "it is JSON, but no object"),
+            ("[1]", 0, "it is JSON, but not an object"),
             ("{\"a\": 1} x", 9, "its JSON: trailing characters"),
         ] {
             let error = parse_object(text).unwrap_err();

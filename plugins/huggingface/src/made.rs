@@ -34,7 +34,7 @@ pub fn tokenizer(
 pub fn card(model: &Model, sink: &mut dyn LayoutSink) -> Result<Map<String, Json>> {
     let Some(json) = held(model.model_card.as_ref(), sink)? else { return Ok(Map::new()) };
     serde_json::from_slice(&json)
-        .map_err(|e| Error::malformed(format!("the model card is no JSON object: {e}")))
+        .map_err(|e| Error::malformed(format!("the model card is not a JSON object: {e}")))
 }
 
 fn held(bytes: Option<&Bytes>, sink: &mut dyn LayoutSink) -> Result<Option<Vec<u8>>> {

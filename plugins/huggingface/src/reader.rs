@@ -42,7 +42,7 @@ impl Reader for HuggingFace {
             None => weights::choose(&entries)?,
         };
         let format = weights::format_of(weights).ok_or_else(|| {
-            Error::unsupported(format!("`{}` is no weights file of a folder", escape(weights, 120)))
+            Error::unsupported(format!("`{}` is not a weights file of a folder", escape(weights, 120)))
         })?;
         let (mut records, mut damaged, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for name in OBJECTS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
@@ -54,7 +54,7 @@ impl Reader for HuggingFace {
                         && matches!(error.kind(), ErrorKind::Malformed | ErrorKind::LimitExceeded) =>
                 {
                     notes.push(format!(
-                        "`{name}` is carried as it is, for it is not understood: {}",
+                        "`{name}` is carried as it is, since it is not understood: {}",
                         error.message()
                     ));
                     let file = source.sibling(name)?;

@@ -110,7 +110,7 @@ fn config(
             config
         }
         (None, None, None) => {
-            sink.note("config.json names no architecture: the source says none");
+            sink.note("config.json names no architecture: the source states none");
             // The key alone, so that the folder is known for what it is.
             Map::from_iter([("architectures".to_owned(), Json::Array(Vec::new()))])
         }
@@ -170,7 +170,7 @@ fn write_record(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<()> {
         }
         None => {
             sink.note(&format!(
-                "`{}` is left out: only its own bytes could say it",
+                "`{}` is left out: only its original bytes could hold it",
                 escape(&record.name, 120)
             ));
             Ok(())

@@ -149,8 +149,8 @@ fn a_file_beside_the_configuration_that_is_not_understood_is_carried_as_it_is() 
     assert_eq!(
         model.notes,
         [
-            "`generation_config.json` is carried as it is, for it is not understood: its JSON: the key `a` occurs twice",
-            "`special_tokens_map.json` is carried as it is, for it is not understood: it is JSON, but no object",
+            "`generation_config.json` is carried as it is, since it is not understood: its JSON: the key `a` occurs twice",
+            "`special_tokens_map.json` is carried as it is, since it is not understood: it is JSON, but not an object",
             "the front matter of `README.md` is not understood: nothing of it is known",
         ]
     );

@@ -13,7 +13,7 @@ fn rejects(config: &[u8], kind: ErrorKind, message: &str) {
 
 #[test]
 fn rejects_a_configuration_that_is_no_json_object() {
-    rejects(b"[1]", ErrorKind::Malformed, "it is JSON, but no object");
+    rejects(b"[1]", ErrorKind::Malformed, "it is JSON, but not an object");
     rejects(b"", ErrorKind::Malformed, "its JSON: EOF while parsing a value");
     rejects(b"{\"a\": 1, \"a\": 1}", ErrorKind::Malformed, "its JSON: the key `a` occurs twice");
     rejects(b"{\"a\": \"\xff\"}", ErrorKind::Malformed, "it is not UTF-8");

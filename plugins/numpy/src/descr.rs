@@ -48,7 +48,7 @@ impl Element {
     /// Unsupported, with the type's name; Malformed for what is no type.
     pub fn parse(descr: &Descr<'_>, options: &Options) -> Result<Element> {
         let Descr::Simple(text) = descr else {
-            return Err(Error::unsupported("an array of records (a structured type) is no tensor")
+            return Err(Error::unsupported("an array of records (a structured type) is not a tensor")
                 .hint("save each of its fields as an array"));
         };
         let order = text.bytes().next().filter(|byte| b"<>=|".contains(byte));
@@ -88,7 +88,7 @@ fn refuse(text: &str, kind: &str) -> Error {
         }
         ("b" | "i" | "u" | "f" | "c", _) if !width.is_empty() => "numbers of a width that is not known",
         _ => {
-            let message = format!("`{}` is no element type", escape(text, 80));
+            let message = format!("`{}` is not an element type", escape(text, 80));
             return Error::malformed(message);
         }
     };

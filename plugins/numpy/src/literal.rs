@@ -107,9 +107,9 @@ impl<'t> Parser<'t> {
         let at = self.place();
         let rest = String::from_utf8_lossy(self.text.get(self.at..).unwrap_or_default()).into_owned();
         let found = if rest.is_empty() { "the end".to_owned() } else { format!("`{}`", escape(&rest, 40)) };
-        Error::malformed(format!("{wanted} is wanted in the header, {found} is there"))
-            .at(at)
-            .hint("a header is a literal and never evaluated: nothing was executed")
+        Error::malformed(format!("{wanted} is wanted in the header, {found} is there")).at(at).hint(
+            "save the array again with numpy.save; a header is never evaluated, so nothing was executed",
+        )
     }
 
     /// A quoted string without escapes.

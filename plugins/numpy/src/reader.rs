@@ -120,7 +120,9 @@ impl Arrays {
             match found.map_err(|e| e.at(entry.data.offset).tensor(name))? {
                 Some(array) if opened.takes(&array, source, limits)? => {}
                 Some(array) => opened.arrays.push(array),
-                None => opened.notes.push(format!("`{}` is no array and left out", escape(&entry.name, 120))),
+                None => opened
+                    .notes
+                    .push(format!("`{}` is not an array and is left out", escape(&entry.name, 120))),
             }
         }
         opened.keep(source, Some(&archive), limits)?;
@@ -218,7 +220,7 @@ impl OpenModel for Arrays {
 
     fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
         let archive = self.archive.as_ref();
-        archive.ok_or_else(|| Error::unsupported("the file is no archive"))?.covered(checksum)
+        archive.ok_or_else(|| Error::unsupported("the file is not an archive"))?.covered(checksum)
     }
 
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {

@@ -52,7 +52,7 @@ fn what_is_no_array_is_left_out_aloud() {
     let model = Opened::fixture("more.npz").model;
     assert_eq!(model.tensors.len(), 1);
     assert!(
-        model.notes.iter().any(|note| note == "`README.txt` is no array and left out"),
+        model.notes.iter().any(|note| note == "`README.txt` is not an array and is left out"),
         "{:?}",
         model.notes
     );

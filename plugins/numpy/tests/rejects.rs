@@ -97,8 +97,8 @@ fn rejects_elements_that_are_no_numbers_by_name() {
     refuse("[('x', '<f4'), ('y', '<f8')]", "an array of records");
     refuse("('<f4', (2,))", "an array of records");
     let text = "{'descr': 'é4', 'fortran_order': False, 'shape': (1,), }";
-    header(text, ErrorKind::Malformed, 20, "`é4` is no element type");
-    header(&text.replace("'é4'", "''"), ErrorKind::Malformed, 20, "`` is no element type");
+    header(text, ErrorKind::Malformed, 20, "`é4` is not an element type");
+    header(&text.replace("'é4'", "''"), ErrorKind::Malformed, 20, "`` is not an element type");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub fn entry(scan: &mut Scan<'_>, field: &Field, reference: &mut Reference) -> R
     let number = |what: &str| {
         let plain = value.bytes().all(|b| b.is_ascii_digit());
         let parsed = value.parse::<u64>().ok().filter(|_| plain);
-        parsed.ok_or_else(|| Error::malformed(format!("its {what} `{}` is no number", escape(&value, 60))))
+        parsed.ok_or_else(|| Error::malformed(format!("its {what} `{}` is not a number", escape(&value, 60))))
     };
     match entry.key.as_deref().unwrap_or_default() {
         b"location" => reference.location = value,
@@ -54,10 +54,10 @@ pub fn check_location(location: &str) -> Result<()> {
     }
     let shown = escape(location, 120);
     let error = Error::malformed(format!(
-        "its data is said to lie in `{shown}`, which is no path inside the model's folder"
+        "its data is said to lie in `{shown}`, which is not a path inside the model's folder"
     ));
     Err(error
-        .hint("nothing outside the model's folder is read; put the file beside the model and save it again"))
+        .hint("put the file beside the model and save it again: nothing outside the model's folder is read"))
 }
 
 #[cfg(test)]

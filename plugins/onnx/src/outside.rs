@@ -102,7 +102,7 @@ fn alignment(request: &LayoutRequest) -> Result<u64> {
     if align.is_power_of_two() {
         return Ok(align);
     }
-    Err(Error::invalid_argument(format!("--external-align {align} is no power of two")))
+    Err(Error::invalid_argument(format!("--external-align {align} is not a power of two")))
 }
 
 /// Whether a tensor is large enough to be put outside when nobody names it.

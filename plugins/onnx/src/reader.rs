@@ -103,7 +103,7 @@ impl Opened {
             sparse: index.sparse.clone(),
         };
         if index.n_nodes == 0 && index.n_functions == 0 {
-            opened.notes.push("it holds weights alone: no nodes, so there is nothing to run".to_owned());
+            opened.notes.push("it holds only weights: no nodes, so there is nothing to run".to_owned());
         }
         for (number, found) in (0..).zip(&index.tensors) {
             let place = |e: Error| scan.place(e, found.proto.body.0).tensor(&found.name);
@@ -364,7 +364,7 @@ impl OpenModel for Opened {
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
         match self.numbers.get(&tensor) {
             Some(numbers) => Ok(Box::new(NumberStream::new(numbers)?)),
-            None => Err(Error::invalid_argument(format!("tensor number {tensor} is no list of numbers"))),
+            None => Err(Error::invalid_argument(format!("tensor number {tensor} is not a list of numbers"))),
         }
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Scan<'a> {
     pub fn field(&mut self, at: u64, end: u64) -> Result<Field> {
         let (tag, start) = self.varint(at, end)?;
         let number = u32::try_from(tag >> 3).ok().filter(|n| (1..1 << 29).contains(n));
-        let number = number.ok_or_else(|| self.error(at, format!("{tag} is no tag of a record")))?;
+        let number = number.ok_or_else(|| self.error(at, format!("{tag} is not a tag of a record")))?;
         let wire = tag.to_le_bytes()[0] & 7;
         let mut field = Field { number, wire, at, len_at: start, start, end: start, value: 0 };
         match wire {
@@ -282,7 +282,7 @@ mod tests {
             (&[0x4a, 4, 1, 2, 3][..], "field 9 has 4 bytes, 3 are left"),
             (&[0x0b][..], "field 1 is a group"),
             (&[0x0e, 0][..], "unknown wire type 6"),
-            (&[0x00, 0][..], "0 is no tag"),
+            (&[0x00, 0][..], "0 is not a tag"),
             (&[0x09, 0, 0][..], "passes the end of its message"),
             (&[0x80][..], "a number passes the end"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2][..], "more than 64 bits"),

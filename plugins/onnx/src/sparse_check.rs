@@ -83,7 +83,7 @@ fn judge(
             return Ok(Some(format!("index {n} is {now:?}, outside the shape {:?}", one.dims)));
         }
         if let Some(before) = before.as_ref().filter(|before| **before >= now) {
-            let what = if *before == now { "is there twice" } else { "comes after a greater one" };
+            let what = if *before == now { "occurs twice" } else { "comes after a greater one" };
             return Ok(Some(format!("index {n}, {now:?}, {what}: they must ascend")));
         }
         before = Some(now.clone());

@@ -151,7 +151,7 @@ impl NumberStream {
             } else {
                 signed.to_string()
             };
-            return Err(Error::malformed(format!("{shown} is no {} number", self.of.dtype)));
+            return Err(Error::malformed(format!("{shown} does not fit {}", self.of.dtype)));
         }
         let bytes = signed.to_le_bytes();
         if n_bits % 8 == 0 {

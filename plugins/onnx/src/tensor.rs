@@ -159,7 +159,7 @@ impl Collector<'_, '_> {
             number::RAW_DATA => {
                 expect(field, wire::LEN)?;
                 if self.raw.replace((field.start, field.end)).is_some() {
-                    return Err(Error::malformed("raw_data is there twice"));
+                    return Err(Error::malformed("raw_data occurs twice"));
                 }
             }
             number::FLOAT_DATA => self.numbers(field, wire::I32, 4)?,
@@ -254,7 +254,7 @@ impl Collector<'_, '_> {
             return Err(Error::malformed(format!("its data is in {}", there.join(" and in "))));
         }
         if self.strings != self.proto.is_strings() && !there.is_empty() {
-            return Err(Error::malformed("strings belong into string_data, and only strings do"));
+            return Err(Error::malformed("strings belong in string_data, and only strings do"));
         }
         Ok(match (self.raw, self.packed) {
             _ if self.proto.is_strings() => Data::Strings,
@@ -279,10 +279,7 @@ impl Collector<'_, '_> {
             return Ok(());
         }
         let (there, wanted) = (self.typed.field, row.field);
-        Err(Error::malformed(format!(
-            "{} data is in field {there}, it belongs into field {wanted}",
-            row.name
-        )))
+        Err(Error::malformed(format!("{} data is in field {there}, it belongs in field {wanted}", row.name)))
     }
 }
 

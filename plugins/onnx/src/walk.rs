@@ -343,7 +343,7 @@ impl Walker<'_, '_> {
             let (value, end) = match field.wire {
                 wire::VARINT => (field.value, field.end),
                 wire::LEN => self.scan.varint(at, field.end)?,
-                _ => return Err(self.scan.error(field.at, "dimensions that are no numbers")),
+                _ => return Err(self.scan.error(field.at, "dimensions that are not numbers")),
             };
             if value > i64::MAX.unsigned_abs() || dims.len() >= self.scan.limits().dims {
                 return Err(self

@@ -40,13 +40,13 @@ impl Writer for Onnx {
         if let (Some(base), Some(_), None) = (&base, graph, &numbers) {
             let (n, m) = (base.index.tensors.len(), model.tensors.len());
             sink.note(&format!(
-                "the graph is left out: it names {n} tensors, and the {m} of the model are others; the file holds weights alone"
+                "the graph is left out: it names {n} tensors, and the {m} of the model are others; the file holds only weights"
             ));
         }
         match (&base, graph, &numbers) {
             (Some(base), Some(_), Some(numbers)) => check_types(base, numbers, model, sink)?,
             (_, None, _) => {
-                sink.note("the file holds weights alone: there is no graph, so there is nothing to run");
+                sink.note("the file holds only weights: there is no graph, so there is nothing to run");
             }
             _ => {}
         }
@@ -95,8 +95,8 @@ fn graph_base(graph: &[u8], verbatim: Option<Base>) -> Result<Base> {
     let source = Box::new(MemorySource::new("the graph", graph));
     Base::of_graph(source, &Limits::default()).map_err(|e| {
         let key = about::GRAPH;
-        let error = Error::invalid_argument(format!("metadata key `{key}` is no graph: {}", e.message()));
-        error.hint(format!("--unset {key} writes the weights alone"))
+        let error = Error::invalid_argument(format!("metadata key `{key}` is not a graph: {}", e.message()));
+        error.hint(format!("pass --unset {key} to write the weights alone"))
     })
 }
 
@@ -129,8 +129,7 @@ fn check_types(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn Lay
             more(changed().count()),
         );
         let hint = format!(
-            "convert without changing types, or write the weights alone with --unset {}; what casts a model that runs is \
-             a program that rewrites its nodes too",
+            "convert without changing types, or write the weights alone with --unset {}; to cast a model that runs, use a program that also rewrites its nodes",
             about::GRAPH
         );
         return Err(Error::unsupported(message).tensor(&tensor.name).hint(hint));
@@ -149,7 +148,7 @@ fn check_types(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn Lay
 
 /// How many are like the first of `n`.
 fn more(n: usize) -> String {
-    if n > 1 { format!("; {} more are like that", n - 1) } else { String::new() }
+    if n > 1 { format!("; {} more likewise", n - 1) } else { String::new() }
 }
 
 /// What is written.
@@ -237,7 +236,7 @@ impl File<'_> {
             format!("the model would have {len} bytes, the format allows {LONGEST_MESSAGE} in one file");
         if single {
             return Err(
-                Error::unsupported(message).hint("without --single-file the data is put beside the model")
+                Error::unsupported(message).hint("leave out --single-file to put the data beside the model")
             );
         }
         sink.note(&format!("{message}: data is put beside it"));

@@ -41,7 +41,7 @@ fn a_graph_whose_tensors_changed_is_refused() {
         opened.model.tensors[number].dtype = DType::F16;
         opened.model.foreign[0].files[0].typed.retain(|(key, _)| !key.starts_with("onnx."));
         let said = notes(&opened, &request).unwrap();
-        assert!(said.len() == 1 && said[0].contains("the file holds weights alone"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("the file holds only weights"), "{said:?}");
     }
 }
 
@@ -57,7 +57,7 @@ fn a_graph_whose_tensors_are_as_they_were_is_written_without_a_word() {
 
 #[test]
 fn a_file_of_weights_says_so() {
-    let alone = |opened: &Opened| opened.model.notes.iter().any(|note| note.contains("weights alone"));
+    let alone = |opened: &Opened| opened.model.notes.iter().any(|note| note.contains("only weights"));
     assert!(!alone(&Opened::fixture("graph")));
     let initializer = record(5, &tensor(FLOAT, &[2], &record(9, &[7; 8])));
     let opened = Opened::new(MemorySource::new("m.onnx", model(&initializer))).unwrap();

@@ -39,7 +39,7 @@ fn files_that_are_no_model() {
     malformed(&bytes(14, b""), "none of the records of a model");
     malformed(b"\x08", "a number passes the end");
     malformed(b"hello, world", "field 13 is a group");
-    malformed(&[0; 100], "0 is no tag");
+    malformed(&[0; 100], "0 is not a tag");
     malformed(&[0xff; 100], "more than 64 bits");
 }
 
@@ -53,7 +53,7 @@ fn records_that_are_none() {
     malformed(&model(&lying(99, 1, b"")), "field 99 has 1 bytes, 0 are left");
     malformed(&model(&[&[0x08][..], &[0x80; 9], &[2]].concat()), "more than 64 bits");
     malformed(&model(&[&[0x08][..], &[0xff; 11], &[0]].concat()), "more than 64 bits");
-    malformed(&model(&[varint(1 << 40), vec![0]].concat()), "is no tag of a record");
+    malformed(&model(&[varint(1 << 40), vec![0]].concat()), "is not a tag of a record");
     malformed(&lying(7, 10, &[0x12, 0]), "field 7 has 10 bytes, 2 are left");
 }
 
@@ -104,16 +104,16 @@ fn data_of_a_wrong_size() {
 #[test]
 fn numbers_that_their_type_does_not_have() {
     for (kind, field, value, message) in [
-        (3, 5, 128, "128 is no I8 number"),
-        (3, 5, u64::MAX - 128, "-129 is no I8 number"),
-        (2, 5, 256, "256 is no U8 number"),
-        (4, 5, 65_536, "65536 is no U16 number"),
-        (5, 5, 32_768, "32768 is no I16 number"),
-        (10, 5, u64::MAX, "-1 is no F16 number"),
-        (9, 5, 2, "2 is no BOOL number"),
-        (12, 11, 1 << 32, "4294967296 is no U32 number"),
-        (22, 5, 256, "256 is no I4 number"),
-        (27, 5, 64, "64 is no F6_E2M3 number"),
+        (3, 5, 128, "128 does not fit I8"),
+        (3, 5, u64::MAX - 128, "-129 does not fit I8"),
+        (2, 5, 256, "256 does not fit U8"),
+        (4, 5, 65_536, "65536 does not fit U16"),
+        (5, 5, 32_768, "32768 does not fit I16"),
+        (10, 5, u64::MAX, "-1 does not fit F16"),
+        (9, 5, 2, "2 does not fit BOOL"),
+        (12, 11, 1 << 32, "4294967296 does not fit U32"),
+        (22, 5, 256, "256 does not fit I4"),
+        (27, 5, 64, "64 does not fit F6_E2M3"),
     ] {
         bad_tensor(kind, &[1], &number(field, value), message);
     }
@@ -122,7 +122,7 @@ fn numbers_that_their_type_does_not_have() {
 #[test]
 fn data_in_two_places() {
     let raw = bytes(9, &[0; 4]);
-    bad_tensor(FLOAT, &[], &[raw.clone(), raw.clone()].concat(), "raw_data is there twice");
+    bad_tensor(FLOAT, &[], &[raw.clone(), raw.clone()].concat(), "raw_data occurs twice");
     bad_tensor(
         FLOAT,
         &[],
@@ -141,10 +141,10 @@ fn data_in_two_places() {
         &[bytes(4, &[0; 4]), number(5, 1)].concat(),
         "its data is in field 4 and in field 5",
     );
-    bad_tensor(FLOAT, &[], &number(5, 1), "FLOAT data is in field 5, it belongs into field 4");
-    bad_tensor(FLOAT, &[], &bytes(6, b"x"), "strings belong into string_data");
-    bad_tensor(STRING, &[], &raw, "strings belong into string_data");
-    bad_tensor(STRING, &[], &external(&[("location", "data.bin")]), "strings belong into string_data");
+    bad_tensor(FLOAT, &[], &number(5, 1), "FLOAT data is in field 5, it belongs in field 4");
+    bad_tensor(FLOAT, &[], &bytes(6, b"x"), "strings belong in string_data");
+    bad_tensor(STRING, &[], &raw, "strings belong in string_data");
+    bad_tensor(STRING, &[], &external(&[("location", "data.bin")]), "strings belong in string_data");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn external_data_outside_the_folder_or_the_file() {
         ["/etc/passwd", "../data.bin", "a/../../data.bin", "a\\b", "C:data.bin", "", "a//b", "data.bin/"]
     {
         let rest = external(&[("location", location), ("length", "4")]);
-        bad_tensor(FLOAT, &[], &rest, "no path inside the model's folder");
+        bad_tensor(FLOAT, &[], &rest, "not a path inside the model's folder");
     }
     let at = |offset: &str, length: &str| {
         external(&[("location", "data.bin"), ("offset", offset), ("length", length)])
@@ -202,10 +202,10 @@ fn external_data_outside_the_folder_or_the_file() {
         &with_tensor(FLOAT, &[], &at("-1", "4")),
         ErrorKind::Malformed,
         Some("w"),
-        "its offset `-1` is no number",
+        "its offset `-1` is not a number",
     );
     for odd in ["0x10", "+1", "1e3", " 1", "18446744073709551616", ""] {
-        refuse(&with_tensor(FLOAT, &[], &at("0", odd)), ErrorKind::Malformed, Some("w"), "is no number");
+        refuse(&with_tensor(FLOAT, &[], &at("0", odd)), ErrorKind::Malformed, Some("w"), "is not a number");
     }
     let missing = external(&[("location", "other.bin")]);
     refuse(

@@ -36,7 +36,7 @@ fn lists_of_numbers_become_raw_data_and_nothing_else_changes() {
         let after = reopen(&once);
         same_tensors(&before, &after);
         assert_eq!(after.model.foreign, before.model.foreign, "{name}");
-        assert!(after.model.notes.iter().all(|note| note.contains("weights alone")), "{name}");
+        assert!(after.model.notes.iter().all(|note| note.contains("only weights")), "{name}");
         assert_eq!(after.rewrite(ForeignPolicy::Default), once, "{name}");
     }
 }

@@ -50,7 +50,7 @@ impl Index {
         for (name, file) in map {
             let file = file.as_str().filter(|file| !file.is_empty());
             let file = file.ok_or_else(|| {
-                Error::malformed("the index maps it to something that is no file's name").at(0).tensor(name)
+                Error::malformed("the index maps it to something that is not a file name").at(0).tensor(name)
             })?;
             entries.push((name, file));
         }
@@ -143,8 +143,8 @@ impl OpenModel for IndexFile {
                 let count = self.index.map.iter().filter(|(_, file)| *file == n).count();
                 let mapped = format!("the index maps {count} tensors to `{}`", escape(name, 120));
                 match error.kind() {
-                    ErrorKind::NotFound => Error::not_found(format!("{mapped}, which is not there"))
-                        .hint("get it too, into the same folder"),
+                    ErrorKind::NotFound => Error::not_found(format!("{mapped}, which is missing"))
+                        .hint("put it into the same folder"),
                     ErrorKind::InvalidArgument => Error::malformed(format!("{mapped}: {}", error.message())),
                     _ => error,
                 }

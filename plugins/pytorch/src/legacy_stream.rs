@@ -63,7 +63,7 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
 
 fn byte_order(arena: &Arena, info: Id) -> Result<Endian> {
     let Node::Dict(info) = arena.node(info) else {
-        return Err(Error::malformed("the system information is no dict"));
+        return Err(Error::malformed("the system information is not a dict"));
     };
     let little = info.entries.iter().find(|(key, _)| arena.is(*key, "little_endian"));
     match little.map(|(_, value)| arena.node(*value)) {
@@ -84,7 +84,7 @@ fn walk(
 ) -> Result<HashMap<String, Extent>> {
     let keys = match arena.node(keys) {
         Node::List(keys) => keys,
-        _ => return Err(cursor.error_at(at, "the list of storages is no list")),
+        _ => return Err(cursor.error_at(at, "the list of storages is not a list")),
     };
     let named: HashMap<&str, usize> =
         arena.storages.iter().enumerate().map(|(n, storage)| (arena.str(storage.key), n)).collect();

@@ -106,7 +106,7 @@ pub fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec
         let wrong = |message: &str| Error::malformed(message).at(at).in_file(source.name(file));
         // Links and headers that rename what follows: torch wrote plain files, each once.
         if !matches!(header[TYPE], 0 | b'0') {
-            return Err(wrong("a tar member that is no plain file"));
+            return Err(wrong("a tar member that is not a plain file"));
         }
         if found.len() >= MOST_MEMBERS || !names.insert(name_of(&header).to_owned()) {
             return Err(wrong("a tar with two members of one name, or with too many"));
@@ -130,7 +130,7 @@ fn count(cursor: &mut Cursor<'_>, arena: &mut Arena, what: &str) -> Result<usize
     let plain = Rules { script: false, persistent: Persistent::None };
     let value = run(cursor, arena, plain)?;
     let number = arena.int_of(value).and_then(|n| u64::try_from(n).ok());
-    let number = number.ok_or_else(|| cursor.error_at(at, format!("{what} that is no count")))?;
+    let number = number.ok_or_else(|| cursor.error_at(at, format!("{what} that is not a count")))?;
     cursor.count(what, at, number, cursor.limits().tensors, MIN_RECORD)
 }
 
@@ -141,13 +141,13 @@ fn record(cursor: &mut Cursor<'_>, arena: &mut Arena) -> Result<(i64, Id, Id)> {
     let value = run(cursor, arena, plain)?;
     match arena.items_of(value) {
         Some(&[key, second, class]) => Ok((number(cursor, arena, key, at)?, second, class)),
-        _ => Err(cursor.error_at(at, "a record that is no tuple of three")),
+        _ => Err(cursor.error_at(at, "a record that is not a tuple of three")),
     }
 }
 
 fn number(cursor: &Cursor<'_>, arena: &Arena, id: Id, at: u64) -> Result<i64> {
     let number = arena.int_of(id).or_else(|| arena.text_of(id)?.parse().ok());
-    number.ok_or_else(|| cursor.error_at(at, "a key that is no number"))
+    number.ok_or_else(|| cursor.error_at(at, "a key that is not a number"))
 }
 
 /// The storages and the views of them, by key.
@@ -189,7 +189,7 @@ fn storages(
         arena.storages.push(Storage { key: Default::default(), dtype: class.dtype, numel, start: 0, at });
         located.push(Located::Raw(extent));
         if keys.insert(key, number).is_some() {
-            return Err(cursor.error_at(at, format!("storage {key} is there twice")));
+            return Err(cursor.error_at(at, format!("storage {key} occurs twice")));
         }
     }
     views(cursor, arena, located, &mut keys)?;
@@ -206,7 +206,7 @@ fn views(
     let at = cursor.position();
     let plain = Rules { script: false, persistent: Persistent::None };
     let list = run(cursor, arena, plain)?;
-    let list = arena.items_of(list).ok_or_else(|| cursor.error_at(at, "the views are no list"))?.to_vec();
+    let list = arena.items_of(list).ok_or_else(|| cursor.error_at(at, "the views are not a list"))?.to_vec();
     for view in list {
         let wrong = || cursor.error_at(at, "a view that reaches past its storage, or is none");
         let items = arena.items_of(view).unwrap_or_default().to_vec();
@@ -269,7 +269,7 @@ fn tensors(
             at,
         });
         if keys.insert(key, number).is_some() {
-            return Err(cursor.error_at(at, format!("tensor {key} is there twice")));
+            return Err(cursor.error_at(at, format!("tensor {key} occurs twice")));
         }
     }
     Ok(keys)

@@ -124,7 +124,7 @@ fn below(found: &mut Walked, prefix: &str, usual: Option<&str>) -> Result<()> {
     }
     let message =
         format!("no tensor lies below `{}`; the first are `{}`", escape(prefix, 80), before.join("`, `"));
-    Err(Error::invalid_argument(message).hint("`apr inspect --report list-keys FILE` lists the paths"))
+    Err(Error::invalid_argument(message).hint("run `apr inspect --report list-keys FILE` to list the paths"))
 }
 
 struct Walk<'a> {

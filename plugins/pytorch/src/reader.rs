@@ -144,7 +144,7 @@ pub fn open_checkpoint(source: &dyn Source, file: FileId, limits: &Limits) -> Re
         legacy_tar::open(source, file, limits)
     } else if head.first().is_some_and(u8::is_ascii_graphic) && head.first() == Some(&b'<') {
         let error = Error::malformed("a page of text, not a checkpoint").at(0);
-        Err(error.hint("the download gave a web page; get the file itself"))
+        Err(error.hint("get the file itself: the download returned a web page"))
     } else {
         legacy_stream::open(source, file, limits)
     }
@@ -162,11 +162,12 @@ fn tensor_inside(value: &LeftOut) -> Error {
         "load the file in Python and save its tensors alone: `torch.save(model.state_dict(), OUT)`";
     let hint = match path.is_empty() {
         true => {
-            format!("`apr scan FILE` lists all that it would import and call; if you trust it, {in_python}")
+            format!(
+                "run `apr scan FILE` to list all that it would import and call; if you trust it, {in_python}"
+            )
         }
         false => format!(
-            "--prefix PATH takes the tensors below another path (`apr inspect --report list-keys FILE` lists them); or, if \
-             you trust what `apr scan FILE` lists, {in_python}"
+            "pass --prefix PATH to take the tensors below another path (`apr inspect --report list-keys FILE` lists them); or, if you trust what `apr scan FILE` lists, {in_python}"
         ),
     };
     Error::unsupported(message).at(value.at).hint(hint)
@@ -239,7 +240,7 @@ impl OpenModel for File {
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
         let placed = usize::try_from(tensor).ok().and_then(|n| self.placed.get(n));
         let inside = placed.and_then(|placed| placed.inside.as_ref());
-        let (entry, skip) = inside.ok_or_else(|| Error::invalid_argument("the tensor is no stream"))?;
+        let (entry, skip) = inside.ok_or_else(|| Error::invalid_argument("the tensor is not a stream"))?;
         let number = self.walked.tensors[usize::try_from(tensor).unwrap_or_default()].1;
         let tensor = &self.checkpoint.arena.tensors[number as usize];
         let left = apr_sdk::checked_payload_len(tensor.dtype, &tensor.size)?;
@@ -249,7 +250,7 @@ impl OpenModel for File {
     fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
         match &self.checkpoint.layout {
             Layout::Zip(archive, _) => archive.covered(checksum),
-            _ => Err(Error::unsupported("the checkpoint is no ZIP archive")),
+            _ => Err(Error::unsupported("the checkpoint is not a ZIP archive")),
         }
     }
 }

@@ -127,7 +127,7 @@ impl Claims {
         );
         match at {
             Located::Raw(_) => Error::limit(format!("its {len} bytes are out of proportion: {of}"))
-                .hint("the file's tensors share or repeat storage; save them with `tensor.clone()`"),
+                .hint("save its tensors with `tensor.clone()`: they share or repeat storage"),
             Located::Deflated(entry) => {
                 let (from, to) = (entry.data.len, entry.raw_len);
                 Error::limit(format!(

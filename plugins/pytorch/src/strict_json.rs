@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for Any {
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
                 let shown = apr_sdk::escape(&key, 120);
-                return Err(de::Error::custom(format!("the key `{shown}` is there twice")));
+                return Err(de::Error::custom(format!("the key `{shown}` occurs twice")));
             }
             map.insert(key, entries.next_value::<Strict>()?.0);
         }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(parse(text).unwrap(), serde_json::from_str::<Json>(text).unwrap());
         for text in ["{\"a\": 1,\n\"a\": 2}", "{\"b\": [{\"a\": 1,\n\"a\": 2}]}"] {
             let (message, at) = parse(text).unwrap_err();
-            assert_eq!(message, "the key `a` is there twice");
+            assert_eq!(message, "the key `a` occurs twice");
             let line = text.find('\n').unwrap() as u64;
             assert!((line..line + 5).contains(&at), "{at}");
         }

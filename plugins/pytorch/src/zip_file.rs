@@ -82,7 +82,7 @@ pub fn folder(archive: &Archive) -> Result<String> {
     found.sort_by_key(|folder| (folder.matches('/').count(), folder.len()));
     let depth = |folder: &str| folder.matches('/').count();
     match found[..] {
-        [] => Err(Error::malformed("the archive has no `data.pkl`: it is no PyTorch checkpoint").at(0)),
+        [] => Err(Error::malformed("the archive has no `data.pkl`: it is not a PyTorch checkpoint").at(0)),
         [one] => Ok(one.to_owned()),
         [one, other, ..] if depth(one) < depth(other) => Ok(one.to_owned()),
         [one, other, ..] => Err(Error::malformed(format!(

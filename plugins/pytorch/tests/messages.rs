@@ -26,7 +26,7 @@ fn a_key_twice_in_an_index_is_refused() {
     ] {
         let error = index(text);
         assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
-        assert!(error.message().contains("the key `k` is there twice"), "{error}");
+        assert!(error.message().contains("the key `k` occurs twice"), "{error}");
         assert!(error.offset().is_some_and(|at| at > 0), "{error}");
     }
 }

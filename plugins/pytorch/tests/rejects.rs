@@ -119,8 +119,8 @@ fn calls_that_make_no_tensor() {
     hostile(&pickle(&call("torch", "device", &[int(1)])), "Device does not take (a whole number)");
     hostile(&pickle(&call("torch", "FloatStorage", &[int(1 << 40)])), "does not take");
     hostile(&pickle(&call("torch", "Tensor", &[int(1)])), "does not take");
-    hostile(&pickle(&call("collections", "OrderedDict", &[int(1)])), "no list of pairs");
-    hostile(&pickle(&call("collections", "defaultdict", &[text("os")])), "no plain class");
+    hostile(&pickle(&call("collections", "OrderedDict", &[int(1)])), "not a list of pairs");
+    hostile(&pickle(&call("collections", "defaultdict", &[text("os")])), "not a plain class");
     hostile(&pickle(&call("_codecs", "encode", &[text("x"), text("zlib")])), "Latin-1");
     hostile(&pickle(&call("_codecs", "encode", &[text("漢"), text("latin1")])), "not Latin-1");
     hostile(&pickle(&call("torch.storage", "UntypedStorage", &[int(1)])), "does not take");
@@ -148,9 +148,9 @@ fn tensors_with_wrong_arguments() {
         hostile(&pickle(&call("torch._utils", "_rebuild_tensor_v2", &items)), what);
     }
     for (value, what) in [
-        (tensor(ok(), -1, &[2], &[1]), "an offset that is no count"),
-        (tensor(ok(), 0, &[-2], &[1]), "sizes that are no counts, or below 0"),
-        (tensor(ok(), 0, &[2], &[-1]), "strides that are no counts, or below 0"),
+        (tensor(ok(), -1, &[2], &[1]), "an offset that is not a count"),
+        (tensor(ok(), 0, &[-2], &[1]), "sizes that are not counts, or below 0"),
+        (tensor(ok(), 0, &[2], &[-1]), "strides that are not counts, or below 0"),
         (tensor(ok(), 0, &[2, 2], &[1]), "2 sizes and 1 strides"),
         (tensor(storage("UntypedStorage", 16), 0, &[2], &[1]), "without a type"),
     ] {
@@ -217,9 +217,9 @@ fn persistent_ids_that_name_no_storage() {
         (vec![text("storage"), class(), text("0"), text("cpu"), int(4), int(1), int(1)], "7 values"),
         (vec![text("module"), class(), text("0"), text("cpu"), int(4)], "names no storage"),
         (vec![text("storage"), text("FloatStorage"), text("0"), text("cpu"), int(4)], "whose class is text"),
-        (vec![text("storage"), class(), int(0), text("cpu"), int(4)], "key or location is no text"),
-        (vec![text("storage"), class(), text("0"), text("cpu"), int(-4)], "size is no count"),
-        (vec![text("storage"), class(), text("0"), text("cpu"), text("4")], "size is no count"),
+        (vec![text("storage"), class(), int(0), text("cpu"), int(4)], "key or location is not text"),
+        (vec![text("storage"), class(), text("0"), text("cpu"), int(-4)], "size is not a count"),
+        (vec![text("storage"), class(), text("0"), text("cpu"), text("4")], "size is not a count"),
     ] {
         let error = refuse(&checkpoint(&named(&[tuple(&items), b"Q".to_vec()].concat()), 16));
         assert!(error.message().contains(what) && error.message().contains(NOTHING), "{error}");
@@ -244,7 +244,7 @@ fn states_that_are_no_dict() {
 fn pickles_that_are_broken() {
     for (object, what) in [
         (&b"\x80\x06N."[..], "pickle protocol 6"),
-        (b"\x80\x02\xff.", "byte 0xff is no pickle opcode"),
+        (b"\x80\x02\xff.", "byte 0xff is not a pickle opcode"),
         (b"\x80\x02R.", "finds too little on the stack"),
         (b"\x80\x02.", "finds too little on the stack"),
         (b"\x80\x02(0.", "finds too little on the stack"),
@@ -253,12 +253,12 @@ fn pickles_that_are_broken() {
         (b"\x80\x02}(Nu.", "a key without a value"),
         (b"\x80\x02]NNs.", "it sets items of a list"),
         (b"\x80\x02}Na.", "it adds to a dict"),
-        (b"\x80\x02h\x07.", "BINGET of memo place 7, which is empty"),
-        (b"\x80\x02j\xff\xff\xff\xff.", "memo place 4294967295"),
-        (b"gx\n.", "`x` is no memo place"),
-        (b"Ix\n.", "`x` is no number"),
-        (b"I-\n.", "is no number"),
-        (b"L--1L\n.", "is no number"),
+        (b"\x80\x02h\x07.", "BINGET of memo index 7, which is not set"),
+        (b"\x80\x02j\xff\xff\xff\xff.", "memo index 4294967295"),
+        (b"gx\n.", "`x` is not a memo index"),
+        (b"Ix\n.", "`x` is not a number"),
+        (b"I-\n.", "is not a number"),
+        (b"L--1L\n.", "is not a number"),
         (b"S'x\n.", "not quoted"),
         (b"\x80\x02X\x02\0\0\0\xff\xff.", "not UTF-8"),
         (b"\x80\x02X\xff\xff\xff\xff.", "BINUNICODE of 4294967295 bytes"),
@@ -293,7 +293,7 @@ fn nesting_and_references_without_measure() {
     );
     for object in [&b"\x80\x02]q\0h\0a."[..], b"\x80\x02}q\0Kx h\0s.", b"\x80\x02]q\0(h\0tq\x010h\x01a."] {
         let error = refuse(&checkpoint(object, 0));
-        let expected = ["contains itself", "no pickle opcode", "finds too little"];
+        let expected = ["contains itself", "not a pickle opcode", "finds too little"];
         assert!(expected.iter().any(|what| error.message().contains(what)), "{error}");
     }
     // Ten references to ten references to ...: twenty levels.
@@ -307,7 +307,7 @@ fn nesting_and_references_without_measure() {
     let dup = pickle(&[b"]".to_vec(), b"2".repeat(1 << 20)].concat());
     let (limits, source) = (Limits::default(), MemorySource::new("m.pt", checkpoint(&dup, 0)));
     let opened = apr_testkit::read_limited(&*reader(), FORMAT, &source, &Options::new(), &limits);
-    assert!(opened.is_ok(), "a stack of a million places is no model, but no harm");
+    assert!(opened.is_ok(), "a stack of a million places is not a model, but no harm");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn streams_whose_storages_do_not_fit() {
     assert_eq!(open(&whole).unwrap().1.tensors.len(), 1);
     for (rest, what) in [
         (b"\x80\x02].".to_vec(), "names the storage `0`, which the stream lacks"),
-        (b"\x80\x02}.".to_vec(), "the list of storages is no list"),
+        (b"\x80\x02}.".to_vec(), "the list of storages is not a list"),
         (list("1"), "storage `1` is listed, no tensor names it"),
         (list("0"), "storage `0` is missing"),
         ([list("0"), 5u64.to_le_bytes().to_vec(), vec![0; 20]].concat(), "has 5 elements, the pickle says 4"),

@@ -34,7 +34,7 @@ impl Quantizer for Quants {
         let block_type = block_type(dtype)?;
         if importance.is_some_and(|importance| importance.len() != row_len) {
             return Err(Error::invalid_argument(format!(
-                "importance has not {row_len} values, as a row has"
+                "importance needs {row_len} values, one for each column of a row"
             )));
         }
         if let Some(importance) = importance {
@@ -45,9 +45,10 @@ impl Quantizer for Quants {
             return Err(Error::invalid_argument(message).hint("give one with --imatrix FILE"));
         }
         if !rounding::is_usual() {
-            let message = "this thread's floats are rounded otherwise than usual: blocks would not be ggml's";
+            let message =
+                "this thread rounds floats in another way than usual: blocks would differ from ggml's";
             return Err(Error::failed(message).hint(
-                "a library built with -ffast-math does that to the thread that loads it: do without it",
+                "avoid libraries built with -ffast-math: they change how the thread that loads them rounds",
             ));
         }
         (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)

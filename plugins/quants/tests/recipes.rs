@@ -394,9 +394,9 @@ fn a_wrong_option_is_named() {
             "Q8_0",
             "tensor-type",
             "a(=Q8_0",
-            "--tensor-type: the pattern of `a(=Q8_0` is no regular expression",
+            "--tensor-type: the pattern of `a(=Q8_0` is not a regular expression",
         ),
-        ("Q8_0", "tensor-type", "a(?!b)=Q8_0", "is no regular expression"),
+        ("Q8_0", "tensor-type", "a(?!b)=Q8_0", "is not a regular expression"),
         ("Q8_0", "shout", "true", "recipes have no option `shout`"),
         ("F16", "tensor-type", "a=Q8_0", "--tensor-type has no effect with F16"),
         (

@@ -217,7 +217,7 @@ impl<'de> Visitor<'de> for Fields<'_, 'de, '_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Found, A::Error> {
         let mut others = HashSet::new();
-        let twice = |field: &str| de::Error::custom(format!("the key `{field}` is there twice"));
+        let twice = |field: &str| de::Error::custom(format!("the key `{field}` occurs twice"));
         while let Some(key) = map.next_key_seed(Text("a field"))? {
             match &*key {
                 "dtype" => {

@@ -78,8 +78,9 @@ fn shard(source: &dyn Source, index: &Index, n: usize) -> Result<FileId> {
         let count = index.map.iter().filter(|(_, file)| *file == n).count();
         let mapped = format!("the index maps {count} tensors to `{}`", escape(name, 120));
         match error.kind() {
-            ErrorKind::NotFound => Error::not_found(format!("{mapped}, which is not there"))
-                .hint("get it too, into the same folder"),
+            ErrorKind::NotFound => {
+                Error::not_found(format!("{mapped}, which is missing")).hint("put it into the same folder")
+            }
             ErrorKind::InvalidArgument => Error::malformed(format!("{mapped}: {}", error.message())),
             _ => error,
         }

@@ -178,7 +178,7 @@ impl<'de> Visitor<'de> for Tree {
 pub fn first_time<'de, E: de::Error>(seen: &mut HashSet<Cow<'de, str>>, key: Cow<'de, str>) -> Result<(), E> {
     match seen.replace(key) {
         None => Ok(()),
-        Some(key) => Err(E::custom(format!("the key `{}` is there twice", escape(&key, 120)))),
+        Some(key) => Err(E::custom(format!("the key `{}` occurs twice", escape(&key, 120)))),
     }
 }
 

@@ -97,9 +97,9 @@ fn entries_that_are_none() {
 #[test]
 fn a_key_twice() {
     let two = format!("{{\"a\":{{{GOOD}}},\"a\":{{{GOOD}}}}}");
-    malformed(&two, &[0; 2], 63, Some("a"), "the key `a` is there twice");
+    malformed(&two, &[0; 2], 63, Some("a"), "the key `a` occurs twice");
     let escaped = format!("{{\"a\":{{{GOOD}}},\"\\u0061\":{{{GOOD}}}}}");
-    malformed(&escaped, &[0; 2], 68, Some("a"), "the key `a` is there twice");
+    malformed(&escaped, &[0; 2], 68, Some("a"), "the key `a` occurs twice");
     for field in [
         "\"dtype\":\"U8\"",
         "\"shape\":[2]",
@@ -109,11 +109,11 @@ fn a_key_twice() {
     ] {
         let bytes = file(&entry(&format!("{GOOD},{field}")), &[0; 2]);
         let error = open(&bytes).map(|_| ()).unwrap_err();
-        assert!(error.message().contains("is there twice"), "{error}");
+        assert!(error.message().contains("occurs twice"), "{error}");
         assert_eq!(error.tensor_name(), Some("a"));
     }
-    malformed("{\"__metadata__\":{},\"__metadata__\":{}}", &[], 40, None, "`__metadata__` is there twice");
-    malformed("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}", &[], 34, None, "the key `k` is there twice");
+    malformed("{\"__metadata__\":{},\"__metadata__\":{}}", &[], 40, None, "`__metadata__` occurs twice");
+    malformed("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}", &[], 34, None, "the key `k` occurs twice");
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn indexes() {
     bad("{\"weight_map\":[]}", 13, None, "`weight_map` as a map from tensor names to file names");
     bad("{\"weight_map\":{\"a\":1}}", 19, None, "expected a file name");
     bad("{\"weight_map\":{\"a\":\"\"}}", 21, Some("a"), "maps it to a file without a name");
-    bad("{\"weight_map\":{\"a\":\"x\",\"a\":\"y\"}}", 25, None, "the key `a` is there twice");
-    bad("{\"weight_map\":{},\"weight_map\":{}}", 28, None, "the key `weight_map` is there twice");
-    bad("{\"metadata\":{\"a\":1,\"a\":2},\"weight_map\":{}}", 21, None, "the key `a` is there twice");
+    bad("{\"weight_map\":{\"a\":\"x\",\"a\":\"y\"}}", 25, None, "the key `a` occurs twice");
+    bad("{\"weight_map\":{},\"weight_map\":{}}", 28, None, "the key `weight_map` occurs twice");
+    bad("{\"metadata\":{\"a\":1,\"a\":2},\"weight_map\":{}}", 21, None, "the key `a` occurs twice");
     bad("{\"metadata\":[],\"weight_map\":{}}", 13, None, "`metadata` is not a map");
     bad("{\"weight_map\":{}} x", 18, None, "trailing characters");
     bad("{\"weight_map\":{\"\\ud800\":\"x\"}}", 22, None, "unexpected end of hex escape");

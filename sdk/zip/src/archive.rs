@@ -290,9 +290,8 @@ fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(L
     let archive = ZipArchive::with_config(config, window).map_err(refused)?;
     if archive.has_duplicate_names() {
         let message = format!("the central directory has {count} entries, but {} names", archive.len());
-        return Err(
-            Error::malformed(message).hint("which of two entries of one name is meant, nobody can say")
-        );
+        return Err(Error::malformed(message)
+            .hint("write the archive again: entries share a name, and nothing tells which one is meant"));
     }
     let mut listed = Vec::new();
     for n in 0..archive.len() {

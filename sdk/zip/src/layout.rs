@@ -161,7 +161,7 @@ impl ZipLayout {
         align: u64,
     ) -> Result<()> {
         if name.len() > usize::from(u16::MAX) {
-            return Err(about(name, "the name is longer than the 65535 bytes that ZIP can say"));
+            return Err(about(name, "the name is longer than the 65535 bytes that ZIP can hold"));
         }
         if !self.names.insert(name.to_owned()) {
             return Err(about(name, "two entries would have this name"));

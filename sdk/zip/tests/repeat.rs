@@ -111,7 +111,7 @@ fn what_is_no_skeleton_is_none() {
         assert_ne!(Skeleton::parse(&wrong), Skeleton::parse(&bytes), "{at}");
     }
     let large = MemorySource::new("a", vec![1; 17 << 20]);
-    assert_eq!(Skeleton::take(&large, 0, &[], &limits).unwrap(), None, "that is no header any more");
+    assert_eq!(Skeleton::take(&large, 0, &[], &limits).unwrap(), None, "that is not a header any more");
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let ok = checks.iter().all(|line| line.result != "failed");
     let warnings = manifest.unknown.iter().map(|key| {
         format!(
-            "the manifest's key `{}` means nothing to this apr: a slip, or for a newer one",
+            "the manifest's key `{}` is unknown to this apr: a typo, or meant for a newer one",
             escape(key, 80)
         )
     });
@@ -100,7 +100,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
 }
 
 fn start_child(args: &Args) -> Result<Child> {
-    let failed = |error: std::io::Error| Error::io(format!("cannot start the process that checks: {error}"));
+    let failed = |error: std::io::Error| Error::io(format!("cannot start the checking process: {error}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(["plugins", CHILD]).arg(&args.file);
     if let Some(fixtures) = &args.fixtures {
@@ -112,7 +112,7 @@ fn start_child(args: &Args) -> Result<Child> {
 /// Gathers what the child says. A check that was started and has no end is the one that ended the process, or took longer
 /// than `patience`.
 fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<Line>> {
-    let failed = |error: std::io::Error| Error::io(format!("cannot follow the process that checks: {error}"));
+    let failed = |error: std::io::Error| Error::io(format!("cannot watch the checking process: {error}"));
     let mut lines: Vec<Line> = Vec::new();
     let mut running: Option<Line> = None;
     let mut take = |text: &[u8]| {
@@ -132,12 +132,12 @@ fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<
     let status = child.wait().map_err(failed)?;
     let what = match ended {
         Some(()) => format!("the plugin ended the process: {status}"),
-        None => format!("the plugin was not done after {} s", patience.as_secs()),
+        None => format!("the plugin did not finish within {} s", patience.as_secs()),
     };
     if let Some(check) = running {
         lines.push(Line { result: "failed".to_owned(), detail: what, ..check });
     } else if lines.is_empty() || ended.is_none() {
-        context.terminal.note("the process that checks gave no answer");
+        context.terminal.note("the checking process gave no answer");
         return Err(Error::plugin(format!("the plugin could not be checked: {what}")).code("E_PLUGIN"));
     }
     Ok(lines)

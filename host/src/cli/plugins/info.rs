@@ -56,7 +56,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Info> {
             "no plugin or format is called `{}`",
             escape(&args.plugin, 80)
         ))
-        .hint("`apr plugins list` shows what is there")),
+        .hint("run `apr plugins list` to see what is present")),
     }
 }
 

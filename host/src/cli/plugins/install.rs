@@ -76,7 +76,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
         let version = replaced.map(|version| format!(", version {version}")).unwrap_or_default();
         return Err(Error::io(format!("plugin `{}` is installed already{version}", manifest.id))
             .in_file(installed.display().to_string())
-            .hint("--force replaces it"));
+            .hint("pass --force to replace it"));
     }
     put(&args.file, &folder, &target)?;
     if other.exists() {
@@ -188,8 +188,8 @@ impl fmt::Display for Installed {
         }
         let undo = format!("`apr plugins remove {}` undoes this", self.id);
         if self.is_table {
-            return writeln!(f, "it is a table: no code of it runs. {undo}");
+            return writeln!(f, "it is a table: it runs no code. {undo}");
         }
-        writeln!(f, "it is native code: it may do whatever you may do. {undo}")
+        writeln!(f, "it is native code and runs with all your rights. {undo}")
     }
 }

@@ -142,7 +142,7 @@ impl fmt::Display for Plugins {
                 let (row, reason) = reason;
                 let code = row.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
                 writeln!(f, "  {code}{}", escape(reason, 400))?;
-                row.hint.iter().try_for_each(|hint| writeln!(f, "  do {}", escape(hint, 400)))?;
+                row.hint.iter().try_for_each(|hint| writeln!(f, "  help: {}", escape(hint, 400)))?;
             }
         }
         self.show_skipped(f)
@@ -152,8 +152,11 @@ impl fmt::Display for Plugins {
 impl Plugins {
     fn show_skipped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for path in &self.skipped {
-            writeln!(f, "skipped {}: plugins are called {}", escape(path, 400), file_name("ID"))?;
-            writeln!(f, "  do if it is one, `apr plugins install FILE` stores it under the right name")?;
+            writeln!(f, "skipped {}: plugins are named {}", escape(path, 400), file_name("ID"))?;
+            writeln!(
+                f,
+                "  help: run `apr plugins install FILE` to store it under the right name, if it is a plugin"
+            )?;
         }
         Ok(())
     }

@@ -42,8 +42,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Removed> {
     // A table's id has more letters than a library's; neither leads out of the folder.
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if id.is_empty() || id.starts_with('.') || !id.chars().all(fits) {
-        return Err(Error::invalid_argument(format!("`{}` is no plugin id", escape(id, 80)))
-            .hint("`apr plugins list -q` lists the ids"));
+        return Err(Error::invalid_argument(format!("`{}` is not a plugin id", escape(id, 80)))
+            .hint("run `apr plugins list -q` to list the ids"));
     }
     let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
     let [library, table] = [file_name(id), table_name(id)].map(|name| folder.join(name));
@@ -84,7 +84,7 @@ fn not_installed(id: &str, context: &Context) -> Error {
                 tier_word(plugin.origin.tier())
             ))
         }
-        None => error.hint("`apr plugins list` shows what is there"),
+        None => error.hint("run `apr plugins list` to see what is present"),
     }
 }
 

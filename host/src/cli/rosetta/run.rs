@@ -97,7 +97,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ran> {
 /// This program with what decides which plugins it finds.
 fn command(context: &Context) -> Result<Vec<OsString>> {
     let me = std::env::current_exe()
-        .map_err(|e| Error::io(format!("this program's own file is not found: {e}")).hint("--no-cli"))?;
+        .map_err(|e| Error::io(format!("this program's own file is not found: {e}")).hint("pass --no-cli"))?;
     let plugins =
         context.globals.plugins.iter().flat_map(|path| ["--plugin".into(), path.clone().into_os_string()]);
     Ok([me.into_os_string()].into_iter().chain(plugins).collect())

@@ -94,7 +94,7 @@ pub fn verdict(findings: &[Finding], file: &str) -> Result<()> {
     if let Some(tensor) = &first.tensor {
         error = error.tensor(tensor);
     }
-    Err(error.hint(format!("apr explain {}", first.code)))
+    Err(error.hint(format!("run `apr explain {}`", first.code)))
 }
 
 /// One finding on one line.

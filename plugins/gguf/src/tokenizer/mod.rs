@@ -16,7 +16,7 @@ use apr_sdk::{LayoutSink, Value, escape};
 pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
     if let Some(id) = beyond_scores(tokenizer) {
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
-        sink.note(&format!("no scores say the merges that give token {id} `{text}`: llama.cpp may cut a text that has it otherwise"));
+        sink.note(&format!("no merge of the scores gives token {id} `{text}`: llama.cpp may split text that contains it differently"));
     }
 }
 

@@ -64,8 +64,8 @@ fn known(asked: &str) -> Result<&str> {
         return Ok(asked);
     }
     let asked = escape(asked, 60);
-    Err(Error::invalid_argument(format!("no pre-tokenizer is named `{asked}`"))
-        .hint(format!("llama.cpp knows {}", names.join(", "))))
+    Err(Error::invalid_argument(format!("there is no pre-tokenizer `{asked}`"))
+        .hint(format!("choose one that llama.cpp knows: {}", names.join(", "))))
 }
 
 fn unnamed(tokenizer: &Tokenizer) -> Error {
@@ -75,7 +75,7 @@ fn unnamed(tokenizer: &Tokenizer) -> Error {
         "llama.cpp has no name for this pre-tokenizer: {}{merges}",
         escape(&definition, 2000)
     ))
-    .hint("`--pre NAME` says which of its splitters to use; text is then cut by that one")
+    .hint("pass `--pre NAME` to choose one of its splitters, which will then split the text")
 }
 
 /// The best name: `ignore_merges` as it should be counts more than the architecture, that more than the table's order.
@@ -121,7 +121,7 @@ pub fn splitter(name: &str) -> Result<Splitter> {
         });
     }
     Err(Error::unsupported(format!("the pre-tokenizer `{}` is not known", escape(name, 60)))
-        .hint("the file is newer than this program, or damaged"))
+        .hint("install a newer apr, or get the file again: it may be damaged"))
 }
 
 fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {

@@ -28,7 +28,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         other => {
             let other = escape(other, 40);
             return Err(Error::unsupported(format!("a tokenizer of the kind `{other}` cannot be converted"))
-                .hint("`--arch none` converts the tensors and metadata as they lie"));
+                .hint("pass `--arch none` to convert tensors and metadata as they are"));
         }
     };
     let mut parts = Parts { kind, spelling, ..Parts::default() };

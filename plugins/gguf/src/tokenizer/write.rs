@@ -62,7 +62,7 @@ fn model_name(tokenizer: &Tokenizer) -> Result<&'static str> {
         (Kind::Unigram, _) => Ok("t5"),
         (Kind::WordPiece, _) => Ok("bert"),
         (Kind::Bpe, Spelling::Plain) => Err(Error::unsupported(
-            "the tokenizer merges characters, neither bytes nor SentencePiece's pieces, which the format cannot say",
+            "the tokenizer merges characters, neither bytes nor SentencePiece's pieces, which the format cannot express",
         )
         .hint("convert to a format that holds tokenizers whole")),
     }
@@ -85,7 +85,7 @@ fn texts(tokenizer: &Tokenizer) -> Result<Value> {
         if let Some(other) = seen.insert(text.as_str(), id) {
             let text = escape(text, 60);
             return Err(Error::unsupported(format!(
-                "tokens {other} and {id} are both written as `{text}`, which llama.cpp does not load"
+                "tokens {other} and {id} are both written as `{text}`, which llama.cpp refuses to load"
             ))
             .hint("convert to a format that holds tokenizers whole"));
         }

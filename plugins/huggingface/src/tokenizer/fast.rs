@@ -106,7 +106,7 @@ fn vocabulary(parts: &mut Parts, model: &Map<String, Json>) -> Result<()> {
                 let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
                 let id = id.ok_or_else(|| {
                     Error::malformed(format!(
-                        "the id of token `{}` is no whole number below 2^32",
+                        "the id of token `{}` is not a whole number below 2^32",
                         escape(text, 60)
                     ))
                 })?;
@@ -116,7 +116,9 @@ fn vocabulary(parts: &mut Parts, model: &Map<String, Json>) -> Result<()> {
         Some(Json::Array(list)) if parts.kind == Kind::Unigram => {
             let mut scores = Vec::new();
             for (n, entry) in list.iter().enumerate() {
-                let odd = || Error::malformed(format!("entry {n} of the vocabulary is no text and score"));
+                let odd = || {
+                    Error::malformed(format!("entry {n} of the vocabulary is not a pair of text and score"))
+                };
                 let text = entry.get(0).and_then(Json::as_str).ok_or_else(odd)?;
                 scores.push(entry.get(1).and_then(Json::as_f64).ok_or_else(odd)?);
                 place(parts, list.len(), u32::try_from(n).map_err(|_| odd())?, text)?;
@@ -220,7 +222,7 @@ fn added(parts: &mut Parts, json: &Json) -> Result<()> {
 fn merges(parts: &mut Parts, model: &Map<String, Json>) -> Result<()> {
     let list = model.get("merges").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let texts = list.iter().enumerate().map(|(n, merge)| {
-        let odd = || Error::malformed(format!("merge {n} is no pair of texts"));
+        let odd = || Error::malformed(format!("merge {n} is not a pair of texts"));
         match merge {
             Json::String(text) => text.split_once(' ').ok_or_else(odd),
             Json::Array(pair) if pair.len() == 2 => pair[0].as_str().zip(pair[1].as_str()).ok_or_else(odd),
@@ -242,7 +244,7 @@ pub fn ids_of_merges<'a>(
     let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
     let id = |n: usize, text: &str| {
         ids.get(text).copied().ok_or_else(|| {
-            Error::malformed(format!("merge {n} has `{}`, which is no token", escape(text, 60)))
+            Error::malformed(format!("merge {n} has `{}`, which is not a token", escape(text, 60)))
         })
     };
     texts.enumerate().map(|(n, pair)| pair.and_then(|(a, b)| Ok((id(n, a)?, id(n, b)?)))).collect()

@@ -80,10 +80,10 @@ const BPE: i32 = 2;
 /// # Errors
 /// Malformed for anything else; LimitExceeded above [`MAX_TOKENS`] pieces.
 pub fn parse(bytes: &[u8]) -> Result<Model> {
-    let model =
-        Model::decode(bytes).map_err(|e| Error::malformed(format!("it is no SentencePiece model: {e}")))?;
+    let model = Model::decode(bytes)
+        .map_err(|e| Error::malformed(format!("it is not a SentencePiece model: {e}")))?;
     if model.pieces.is_empty() {
-        return Err(Error::malformed("it is no SentencePiece model: it has no pieces"));
+        return Err(Error::malformed("it is not a SentencePiece model: it has no pieces"));
     }
     if model.pieces.len() > MAX_TOKENS {
         let n = model.pieces.len();
@@ -226,7 +226,7 @@ pub fn overlay(
     for (text, id) in added.and_then(Json::as_object).into_iter().flatten() {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
         let id =
-            id.ok_or_else(|| Error::malformed("an id is no whole number").in_file("added_tokens.json"))?;
+            id.ok_or_else(|| Error::malformed("an id is not a whole number").in_file("added_tokens.json"))?;
         put(parts, &mut scores, id, text, TokenType::UserDefined, by_merges)?;
     }
     for (id, token) in decoder.into_iter().flatten().filter(|_| by_merges) {

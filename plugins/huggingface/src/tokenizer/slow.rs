@@ -40,7 +40,7 @@ fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
         let mut words = line.split_whitespace();
         match (words.next(), words.next(), words.next()) {
             (Some(a), Some(b), None) => Ok((a, b)),
-            _ => Err(Error::malformed(format!("line {} is no pair", n + 1))),
+            _ => Err(Error::malformed(format!("line {} is not a pair", n + 1))),
         }
     });
     parts.merges = fast::ids_of_merges(&parts, pairs).map_err(|e| e.in_file(name))?;
@@ -54,10 +54,13 @@ fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
 }
 
 fn put(parts: &mut Parts, vocabulary: &Json) -> Result<()> {
-    let map = vocabulary.as_object().ok_or_else(|| Error::malformed("it is no JSON object"))?;
+    let map = vocabulary.as_object().ok_or_else(|| Error::malformed("it is not a JSON object"))?;
     for (text, id) in map {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
-            Error::malformed(format!("the id of token `{}` is no whole number below 2^32", escape(text, 60)))
+            Error::malformed(format!(
+                "the id of token `{}` is not a whole number below 2^32",
+                escape(text, 60)
+            ))
         })?;
         fast::place(parts, map.len(), id, text)?;
     }

@@ -71,7 +71,7 @@ impl<'c, 's> Decoder<'c, 's> {
         let code = self.cursor.u8()?;
         let place = BY_BYTE[usize::from(code)];
         let opcode = OPCODES.get(usize::from(place)).ok_or_else(|| {
-            self.cursor.error_at(at, format!("byte {code:#04x} is no pickle opcode: nothing was executed"))
+            self.cursor.error_at(at, format!("byte {code:#04x} is not a pickle opcode: nothing was executed"))
         })?;
         let mut step = Step { at, opcode, number: 0, float: 0.0 };
         match opcode.argument {

@@ -232,14 +232,14 @@ impl Machine<'_, '_, '_> {
         let dense = usize::try_from(number).ok().and_then(|n| self.dense.get(n)).copied();
         let id = dense.or_else(|| self.sparse.get(&number).copied());
         let id = id.ok_or_else(|| {
-            Error::malformed(format!("{} of memo place {number}, which is empty", step.opcode.name))
+            Error::malformed(format!("{} of memo index {number}, which is not set", step.opcode.name))
         })?;
         self.push(id)
     }
 
     fn put(&mut self, step: &Step, number: i64) -> Result<()> {
         let id = self.top(step)?;
-        let place = usize::try_from(number).map_err(|_| Error::malformed("a memo place below 0"))?;
+        let place = usize::try_from(number).map_err(|_| Error::malformed("a memo index below 0"))?;
         if let Some(slot) = self.dense.get_mut(place) {
             *slot = id;
         } else if place == self.dense.len() && !self.sparse.contains_key(&number) {
@@ -255,12 +255,14 @@ impl Machine<'_, '_, '_> {
 
     fn place_line(&self) -> Result<i64> {
         let line = text::ascii(&self.decoder.bytes)?;
-        line.trim().parse().map_err(|_| Error::malformed(format!("`{}` is no memo place", escape(line, 40))))
+        line.trim()
+            .parse()
+            .map_err(|_| Error::malformed(format!("`{}` is not a memo index", escape(line, 40))))
     }
 
     fn number_line(&mut self, step: &Step) -> Result<()> {
         let line = text::ascii(&self.decoder.bytes)?.trim();
-        let odd = || Error::malformed(format!("`{}` is no number", escape(line, 40)));
+        let odd = || Error::malformed(format!("`{}` is not a number", escape(line, 40)));
         let node = match (step.opcode.code, line) {
             (b'I', "01") => Node::Bool(true),
             (b'I', "00") => Node::Bool(false),
@@ -344,11 +346,11 @@ impl Machine<'_, '_, '_> {
 pub fn refused(step: &Step, module: &str, name: &str) -> Error {
     let (module, name) = (escape(module, 120), escape(name, 120));
     let message = format!(
-        "the pickle names `{module}.{name}` ({}), which makes no tensor and no plain value: {NOTHING}",
+        "the pickle names `{module}.{name}` ({}), which makes neither a tensor nor a plain value: {NOTHING}",
         step.opcode.name
     );
     Error::unsupported(message).hint(
-        "`apr scan FILE` lists all that it would import and call; if you trust it, load it in Python and save its tensors \
+        "run `apr scan FILE` to list all that it would import and call; if you trust it, load it in Python and save its tensors \
          alone: `torch.save(model.state_dict(), OUT)`",
     )
 }

@@ -84,7 +84,7 @@ impl Machine<'_, '_, '_> {
             return Err(self.wrong(step, format!("an array of {len} bytes, with {held}")));
         }
         if len > LONGEST_ARRAY {
-            let what = format!("a NumPy array of {len} bytes, which is no plain value");
+            let what = format!("a NumPy array of {len} bytes, which is not a plain value");
             return Err(self.not_plain(&what, "save it as a tensor: `torch.from_numpy(array)`"));
         }
         let code = self.text_node(&code)?;

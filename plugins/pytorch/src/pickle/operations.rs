@@ -91,7 +91,7 @@ impl Machine<'_, '_, '_> {
     #[cold]
     pub(super) fn call_refused(&self, step: &Step, why: &str) -> Error {
         Error::unsupported(format!("the pickle uses {}: {why}: {NOTHING}", step.opcode.name))
-            .hint("`apr scan FILE` lists all that it would import and call")
+            .hint("run `apr scan FILE` to list all that it would import and call")
     }
 
     /// What is said of a call with arguments that it cannot have.
@@ -222,7 +222,7 @@ impl Machine<'_, '_, '_> {
             (Global::DefaultDict, [] | [_]) => {
                 let is_class = |node: &Node| matches!(node, Node::None | Node::Global(_) | Node::LeftOut(_));
                 if items.iter().any(|&f| !is_class(self.arena.node(f))) {
-                    return Err(self.wrong(step, "a default that is no plain class"));
+                    return Err(self.wrong(step, "a default that is not a plain class"));
                 }
                 return self.dict(DictKind::Plain);
             }
@@ -242,14 +242,14 @@ impl Machine<'_, '_, '_> {
                     self.charge(4 * items.len() as u64)?;
                     Node::Set(items.to_vec())
                 }
-                None => return Err(self.wrong(step, "a set of something that is no list")),
+                None => return Err(self.wrong(step, "a set of something that is not a list")),
             },
             (Global::Complex, [real, imaginary]) => {
                 match (self.arena.node(*real), self.arena.node(*imaginary)) {
                     (Node::Float(real), Node::Float(imaginary)) => {
                         Node::Complex(Box::new((*real, *imaginary)))
                     }
-                    _ => return Err(self.wrong(step, "a complex number of something that is no number")),
+                    _ => return Err(self.wrong(step, "a complex number of something that is not a number")),
                 }
             }
             (Global::Size, [sizes]) => match self.arena.items_of(*sizes) {
@@ -257,7 +257,7 @@ impl Machine<'_, '_, '_> {
                     self.charge(4 * items.len() as u64)?;
                     Node::Tuple(items.into())
                 }
-                _ => return Err(self.wrong(step, "a size of something that is no list of numbers")),
+                _ => return Err(self.wrong(step, "a size of something that is not a list of numbers")),
             },
             (Global::Device, [kind, rest @ ..]) if rest.len() <= 1 && self.arena.is_text(*kind) => {
                 return Ok(*kind);
@@ -285,11 +285,11 @@ impl Machine<'_, '_, '_> {
         } else {
             let items = self.arena.items_of(pairs);
             let items =
-                items.ok_or_else(|| self.wrong(step, "a dict of something that is no list of pairs"))?;
+                items.ok_or_else(|| self.wrong(step, "a dict of something that is not a list of pairs"))?;
             for &pair in items {
                 match self.arena.items_of(pair) {
                     Some(&[key, value]) => entries.push((key, value)),
-                    _ => return Err(self.wrong(step, "a dict of something that is no list of pairs")),
+                    _ => return Err(self.wrong(step, "a dict of something that is not a list of pairs")),
                 }
             }
         }

@@ -60,10 +60,10 @@ impl Machine<'_, '_, '_> {
         };
         let (Node::Text(key), true) = (self.arena.node(items[2]).clone(), self.arena.is_text(items[3]))
         else {
-            return Err(self.wrong(step, "a storage whose key or location is no text"));
+            return Err(self.wrong(step, "a storage whose key or location is not text"));
         };
         let numel = self.arena.int_of(items[4]).and_then(|n| u64::try_from(n).ok());
-        let numel = numel.ok_or_else(|| self.wrong(step, "a storage whose size is no count"))?;
+        let numel = numel.ok_or_else(|| self.wrong(step, "a storage whose size is not a count"))?;
         let mut storage = Storage { key, dtype: class.dtype, numel, start: 0, at: step.at };
         if let Some(&view) = items.get(5) {
             self.view(step, view, &mut storage)?;
@@ -87,7 +87,7 @@ impl Machine<'_, '_, '_> {
             return Err(self.wrong(step, format!("a view of {} values, 3 are wanted", items.len())));
         };
         let (true, Some(offset), Some(size)) = (self.arena.is_text(key), count(offset), count(size)) else {
-            return Err(self.wrong(step, "a view whose key is no text, or whose place is no count"));
+            return Err(self.wrong(step, "a view whose key is not text, or whose offset is not a count"));
         };
         if offset.checked_add(size).is_none_or(|end| end > storage.numel) {
             let message =

@@ -123,7 +123,7 @@ impl Machine<'_, '_, '_> {
                     self.charge(4 * items.len() as u64)?;
                     Node::List(items.to_vec())
                 }
-                None => return Err(self.wrong(step, "a deque of something that is no list")),
+                None => return Err(self.wrong(step, "a deque of something that is not a list")),
             },
             (Shape::Tuple, [_] | [_, _] | [_, _, _]) if items.iter().all(|&n| self.is_bound(n)) => {
                 Node::Tuple(items.into())
@@ -141,7 +141,7 @@ impl Machine<'_, '_, '_> {
                         let [days, seconds, micros] = [days, seconds, micros].map(|count| count as f64);
                         Node::Float(days * 86_400.0 + seconds + micros / 1e6)
                     }
-                    _ => return Err(self.wrong(step, "a time span of something that is no number")),
+                    _ => return Err(self.wrong(step, "a time span of something that is not a number")),
                 }
             }
             (Shape::Zone, &[offset] | &[offset, _]) => self.zone(step, offset)?,
@@ -149,7 +149,7 @@ impl Machine<'_, '_, '_> {
                 let code = self.arena.short_text_of(code).and_then(NumpyType::parse);
                 Node::NumpyType(code.ok_or_else(|| {
                     let hint = "save it as a number, as text, or as a tensor";
-                    self.not_plain("a NumPy value that is no number and no text", hint)
+                    self.not_plain("a NumPy value that is neither a number nor text", hint)
                 })?)
             }
             (Shape::NumpyScalar, &[dtype, bytes]) => self.numpy_scalar(step, dtype, bytes)?,
@@ -184,7 +184,7 @@ impl Machine<'_, '_, '_> {
         let mut path = String::new();
         for &part in parts {
             let text = self.arena.text_of(part);
-            let text = text.ok_or_else(|| self.wrong(step, "a path of something that is no text"))?;
+            let text = text.ok_or_else(|| self.wrong(step, "a path of something that is not a string"))?;
             self.charge(2 * text.len() as u64)?;
             if !path.is_empty() && !path.ends_with(between) {
                 path.push(between);
@@ -230,7 +230,7 @@ impl Machine<'_, '_, '_> {
 
     fn zone(&mut self, step: &Step, offset: Id) -> Result<Node> {
         let Node::Float(offset) = *self.arena.node(offset) else {
-            return Err(self.wrong(step, "a time zone of something that is no time span"));
+            return Err(self.wrong(step, "a time zone of something that is not a time span"));
         };
         if offset.abs() >= 86_400.0 {
             return Err(self.wrong(step, "a time zone of a day or more"));

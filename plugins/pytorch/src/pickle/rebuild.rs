@@ -52,7 +52,7 @@ impl Machine<'_, '_, '_> {
             (Rebuild::FromType, &[function, class, arguments, state]) => {
                 let parameter = match self.arena.node(class) {
                     Node::Global(Global::TensorClass { parameter }) => *parameter,
-                    _ => return Err(self.wrong(step, "a class that is no tensor's")),
+                    _ => return Err(self.wrong(step, "a class that is not that of a tensor")),
                 };
                 match *self.arena.node(function) {
                     Node::Global(Global::Rebuild(inner)) if inner != Rebuild::FromType => {
@@ -95,7 +95,7 @@ impl Machine<'_, '_, '_> {
         let entries = match self.arena.node(metadata) {
             Node::None => return Ok(()),
             Node::Dict(dict) => &dict.entries,
-            _ => return Err(self.wrong(step, "a tensor whose metadata is no dict")),
+            _ => return Err(self.wrong(step, "a tensor whose metadata is not a dict")),
         };
         // The same dict may be looked through for each of many tensors.
         self.charge(8 * entries.len() as u64)?;
@@ -132,7 +132,7 @@ impl Machine<'_, '_, '_> {
             }
         };
         let offset = self.arena.int_of(offset).and_then(|n| u64::try_from(n).ok());
-        let offset = offset.ok_or_else(|| self.wrong(step, "an offset that is no count"))?;
+        let offset = offset.ok_or_else(|| self.wrong(step, "an offset that is not a count"))?;
         let (size, stride) = (self.counts(step, "sizes", size)?, self.counts(step, "strides", stride)?);
         if size.len() != stride.len() {
             let message = format!("{} sizes and {} strides", size.len(), stride.len());
@@ -141,7 +141,7 @@ impl Machine<'_, '_, '_> {
         let requires_grad = match grad.map(|grad| self.arena.node(grad)) {
             None | Some(Node::Bool(false)) => false,
             Some(Node::Bool(true)) => true,
-            Some(_) => return Err(self.wrong(step, "`requires_grad` that is no truth value")),
+            Some(_) => return Err(self.wrong(step, "`requires_grad` that is not a boolean")),
         };
         self.record(Tensor {
             storage: number,
@@ -184,7 +184,7 @@ impl Machine<'_, '_, '_> {
         }
         let count = |&item: &Id| self.arena.int_of(item).and_then(|n| u64::try_from(n).ok());
         let counts: Option<Box<[u64]>> = items.iter().map(count).collect();
-        counts.ok_or_else(|| self.wrong(step, format!("{what} that are no counts, or below 0")))
+        counts.ok_or_else(|| self.wrong(step, format!("{what} that are not counts, or below 0")))
     }
 
     /// A tensor as a parameter.
@@ -230,11 +230,11 @@ impl Machine<'_, '_, '_> {
             [_, scale, zero_point] if scheme.starts_with("per_tensor") => {
                 let scale = match self.arena.node(scale) {
                     Node::Float(scale) => *scale,
-                    _ => return Err(self.wrong(step, "a scale that is no number")),
+                    _ => return Err(self.wrong(step, "a scale that is not a number")),
                 };
                 let zero_point = self.arena.int_of(zero_point);
                 let zero_point =
-                    zero_point.ok_or_else(|| self.wrong(step, "a zero point that is no number"))?;
+                    zero_point.ok_or_else(|| self.wrong(step, "a zero point that is not a number"))?;
                 Ok(Quantizer::PerTensor { scheme, scale, zero_point })
             }
             [_, scales, zero_points, axis] if scheme.starts_with("per_channel") => {

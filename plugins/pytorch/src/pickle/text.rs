@@ -84,7 +84,7 @@ const MOST_DIGITS: usize = 4300;
 pub fn long_number(digits: &str) -> Result<Vec<u8>> {
     let (negative, digits) = digits.strip_prefix('-').map_or((false, digits), |rest| (true, rest));
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Error::malformed(format!("`{}` is no number", escape(digits, 40))));
+        return Err(Error::malformed(format!("`{}` is not a number", escape(digits, 40))));
     }
     if digits.len() > MOST_DIGITS {
         return Err(Error::limit(format!("a number of {} digits, the limit is {MOST_DIGITS}", digits.len())));

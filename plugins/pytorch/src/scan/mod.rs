@@ -65,7 +65,8 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
         "no pickle" => "verdict: no pickle was found".to_owned(),
         "broken" => "verdict: broken: no bad name was found, but not everything could be read".to_owned(),
         "unknown" => {
-            "verdict: unknown: loading it elsewhere would import names that are no tensor's".to_owned()
+            "verdict: unknown: loading it elsewhere would import names that do not belong to tensors"
+                .to_owned()
         }
         _ => "verdict: dangerous: loading it elsewhere would run code".to_owned(),
     });

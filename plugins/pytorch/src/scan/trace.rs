@@ -227,7 +227,7 @@ impl Tracer {
         let place = std::str::from_utf8(&digits).ok().and_then(|text| text.trim().parse().ok());
         place.unwrap_or_else(|| {
             let shown = escape(&String::from_utf8_lossy(line), 40);
-            self.trace.problem = Some(format!("`{shown}` is no memo place"));
+            self.trace.problem = Some(format!("`{shown}` is not a memo index"));
             -1
         })
     }

@@ -142,7 +142,8 @@ impl<'a> Choice<'a> {
             return Ok(running);
         }
         layer(name).filter(|layer| (0..self.model.layers).contains(layer)).ok_or_else(|| {
-            let message = format!("which of the {} layers it is in is not to be seen", self.model.layers);
+            let message =
+                format!("its name does not tell which of the {} layers it is in", self.model.layers);
             Error::unsupported(message).hint("choose its type with --tensor-type, or all with --pure")
         })
     }

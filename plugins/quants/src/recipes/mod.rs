@@ -90,7 +90,7 @@ fn mixture(recipe: &str) -> Result<&'static Mixture> {
     MIXTURES.iter().find(|mixture| mixture.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let names: Vec<_> = MIXTURES.iter().map(|mixture| mixture.name).collect();
         Error::invalid_argument(format!("there is no recipe `{}`", escape(recipe, 80)))
-            .hint(format!("there are {}", names.join(", ")))
+            .hint(format!("choose one of {}", names.join(", ")))
     })
 }
 

@@ -31,8 +31,9 @@ impl Model {
     pub fn of(facts: &ModelFacts, tensors: &[TensorFacts]) -> Result<Model> {
         let config: Value = match facts.config.trim() {
             "" => Value::Null,
-            text => serde_json::from_str(text)
-                .map_err(|e| Error::invalid_argument(format!("the model's configuration is no JSON: {e}")))?,
+            text => serde_json::from_str(text).map_err(|e| {
+                Error::invalid_argument(format!("the model's configuration is not JSON: {e}"))
+            })?,
         };
         let keys = &config["gguf"];
         let architecture = match keys["general.architecture"].as_str() {

@@ -33,8 +33,9 @@ impl Wishes {
                 }
                 other => {
                     let message = format!("recipes have no option `{}`", escape(other, 80));
-                    return Err(Error::invalid_argument(message)
-                        .hint("there are pure, output-tensor-type, token-embedding-type and tensor-type"));
+                    return Err(Error::invalid_argument(message).hint(
+                        "choose one of pure, output-tensor-type, token-embedding-type and tensor-type",
+                    ));
                 }
             }
         }
@@ -54,8 +55,10 @@ fn pattern(option: &str, line: &str) -> Result<(Regex, DType)> {
         return Err(Error::invalid_argument(format!("--{option}: `{shown}` is not PATTERN=TYPE")));
     };
     let regex = Regex::new(&pattern.to_ascii_lowercase()).map_err(|e| {
-        Error::invalid_argument(format!("--{option}: the pattern of `{shown}` is no regular expression: {e}"))
-            .hint("look-around and back references are not known")
+        Error::invalid_argument(format!(
+            "--{option}: the pattern of `{shown}` is not a regular expression: {e}"
+        ))
+        .hint("write it without look-around and back references, which are not supported")
     })?;
     Ok((regex, named(option, dtype)?))
 }
@@ -66,6 +69,6 @@ fn named(option: &str, name: &str) -> Result<DType> {
     found.copied().ok_or_else(|| {
         let names: Vec<_> = WRITABLE.iter().map(|dtype| dtype.name()).collect();
         let message = format!("--{option}: no tensor can be written in `{}`", escape(name, 80));
-        Error::invalid_argument(message).hint(format!("there are {}", names.join(", ")))
+        Error::invalid_argument(message).hint(format!("choose one of {}", names.join(", ")))
     })
 }

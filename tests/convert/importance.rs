@@ -3,7 +3,7 @@
 
 use crate::quantize::{COLUMNS, encoded, payload, quantizing, refused, values, write, write_matrix};
 use apr_host::convert::ConvertOptions;
-use apr_host::quantize::Target;
+use apr_host::quantize::{Quantization, Target};
 use apr_sdk::{DType, ErrorKind};
 use apr_tests::{Scratch, host, must};
 use std::path::PathBuf;
@@ -136,7 +136,7 @@ fn a_tensor_of_which_nothing_is_left_is_an_error_unless_it_is_passed_over() {
         assert!(error.message().contains("all its values are 0"), "{error}");
         wanted.relaxed = true;
         let done = must(&host, &wanted);
-        assert!(done.warnings.iter().any(|w| w.starts_with("passed over: ")), "{:?}", done.warnings);
+        assert!(done.warnings.iter().any(|w| w.starts_with("ignored: ")), "{:?}", done.warnings);
         assert!(done.quantized.unwrap().total.snr_db.is_some(), "{dtype}: something was lost");
     }
     // What was zero before stays so.
@@ -181,4 +181,131 @@ fn a_size_that_leads_to_a_type_that_wants_importance_says_so() {
     let done = must(&host, &wanted);
     assert_eq!(payload(&output(&wanted), NAME).0, DType::IQ3_S);
     assert!(done.notes.iter().any(|note| note.contains("--imatrix")), "{:?}", done.notes);
+}
+
+/// The keys that a file records of the matrix that was used.
+fn recorded(wanted: &ConvertOptions) -> Vec<String> {
+    let opened =
+        apr_host::open::open(&host(), &output(wanted), &apr_host::open::OpenOptions::default()).unwrap();
+    let keys = opened.model.foreign.iter().flat_map(|f| &f.files).flat_map(|file| &file.typed);
+    keys.map(|(key, _)| key.clone()).filter(|key| key.starts_with("quantize.imatrix")).collect()
+}
+
+#[test]
+fn a_matrix_of_which_nothing_is_used_warns_and_is_not_recorded() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let matrix = values(ROWS * COLUMNS, 10);
+    let mut wanted = weighed(&scratch, &matrix, DType::Q4_K, &[1.0; COLUMNS]);
+    // A GGUF file of floats: it has keys, to which those of the matrix are added.
+    let floats = scratch.at("floats.gguf");
+    must(
+        &host,
+        &ConvertOptions {
+            quantization: Quantization::default(),
+            output: Some(floats.clone()),
+            ..wanted.clone()
+        },
+    );
+    wanted.input = floats;
+    assert!(must(&host, &wanted).warnings.is_empty());
+    assert!(!recorded(&wanted).is_empty());
+    let file = wanted.quantization.importance.clone().unwrap();
+    wanted.force = true;
+    // Of another model; of this one, all 0; of a tensor that stays a float.
+    write_matrix(&file, &[("blk.0.another.weight", &[1.0; COLUMNS])]);
+    for (dtype, importance) in
+        [(DType::Q4_K, None), (DType::Q4_K, Some([0.0; COLUMNS])), (DType::F16, Some([1.0; COLUMNS]))]
+    {
+        if let Some(importance) = importance {
+            write_matrix(&file, &[(NAME, &importance)]);
+        }
+        let this = ConvertOptions { output: Some(scratch.at("unused.gguf")), ..wanted.clone() };
+        let mut this = this;
+        this.quantization.recipe = Some(dtype.name().to_owned());
+        let done = must(&host, &this);
+        let said = done.warnings.iter().any(|w| w.contains("importance matrix was not used"));
+        assert!(said, "{dtype}: {:?}", done.warnings);
+        assert_eq!(recorded(&this), [""; 0], "{dtype}");
+    }
+    write_matrix(&file, &[("blk.0.another.weight", &[1.0; COLUMNS])]);
+    wanted.quantization.recipe = Some("IQ2_XXS".to_owned());
+    wanted.output = Some(scratch.at("refused.gguf"));
+    let error = refused(&host, &wanted);
+    assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::InvalidArgument, Some(NAME)), "{error}");
+    assert!(error.message().contains("no importance for this tensor"), "{error}");
+}
+
+#[test]
+fn what_follows_an_older_matrix_is_refused() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let wanted = weighed(&scratch, &values(ROWS * COLUMNS, 11), DType::Q4_K, &[1.0; COLUMNS]);
+    let file = wanted.quantization.importance.clone().unwrap();
+    let entries = std::fs::read(&file).unwrap();
+    let trailer = [&7u32.to_le_bytes()[..], &4u32.to_le_bytes(), b"text"].concat();
+    for (more, is_junk) in [
+        (&[][..], false),
+        (&trailer[..4], false),
+        (&trailer, false),
+        (&trailer[..2], true),
+        (&[&trailer[..], b"x"].concat(), true),
+        (&[&trailer[..], &entries].concat(), true),
+    ] {
+        std::fs::write(&file, [&entries, more].concat()).unwrap();
+        let wanted =
+            ConvertOptions { output: Some(scratch.at(&format!("{}.gguf", more.len()))), ..wanted.clone() };
+        if is_junk {
+            let error = refused(&host, &wanted);
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{} bytes more: {error}", more.len());
+            assert!(error.offset().is_some_and(|at| at >= entries.len() as u64), "{error}");
+        } else {
+            must(&host, &wanted);
+        }
+    }
+}
+
+/// An importance matrix in the newer form: the sums of one tensor, and its count.
+fn newer(sums: &[f32], count: f32) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let number = |n: u32| n.to_le_bytes().to_vec();
+    let mut out =
+        [b"GGUF".to_vec(), number(3), 2u64.to_le_bytes().to_vec(), 3u64.to_le_bytes().to_vec()].concat();
+    // Types: 4 is u32, 8 a string, 9 an array.
+    out.extend(
+        [text("imatrix.datasets"), number(9), number(8), 1u64.to_le_bytes().to_vec(), text("t")].concat(),
+    );
+    out.extend([text("imatrix.chunk_count"), number(4), number(1)].concat());
+    out.extend([text("imatrix.chunk_size"), number(4), number(512)].concat());
+    for (suffix, len, offset) in [("in_sum2", sums.len(), 0), ("counts", 1, sums.len() * 4)] {
+        out.extend([text(&format!("{NAME}.{suffix}")), number(2)].concat());
+        out.extend([(len as u64).to_le_bytes(), 1u64.to_le_bytes()].concat());
+        out.extend([number(0), (offset as u64).to_le_bytes().to_vec()].concat());
+    }
+    out.resize(out.len().next_multiple_of(32), 0);
+    out.extend(sums.iter().chain([&count]).flat_map(|value| value.to_le_bytes()));
+    out
+}
+
+#[test]
+fn counts_that_count_nothing_are_refused() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let wanted = weighed(&scratch, &values(ROWS * COLUMNS, 12), DType::Q4_K, &[1.0; COLUMNS]);
+    let file = wanted.quantization.importance.clone().unwrap();
+    for (count, is_bad) in [
+        (2.0, false),
+        (0.0, false),
+        (-1.0, true),
+        (f32::NAN, true),
+        (f32::INFINITY, true),
+        (f32::NEG_INFINITY, true),
+    ] {
+        std::fs::write(&file, newer(&[4.0; COLUMNS], count)).unwrap();
+        let wanted = ConvertOptions { output: Some(scratch.at(&format!("{count}.gguf"))), ..wanted.clone() };
+        if is_bad {
+            let error = refused(&host, &wanted);
+            assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Malformed, Some(NAME)), "{error}");
+            assert!(error.message().contains("count"), "{error}");
+        } else {
+            must(&host, &wanted);
+        }
+    }
 }

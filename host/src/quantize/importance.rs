@@ -4,7 +4,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::source::{CallSource, Root};
 use crate::wording::n_of;
-use apr_sdk::{Error, ErrorKind, ImportanceSink, Limits, Quantizer, Result, TensorFacts, Value};
+use apr_sdk::{Error, ErrorKind, ImportanceSink, Limits, Quantizer, Result, TensorFacts, Value, escape};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,6 +63,21 @@ impl Importance {
         let used = tensors.iter().filter(|facts| facts.has_importance).count();
         let all = self.tensors.len();
         format!("the importance matrix knows {}, of which the model has {used}", n_of(all, "tensor"))
+    }
+
+    /// Why none of it was used.
+    pub fn unused(&self, tensors: &[TensorFacts]) -> String {
+        let all = n_of(self.tensors.len(), "tensor");
+        let why = match tensors.iter().find(|facts| self.of(facts).is_some()) {
+            Some(_) => format!("none of its {all} that tell anything became blocks"),
+            None => {
+                let names = self.tensors.keys().map(|(_, name)| name.as_str());
+                let shown =
+                    names.min().map_or(String::new(), |name| format!(" (such as `{}`)", escape(name, 120)));
+                format!("the model has none of its {all}{shown}: it was made for another model")
+            }
+        };
+        format!("the importance matrix was not used: {why}")
     }
 }
 

@@ -112,7 +112,7 @@ impl Planned<'_> {
         if wishes.has_recipe() {
             self.quantize(wishes, model, makings, &mut said)?;
         } else if wishes.importance.is_some() {
-            let message = "an importance matrix was given, and nothing is quantized";
+            let message = "an importance matrix was given, but nothing is quantized";
             return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
         }
         Ok(said)
@@ -156,9 +156,8 @@ impl Planned<'_> {
     ) -> Result<()> {
         let quantizers = self.host.registry.quantizers()?;
         if quantizers.is_empty() {
-            return Err(
-                Error::unsupported("no plugin quantizes").hint("`apr plugins list` shows what is there")
-            );
+            return Err(Error::unsupported("no plugin quantizes")
+                .hint("run `apr plugins list` to see what is present"));
         }
         let importance = match &wishes.importance {
             Some(path) => Some(Importance::read(self.host, &quantizers, path)?),
@@ -207,13 +206,18 @@ impl Planned<'_> {
             )?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
-        let records = importance.as_ref().map(|importance| importance.records.clone()).unwrap_or_default();
-        self.record(model, quantizer.records(&recipe).into_iter().chain(records));
+        self.record(model, quantizer.records(&recipe));
+        if let Some(importance) = &importance {
+            // A file that names a matrix was made with it.
+            if makings.iter().any(|making| making.importance.is_some()) {
+                self.record(model, importance.records.iter().cloned());
+                notes.push(importance.summary(&tensors));
+            } else {
+                warnings.push(importance.unused(&tensors));
+            }
+        }
         notes.push(summary(&recipe, model, makings));
         row_scales::add(self.target, model, makings)?;
-        if let Some(importance) = &importance {
-            notes.push(importance.summary(&tensors));
-        }
         model.recipe = Some(recipe);
         Ok(())
     }
@@ -239,17 +243,23 @@ fn take(
     }
     let is_lossless = registry.repacker((from, dtype))?.is_some();
     if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
-        let message =
-            format!("it is {from} already, and would become {dtype}: what was lost once would be lost again");
+        let message = format!("it is already {from}, and would be quantized again, to {dtype}");
         return Err(Error::invalid_argument(message).hint(
-            "take the original, or --allow-requantize to do it all the same, or --keep-quantization to leave such tensors",
+            "convert the original, or pass --allow-requantize to do it anyway, or --keep-quantization to leave such tensors as they are",
         ));
     }
     if assignment.needs_importance && importance.is_none() {
-        let message = format!("{dtype} is useless here without an importance matrix");
-        return Err(
-            Error::invalid_argument(message).hint("give one with --imatrix FILE, or take a larger type")
-        );
+        let (message, hint) = match wishes.importance {
+            Some(_) => (
+                format!("{dtype} needs importance, and the matrix has no importance for this tensor"),
+                "give the matrix that was made for this model with --imatrix, or choose a larger type",
+            ),
+            None => (
+                format!("{dtype} needs an importance matrix here"),
+                "give one with --imatrix FILE, or choose a larger type",
+            ),
+        };
+        return Err(Error::invalid_argument(message).hint(hint));
     }
     if let Some(note) = assignment.note {
         match said.iter_mut().find(|(what, _)| *what == note) {
@@ -270,15 +280,14 @@ fn take(
         let want = row.checked_mul(matrices);
         if want != Some(values.len() as u64) {
             let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
-            let message = format!("the importance matrix has {have} values for it, and {want} are needed");
-            return Err(Error::invalid_argument(message).hint("take the matrix that was made for this model"));
+            let message = format!("the importance matrix has {have} values for it, it needs {want}");
+            return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
         }
         let mut matrices = values.chunks_exact(usize::try_from(row).unwrap_or(usize::MAX).max(1));
         if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
-            let message =
-                format!("{dtype} is useless here without importance, and matrix {n} has only 0 of it");
+            let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
             return Err(Error::invalid_argument(message)
-                .hint("make the importance matrix with more text, or take a larger type"));
+                .hint("make the importance matrix with more text, or choose a larger type"));
         }
         making.importance = Some(Arc::clone(values));
     }
@@ -318,7 +327,7 @@ fn find_recipe(quantizers: &[Arc<dyn Quantizer>], wanted: &str) -> Result<(Arc<d
     });
     let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
     let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
-    Err(Error::invalid_argument(message).hint(format!("{hint}there are {}", known.join(", "))))
+    Err(Error::invalid_argument(message).hint(format!("{hint}choose one of {}", known.join(", "))))
 }
 
 /// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.

@@ -130,9 +130,9 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
     let good = || entry("a.weight", 2, 2, &[1.0, 2.0]);
     let long = i32::MAX.to_le_bytes().to_vec();
     let wrong = [
-        ("no entries", dat(0, &[good()]), 0, "no importance matrix"),
-        ("fewer than none", dat(-1, &[good()]), 0, "no importance matrix"),
-        ("too many", dat(1 << 20, &[good()]), 0, "no importance matrix"),
+        ("no entries", dat(0, &[good()]), 0, "not an importance matrix"),
+        ("fewer than none", dat(-1, &[good()]), 0, "not an importance matrix"),
+        ("too many", dat(1 << 20, &[good()]), 0, "not an importance matrix"),
         ("a long name", dat(1, &[long.clone(), vec![b'a'; 64]]), 4, "the length of the name"),
         (
             "a negative length",
@@ -140,8 +140,8 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
             4,
             "the length of the name is -1",
         ),
-        ("no values", dat(1, &[entry("a", 1, 0, &[1.0])]), 13, "0 is no number of values"),
-        ("fewer values than none", dat(1, &[entry("a", 1, -3, &[1.0])]), 13, "-3 is no number of values"),
+        ("no values", dat(1, &[entry("a", 1, 0, &[1.0])]), 13, "0 is not a number of values"),
+        ("fewer values than none", dat(1, &[entry("a", 1, -3, &[1.0])]), 13, "-3 is not a number of values"),
         ("too many values", dat(1, &[entry("a", 1, i32::MAX, &[1.0])]), 13, "the number of values"),
         ("twice", dat(2, &[good(), good()]), 32, "before"),
         (
@@ -255,8 +255,8 @@ fn wrong_numbers_in_the_newer_form_are_refused_at_their_place() {
             with(&|gguf| gguf.keys[1].1 = Value::from_u64(3)),
             "`imatrix.chunk_count` is not a u32",
         ),
-        ("an alignment of none", key(Value::from_u32(0)), "no power of two"),
-        ("an odd alignment", key(Value::from_u32(24)), "no power of two"),
+        ("an alignment of none", key(Value::from_u32(0)), "not a power of two"),
+        ("an odd alignment", key(Value::from_u32(24)), "not a power of two"),
         ("no counts", Gguf::new(&[sums]).bytes(), "no counts"),
         ("no sums", Gguf::new(&[counts]).bytes(), "no in_sum2"),
         ("nothing", Gguf::new(&[]).bytes(), "there is no tensor"),

@@ -6,8 +6,8 @@
 //! optional:       i32 chunks;  i32 length, the name of the text that was used
 //! ```
 //!
-//! A value is a mean times the calls, so it is divided by them where they are positive. What follows is not looked at, as
-//! llama-quantize does not.
+//! A value is a mean times the calls, so it is divided by them where they are positive. llama-quantize does not look at what
+//! follows; here it is refused, since no writer puts anything there.
 
 use super::{Origin, hand_on, numbers, twice};
 use apr_sdk::{Cursor, Error, ImportanceSink, Result};
@@ -22,7 +22,7 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
     let plausible = usize::try_from(entries).ok().filter(|&n| n > 0 && n as u64 <= left / SMALLEST);
     let Some(entries) = plausible else {
         // There is no magic number: this word is all that there is to know the form by.
-        let message = "this is no importance matrix: it begins neither with GGUF nor with a number of entries that it could hold";
+        let message = "this is not an importance matrix: it begins neither with GGUF nor with a number of entries that it could hold";
         let error = cursor.place(Error::unsupported(message), 0);
         return Err(error.hint("give what llama-imatrix wrote, whole"));
     };
@@ -37,7 +37,7 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
         let count_at = cursor.position();
         let count = signed(cursor)?;
         let Some(count) = u64::try_from(count).ok().filter(|&n| n > 0) else {
-            return Err(cursor.error_at(count_at, format!("{count} is no number of values")).tensor(name));
+            return Err(cursor.error_at(count_at, format!("{count} is not a number of values")).tensor(name));
         };
         let values_at = cursor.position();
         let named = |error: Error| error.tensor(name.as_str());
@@ -57,6 +57,12 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
         if cursor.left() > 0 {
             origin.dataset = Some(text(cursor, "name of the text")?).filter(|name| !name.is_empty());
         }
+    }
+    if cursor.left() > 0 {
+        let message = format!("{} bytes follow the importance matrix", cursor.left());
+        return Err(cursor
+            .error_at(cursor.position(), message)
+            .hint("give what llama-imatrix wrote, and nothing else"));
     }
     Ok(origin)
 }

@@ -10,7 +10,8 @@
 //! tensors  NAME.in_sum2 {columns, experts}, NAME.counts {1, experts}
 //! ```
 //!
-//! A value is a sum divided by its expert's count, 1 where that is not positive.
+//! A value is a sum divided by its expert's count, 1 where that is 0. Counts that are negative or not finite are refused:
+//! llama-quantize takes them for 0.
 
 use super::{MOST_VALUES, Origin, hand_on, numbers, twice};
 use apr_sdk::{Cursor, Error, ImportanceSink, Result, Source, ValueType};
@@ -80,9 +81,8 @@ impl Keys {
                 "general.alignment" => {
                     let alignment = number(cursor, at, kind, &name)?;
                     if !alignment.is_power_of_two() {
-                        return Err(
-                            cursor.error_at(at + 4, format!("the alignment {alignment} is no power of two"))
-                        );
+                        return Err(cursor
+                            .error_at(at + 4, format!("the alignment {alignment} is not a power of two")));
                     }
                     keys.alignment = Some(alignment);
                 }
@@ -275,13 +275,18 @@ fn hand_on_pair(
         numbers(&mut cursor, "the number of values", start, count)
     };
     let counts = at(counts_at, experts).map_err(|error| error.tensor(name))?;
+    if let Some(n) = counts.iter().position(|count| !count.is_finite() || *count < 0.0) {
+        let message = format!("the count of matrix {n} is {}", counts[n]);
+        let error = cursor.error_at(counts_at + 4 * n as u64, message).tensor(name);
+        return Err(error.hint("make the importance matrix again"));
+    }
     let mut sums = at(values_at, values).map_err(|error| error.tensor(name))?;
     let columns = usize::try_from(values / experts).unwrap_or(usize::MAX);
     for (sums, count) in sums.chunks_exact_mut(columns).zip(counts) {
         // Counts are whole.
         let count = count.round();
         for sum in sums {
-            *sum = if count > 0.0 && count.is_finite() { *sum / count } else { 1.0 };
+            *sum = if count > 0.0 { *sum / count } else { 1.0 };
         }
     }
     hand_on(cursor, sink, name, (values_at, columns), &sums)

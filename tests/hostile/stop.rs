@@ -19,6 +19,9 @@ fn interrupted(scratch: &Scratch, journal: bool, pause: Duration) -> Option<Ende
     let mut command = apr(&scratch.at(""), &CONVERT);
     if journal {
         command.env("APR_JOURNAL_BYTES", "0").env("APR_JOURNAL_MILLISECONDS", "5");
+    } else {
+        // However slow the machine is.
+        command.env("APR_JOURNAL_MILLISECONDS", "1000000");
     }
     let began = Instant::now();
     let child = command.spawn().unwrap();
@@ -80,6 +83,7 @@ fn hanging(scratch: &Scratch) -> (Child, UnixStream) {
         stderr.set_nonblocking(false).unwrap();
         let mut command = apr(&scratch.at(""), &[&CONVERT[..], &["--progress", "json"]].concat());
         command.stderr(OwnedFd::from(stderr));
+        command.env("APR_JOURNAL_MILLISECONDS", "1000000");
         let mut child = command.spawn().unwrap();
         let staged = scratch.at(".out.apr.apr-part");
         while !metadata(&staged).is_ok_and(|meta| meta.blocks() > 0) && child.try_wait().unwrap().is_none() {
@@ -89,9 +93,13 @@ fn hanging(scratch: &Scratch) -> (Child, UnixStream) {
         send(&child, "STOP");
         std::thread::sleep(Duration::from_millis(700));
         send(&child, "CONT");
-        std::thread::sleep(Duration::from_millis(300));
-        if child.try_wait().unwrap().is_none() && staged.exists() {
-            return (child, unread);
+        let written = || metadata(&staged).map(|meta| (meta.blocks(), meta.mtime_nsec())).ok();
+        while child.try_wait().unwrap().is_none() {
+            let before = written();
+            std::thread::sleep(Duration::from_millis(500));
+            if before.is_some() && before == written() && child.try_wait().unwrap().is_none() {
+                return (child, unread);
+            }
         }
         child.wait().unwrap();
         fs::remove_file(scratch.at("out.apr")).unwrap();
@@ -135,7 +143,9 @@ fn ctrl_c_and_a_supervisors_term_leave_the_old_output_and_nothing_else() {
     let staged = scratch.at(".out.apr.apr-part");
     for round in 0..20u32 {
         let began = Instant::now();
-        let mut child = apr(&scratch.at(""), &[&CONVERT[..], &["--force"]].concat()).spawn().unwrap();
+        let mut command = apr(&scratch.at(""), &[&CONVERT[..], &["--force"]].concat());
+        command.env("APR_JOURNAL_MILLISECONDS", "1000000");
+        let mut child = command.spawn().unwrap();
         while !staged.exists() && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_micros(100));
         }

@@ -4,17 +4,17 @@ use crate::changed;
 pub use crate::changed::ChangedTensor;
 use crate::contract::{Looked, Watch, summary};
 use crate::coverage::Coverage;
+use crate::described;
 use crate::finish::{WrittenOutput, finish, write_inline};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::journaling::Journaling;
-use crate::layout::Segment;
 use crate::loss::{Losses, Quantized};
 use crate::making::copies;
 use crate::pipeline::{self, Job};
 use crate::plan::Plan;
 pub use crate::prepare::Remake;
-use crate::prepare::{Prepared, prepare, versions};
+use crate::prepare::{Prepared, prepare};
 use crate::publish::outlook::{Outlook, foresee, foretell, outlook};
 use crate::publish::{Finished, Wishes, finish_before};
 pub use crate::request::ConvertOptions;
@@ -22,10 +22,8 @@ use crate::sink::Staging;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::witness::taken_over;
-use crate::wording::hex;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -90,7 +88,10 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
     let prepared = prepare(host, options, remake, false)?;
     let outlook = foretell(host, &prepared, options.force)?;
-    let mut plan = prepared.plan;
+    let Prepared { source, mut plan, model, layout, workings, .. } = prepared;
+    // What is told of a million tensors takes the place of what it was made of.
+    drop(source);
+    plan.list(&layout, model, &workings);
     plan.notes.extend(outlook.notes(false));
     plan.warnings.extend(outlook.warnings);
     Ok(plan)
@@ -112,22 +113,22 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
 pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
     let began = Instant::now();
     let finished = finish_before(host, options)?;
-    let prepared = prepare(host, options, remake, true)?;
-    let Prepared { source, output, layout, .. } = &prepared;
+    let mut prepared = prepare(host, options, remake, true)?;
     if let Some(finished) = finished {
         host.progress.log(LogLevel::Warning, &finished.to_string());
-        if finished.work == work_digest(host, &prepared)? {
+        if finished.work == described::digest(host, &prepared)? {
             return Ok(put_in_place(prepared, &finished, began));
         }
     }
+    let Prepared { source, output, layout, .. } = &prepared;
     let identities: Vec<_> = source.files.all().iter().map(|f| f.identity).collect();
     if options.resume {
         // A wrong --resume must not cost what is there, nor leave anything.
-        Journal::records(&output.target.beside(".apr-journal"), &describe_work(host, &prepared)?)?;
+        Journal::records(&output.target.beside(".apr-journal"), &described::describe(host, &prepared)?)?;
     }
     let mut staging =
         Staging::create(host, output.target.clone(), layout, &identities, options.force, options.resume)?;
-    let written = match write(host, options, (&prepared, began), &mut staging) {
+    let written = match write(host, options, (&mut prepared, began), &mut staging) {
         Ok(written) => written,
         Err((error, keep)) => {
             if keep {
@@ -141,9 +142,9 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     let files = finals
         .iter()
         .zip(&written.lengths)
-        .map(|(path, &bytes)| ConvertedFile { path: output.target.show(path), bytes })
+        .map(|(path, &bytes)| ConvertedFile { path: prepared.output.target.show(path), bytes })
         .collect();
-    let Prepared { source, model, plan, output, coverage, findings, .. } = prepared;
+    let Prepared { source, model, plan, output, findings, .. } = prepared;
     let looked = written.looked.behind(findings);
     let mut warnings = source.warnings;
     warnings.extend(plan.warnings);
@@ -167,7 +168,7 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         verified: written.proved,
         changed: written.changed,
         quantized: written.quantized,
-        coverage,
+        coverage: plan.coverage,
         looked,
         notes,
         warnings,
@@ -184,7 +185,7 @@ fn publish(
     let published = outlook(host, prepared, &staging, options.force).and_then(|outlook| {
         // One rename needs no record.
         let alone = staging.files.len() == 1 || !prepared.output.target.is_within();
-        let work = if alone { String::new() } else { work_digest(host, prepared)? };
+        let work = if alone { String::new() } else { described::digest(host, prepared)? };
         let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
         Ok((staging.publish(&wishes)?, outlook))
     });
@@ -201,7 +202,7 @@ fn publish(
 
 /// What is said of a conversion that had only been stopped while its files were put in place.
 fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> Converted {
-    let Prepared { source, model, plan, output, layout, coverage, findings, .. } = prepared;
+    let Prepared { source, model, plan, output, layout, findings, .. } = prepared;
     let finals = output.target.finals(&layout);
     let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let files: Vec<_> = finals
@@ -222,7 +223,7 @@ fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> 
         verified: vec!["before it was stopped".to_owned()],
         changed: Vec::new(),
         quantized: None,
-        coverage,
+        coverage: plan.coverage,
         looked: Looked::default().behind(findings),
         notes,
         warnings: source.warnings,
@@ -233,23 +234,25 @@ fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> 
 fn write(
     host: &Host,
     options: &ConvertOptions,
-    (prepared, began): (&Prepared<'_>, Instant),
+    (prepared, began): (&mut Prepared<'_>, Instant),
     staging: &mut Staging,
 ) -> std::result::Result<WrittenOutput, (Error, bool)> {
     let discard = |e: Error| (e, false);
-    let Prepared { source, model, output, layout, workings, .. } = prepared;
-    let tiles = Tiles::new(layout, model, &workings.portions).map_err(discard)?;
+    let portions = std::mem::take(&mut prepared.workings.portions);
+    let tiles = Tiles::new(&prepared.layout, &prepared.model, &portions).map_err(discard)?;
+    drop(portions);
+    let Prepared { source, model, output, layout, workings, concerns, .. } = &*prepared;
     let sums = TileSums::new(&tiles);
-    let watch = Watch::new(model, &tiles, prepared.concerns.clone(), options.quality());
+    let watch = Watch::new(model, concerns, options.quality());
     let journal_path = output.target.beside(".apr-journal");
-    let begin = || Journal::create(&journal_path, &describe_work(host, prepared)?, tiles.count);
+    let begin = || Journal::create(&journal_path, &described::describe(host, prepared)?, tiles.count);
     let journaling = Journaling::new(began, host.journal_interval, &begin);
     let stopped = |e: Error| {
         let keep = journaling.is_begun() && e.kind() == ErrorKind::Cancelled;
         (e, keep)
     };
     if options.resume {
-        let work = describe_work(host, prepared).map_err(discard)?;
+        let work = described::describe(host, prepared).map_err(discard)?;
         let resumed = Journal::resume(&journal_path, &work, (&tiles, &watch), &staging.files, &sums);
         journaling.take_up(resumed.map_err(|e| (e, true))?);
         taken_over(source, &tiles, &sums);
@@ -259,64 +262,30 @@ fn write(
     write_inline(layout, &staging.files, options.resume).map_err(|e| (e, options.resume))?;
     foresee(host, prepared, staging, options.force).map_err(|e| (e, options.resume))?;
     let spooled = workings.spool.fill(host, source, staging).map_err(stopped)?;
-    let (outputs, spool) = (&staging.files, spooled.as_ref());
-    let allow_nonfinite = options.quality().passes_nonfinite();
-    let watched = Some(&watch);
     let losses = Losses::new(model);
     let job = Job {
         source,
         model,
         tiles: &tiles,
-        outputs,
+        outputs: &staging.files,
         sums: &sums,
-        watch: watched,
+        watch: Some(&watch),
         losses: Some(&losses),
-        spool,
-        allow_nonfinite,
+        spool: spooled.as_ref(),
+        allow_nonfinite: options.quality().passes_nonfinite(),
     };
     pipeline::run(host, job, Some(&journaling)).map_err(stopped)?;
-    let vanished = losses.vanished(model, &prepared.concerns, options.quality()).map_err(discard)?;
-    let mut written = finish(host, options, prepared, staging, &tiles, &sums).map_err(stopped)?;
-    written.looked = watch.finish();
+    let has_journal = journaling.is_begun();
+    let vanished = losses.vanished(model, concerns, options.quality()).map_err(discard)?;
+    let looked = watch.finish();
+    let quantized = losses.finish(model, &tiles).map_err(discard)?;
+    let finishing = finish(host, options, prepared, staging, &tiles, &sums);
+    let mut written = finishing.map_err(|e| {
+        let keep = has_journal && e.kind() == ErrorKind::Cancelled;
+        (e, keep)
+    })?;
+    (written.looked, written.quantized) = (looked, quantized);
     written.looked.findings.extend(vanished);
-    written.quantized = losses.finish(model, &tiles).map_err(discard)?;
+    written.looked.account(&prepared.model, &tiles);
     Ok(written)
-}
-
-/// A digest of what is converted to what, so that the same conversion is known when it is asked for again.
-fn work_digest(host: &Host, prepared: &Prepared<'_>) -> Result<String> {
-    Ok(hex(&Sha256::digest(describe_work(host, prepared)?.to_string())))
-}
-
-/// What a journal must agree with to be taken up.
-fn describe_work(host: &Host, prepared: &Prepared<'_>) -> Result<serde_json::Value> {
-    // Neither how the paths were typed nor the number of threads makes other work.
-    let plan =
-        Plan { input: String::new(), output: String::new(), payload_memory: 0, ..prepared.plan.clone() };
-    let plan = serde_json::to_vec(&plan).map_err(|e| Error::plugin(format!("the plan is not JSON: {e}")))?;
-    let mut digest = Sha256::new();
-    digest.update(&plan);
-    // The plan says where payload goes; what else the output holds is in the layout.
-    for placed in prepared.layout.files.iter().flat_map(|f| &f.segments) {
-        digest.update(format!("{} {} ", placed.offset, placed.len));
-        if let Segment::Inline(bytes) = &placed.segment {
-            digest.update(bytes);
-        }
-    }
-    // And its words for an op do not say which elements go where.
-    digest.update(format!("{:?}", prepared.workings.makings));
-    let mut inputs = Vec::new();
-    for file in prepared.source.files.all().iter().filter(|f| !f.is_folder()) {
-        let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];
-        file.read_at(0, &mut head).map_err(|e| prepared.source.files.show(e))?;
-        inputs.push(serde_json::json!({
-            "bytes": file.len, "modified": file.modified.to_string(), "head": hex(&Sha256::digest(&head)),
-        }));
-    }
-    Ok(serde_json::json!({
-        "program": env!("CARGO_PKG_VERSION"),
-        "plan": hex(&digest.finalize()),
-        "plugins": versions(host, &prepared.source, prepared.output.format),
-        "inputs": inputs,
-    }))
 }

@@ -66,19 +66,16 @@ impl Coverage {
     }
 
     /// Everything that was dropped, and why: a line each.
-    pub fn lines(&self) -> Vec<String> {
-        let of = |account: &Account, noun: &str| -> Vec<String> {
-            let line = |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
-            let names = |names: &[String], what: &str| -> Vec<String> {
-                names.iter().map(|name| format!("{what} {noun} {}", escape(name, 200))).collect()
-            };
-            let mut lines = names(&account.mapped, "mapped");
-            lines.extend(names(&account.carried, "carried"));
-            lines.extend(names(&account.restated, "restated"));
-            lines.extend(account.dropped.iter().map(line));
-            lines
-        };
-        [of(&self.tensors, "tensor"), of(&self.keys, "key")].concat()
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        [(&self.tensors, "tensor"), (&self.keys, "key")].into_iter().flat_map(|(account, noun)| {
+            let names =
+                [(&account.mapped, "mapped"), (&account.carried, "carried"), (&account.restated, "restated")];
+            let names = names.into_iter().flat_map(move |(names, what)| {
+                names.iter().map(move |name| format!("{what} {noun} {}", escape(name, 200)))
+            });
+            let line = move |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
+            names.chain(account.dropped.iter().map(line))
+        })
     }
 }
 
@@ -123,13 +120,13 @@ impl Restated<'_> {
 }
 
 /// Accounts for everything of `source` in `planned`, whose tensors `makings` make; `called` is what a renaming made of the
-/// source's names, and `ledger` has what a translation did.
+/// source's names, if there was one, and `ledger` has what a translation did.
 ///
 /// # Errors
 /// Failed for a tensor that no output uses, and no rule drops.
 pub fn account(
     source: &Model,
-    called: &[Option<String>],
+    called: Option<&[Option<String>]>,
     planned: &Model,
     makings: &[Making],
     ledger: Option<&Ledger>,
@@ -150,7 +147,8 @@ pub fn account(
         .collect();
     let tensors = &mut coverage.tensors;
     tensors.total = source.tensors.len();
-    for (number, (tensor, called)) in source.tensors.iter().zip(called).enumerate() {
+    for (number, tensor) in source.tensors.iter().enumerate() {
+        let called = called.map_or(Some(&tensor.name), |called| called.get(number)?.as_ref());
         let rule = match called {
             Some(name) => ledger.and_then(|ledger| ledger.dropped_tensor(name)),
             None => Some("it does not lie below the path that was asked for"),

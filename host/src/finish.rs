@@ -40,20 +40,16 @@ pub struct WrittenOutput {
 pub fn finish(
     host: &Host,
     options: &ConvertOptions,
-    prepared: &Prepared<'_>,
+    prepared: &mut Prepared<'_>,
     staging: &mut Staging,
     tiles: &Tiles,
     sums: &TileSums,
 ) -> Result<WrittenOutput> {
-    let Prepared { source, model, output, layout, .. } = prepared;
-    let witness = Witness::new(host, source, prepared.selected.as_deref());
+    let (stored, inputs) = compare_inputs(host, options, prepared, tiles, sums)?;
+    // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
+    prepared.source.model.tensors = Vec::new();
+    let Prepared { source, model, output, layout, .. } = &*prepared;
     let first_read = FirstRead { host, source, tiles, sums, spool: &prepared.workings.spool };
-    let stored = match options.verify {
-        VerifyMode::Off => None,
-        // What changed meanwhile need not have been damaged before.
-        _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
-    };
-    let inputs = if layout.wants_crc32 { witness.inputs(&prepared.inputs)? } else { Vec::new() };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
     let mut patches = Vec::new();
@@ -103,6 +99,27 @@ pub fn finish(
         looked,
         quantized: None,
     })
+}
+
+/// Compares the inputs with the checksums that they store; gives what was proved, in words, and the CRC-32 of each one's
+/// payload, if the writer wants that.
+fn compare_inputs(
+    host: &Host,
+    options: &ConvertOptions,
+    prepared: &Prepared<'_>,
+    tiles: &Tiles,
+    sums: &TileSums,
+) -> Result<(Option<String>, Vec<u32>)> {
+    let Prepared { source, layout, .. } = prepared;
+    let witness = Witness::new(host, source, prepared.selected.as_deref());
+    let first_read = FirstRead { host, source, tiles, sums, spool: &prepared.workings.spool };
+    let stored = match options.verify {
+        VerifyMode::Off => None,
+        // What changed meanwhile need not have been damaged before.
+        _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
+    };
+    let inputs = if layout.wants_crc32 { witness.inputs(&prepared.inputs)? } else { Vec::new() };
+    Ok((stored, inputs))
 }
 
 /// The bytes that the layout itself has.

@@ -81,7 +81,7 @@ impl Journal {
     pub fn resume(
         path: &Path,
         work: &serde_json::Value,
-        (tiles, watch): (&Tiles, &Watch),
+        (tiles, watch): (&Tiles, &Watch<'_>),
         outputs: &[StagedFile],
         sums: &TileSums,
     ) -> Result<Journal> {
@@ -107,7 +107,7 @@ impl Journal {
     fn take_up(
         &mut self,
         record: &[u8],
-        (tiles, watch): (&Tiles, &Watch),
+        (tiles, watch): (&Tiles, &Watch<'_>),
         outputs: &[StagedFile],
         sums: &TileSums,
     ) -> Result<()> {

@@ -91,6 +91,22 @@ impl Layout {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.len))
     }
 
+    /// The places of tensors' payload in the order of the output: the file's number, the place, the tensor's number.
+    pub fn payloads(&self) -> impl Iterator<Item = (usize, &Placed, usize)> {
+        let placed = self.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |p| (n, p)));
+        placed.filter_map(|(file, placed)| match placed.segment {
+            Segment::Payload { tensor } => Some((file, placed, tensor)),
+            _ => None,
+        })
+    }
+
+    /// Bytes that the pipeline writes.
+    pub fn payload_bytes(&self) -> u64 {
+        let placed = self.files.iter().flat_map(|file| &file.segments);
+        let moved = placed.filter(|p| matches!(p.segment, Segment::Payload { .. } | Segment::Copy(_)));
+        moved.fold(0, |sum, placed| sum.saturating_add(placed.len))
+    }
+
     /// Where hole `id` lies: file, offset, length.
     pub fn hole(&self, id: u32) -> Option<(usize, u64, u64)> {
         self.holes.get(&id).copied()

@@ -12,6 +12,7 @@ pub mod contract;
 pub mod convert;
 pub mod coverage;
 pub mod crew;
+mod described;
 pub mod diff;
 mod edits;
 pub mod exact;

@@ -1,6 +1,6 @@
 //! How far quantized values are from what they were, measured while they are written.
 
-use crate::architecture::Concern;
+use crate::architecture::Concerns;
 use crate::contract::{ExactSum, Finding, Quality, Standing, judge_vanished};
 use crate::tile::Tiles;
 use apr_sdk::{Model, Result, checked_elements};
@@ -152,8 +152,8 @@ fn add(lanes: &mut [[f32; LANES]; 5], x: &[f32; LANES], y: &[f32; LANES]) {
     }
 }
 
-/// The losses of all tensors, gathered by all threads.
-pub struct Losses(Vec<Mutex<Gathered>>);
+/// The losses of all tensors, gathered by all threads. Most models have none: of a tensor that is not quantized nothing is held.
+pub struct Losses(Vec<Mutex<Option<Box<Gathered>>>>);
 
 #[derive(Default)]
 struct Gathered {
@@ -242,6 +242,7 @@ impl Losses {
     pub fn add(&self, tensor: usize, loss: &Loss) {
         let Some(gathered) = self.0.get(tensor) else { return };
         let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        let gathered = gathered.get_or_insert_default();
         gathered.values += loss.values;
         gathered.not_finite += loss.not_finite;
         gathered.square.add(loss.square);
@@ -255,15 +256,16 @@ impl Losses {
     ///
     /// # Errors
     /// Failed for the first that stops the work; what the sizes of a tensor raise.
-    pub fn vanished(&self, model: &Model, concerns: &[Concern], quality: Quality) -> Result<Vec<Finding>> {
+    pub fn vanished(&self, model: &Model, concerns: &Concerns, quality: Quality) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
-        for ((tensor, concern), gathered) in model.tensors.iter().zip(concerns).zip(&self.0) {
+        for (number, (tensor, gathered)) in model.tensors.iter().zip(&self.0).enumerate() {
             let gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(gathered) = gathered.as_deref() else { continue };
             // With `--resume` only some of it was seen.
             let is_whole = gathered.values + gathered.not_finite == checked_elements(&tensor.shape)?;
             let (before, after) = (gathered.square.value(), gathered.square_after.value());
             if is_whole && gathered.not_finite == 0 && before > 0.0 && after == 0.0 {
-                let finding = judge_vanished(tensor, concern, before.sqrt(), quality);
+                let finding = judge_vanished(tensor, concerns.of(number), before.sqrt(), quality);
                 if finding.standing == Standing::Error {
                     return Err(finding.error());
                 }
@@ -281,7 +283,8 @@ impl Losses {
     pub fn finish(self, model: &Model, tiles: &Tiles) -> Result<Option<Quantized>> {
         let (mut tensors, mut total, mut bits) = (Vec::new(), Loss::default(), 0.0);
         for (number, (tensor, gathered)) in model.tensors.iter().zip(self.0).enumerate() {
-            let loss = gathered.into_inner().unwrap_or_else(PoisonError::into_inner).loss();
+            let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let Some(loss) = gathered.map(|gathered| gathered.loss()) else { continue };
             let mut stretches = tiles.stretches[tiles.of_tensor(number)].iter();
             let recode = stretches.find_map(|stretch| stretch.recode.as_ref());
             let Some((from, to)) = recode.map(|recode| recode.dtypes()).filter(|_| loss.pairs() > 0) else {

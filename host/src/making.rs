@@ -9,6 +9,7 @@ use crate::registry::Registry;
 use crate::spool::Spool;
 use crate::tile::{Portion, Work};
 use apr_sdk::{DType, DTypeInfo, Error, Model, Packing, Result, Tensor, checked_payload_len};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// How one tensor is made.
@@ -63,8 +64,22 @@ impl RowScale {
     }
 }
 
+impl Hash for Making {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        let Making { pieces, source_dtype, add, importance, row_scale, ops } = self;
+        (pieces, source_dtype, ops, add.map(f32::to_bits), importance.as_deref().map(bits)).hash(state);
+        match row_scale {
+            None => state.write_u8(0),
+            Some(RowScale::Codes) => state.write_u8(1),
+            Some(RowScale::Scales { row_len, most }) => (2u8, row_len, most).hash(state),
+            Some(RowScale::Undone { tensor, scales }) => (3u8, tensor, bits(scales)).hash(state),
+        }
+    }
+}
+
 /// A run of a tensor being made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// Some of the elements of a tensor of the source, in units of its dtype ([`unit()`]).
     Box {
@@ -246,7 +261,7 @@ impl Making {
                 (work, Some(*number))
             }
         };
-        Ok(Portion { work, source, recode, len })
+        Ok(Portion { work, source, recode: recode.map(Box::new), len })
     }
 
     /// A piece that begins at `at` of the result, cut where one matrix of `matrix` bytes ends and the next begins, if the

@@ -78,6 +78,18 @@ impl OpenedModel {
         self.origins = Vec::new();
     }
 
+    /// Frees what those readers hold that are not asked any more once the tokenizer is known: of whose tensors the host reads
+    /// every payload, and compares every checksum, by itself.
+    pub fn forget_idle_readers(&mut self) {
+        let Model { tensors, checksums, .. } = &self.model;
+        self.origins.retain(|origin| {
+            let mut own = tensors.iter().skip(origin.first).take(origin.count);
+            let mut sums = checksums.iter().skip(origin.first_checksum).take(origin.n_checksums);
+            own.any(|tensor| !matches!(tensor.payload, Payload::Extent { .. }))
+                || sums.any(|checksum| checksum.coding != Coding::Raw)
+        });
+    }
+
     /// A key that the model's own format states.
     pub fn stated(&self, key: &str) -> Option<apr_sdk::Value> {
         self.model.foreign_of(&self.model.format)?.get(key).cloned()

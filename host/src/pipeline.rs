@@ -36,7 +36,7 @@ pub struct Job<'a> {
     /// What is known of the tiles.
     pub sums: &'a TileSums,
     /// Looks at what is written.
-    pub watch: Option<&'a Watch>,
+    pub watch: Option<&'a Watch<'a>>,
     /// Gathers what quantization loses.
     pub losses: Option<&'a Losses>,
     /// What was spooled.

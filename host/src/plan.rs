@@ -2,13 +2,15 @@
 
 use crate::coverage::Coverage;
 use crate::crew::Crew;
-use crate::layout::{Layout, Segment};
+use crate::layout::Layout;
 use crate::threads::Threads;
-use crate::tile::TILE;
+use crate::tile::{Portion, TILE};
 use crate::workings::Workings;
-use apr_sdk::{Model, escape};
-use serde::Serialize;
+use apr_sdk::{DType, Model, Tensor, escape};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a conversion will do. `--plan` prints it, as text or JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +39,6 @@ pub struct Plan {
     /// What will not be carried, and what was assumed.
     pub notes: Vec<String>,
     /// What the user should look at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
@@ -56,42 +57,31 @@ pub struct PlanTensor {
     /// Its name in the output.
     pub name: String,
     /// Its element type in the output.
-    pub dtype: String,
+    pub dtype: &'static str,
     /// Its dimensions, outermost first.
     pub shape: Vec<u64>,
     /// Bytes of its payload.
     pub bytes: u64,
     /// The output file's name.
-    pub file: String,
+    #[serde(serialize_with = "text")]
+    pub file: Arc<str>,
     /// Its offset there.
     pub offset: u64,
     /// The ops, in order.
-    pub ops: Vec<String>,
+    pub ops: Vec<Cow<'static, str>>,
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 impl Plan {
-    /// Fills in files and tensors from a layout and what makes each tensor.
-    pub fn describe(&mut self, layout: &Layout, planned: &Model, workings: &Workings, threads: usize) {
+    /// Fills in what follows from a layout and from what makes each tensor, but for the tensors.
+    pub fn describe(&mut self, layout: &Layout, workings: &Workings, threads: usize) {
         self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
         self.bytes = layout.total();
-        let mut memory = workings.memory.max(TILE);
-        for file in &layout.files {
-            for placed in &file.segments {
-                let Segment::Payload { tensor: number } = placed.segment else { continue };
-                let tensor = &planned.tensors[number];
-                let portions = &workings.portions[number];
-                memory = portions.iter().fold(memory, |most, portion| most.max(portion.memory()));
-                self.tensors.push(PlanTensor {
-                    name: tensor.name.clone(),
-                    dtype: tensor.dtype.name().to_owned(),
-                    shape: tensor.shape.clone(),
-                    bytes: placed.len,
-                    file: file.name.clone(),
-                    offset: placed.offset,
-                    ops: workings.ops(number),
-                });
-            }
-        }
+        let portions = layout.payloads().flat_map(|(_, _, number)| workings.portions.of(number));
+        let memory = portions.map(Portion::memory).fold(workings.memory.max(TILE), u64::max);
         self.payload_memory = Threads::new(threads).width() as u64 * memory;
         if workings.spool.len > 0 {
             let n = workings.spool.len;
@@ -99,6 +89,40 @@ impl Plan {
                 .push(format!("{n} bytes are spooled beside the output: they can be read only in order"));
         }
         self.notes.extend(layout.notes.iter().cloned());
+    }
+
+    /// Fills in the tensors.
+    pub fn list(&mut self, layout: &Layout, mut planned: Model, workings: &Workings) {
+        self.tensors.reserve(planned.tensors.len());
+        let list = |tensor| self.tensors.push(tensor);
+        let taken = |number: usize| {
+            let Tensor { name, dtype, shape, .. } = &mut planned.tensors[number];
+            (std::mem::take(name), *dtype, std::mem::take(shape))
+        };
+        each_tensor(layout, workings, taken, list);
+    }
+}
+
+/// Gives what will be done to each tensor, in the order of the output; `planned` gives name, type and
+/// shape of the tensor of a number, and is asked for each once.
+pub fn each_tensor(
+    layout: &Layout,
+    workings: &Workings,
+    mut planned: impl FnMut(usize) -> (String, DType, Vec<u64>),
+    mut tell: impl FnMut(PlanTensor),
+) {
+    let names: Vec<Arc<str>> = layout.files.iter().map(|file| file.name.as_str().into()).collect();
+    for (file, placed, number) in layout.payloads() {
+        let (name, dtype, shape) = planned(number);
+        tell(PlanTensor {
+            name,
+            dtype: dtype.name(),
+            shape,
+            bytes: placed.len,
+            file: Arc::clone(&names[file]),
+            offset: placed.offset,
+            ops: workings.ops(number),
+        });
     }
 }
 
@@ -117,7 +141,7 @@ impl fmt::Display for Plan {
         }
         let mut last = "";
         for tensor in &self.tensors {
-            if tensor.file != last {
+            if *tensor.file != *last {
                 writeln!(f, "{}:", escape(&tensor.file, 200))?;
                 last = &tensor.file;
             }

@@ -1,8 +1,8 @@
 //! Everything that a conversion knows before it writes a byte.
 
-use crate::architecture::{Concern, Wishes, concerns, translate_model};
+use crate::architecture::{Concerns, Wishes, concerns, translate_model};
 use crate::contract::{Finding, Quality, Standing, judge_layout};
-use crate::coverage::{Coverage, Restated, account};
+use crate::coverage::{Restated, account};
 use crate::edits::{Edits, Understood};
 use crate::host::Host;
 use crate::layout::{Collector, Layout, Segment};
@@ -20,6 +20,7 @@ use crate::stated_types;
 use crate::workings::Workings;
 use crate::{carries, registry::Format};
 use apr_sdk::{DType, Error, ErrorKind, Model, Result, Writer};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,14 +36,12 @@ pub struct Prepared<'a> {
     pub writer: Arc<dyn Writer>,
     /// Its answer.
     pub layout: Layout,
-    /// What will be done.
+    /// What will be done, but for the list of the tensors.
     pub plan: Plan,
     /// How each tensor of `model` is made.
     pub workings: Workings,
-    /// Where everything of the source goes.
-    pub coverage: Coverage,
     /// What the architecture's table says of each tensor of `model`.
-    pub concerns: Vec<Concern>,
+    pub concerns: Concerns,
     /// What is wrong with shapes, and does not stop the work.
     pub findings: Vec<Finding>,
     /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
@@ -55,7 +54,7 @@ pub struct Prepared<'a> {
 pub type Remake<'r> = dyn Fn(&OpenedModel, &mut Model) -> Result<Vec<Making>> + 'r;
 
 /// Opens the source and lets the target's writer lay it out, as `remake` makes it. `look` says whether payload may be read
-/// to find out which types hold it.
+/// to find out which types hold it; without it, the workings are for a plan.
 ///
 /// # Errors
 /// Whatever opening and planning raise; nothing was written then.
@@ -76,7 +75,7 @@ pub fn prepare<'a>(
     let own_prefix = own_prefix(host, &options.input, &open_options, &mut renaming)?;
     let left_by_reader = own_prefix.is_some();
     open_options.options.extend(own_prefix);
-    let source = open(host, &options.input, &open_options)?;
+    let mut source = open(host, &options.input, &open_options)?;
     let mut output = output::resolve(host, options)?;
     let target = output.format;
     check_options(&host.registry, &[host.registry.format(&source.format)?, target], &options.options)?;
@@ -103,6 +102,7 @@ pub fn prepare<'a>(
     let mut edits = Edits::new(&options.set, &options.unset)?;
     let understood = edits.in_source(host, &source, &mut model, target)?;
     let not_understood = understand_tokenizer(host, &source, understood, &mut model, target)?;
+    source.forget_idle_readers();
     let wishes = Wishes {
         arch,
         required: options.wants_architecture,
@@ -148,8 +148,12 @@ pub fn prepare<'a>(
         warnings.extend(said.warnings);
     }
     // What becomes something else anyway needs no look.
+    let numbers: HashMap<&str, usize> = match narrow_if_exact.len() {
+        0 => HashMap::new(),
+        _ => model.tensors.iter().enumerate().map(|(number, tensor)| (&*tensor.name, number)).collect(),
+    };
     let as_it_was = |(name, dtype): (String, DType)| {
-        let number = model.tensors.iter().position(|tensor| tensor.name == name)?;
+        let number = *numbers.get(name.as_str())?;
         (model.tensors[number].dtype == makings[number].source_dtype).then_some((number, dtype))
     };
     let wanted: Vec<_> = narrow_if_exact.into_iter().filter_map(as_it_was).collect();
@@ -172,10 +176,10 @@ pub fn prepare<'a>(
         warnings.extend(warning);
     }
     long_values::check(host, &source, &model)?;
-    let coverage =
-        account(&source.model, &called, &model, &makings, ledger.as_ref(), &restates).map_err(of_source)?;
+    let coverage = account(&source.model, called.as_deref(), &model, &makings, ledger.as_ref(), &restates)
+        .map_err(of_source)?;
     notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
-    let workings = Workings::new(makings, &model, &source.model, &host.registry).map_err(of_source)?;
+    let workings = Workings::new(makings, &model, &source.model, &host.registry, !look).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)
         .asked(&options.options, options.arch.as_deref() == Some("none"))
         .casting(packed.is_none());
@@ -198,11 +202,11 @@ pub fn prepare<'a>(
         bytes: 0,
         payload_memory: 0,
         tensors: Vec::new(),
-        coverage: coverage.clone(),
+        coverage,
         notes,
         warnings,
     };
-    plan.describe(&layout, &model, &workings, host.threads);
+    plan.describe(&layout, &workings, host.threads);
     Ok(Prepared {
         source,
         model,
@@ -211,7 +215,6 @@ pub fn prepare<'a>(
         layout,
         plan,
         workings,
-        coverage,
         concerns,
         findings,
         selected,
@@ -226,7 +229,7 @@ pub fn prepare<'a>(
 fn check_layout(
     layout: &Layout,
     model: &Model,
-    concerns: &[Concern],
+    concerns: &Concerns,
     quality: Quality,
 ) -> Result<Vec<Finding>> {
     let mut bytes = vec![None; model.tensors.len()];
@@ -274,16 +277,14 @@ fn of_kept(mut makings: Vec<Making>, kept: &[usize]) -> Vec<Making> {
     makings
 }
 
-/// What each tensor of the source is called after a renaming; `None` for one that was left.
-fn called(source: &Model, renamed: &Model, kept: Option<&[usize]>) -> Vec<Option<String>> {
-    let Some(kept) = kept else {
-        return source.tensors.iter().map(|tensor| Some(tensor.name.clone())).collect();
-    };
+/// What each tensor of the source is called after a renaming, if there was one; `None` for one that was left.
+fn called(source: &Model, renamed: &Model, kept: Option<&[usize]>) -> Option<Vec<Option<String>>> {
+    let kept = kept?;
     let mut called = vec![None; source.tensors.len()];
     for (&number, tensor) in kept.iter().zip(&renamed.tensors) {
         called[number] = Some(tensor.name.clone());
     }
-    called
+    Some(called)
 }
 
 /// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.

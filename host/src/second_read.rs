@@ -11,7 +11,7 @@ use crate::seen::{Place, Run};
 use crate::spool::Spool;
 use crate::tile::{Stretch, Tiles, Work};
 use crate::tile_sums::TileSums;
-use apr_sdk::{Error, Extent, FileId, Payload, Result};
+use apr_sdk::{Error, Extent, FileId, Result};
 
 /// What was read in a conversion, and how to read it again.
 pub struct FirstRead<'a> {
@@ -55,7 +55,8 @@ impl FirstRead<'_> {
         let shown = |e: Error| self.source.files.show(e);
         let same = self.runs_are_the_same(number).map_err(shown)?
             && self.gathered_is_the_same(number).map_err(shown)?
-            && !self.was_gathered_into_the_spool(number);
+            // What was gathered from many places into the spool, nobody noted.
+            && !self.spool.gathers(number);
         Ok(same && input.changed() == before)
     }
 
@@ -100,13 +101,5 @@ impl FirstRead<'_> {
             }
         }
         Ok(true)
-    }
-
-    /// Whether payload was gathered from many places into the spool, where nobody noted what it was.
-    fn was_gathered_into_the_spool(&self, number: FileId) -> bool {
-        self.spool
-            .tensors()
-            .filter_map(|tensor| self.source.model.tensors.get(tensor))
-            .any(|tensor| matches!(&tensor.payload, Payload::Extent { extent, .. } if extent.file == number))
     }
 }

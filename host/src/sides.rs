@@ -219,7 +219,7 @@ impl<'a> Side<'a> {
 pub fn memory(portions: &[Portion]) -> u64 {
     let each = |portion: &Portion| {
         let gather = if matches!(portion.work, Work::Gather(_)) { crate::gather::Gather::STRIP } else { 0 };
-        gather + portion.recode.as_ref().map_or(0, Recode::memory)
+        gather + portion.recode.as_deref().map_or(0, Recode::memory)
     };
     portions.iter().map(each).max().unwrap_or(0)
 }

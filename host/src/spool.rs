@@ -8,8 +8,8 @@ use crate::pipeline::{self, Job};
 use crate::sink::{StagedFile, Staging};
 use crate::tile::{Portion, Tiles, Work};
 use crate::tile_sums::TileSums;
-use apr_sdk::{Endian, Error, Extent, FileId, Result, Tensor};
-use std::collections::HashMap;
+use apr_sdk::{Endian, Error, Extent, FileId, Payload, Result, Tensor};
+use std::collections::{BTreeSet, HashMap};
 
 /// The spool's number in an extent. No model has so many files.
 pub const FILE: FileId = FileId::MAX;
@@ -20,6 +20,8 @@ pub struct Spool {
     tensors: Vec<(usize, u64)>,
     /// Where the tensor of this number lies.
     offsets: HashMap<usize, u64>,
+    /// The files of the source that some of it is gathered from.
+    files: BTreeSet<FileId>,
     /// Bytes of all of them.
     pub len: u64,
 }
@@ -38,15 +40,18 @@ impl Spool {
                 let end = self.len.checked_add(len).ok_or_else(too_long)?;
                 self.tensors.push((number, self.len));
                 self.offsets.insert(number, self.len);
+                if let Payload::Extent { extent, .. } = &tensor.payload {
+                    self.files.insert(extent.file);
+                }
                 std::mem::replace(&mut self.len, end)
             }
         };
         boxed(tensor, Extent::new(FILE, offset, len), Endian::Little, start, dims)
     }
 
-    /// The numbers of the tensors that are spooled.
-    pub fn tensors(&self) -> impl Iterator<Item = usize> {
-        self.tensors.iter().map(|(number, _)| *number)
+    /// Whether some of it is gathered from this file of the source.
+    pub fn gathers(&self, file: FileId) -> bool {
+        self.files.contains(&file)
     }
 
     /// How a tensor of the source gets into the spool.

@@ -154,7 +154,7 @@ pub struct Portion {
     /// The number of the source's tensor that they come from, if they come from one.
     pub source: Option<usize>,
     /// What is done to each element then.
-    pub recode: Option<Recode>,
+    pub recode: Option<Box<Recode>>,
     /// How many bytes come of it.
     pub len: u64,
 }
@@ -162,12 +162,36 @@ pub struct Portion {
 impl Portion {
     /// The most memory that a thread needs for it, in bytes, but for what [`Work::memory`] leaves out.
     pub fn memory(&self) -> u64 {
-        self.work.memory() + self.recode.as_ref().map_or(0, Recode::memory)
+        self.work.memory() + self.recode.as_deref().map_or(0, Recode::memory)
     }
 
     /// Bytes of its tiles.
     fn tile_len(&self) -> u64 {
-        self.recode.as_ref().map_or_else(|| self.work.tile_len(), Recode::tile_len)
+        self.recode.as_deref().map_or_else(|| self.work.tile_len(), Recode::tile_len)
+    }
+}
+
+/// What makes every tensor of a planned model, one list behind the other: nearly every tensor is one portion, and there may
+/// be a million.
+#[derive(Clone, Debug, Default)]
+pub struct Portions {
+    all: Vec<Portion>,
+    /// Where the portions of each tensor end.
+    ends: Vec<usize>,
+}
+
+impl Portions {
+    /// Adds those of the next tensor.
+    pub fn push(&mut self, mut of_tensor: Vec<Portion>) {
+        self.all.append(&mut of_tensor);
+        self.ends.push(self.all.len());
+    }
+
+    /// Those of a tensor; none for one that is not there.
+    pub fn of(&self, tensor: usize) -> &[Portion] {
+        let begin = tensor.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        let range = begin.zip(self.ends.get(tensor)).map(|(begin, &end)| begin..end);
+        range.and_then(|range| self.all.get(range)).unwrap_or_default()
     }
 }
 
@@ -181,7 +205,7 @@ pub struct Stretch {
     /// How its bytes are made.
     pub work: Work,
     /// What is done to each element then.
-    pub recode: Option<Recode>,
+    pub recode: Option<Box<Recode>>,
     /// The output file's number.
     pub file: usize,
     /// Its offset there.
@@ -216,7 +240,7 @@ impl Stretch {
 
     /// Whether it is made tile by tile, whatever suits the reading best: whole rows are needed at once.
     pub fn is_tiled(&self) -> bool {
-        self.recode.as_ref().is_some_and(Recode::needs_rows)
+        self.recode.as_deref().is_some_and(Recode::needs_rows)
     }
 
     /// Where the bytes lie that `len` bytes at `at` of it are made of, if they are one run of the source: in which file or
@@ -279,18 +303,19 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Cuts the payload of `layout`; `portions` has what makes each tensor of the planned model, in order.
+    /// Cuts the payload of `layout`; `portions` has what makes each tensor of the planned model.
     ///
     /// # Errors
     /// Plugin if a tensor is made of more or fewer bytes than its place has.
-    pub fn new(layout: &Layout, model: &Model, portions: &[Vec<Portion>]) -> Result<Tiles> {
+    pub fn new(layout: &Layout, model: &Model, portions: &Portions) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::default() };
+        tiles.stretches.reserve(portions.all.len());
         for (number, file) in layout.files.iter().enumerate() {
             for placed in &file.segments {
                 match &placed.segment {
                     Segment::Payload { tensor } => {
                         let (first, mut offset) = (tiles.stretches.len(), placed.offset);
-                        for portion in &portions[*tensor] {
+                        for portion in portions.of(*tensor) {
                             tiles.push(Some(*tensor), portion.clone(), number, offset);
                             offset = offset.saturating_add(portion.len);
                         }

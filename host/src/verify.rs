@@ -3,7 +3,7 @@
 use crate::checksum::Summer;
 use crate::files::Files;
 use crate::host::Host;
-use crate::layout::{Layout, Segment};
+use crate::layout::Layout;
 use crate::open::{OpenOptions, OpenedModel, open};
 use crate::registry::Format;
 use crate::stored_sums::decoded;
@@ -120,22 +120,28 @@ pub fn compare_tensors(
     layout: &Layout,
     places: &[Option<usize>],
 ) -> Result<()> {
-    let there: HashMap<&str, usize> =
-        written.model.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
-    if there.len() != planned.tensors.len() {
-        let message = format!("{} tensors were planned, {} are there", planned.tensors.len(), there.len());
+    let tensors = &written.model.tensors;
+    if tensors.len() != planned.tensors.len() {
+        let message = format!("{} tensors were planned, {} are there", planned.tensors.len(), tensors.len());
         return Err(not_as_planned(message).code("ROSETTA-COUNT-001"));
     }
-    for (file, placed) in
-        layout.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |s| (n, s)))
-    {
-        let Segment::Payload { tensor } = placed.segment else { continue };
+    // Most formats have them in the order that was planned.
+    let in_order = tensors.iter().zip(&planned.tensors).all(|(have, want)| have.name == want.name);
+    let there: HashMap<&str, usize> = match in_order {
+        true => HashMap::new(),
+        false => tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect(),
+    };
+    let find = |want: usize| match in_order {
+        true => Some(want),
+        false => there.get(planned.tensors[want].name.as_str()).copied(),
+    };
+    for (file, placed, tensor) in layout.payloads() {
         let want = &planned.tensors[tensor];
         let wrong = |what: String| not_as_planned(what).tensor(&want.name);
-        let Some(&number) = there.get(want.name.as_str()) else {
+        let Some(number) = find(tensor) else {
             return Err(wrong("it is not in the output".to_owned()).code("ROSETTA-COUNT-001"));
         };
-        let have = &written.model.tensors[number];
+        let have = &tensors[number];
         if (have.dtype, &have.shape) != (want.dtype, &want.shape) {
             let message = format!(
                 "{} {:?} was planned, {} {:?} is there",

@@ -20,30 +20,32 @@ pub struct Witness<'a> {
     /// Where the payload that is asked for lies, and what only the rest has, as runs in the order of the files.
     asked: Vec<Extent>,
     left: Vec<Extent>,
-    /// The tensors that are asked for.
-    selected: HashSet<usize>,
-    is_subset: bool,
+    /// The tensors that are asked for, where they are not all.
+    selected: Option<HashSet<usize>>,
     nothing: Seen,
 }
 
 impl<'a> Witness<'a> {
     /// For a source of which `selected` tensors, or all, are asked for.
     pub fn new(host: &'a Host, source: &'a OpenedModel, selected: Option<&[usize]>) -> Witness<'a> {
-        let count = source.model.tensors.len();
-        let is_subset = selected.is_some();
-        let selected: HashSet<usize> =
-            selected.map_or_else(|| (0..count).collect(), |selected| selected.iter().copied().collect());
+        let selected: Option<HashSet<usize>> = selected.map(|selected| selected.iter().copied().collect());
+        let is_asked = |number: &usize| selected.as_ref().is_none_or(|selected| selected.contains(number));
         let mut asked = Vec::new();
         let mut left = Vec::new();
         for (number, tensor) in source.model.tensors.iter().enumerate() {
             if let Payload::Extent { extent, .. } = &tensor.payload {
-                if selected.contains(&number) { &mut asked } else { &mut left }.push(*extent);
+                if is_asked(&number) { &mut asked } else { &mut left }.push(*extent);
             }
         }
         let asked = united(asked);
         // Bytes that several tensors share are asked for if one of them is.
         left.retain(|extent| !holds(&asked, extent));
-        Witness { host, source, asked, left: united(left), selected, is_subset, nothing: Seen::default() }
+        Witness { host, source, asked, left: united(left), selected, nothing: Seen::default() }
+    }
+
+    /// Whether a tensor is asked for.
+    fn asks(&self, tensor: usize) -> bool {
+        self.selected.as_ref().is_none_or(|selected| selected.contains(&tensor))
     }
 
     fn seen(&self) -> &Seen {
@@ -57,7 +59,7 @@ impl<'a> Witness<'a> {
         match checksum.coding {
             Coding::Raw => {}
             Coding::Streamed(tensor) => {
-                return usize::try_from(tensor).is_ok_and(|tensor| self.selected.contains(&tensor));
+                return usize::try_from(tensor).is_ok_and(|tensor| self.asks(tensor));
             }
             _ => return false,
         }
@@ -91,7 +93,7 @@ impl<'a> Witness<'a> {
         let stored = &self.source.model.checksums;
         let mut compared = 0;
         for (number, checksum) in stored.iter().enumerate() {
-            if self.is_subset && !self.reads(checksum) {
+            if self.selected.is_some() && !self.reads(checksum) {
                 continue;
             }
             compared += 1;
@@ -125,7 +127,7 @@ impl<'a> Witness<'a> {
             all.combine(&Hasher::new_with_initial_len(self.sum(*extent)?, extent.len));
         }
         for (number, tensor) in self.source.model.tensors.iter().enumerate() {
-            if matches!(tensor.payload, Payload::Extent { .. }) || !self.selected.contains(&number) {
+            if matches!(tensor.payload, Payload::Extent { .. }) || !self.asks(number) {
                 continue;
             }
             if self.source.origin(number)?.0.root.file == input {

@@ -70,3 +70,20 @@ fn a_long_array_of_strings_stays_in_the_bound_of_memory() {
     let file = gguf(&[key(b"tokenizer.ggml.merges", ARRAY, &value)], &[], &[]);
     stay_in_bound(&file, &[&["inspect", "--full"], &["inspect", "--full", "--json"]]);
 }
+
+/// A conversion writes a header as long as the one that it reads, and reads it again: the bound is that of both.
+#[test]
+fn conversions_of_many_tensors_stay_in_the_bound_of_both_headers() {
+    let scratch = Scratch::in_memory();
+    let file = tensors(200_000);
+    fs::write(scratch.at("many.gguf"), &file).unwrap();
+    for (output, plan) in
+        [("out.gguf", &[][..]), ("out.apr", &[]), ("out.safetensors", &[]), ("out.apr", &["--plan"])]
+    {
+        let args = [&["convert", "many.gguf", output, "--arch", "none", "--force", "--json"], plan].concat();
+        let most = peak_of(&scratch, &args);
+        let written = fs::metadata(scratch.at(output)).unwrap().len();
+        let bound = bound(file.len() as u64 + written);
+        assert!(most > 1 << 20 && most <= bound, "apr {args:?}: {most} bytes, the bound is {bound}");
+    }
+}

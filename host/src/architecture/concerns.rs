@@ -24,23 +24,35 @@ pub struct Concern {
     pub names: Vec<(String, String)>,
 }
 
+static NOTHING: Concern = Concern { role: None, shape: None, expected: None, names: Vec::new() };
+
+/// What is known of each tensor of a model, in the model's order.
+#[derive(Clone, Debug, Default)]
+pub struct Concerns(Vec<Concern>);
+
+impl Concerns {
+    /// What is known of this tensor.
+    pub fn of(&self, tensor: usize) -> &Concern {
+        self.0.get(tensor).unwrap_or(&NOTHING)
+    }
+}
+
 /// What is known of each tensor of a model in whatever dialect it is, in the model's order. `arch` is the user's word on
 /// the architecture; with `none`, as without a table, nothing is known.
 ///
 /// # Errors
 /// What parsing the tables raises, and a configuration that contradicts itself.
-pub fn concerns(host: &Host, model: &Model, arch: Option<&str>) -> Result<Vec<Concern>> {
-    let unknown = || vec![Concern::default(); model.tensors.len()];
+pub fn concerns(host: &Host, model: &Model, arch: Option<&str>) -> Result<Concerns> {
     if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
-        return Ok(unknown());
+        return Ok(Concerns::default());
     }
     let tables = Tables::load(&host.registry);
     // Two tables that could be meant are a matter of translation, and so is one that does not exist.
     let Some((table, dialect)) = find_table(&tables, model, arch).ok().flatten() else {
-        return Ok(unknown());
+        return Ok(Concerns::default());
     };
     if !table.knows(&dialect) {
-        return Ok(unknown());
+        return Ok(Concerns::default());
     }
     let dimension = |name: &str, axis: usize| {
         let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
@@ -65,7 +77,8 @@ pub fn concerns(host: &Host, model: &Model, arch: Option<&str>) -> Result<Vec<Co
         let own = table.own_name(&dialect, &tensor.name);
         concern(table, &dialect, &scope, own.as_deref().unwrap_or(&tensor.name))
     };
-    model.tensors.iter().map(of).collect()
+    let known: Result<Vec<Concern>> = model.tensors.iter().map(of).collect();
+    known.map(Concerns)
 }
 
 fn concern(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Result<Concern> {

@@ -26,7 +26,7 @@ mod translate;
 
 pub use called::called;
 pub use check::{Findings, Tried, check, try_on};
-pub use concerns::{Concern, ContractTensor, concerns, contract};
+pub use concerns::{Concern, Concerns, ContractTensor, concerns, contract};
 pub use draft::draft;
 pub use expected::{Expected, Figure};
 pub use forward::{Forward, forward};

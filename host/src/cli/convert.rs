@@ -4,7 +4,7 @@ use crate::cli::analysis::{Analysis, Wishes};
 use crate::cli::context::Context;
 use crate::cli::mapping::read_mapping;
 use crate::cli::open_args::{OpenArgs, only_a_path, parse_pair};
-use crate::cli::report::{Report, with_schema};
+use crate::cli::report::{Report, Streamed, with_schema, write_document};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
 use crate::cli::types::TypeArgs;
 use apr_host::contract::Quality;
@@ -19,6 +19,7 @@ use apr_sdk::{Error, ForeignPolicy, Result, escape};
 use clap::ValueEnum;
 use serde_json::Value as Json;
 use std::fmt;
+use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -285,6 +286,14 @@ impl Report for Outcome {
         }
     }
 
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<Streamed> {
+        match self {
+            Outcome::Planned(plan) => write_document(out, plan),
+            Outcome::Done(done, _) => write_document(out, done),
+            Outcome::Analyzed(_) | Outcome::Finished(_) => Ok(Streamed::No),
+        }
+    }
+
     fn warnings(&self) -> &[String] {
         match self {
             Outcome::Planned(plan) => &plan.warnings,
@@ -349,7 +358,7 @@ impl fmt::Display for Outcome {
                 let (name, message) = (escape(&finding.tensor, 120), escape(&finding.message, 1000));
                 writeln!(f, "found in {name}: {message} [{}]", finding.code)?;
             }
-            done.coverage.lines().iter().try_for_each(|line| writeln!(f, "{}", escape(line, 1000)))?;
+            done.coverage.lines().try_for_each(|line| writeln!(f, "{}", escape(&line, 1000)))?;
         }
         Ok(())
     }

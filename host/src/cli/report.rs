@@ -92,7 +92,15 @@ pub fn write_with_schema(
         #[serde(flatten)]
         report: &'a T,
     }
-    serde_json::to_writer_pretty(&mut *out, &Document { schema, report })?;
+    write_document(out, &Document { schema, report })
+}
+
+/// Writes a report that has its own `schema` first, and its `warnings`, without a tree of it.
+///
+/// # Errors
+/// Whatever writing raised.
+pub fn write_document(out: &mut dyn Write, report: &impl Serialize) -> io::Result<Streamed> {
+    serde_json::to_writer_pretty(&mut *out, report)?;
     out.write_all(b"\n")?;
     Ok(Streamed::Document)
 }

@@ -3,7 +3,7 @@
 use super::policy::Quality;
 use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, RANGE, judge, kernel_bytes, shape_rule};
 use super::tally::Facts;
-use crate::architecture::{Concern, Expected, Figure};
+use crate::architecture::{Concern, Concerns, Expected, Figure};
 use apr_sdk::{Model, Tensor};
 use serde::Serialize;
 
@@ -100,12 +100,13 @@ fn outside(expected: &Expected, facts: &Facts) -> Vec<Broken> {
 /// What is wrong with the shapes and sizes of a model's tensors; `bytes_of` says how many bytes each takes where it lies.
 pub fn judge_layout(
     model: &Model,
-    concerns: &[Concern],
+    concerns: &Concerns,
     bytes_of: &dyn Fn(usize) -> Option<u64>,
     quality: Quality,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (number, (tensor, concern)) in model.tensors.iter().zip(concerns).enumerate() {
+    for (number, tensor) in model.tensors.iter().enumerate() {
+        let concern = concerns.of(number);
         if let Some(want) = concern.shape.as_ref().filter(|want| **want != tensor.shape) {
             let what = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
             let code = shape_rule(concern.role.as_deref(), want.len());

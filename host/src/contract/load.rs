@@ -83,14 +83,16 @@ pub fn findings_of(
     let model = &opened.model;
     let concerns = concerns(host, model, arch)?;
     let mut looked = Looked::default();
+    let mut tensors = model.tensors.iter().enumerate().peekable();
     for finding in judge_layout(model, &concerns, &|_| None, quality) {
-        let number = model.tensors.iter().position(|tensor| tensor.name == finding.tensor).unwrap_or(0);
+        // They come in the order of the tensors, of which one may have several.
+        while tensors.next_if(|(_, tensor)| tensor.name != finding.tensor).is_some() {}
+        let number = tensors.peek().map_or(0, |(number, _)| *number);
         drop(looked.note(number, vec![finding]));
     }
     let looked = Mutex::new(looked);
-    let n_tensors = model.tensors.len().min(concerns.len());
-    host.crew().run(n_tensors, &|_, number| {
-        let (tensor, concern) = (&model.tensors[number], &concerns[number]);
+    host.crew().run(model.tensors.len(), &|_, number| {
+        let (tensor, concern) = (&model.tensors[number], concerns.of(number));
         let kind = Kind::of(concern.role.as_deref(), tensor);
         let tally = match Tally::new(tensor, kind == Kind::Embedding) {
             Ok(tally) => tally,
@@ -108,7 +110,7 @@ pub fn findings_of(
         })?;
         let found = judge_tensor(&tensor.name, kind, concern, false, &tally.facts()?, quality);
         let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-        looked.saw(&tally);
+        looked.saw(tally.by_scales());
         // What stops a conversion is only told here.
         drop(looked.note(number, found));
         Ok(())

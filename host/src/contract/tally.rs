@@ -3,7 +3,7 @@
 
 use super::exact_sum::ExactSum;
 use super::found::{Found, Look, look_at};
-use apr_sdk::{DTypeKind, Error, Result, ScaleField, Tensor};
+use apr_sdk::{DType, DTypeKind, Error, Result, ScaleField, Tensor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -107,6 +107,24 @@ struct Share {
     energies: Vec<(u64, u64)>,
 }
 
+fn form_of(dtype: DType) -> Option<Form> {
+    look_at(dtype).map(Form::Floats).or_else(|| dtype.scales().map(Form::Blocks))
+}
+
+/// Whether a type is looked at by the scales of its blocks alone; `None` for one that is not looked at.
+pub fn by_scales(dtype: DType) -> Option<bool> {
+    form_of(dtype).map(|form| matches!(form, Form::Blocks(_)))
+}
+
+/// Why a type is not looked at.
+pub fn refusal(dtype: DType) -> Error {
+    let why = match dtype.info().map(|info| info.kind) {
+        Some(DTypeKind::Block | DTypeKind::Float) => "is not looked at: its scales do not lie in whole bytes",
+        _ => "has no floats",
+    };
+    Error::unsupported(format!("{dtype} {why}"))
+}
+
 impl Tally {
     /// The count of a tensor, of its rows if `with_rows`, which it must have two dimensions for.
     ///
@@ -116,19 +134,9 @@ impl Tally {
     pub fn new(tensor: &Tensor, with_rows: bool) -> Result<Tally> {
         let info = tensor.dtype.require()?;
         let (unit, len) = (u64::from(info.block_bytes), tensor.payload_len()?);
-        let (form, row) = match (look_at(tensor.dtype), tensor.dtype.scales()) {
-            (Some(look), _) => (Form::Floats(look), tensor.shape.get(1).copied().filter(|_| with_rows)),
-            (None, Some(scales)) => (Form::Blocks(scales), None),
-            (None, None) => {
-                let why = match info.kind {
-                    DTypeKind::Block | DTypeKind::Float => {
-                        "is not looked at: its scales do not lie in whole bytes"
-                    }
-                    _ => "has no floats",
-                };
-                return Err(Error::unsupported(format!("{} {why}", tensor.dtype)).tensor(&tensor.name));
-            }
-        };
+        let form = form_of(tensor.dtype).ok_or_else(|| refusal(tensor.dtype).tensor(&tensor.name))?;
+        let is_float = matches!(form, Form::Floats(_));
+        let row = tensor.shape.get(1).copied().filter(|_| with_rows && is_float);
         let n_rows = tensor.shape.first().copied().unwrap_or(0);
         let row = row.filter(|row| *row > 0 && n_rows <= MOST_ROWS && tensor.shape.len() == 2);
         let energies = vec![0; row.map_or(0, |_| usize::try_from(n_rows).unwrap_or(0))];

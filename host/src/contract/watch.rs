@@ -3,16 +3,19 @@
 use super::judge::{Finding, Standing, judge_tensor};
 use super::policy::Quality;
 use super::rules::Kind;
-use super::tally::Tally;
-use crate::architecture::Concern;
+use super::tally::{Tally, by_scales, refusal};
+use crate::architecture::Concerns;
 use crate::tile::{Stretch, Tiles};
 use apr_sdk::{Error, Model, Result};
 use serde::Serialize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts of all tensors of a planned model; threads share it.
-pub struct Watch {
-    tensors: Vec<Option<Watched>>,
+/// Counts of the tensors of a planned model; threads share it. A tensor's count is held from its first byte to its last:
+/// there may be a million tensors.
+pub struct Watch<'a> {
+    model: &'a Model,
+    concerns: &'a Concerns,
+    counts: Vec<Mutex<Option<Arc<Tally>>>>,
     quality: Quality,
     looked: Mutex<Looked>,
 }
@@ -41,46 +44,11 @@ pub struct NotLooked {
     pub reason: String,
 }
 
-struct Watched {
-    name: String,
-    kind: Kind,
-    concern: Concern,
-    tally: Tally,
-    /// Where its payload begins in its output file.
-    begin: u64,
-    is_cast: bool,
-}
-
-impl Watch {
+impl<'a> Watch<'a> {
     /// Counts for the tensors of a planned model, of which `concerns` says what is known.
-    pub fn new(model: &Model, tiles: &Tiles, concerns: Vec<Concern>, quality: Quality) -> Watch {
-        let mut looked = Looked::default();
-        let mut tensors = Vec::with_capacity(model.tensors.len());
-        for (number, (tensor, concern)) in model.tensors.iter().zip(concerns).enumerate() {
-            let stretches = &tiles.stretches[tiles.of_tensor(number)];
-            let kind = Kind::of(concern.role.as_deref(), tensor);
-            let watched = match (Tally::new(tensor, kind == Kind::Embedding), stretches.first()) {
-                (Ok(tally), Some(first)) => {
-                    looked.saw(&tally);
-                    let is_cast = stretches.iter().any(|stretch| stretch.recode.is_some());
-                    Some(Watched {
-                        name: tensor.name.clone(),
-                        kind,
-                        concern,
-                        tally,
-                        begin: first.offset,
-                        is_cast,
-                    })
-                }
-                (Err(why), _) => {
-                    looked.leave_out(&tensor.name, &why);
-                    None
-                }
-                _ => None,
-            };
-            tensors.push(watched);
-        }
-        Watch { tensors, quality, looked: Mutex::new(looked) }
+    pub fn new(model: &'a Model, concerns: &'a Concerns, quality: Quality) -> Watch<'a> {
+        let counts = model.tensors.iter().map(|_| Mutex::default()).collect();
+        Watch { model, concerns, counts, quality, looked: Mutex::default() }
     }
 
     /// Looks at bytes at `at` of a stretch, as they are written. Each byte comes once.
@@ -89,20 +57,35 @@ impl Watch {
     /// Failed, with the tensor, the figure and what should be, for a finding that stops the work.
     pub fn see(&self, tiles: &Tiles, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
         let Stretch { tensor: Some(number), offset, .. } = tiles.stretches[stretch] else { return Ok(()) };
-        let Some(watched) =
-            self.tensors[number].as_ref().filter(|_| tiles.of_tensor(number).contains(&stretch))
-        else {
-            return Ok(());
-        };
-        if !watched.tally.see(offset - watched.begin + at, bytes) {
+        let own = tiles.of_tensor(number);
+        let (tensor, concern) = (&self.model.tensors[number], self.concerns.of(number));
+        if bytes.is_empty() || !own.contains(&stretch) || by_scales(tensor.dtype).is_none() {
             return Ok(());
         }
-        let Watched { name, kind, concern, is_cast, .. } = watched;
-        let findings = judge_tensor(name, *kind, concern, *is_cast, &watched.tally.facts()?, self.quality);
+        let kind = Kind::of(concern.role.as_deref(), tensor);
+        let tally = self.tally(number, kind)?;
+        let stretches = &tiles.stretches[own];
+        if !tally.see(offset - stretches[0].offset + at, bytes) {
+            return Ok(());
+        }
+        *self.counts[number].lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let is_cast = stretches.iter().any(|stretch| stretch.recode.is_some());
+        let findings = judge_tensor(&tensor.name, kind, concern, is_cast, &tally.facts()?, self.quality);
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).note(number, findings)
     }
 
-    /// What was found.
+    /// The count of a tensor.
+    fn tally(&self, number: usize, kind: Kind) -> Result<Arc<Tally>> {
+        let mut count = self.counts[number].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tally) = &*count {
+            return Ok(Arc::clone(tally));
+        }
+        let tally = Arc::new(Tally::new(&self.model.tensors[number], kind == Kind::Embedding)?);
+        *count = Some(Arc::clone(&tally));
+        Ok(tally)
+    }
+
+    /// What was found; [`Looked::account`] adds in what.
     pub fn finish(self) -> Looked {
         let mut looked = self.looked.into_inner().unwrap_or_else(PoisonError::into_inner);
         looked.sort();
@@ -111,10 +94,21 @@ impl Watch {
 }
 
 impl Looked {
-    /// Notes that a tensor is looked at.
-    pub(super) fn saw(&mut self, tally: &Tally) {
+    /// Adds which tensors of a planned model were looked at, and which were not.
+    pub fn account(&mut self, model: &Model, tiles: &Tiles) {
+        for (number, tensor) in model.tensors.iter().enumerate() {
+            match by_scales(tensor.dtype) {
+                Some(by_scales) if !tiles.of_tensor(number).is_empty() => self.saw(by_scales),
+                Some(_) => {}
+                None => self.leave_out(&tensor.name, &refusal(tensor.dtype)),
+            }
+        }
+    }
+
+    /// Notes that a tensor is looked at, or its scales.
+    pub(super) fn saw(&mut self, by_scales: bool) {
         self.tensors += 1;
-        self.by_scales += usize::from(tally.by_scales());
+        self.by_scales += usize::from(by_scales);
     }
 
     /// Notes what was found in tensor number `number`.

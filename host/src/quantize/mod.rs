@@ -12,7 +12,7 @@ pub use importance::Importance;
 use target::Room;
 pub use target::Target;
 
-use crate::architecture::Concern;
+use crate::architecture::Concerns;
 use crate::host::Host;
 use crate::making::{Making, RowScale};
 use crate::open::OpenedModel;
@@ -82,7 +82,7 @@ pub struct Planned<'a> {
     /// The target's writer, if it was not asked for types yet.
     pub writer: Option<&'a dyn Writer>,
     /// What is known of each tensor.
-    pub concerns: &'a [Concern],
+    pub concerns: &'a Concerns,
 }
 
 impl Planned<'_> {
@@ -121,12 +121,8 @@ impl Planned<'_> {
     /// Casts every tensor of floats, but for those that the target wants otherwise.
     fn cast(&self, dtype: DType, model: &mut Model, makings: &[Making]) {
         let Some(writer) = self.writer else { return };
-        let facts: Vec<_> = model
-            .tensors
-            .iter()
-            .zip(self.concerns)
-            .map(|(t, concern)| facts::of_tensor(t, concern))
-            .collect();
+        let tensors = model.tensors.iter().enumerate();
+        let facts: Vec<_> = tensors.map(|(n, t)| facts::of_tensor(t, self.concerns.of(n))).collect();
         let choices = choices(writer, &facts, Some(dtype));
         for ((tensor, making), choice) in model.tensors.iter_mut().zip(makings).zip(choices) {
             if !is_float(making.source_dtype) || tensor.dtype != making.source_dtype {
@@ -165,8 +161,8 @@ impl Planned<'_> {
         };
         let mut tensors = Vec::with_capacity(model.tensors.len());
         let mut zeros = Vec::new();
-        for (tensor, concern) in model.tensors.iter().zip(self.concerns) {
-            let mut facts = facts::of_tensor(tensor, concern);
+        for (number, tensor) in model.tensors.iter().enumerate() {
+            let mut facts = facts::of_tensor(tensor, self.concerns.of(number));
             facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
             if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
                 zeros.push(tensor.name.clone());

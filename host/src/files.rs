@@ -450,6 +450,13 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
             Error::io(format!("cannot {verb}: a file may not become this large here"))
                 .hint("raise the limit (`ulimit -f`), or write to a file system that takes larger files")
         }
+        _ if error.raw_os_error().map(Errno::from_raw_os_error) == Some(Errno::MFILE) => {
+            // The soft limit was raised to the hard one when the program began.
+            let may = getrlimit(Resource::Nofile).current.map(|n| format!("{n} ")).unwrap_or_default();
+            Error::io(format!("cannot {verb}: apr may have no more than {may}files open at once")).hint(
+                "raise the hard limit (`ulimit -Hn`), which needs the administrator: apr uses all of it",
+            )
+        }
         _ => Error::io(format!("cannot {verb}: {error}")),
     }
 }

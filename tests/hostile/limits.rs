@@ -1,6 +1,6 @@
-//! Limits of the shell: a small stack, and a size that no file may exceed.
+//! Limits of the shell: a small stack, a size that no file may exceed, few files at once.
 
-use crate::build::big;
+use crate::build::{big, entry, safetensors};
 use crate::command::{Ended, contents, run, says, wait};
 use apr_tests::{Scratch, assert_same_file, program};
 use std::fs;
@@ -71,4 +71,24 @@ fn a_file_that_may_not_become_so_large_is_an_error_and_nothing_is_left() {
         String::from_utf8_lossy(&shell.stderr).contains("cannot write the result to stdout"),
         "{shell:?}"
     );
+}
+
+#[test]
+fn a_model_of_more_files_than_may_be_open_says_so() {
+    let scratch = Scratch::new();
+    let folder = scratch.at("parts");
+    fs::create_dir(&folder).unwrap();
+    let mut index = Vec::new();
+    for n in 1..=40u8 {
+        let (tensor, shard) = (format!("t{n}"), format!("model-{n:05}-of-00040.safetensors"));
+        let header = format!("{{{}}}", entry(&tensor, "[2]", 0, 2));
+        fs::write(folder.join(&shard), safetensors(header.as_bytes(), &[n; 2])).unwrap();
+        index.push(format!("\"{tensor}\":\"{shard}\""));
+    }
+    let index = format!("{{\"metadata\":{{\"total_size\":80}},\"weight_map\":{{{}}}}}", index.join(","));
+    fs::write(folder.join("model.safetensors.index.json"), index).unwrap();
+    let args = ["inspect", "parts/model.safetensors.index.json"];
+    assert_eq!(run(&scratch.at(""), &args).code, 0);
+    let ended = under(&scratch, "-n 24", &args);
+    says(&args, &ended, 1, &["no more than 24 files open", "at parts/model-000", "help: ", "ulimit -Hn"]);
 }

@@ -66,6 +66,16 @@ impl Context {
         Registry::discover(&self.discover_options())
     }
 
+    /// Every plugin that is found, each tried in a process of its own and then loaded: what would be refused at its first
+    /// use is refused now, and a verdict that was remembered is not asked.
+    pub fn tried_registry(&self) -> Registry {
+        let options = self.discover_options();
+        let rehearsal = options.rehearsal.map(|known| Rehearsal { remembered: None, every: true, ..known });
+        let mut registry = Registry::discover(&DiscoverOptions { rehearsal, ..options });
+        registry.load_all();
+        registry
+    }
+
     /// Fails if a plugin that the user named is not there or refused: nobody names one that need not be there. A folder may
     /// be, and is only told of.
     ///
@@ -98,6 +108,20 @@ impl Context {
     /// # Errors
     /// NotFound if the file is not there.
     pub fn registry_of(&self, library: &Path) -> Result<Registry> {
+        self.only_of(library, None)
+    }
+
+    /// The same, tried in a process of its own and then loaded.
+    ///
+    /// # Errors
+    /// As [`Context::registry_of`].
+    pub fn tried_registry_of(&self, library: &Path) -> Result<Registry> {
+        let mut registry = self.only_of(library, rehearsal())?;
+        registry.load_all();
+        Ok(registry)
+    }
+
+    fn only_of(&self, library: &Path, rehearsal: Option<Rehearsal>) -> Result<Registry> {
         if !library.is_file() {
             let shown = library.display().to_string();
             return Err(Error::not_found("there is no such library").code("E_NOT_FOUND").in_file(shown));
@@ -107,6 +131,7 @@ impl Context {
             named: vec![library.to_owned()],
             trusted_folders: everywhere.trusted_folders,
             executable: None,
+            rehearsal,
             ..DiscoverOptions::default()
         }))
     }
@@ -123,11 +148,11 @@ impl Context {
     }
 }
 
-/// This program, as the child in which named libraries are tried.
+/// This program, as the child in which libraries are tried.
 fn rehearsal() -> Option<Rehearsal> {
     let command = vec![std::env::current_exe().ok()?, "plugins".into(), load_child::NAME.into()];
     let remembered = cache_home(&process_env).map(|cache| cache.join("apr").join("plugins-tried"));
-    Some(Rehearsal { command, remembered })
+    Some(Rehearsal { command, remembered, every: false })
 }
 
 /// The number in an environment variable, if it is there and one.

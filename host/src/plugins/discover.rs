@@ -8,7 +8,7 @@ use super::rehearsal::Rehearsal;
 use super::table_file::TableFile;
 use super::trust::{self, TrustRules};
 use super::{lock, section};
-use crate::registry::{Plugin, Provider, Registry, Tier};
+use crate::registry::{Plugin, Provider, Registry};
 use apr_sdk::{Error, Result};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct DiscoverOptions {
     pub lock: Option<PathBuf>,
     /// Whether a plugin that the lock does not list is refused.
     pub listed_only: bool,
-    /// How libraries of the tier [`Tier::Named`] are tried before they are loaded; `None` to load them at once.
+    /// How libraries are tried before they are loaded; `None` to load them at once.
     pub rehearsal: Option<Rehearsal>,
     /// Whether plugins that are linked into the program take part, last in order.
     pub bundled: bool,
@@ -139,7 +139,7 @@ fn judge(
         lock::check(&path, &section.manifest.id, lock, options.listed_only)?;
         section.judge()?;
         let (id, version) = (&section.manifest.id, &section.manifest.version);
-        let rehearsal = options.rehearsal.clone().filter(|_| candidate.origin.tier() == Tier::Named);
+        let rehearsal = options.rehearsal.clone().filter(|rehearsal| rehearsal.concerns(candidate.origin));
         Ok(Arc::new(Named::new(Library::new(path, &section, rehearsal), id, version)))
     };
     let state = steps();

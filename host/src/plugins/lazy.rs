@@ -27,7 +27,8 @@ impl Library {
 
     fn module(&self) -> Result<&Module> {
         let module = self.module.get_or_init(|| {
-            let tried = self.rehearsal.as_ref().map_or(Ok(()), |rehearsal| rehearsal.pass(&self.path));
+            let tried =
+                self.rehearsal.as_ref().map_or(Ok(()), |rehearsal| rehearsal.pass(&self.path, &self.id));
             tried
                 .and_then(|()| load(&self.path, &self.id, &self.manifest))
                 .map_err(|error| error.in_file(self.path.to_string_lossy()))

@@ -1,20 +1,24 @@
-//! A library that the user named is loaded in a child process first: what kills a process while it is loaded (a fault, an
-//! abort, an exit) cannot be caught, and would take the user's work with it. What passed is remembered by its digest.
+//! A library that the user named or installed is loaded in a child process first: what kills a process while it is loaded
+//! (a fault, an abort, an exit) cannot be caught, and would take the user's work with it. What passed is remembered by its
+//! digest.
 
 use super::lock::sha256;
-use apr_sdk::{Error, Result};
+use crate::registry::Origin;
+use apr_sdk::{Error, Result, escape};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How named libraries are tried.
+/// How libraries are tried.
 #[derive(Clone, Debug)]
 pub struct Rehearsal {
     /// The program and its arguments; the library's path comes last. It loads the library and says [`SURVIVED`].
     pub command: Vec<PathBuf>,
     /// Where it is remembered what passed; `None` to remember nothing.
     pub remembered: Option<PathBuf>,
+    /// Whether those that came with the program or the system are tried too, which are taken to be whole otherwise.
+    pub every: bool,
 }
 
 /// What the child says on stdout once the library is loaded, or refused by an error of its own.
@@ -24,11 +28,16 @@ pub const SURVIVED: &str = "survived";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Rehearsal {
-    /// Tries the library at `path`, unless one of its digest passed before.
+    /// Whether a library that was found there is to be tried.
+    pub(super) fn concerns(&self, origin: Origin) -> bool {
+        self.every || matches!(origin, Origin::Flag | Origin::VariableFile | Origin::Variable | Origin::User)
+    }
+
+    /// Tries the library of plugin `id` at `path`, unless one of its digest passed before.
     ///
     /// # Errors
     /// Plugin with `E_PLUGIN` if loading ends or stops the process; Io if no child can be started.
-    pub(super) fn pass(&self, path: &Path) -> Result<()> {
+    pub(super) fn pass(&self, path: &Path, id: &str) -> Result<()> {
         let known = match &self.remembered {
             Some(folder) => Some(folder.join(sha256(path)?)),
             None => None,
@@ -36,7 +45,7 @@ impl Rehearsal {
         if known.as_ref().is_some_and(|known| known.exists()) {
             return Ok(());
         }
-        self.try_in_child(path)?;
+        self.try_in_child(path, id)?;
         // A verdict that cannot be kept costs a child the next time, nothing else.
         if let Some(known) = known {
             let made = known.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -45,7 +54,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    fn try_in_child(&self, path: &Path) -> Result<()> {
+    fn try_in_child(&self, path: &Path, id: &str) -> Result<()> {
         let failed =
             |error: std::io::Error| Error::io(format!("cannot start a process to try it in: {error}"));
         let Some((program, args)) = self.command.split_first() else { return Ok(()) };
@@ -62,12 +71,12 @@ impl Rehearsal {
             return Ok(());
         }
         let what = match ended {
-            Some(status) => format!("loading it ends the process: {status}"),
-            None => format!("loading it did not finish within {} s", PATIENCE.as_secs()),
+            Some(status) => format!("ends the process that loads it: {status}"),
+            None => format!("did not finish loading within {} s", PATIENCE.as_secs()),
         };
-        Err(Error::plugin(what)
+        Err(Error::plugin(format!("plugin `{}` {what}", escape(id, 80)))
             .code("E_PLUGIN")
-            .hint("report it to the author of the plugin; it was tried in a process of its own, and nothing was lost"))
+            .hint("get the file again if it may be damaged, or report it to the author of the plugin; it was tried in a process of its own, and nothing was lost"))
     }
 }
 

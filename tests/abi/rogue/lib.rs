@@ -17,6 +17,9 @@ apr_sdk::export_plugin! {
         rogue_new.roles=read write
     ",
     reader: |format| {
+        if token() == "rogue-token-reading0" {
+            crash("segv");
+        }
         assert!(format == "rogue", "no reader for you");
         Some(Box::new(Rogue::default()))
     },

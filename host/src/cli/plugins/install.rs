@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 
 /// Install a plugin for this user
 ///
-/// The library is judged without running it, copied into your data folder
-/// under a temporary name, and renamed. From then on it is native code that
-/// apr runs whenever a file may be of its format: install only what you trust.
-/// An architecture table (TOML) is installed the same way; it is data.
+/// The library is judged, loaded in a process of its own, copied into your
+/// data folder under a temporary name, and renamed. From then on it is native
+/// code that apr runs whenever a file may be of its format: install only what
+/// you trust. An architecture table (TOML) is installed the same way; it is
+/// data.
 ///
 /// Examples:
 ///   apr plugins install target/release/libapr_plugin_my_format.so
@@ -55,12 +56,13 @@ pub struct Installed {
     warnings: Vec<String>,
 }
 
-/// Judges, copies, renames.
+/// Judges, tries, copies, renames.
 ///
 /// # Errors
 /// The refusal of the library; Io if it cannot be copied, or one of its id is installed and `--force` was not given.
 pub fn run(args: &Args, context: &Context) -> Result<Installed> {
-    let judged = context.registry_of(&args.file)?;
+    // Before it takes anyone's place: what ends the process that loads it would end every command from then on.
+    let judged = context.tried_registry_of(&args.file)?;
     let plugin = only(&judged)?;
     if let Err(error) = &plugin.state {
         return Err(error.clone());

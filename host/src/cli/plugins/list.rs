@@ -61,13 +61,13 @@ pub struct Row {
     pub path: Option<String>,
 }
 
-/// Finds the plugins and loads each, so that what would be refused at its first use is shown.
+/// Finds the plugins and loads each, in a process of its own first, so that what would be refused at its first use is
+/// shown, and none ends the list.
 ///
 /// # Errors
 /// Whatever looking for plugins raised.
 pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
-    let mut registry = context.registry();
-    registry.load_all();
+    let registry = context.tried_registry();
     let skipped = registry.skipped().iter().map(|path| path.display().to_string()).collect();
     let warnings = registry.plugins().iter().filter_map(refused).collect();
     Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped, warnings })

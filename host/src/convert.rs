@@ -11,12 +11,14 @@ use crate::journal::Journal;
 use crate::journaling::Journaling;
 use crate::loss::{Losses, Quantized};
 use crate::making::copies;
+use crate::open::OpenedModel;
 use crate::pipeline::{self, Job};
 use crate::plan::Plan;
 pub use crate::prepare::Remake;
 use crate::prepare::{Prepared, prepare};
 use crate::publish::outlook::{Outlook, foresee, foretell, outlook};
 use crate::publish::{Finished, Wishes, finish_before};
+use crate::report_file;
 pub use crate::request::ConvertOptions;
 use crate::sink::Staging;
 use crate::tile::Tiles;
@@ -24,7 +26,8 @@ use crate::tile_sums::TileSums;
 use crate::witness::taken_over;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What a conversion did.
@@ -105,6 +108,15 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
     convert_as(host, options, &|source, _| copies(&source.model))
 }
 
+/// Device and inode of every file that is read.
+fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)> {
+    let values = options.set.iter().filter_map(|(_, value)| value.strip_prefix('@'));
+    let besides = options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new));
+    let besides = besides.filter_map(|path| path.metadata().ok());
+    let besides = besides.map(|meta| (meta.dev(), meta.ino()));
+    source.files.all().iter().map(|file| file.identity).chain(besides).collect()
+}
+
 /// Converts a model into one made anew: `remake` changes the source's model into it, and says how each of its tensors is
 /// made.
 ///
@@ -121,7 +133,10 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
         }
     }
     let Prepared { source, output, layout, .. } = &prepared;
-    let identities: Vec<_> = source.files.all().iter().map(|f| f.identity).collect();
+    let identities = identities(source, options);
+    if let Some(report) = &options.report {
+        report_file::check(report, &identities, &output.target.finals(layout), options.force)?;
+    }
     if options.resume {
         // A wrong --resume must not cost what is there, nor leave anything.
         Journal::records(&output.target.beside(".apr-journal"), &described::describe(host, &prepared)?)?;

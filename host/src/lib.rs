@@ -50,6 +50,7 @@ pub mod quantize;
 mod recode;
 pub mod registry;
 pub mod rename;
+pub mod report_file;
 pub mod reports;
 mod request;
 pub mod rosetta;

@@ -39,6 +39,10 @@ pub struct ConvertOptions {
     pub set: Vec<(String, String)>,
     /// Metadata to remove.
     pub unset: Vec<String>,
+    /// Where a report of the conversion is to go afterwards.
+    pub report: Option<PathBuf>,
+    /// Files that are read besides the model: no output may take their place.
+    pub reads: Vec<PathBuf>,
     /// Whether an existing output is replaced.
     pub force: bool,
     /// Whether a stopped conversion is taken up again.

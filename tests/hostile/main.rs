@@ -32,6 +32,7 @@ mod names;
 mod outputs;
 mod publish;
 mod replace;
+mod reports;
 mod stale;
 mod stop;
 mod threads;

@@ -9,18 +9,17 @@ use crate::cli::sizes::{parse_size, show_number_of, show_size};
 use crate::cli::types::TypeArgs;
 use apr_host::contract::Quality;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
-use apr_host::files::io_error;
 use apr_host::loss::{Measured, Quantized};
 use apr_host::plan::Plan;
 use apr_host::publish::{Finished, finish};
 use apr_host::rename::Renaming;
+use apr_host::report_file;
 use apr_host::verify::VerifyMode;
 use apr_sdk::{Error, ForeignPolicy, Result, escape};
 use clap::ValueEnum;
 use serde_json::Value as Json;
 use std::fmt;
 use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Convert a model to another format
@@ -180,17 +179,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         return finish_in(&args.input, context);
     }
     let report = args.types.report.as_deref().filter(|_| !args.plan);
-    if let Some(path) = report.filter(|path| path.exists() && !args.force) {
-        let error = Error::invalid_argument("the report's file exists").in_file(path.display().to_string());
-        return Err(error.hint("pass --force to replace it and the output"));
-    }
-    if let Some(path) =
-        report.filter(|path| std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo()))
-    {
-        // It would wait for a reader once the work is done.
-        let error = Error::invalid_argument("the report cannot go into a pipe");
-        return Err(error.in_file(path.display().to_string()).hint("give the report a file of its own"));
-    }
     let outcome = with(&options(args)?, args.plan, context)?;
     if let (Some(path), Outcome::Done(done, _)) = (report, &outcome) {
         write_report(path, done)?;
@@ -213,8 +201,10 @@ fn write_report(path: &Path, done: &Converted) -> Result<()> {
     let empty = Quantized::default();
     let quantized = done.quantized.as_ref().unwrap_or(&empty);
     let json = with_schema("apr.quantization/1", quantized)?;
-    std::fs::write(path, format!("{json:#}\n"))
-        .map_err(|error| io_error(&error, "write").in_file(path.display().to_string()).hint(IN_PLACE))
+    report_file::write(path, &format!("{json:#}\n")).map_err(|error| {
+        let message = format!("the output is in place, but its report was not written: {}", error.message());
+        Error::io(message).in_file(path.display().to_string()).hint("write the report elsewhere")
+    })
 }
 
 fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<Outcome> {
@@ -267,6 +257,8 @@ fn options(args: &Args) -> Result<ConvertOptions> {
         },
         set: args.set.clone(),
         unset: args.unset.clone(),
+        report: args.types.report.clone().filter(|_| !args.plan),
+        reads: args.types.reads().chain(&args.tensor_mapping).cloned().collect(),
         force: args.force,
         allow_nonfinite: args.allow_nonfinite,
         strict: args.strict,

@@ -70,6 +70,11 @@ enum OutType {
 }
 
 impl TypeArgs {
+    /// The files that are read for it.
+    pub fn reads(&self) -> impl Iterator<Item = &PathBuf> {
+        self.recipe.iter().chain(&self.imatrix)
+    }
+
     /// What was asked.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ fn rejects_damaged_keys() {
     let big = File::key(&vec![b'k'; 65_536], 0, &[1]);
     rejects(one(big), LimitExceeded, "a key of 65536 bytes, the limit is 65535", 24, None);
     let twice = File { keys: vec![File::key(b"k", 0, &[1]), File::key(b"k", 0, &[2])], ..File::default() };
-    rejects(twice.bytes(), Malformed, "`k`: it occurs twice", 38, None);
+    rejects(twice.bytes(), Malformed, "`k`: it is there twice", 38, None);
 }
 
 #[test]

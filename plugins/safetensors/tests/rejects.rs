@@ -233,7 +233,7 @@ fn indexes() {
     bad("{\"weight_map\":{}} x", 18, None, "trailing characters");
     bad("{\"weight_map\":{\"\\ud800\":\"x\"}}", 22, None, "unexpected end of hex escape");
     let missing = index("{\"weight_map\":{\"a\":\"b.safetensors\",\"c\":\"b.safetensors\"}}");
-    let message = "the index maps 2 tensors to `b.safetensors`, which is not there";
+    let message = "the index maps 2 tensors to `b.safetensors`, which is missing";
     refuse_index(&[missing, shard.clone()], ErrorKind::NotFound, None, None, message);
     let lacking = index("{\"weight_map\":{\"a\":\"a.safetensors\",\"c\":\"a.safetensors\"}}");
     refuse_index(&[lacking, shard.clone()], ErrorKind::Malformed, None, Some("c"), "");

@@ -1,0 +1,91 @@
+//! The file of a report: an output beside the model's, which takes nothing from the user either.
+
+use crate::files::io_error;
+use apr_sdk::{Error, Result};
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Fails unless a report can go to `path`: it must be none of the files that are read, given by device and inode, and none
+/// of the `outputs`; what exists is replaced with `force` only.
+///
+/// # Errors
+/// InvalidArgument for such a path, a folder, a pipe; NotFound if its folder is missing.
+pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: bool) -> Result<()> {
+    let wrong = |message: &str, hint: &str| {
+        Err(Error::invalid_argument(message).in_file(path.display().to_string()).hint(hint))
+    };
+    if outputs.iter().any(|output| place(output) == place(path)) {
+        return wrong("the report and the output are the same file", "give the report another name");
+    }
+    let Ok(meta) = std::fs::metadata(path) else {
+        let folder = folder(path);
+        // What is to be an output's folder need not be there yet.
+        if folder.is_dir() || outputs.iter().any(|output| place(output).starts_with(place(folder))) {
+            return Ok(());
+        }
+        let error = Error::not_found("the folder that the report is to go into is missing");
+        return Err(error.in_file(folder.display().to_string()).hint("create it, or name another"));
+    };
+    if inputs.contains(&(meta.dev(), meta.ino())) {
+        return wrong("the report would replace a file that is read", "give the report another name");
+    }
+    if meta.is_dir() {
+        return wrong("the report's file is a folder", "name a file in it");
+    }
+    if meta.file_type().is_fifo() {
+        // It would wait for a reader once the work is done.
+        return wrong("the report cannot go into a pipe", "name a file");
+    }
+    if !force {
+        return wrong("the report's file exists", "pass --force to replace it and the output");
+    }
+    Ok(())
+}
+
+/// Writes a report: a file is there whole, or as it was. A link is followed; a device is written to.
+///
+/// # Errors
+/// What writing raises.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    put(path, text).map_err(|error| io_error(&error, "write").in_file(path.display().to_string()))
+}
+
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if path.metadata().as_ref().is_ok_and(|meta: &Metadata| !meta.is_file()) {
+        return OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
+    }
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.apr-part", std::process::id()));
+    let staged = folder(path).join(name);
+    let written = File::create_new(&staged).and_then(|mut file| {
+        if let Ok(old) = path.metadata() {
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&staged, path)
+    });
+    if written.is_err() {
+        drop(std::fs::remove_file(&staged));
+    }
+    written
+}
+
+/// The folder that a path's file lies in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A path whose folder is spelled in one way, and a link to a file as what it leads to.
+fn place(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| {
+        let folder = folder(path);
+        let known = folder.canonicalize().unwrap_or_else(|_| std::path::absolute(folder).unwrap_or_default());
+        known.join(path.file_name().unwrap_or_default())
+    })
+}

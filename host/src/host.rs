@@ -1,12 +1,13 @@
 //! What every operation works with: the plugins, the threads, and the way to stop.
 
+use crate::architecture::Tables;
 use crate::progress::{Progress, Silent};
 use crate::publish::steps::{Steps, Unwatched};
 use crate::registry::Registry;
 use crate::threads::Threads;
 use apr_sdk::{Error, LogLevel, Result};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The context of an operation.
@@ -25,6 +26,7 @@ pub struct Host {
     pub journal_interval: Duration,
     /// Hears of every change that publishing makes to names on disk, before it is made.
     pub steps: Arc<dyn Steps>,
+    tables: OnceLock<Tables>,
 }
 
 impl Host {
@@ -39,7 +41,13 @@ impl Host {
             journal_bytes: 256_000_000,
             journal_interval: Duration::from_secs(5),
             steps: Arc::new(Unwatched),
+            tables: OnceLock::new(),
         }
+    }
+
+    /// The tables of architectures that are present: they are parsed once, when they are first asked for.
+    pub fn tables(&self) -> &Tables {
+        self.tables.get_or_init(|| Tables::load(&self.registry))
     }
 
     /// The threads that loops run on.

@@ -6,7 +6,7 @@
 
 use crate::altered::{altered, bf16, configure, converted};
 use crate::models::opened;
-use apr_host::architecture::{ContractTensor, Tables, contract};
+use apr_host::architecture::{ContractTensor, contract};
 use apr_host::contract::{
     BYTES, DENSITY, FINITE, Kind, OUTPUT_SHAPE, Quality, SHAPE, SPOT, Tally, ValidatedEmbedding, Validator,
     judge, kernel_bytes, validated_embedding, validated_vector, validated_weight,
@@ -350,7 +350,7 @@ fn in_contract_words(tensor: &ContractTensor) -> (String, String, Vec<String>) {
 #[test]
 fn the_tables_say_what_the_contract_says() {
     let host = host();
-    let tables = Tables::load(&host.registry);
+    let tables = host.tables();
     for id in ["llama", "mistral", "qwen2"] {
         let tensors = contract(tables.find(id).unwrap(), "gguf");
         for (role, gguf_name, apr_name, apr_shape) in CONTRACT {

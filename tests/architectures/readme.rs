@@ -2,7 +2,7 @@
 //! `BLESS=1` writes it.
 
 use crate::models::{TABLES, goldens, name};
-use apr_host::architecture::{Tables, check};
+use apr_host::architecture::check;
 use apr_tests::{host, root};
 use serde_json::Value as Json;
 use std::fs;
@@ -61,7 +61,7 @@ fn table() -> String {
 #[test]
 fn every_table_of_ours_is_sound() {
     let host = host();
-    let tables = Tables::load(&host.registry);
+    let tables = host.tables();
     assert_eq!(tables.broken().count(), 0);
     assert!(tables.all().count() > 20);
     for table in tables.all() {

@@ -92,7 +92,7 @@ fn rows_are_permuted_where_neighbours_rotate_and_nowhere_else() {
     let neox = way(&golden("qwen2"));
     assert_eq!(bytes(&neox.folder, QUERY[0]), bytes(&neox.gguf, QUERY[1]));
     let host = host();
-    let tables = apr_host::architecture::Tables::load(&host.registry);
+    let tables = host.tables();
     assert_eq!(
         [tables.find("llama").unwrap().rope.as_str(), tables.find("qwen2").unwrap().rope.as_str()],
         ["norm", "neox"]

@@ -1,13 +1,37 @@
 //! Tables that build on others: what of the base stays.
 
 use apr_sdk::{Error, Result};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use toml::{Table as Toml, Value as Item};
 
-/// The table's TOML with what it takes over from its base.
+/// The tables that others build on, each parsed once.
+pub struct Bases<'a> {
+    text: &'a dyn Fn(&str) -> Result<String>,
+    whole: RefCell<HashMap<String, Toml>>,
+}
+
+impl<'a> Bases<'a> {
+    /// `text` gives the text of a table by its id.
+    pub fn new(text: &'a dyn Fn(&str) -> Result<String>) -> Bases<'a> {
+        Bases { text, whole: RefCell::default() }
+    }
+
+    fn whole(&self, id: &str, depth: u32) -> Result<Toml> {
+        if let Some(whole) = self.whole.borrow().get(id) {
+            return Ok(whole.clone());
+        }
+        let whole = with_base(&(self.text)(id)?, self, depth)?;
+        self.whole.borrow_mut().insert(id.to_owned(), whole.clone());
+        Ok(whole)
+    }
+}
+
+/// The table's TOML with what it takes over from its base, which is `depth` tables deep in others' bases.
 ///
 /// # Errors
-/// InvalidArgument for text that is no TOML, and for bases in a circle; what `base` raises.
-pub fn with_base(text: &str, base: &dyn Fn(&str) -> Result<String>, depth: u32) -> Result<Toml> {
+/// InvalidArgument for text that is no TOML, and for bases in a circle; what the bases' texts raise.
+pub fn with_base(text: &str, bases: &Bases<'_>, depth: u32) -> Result<Toml> {
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
     })?;
@@ -16,7 +40,7 @@ pub fn with_base(text: &str, base: &dyn Fn(&str) -> Result<String>, depth: u32) 
     if depth > 4 {
         return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
     }
-    let mut whole = with_base(&base(name)?, base, depth + 1)?;
+    let mut whole = bases.whole(name, depth + 1)?;
     for key in ["is_base", "sources"] {
         whole.remove(key);
     }

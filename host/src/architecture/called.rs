@@ -1,21 +1,20 @@
 //! The architecture that a model says it has.
 
-use super::Tables;
 use super::config::from_value;
 use super::expression::Scalar;
 use super::model::{find_table, stated};
-use crate::registry::Registry;
+use crate::host::Host;
 use apr_sdk::Model;
 
 /// The id of a model's architecture: of its table, else what the model itself calls it.
-pub fn called(registry: &Registry, model: &Model) -> Option<String> {
+pub fn called(host: &Host, model: &Model) -> Option<String> {
     if let Some(architecture) = &model.architecture {
         return Some(architecture.id.clone());
     }
     // A bag of tensors says nothing.
     model.foreign_of(&model.format)?;
-    let tables = Tables::load(registry);
-    if let Ok(Some((table, _))) = find_table(&tables, model, None) {
+    let tables = host.tables();
+    if let Ok(Some((table, _))) = find_table(tables, model, None) {
         return Some(table.id.clone());
     }
     let texts = tables.marking_keys(&model.dialect);

@@ -7,7 +7,7 @@ use super::model::{find_table, stated};
 use super::operation::Operation;
 use super::pattern::Pattern;
 use super::table::{CANONICAL, Rule, Side, Table};
-use super::{Tables, translate::images};
+use super::translate::images;
 use crate::host::Host;
 use apr_sdk::{Model, Result, Tensor};
 
@@ -46,9 +46,9 @@ pub fn concerns(host: &Host, model: &Model, arch: Option<&str>) -> Result<Concer
     if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
         return Ok(Concerns::default());
     }
-    let tables = Tables::load(&host.registry);
+    let tables = host.tables();
     // Two tables that could be meant are a matter of translation, and so is one that does not exist.
-    let Some((table, dialect)) = find_table(&tables, model, arch).ok().flatten() else {
+    let Some((table, dialect)) = find_table(tables, model, arch).ok().flatten() else {
         return Ok(Concerns::default());
     };
     if !table.knows(&dialect) {

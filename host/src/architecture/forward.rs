@@ -1,7 +1,6 @@
 //! A model as another dialect calls it, to be compared with one that is in that dialect: nothing is written, no type
 //! changes, and no keys are placed.
 
-use super::Tables;
 use super::config::{Config, ConfigScope, canonical, from_value, narrowed};
 use super::expression::same;
 use super::model::{Journey, dimension, find_table, making, stated};
@@ -32,8 +31,8 @@ pub struct Forward {
 /// architecture has.
 pub fn forward(host: &Host, opened: &OpenedModel, other: &Model) -> Result<Forward> {
     let (model, to) = (&opened.model, other.dialect.as_str());
-    let tables = Tables::load(&host.registry);
-    let found = find_table(&tables, model, None)?;
+    let tables = host.tables();
+    let found = find_table(tables, model, None)?;
     let (table, from) = found.ok_or_else(|| {
         Error::unsupported(format!("no table knows its architecture in the dialect `{}`", model.dialect))
     })?;

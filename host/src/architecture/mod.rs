@@ -47,10 +47,11 @@ pub struct Tables {
 impl Tables {
     /// Parses the tables of every plugin, and those that lie in plugin folders. One that is wrong hides no other.
     pub fn load(registry: &Registry) -> Tables {
-        let base = |id: &str| registry.architecture(id);
+        let text = |id: &str| registry.architecture(id);
+        let bases = base::Bases::new(&text);
         let mut all = Tables { tables: Vec::new(), broken: Vec::new() };
         for id in registry.architectures() {
-            match registry.architecture(id).and_then(|text| Table::parse(&text, &base)) {
+            match registry.architecture(id).and_then(|text| Table::on(&text, &bases)) {
                 Ok(table) => all.tables.push(table),
                 Err(error) => all.broken.push((id.to_owned(), error)),
             }

@@ -72,9 +72,9 @@ pub fn translate_model(
     if wishes.arch == Some("none") || model.dialect == want {
         return Ok(Translation::default());
     }
-    let tables = Tables::load(&host.registry);
-    let Some((table, from)) = find_table(&tables, model, wishes.arch)? else {
-        return no_table(&tables, model, target, want, required);
+    let tables = host.tables();
+    let Some((table, from)) = find_table(tables, model, wishes.arch)? else {
+        return no_table(tables, model, target, want, required);
     };
     if !table.knows(want) || !table.knows(&from) {
         let missing = if table.knows(want) { &from } else { want };
@@ -83,7 +83,7 @@ pub fn translate_model(
         return if required {
             Err(ways_out(Error::unsupported(message)))
         } else {
-            no_table(&tables, model, target, want, false)
+            no_table(tables, model, target, want, false)
         };
     }
     let journey = Journey { table, from: &from, to: want, target, fetch };

@@ -1,6 +1,6 @@
 //! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
 
-use super::base::with_base;
+use super::base::{Bases, with_base};
 use super::expected::Expected;
 use super::expression::{Expression, Scalar};
 use super::operation::Operation;
@@ -207,7 +207,15 @@ impl Table {
     /// # Errors
     /// InvalidArgument, saying where.
     pub fn parse(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Table> {
-        let toml = with_base(text, base, 0)?;
+        Table::on(text, &Bases::new(base))
+    }
+
+    /// Parses a table that may build on one of `bases`.
+    ///
+    /// # Errors
+    /// As [`Table::parse`].
+    pub(super) fn on(text: &str, bases: &Bases<'_>) -> Result<Table> {
+        let toml = with_base(text, bases, 0)?;
         let id = words(&toml, "id")?
             .ok_or_else(|| Error::invalid_argument("an architecture table has no `id`"))?;
         read(&toml, &id).map_err(|e| {
@@ -221,7 +229,7 @@ impl Table {
     /// # Errors
     /// InvalidArgument for what is no TOML; what `base` raises.
     pub(super) fn merged(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Toml> {
-        with_base(text, base, 0)
+        with_base(text, &Bases::new(base), 0)
     }
 
     /// A dialect's side of the configuration.

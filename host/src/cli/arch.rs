@@ -78,9 +78,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         Action::Draft { model, open } => {
             let (host, opened) = host_and_model(open, model, context)?;
             let base = |id: &str| host.registry.architecture(id);
-            let tables = Tables::load(&host.registry);
             let lookup = |key: &str| opened.stated(key);
-            let table = draft(&tables, &base, &opened.model, &lookup)?;
+            let table = draft(host.tables(), &base, &opened.model, &lookup)?;
             Ok(boxed(Text { id: opened.path.display().to_string(), table }))
         }
         Action::Check { table, models, open } => check_table(table, models, open, context).map(boxed),

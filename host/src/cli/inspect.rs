@@ -126,7 +126,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
     let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
     opened.forget_readers();
-    let architecture = called(&host.registry, &opened.model);
+    let architecture = called(&host, &opened.model);
     let n_items = context.settings.number("inspect.max_tokens_display");
     let metadata = metadata::entries(&mut opened, args.full, n_items)?;
     let model = &opened.model;

@@ -12,6 +12,7 @@
 mod across;
 mod altered;
 mod back;
+mod biases;
 mod contract;
 mod coverage;
 mod golden;

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<Converted> {
+pub fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<Converted> {
     let options = ConvertOptions {
         input: input.to_owned(),
         output: Some(output.to_owned()),

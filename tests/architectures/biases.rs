@@ -1,0 +1,113 @@
+//! Configurations say whether there are biases, GGUF files do not: there the tensors do. What comes back has to say it again,
+//! since the library drops biases that it is not told of.
+
+use crate::back::{config, tensors, to};
+use crate::models::{TABLES, goldens, name};
+use crate::refused::tried;
+use apr_sdk::ErrorKind;
+use apr_testkit::{Checkpoint, SeededTensor};
+use apr_tests::{Scratch, host};
+use serde_json::Value as Json;
+
+/// What configurations call it, whether `true` means that there are some, and parts of the names of the weights it is about.
+const SWITCHES: &[(&str, bool, &[&str])] = &[
+    ("attention_bias", true, &["self_attn.", ".attention."]),
+    ("bias", true, &["self_attention.", ".mlp."]),
+    ("mlp_bias", true, &[".mlp."]),
+    ("mlp_fc1_bias", true, &[".mlp.fc11.", ".mlp.fc12."]),
+    ("mlp_fc2_bias", true, &[".mlp.fc2."]),
+    ("no_bias", false, &["norm", "Wqkv", "out_proj", "up_proj", "down_proj"]),
+    ("qkv_bias", true, &["q_proj", "k_proj", "v_proj"]),
+    ("qkv_proj_bias", true, &["Wqkv"]),
+    ("use_bias", true, &["self_attn.", ".mlp."]),
+    ("use_qkv_bias", true, &["q_proj", "k_proj", "v_proj"]),
+];
+
+/// Switches that a golden's configuration leaves to the library, and the library's choice.
+const UNSAID: &[(&str, &str, bool)] =
+    &[("gpt-neox", "attention_bias", true), ("qwen2-moe", "qkv_bias", true)];
+
+/// What llama.cpp has no such tensors for, or no model without.
+const REFUSED: &[(&str, &str)] = &[
+    ("command-r", "attention_bias"),
+    ("deepseek2", "attention_bias"),
+    ("deepseek2-lite", "attention_bias"),
+    ("falcon", "bias"),
+    ("falcon-40b", "bias"),
+    ("gemma", "attention_bias"),
+    ("gemma2", "attention_bias"),
+    ("gemma3", "attention_bias"),
+    ("nomic-bert", "mlp_fc1_bias"),
+    ("nomic-bert", "mlp_fc2_bias"),
+    ("nomic-bert", "qkv_proj_bias"),
+    ("olmo2", "attention_bias"),
+    ("phi3", "attention_bias"),
+    ("qwen2-moe", "qkv_bias"),
+];
+
+/// Gives the weights that a switch is about biases, or takes them away.
+fn switch(model: &mut Checkpoint, biased: bool, parts: &[&str]) {
+    for (_, shard) in &mut model.shards {
+        let is_meant = |tensor: &&SeededTensor| parts.iter().any(|part| tensor.name.contains(part));
+        let bias = |tensor: &SeededTensor| {
+            let name = format!("{}.bias", tensor.name.strip_suffix(".weight")?);
+            Some(SeededTensor { name, dtype: tensor.dtype, shape: vec![tensor.shape[0]], center: 0.0 })
+        };
+        // A norm of layers with a bias is not about these, unless the switch is about norms too.
+        let is_norm = |name: &str| name.contains("norm") && !parts.contains(&"norm");
+        let new: Vec<_> =
+            shard.iter().filter(is_meant).filter(|t| !is_norm(&t.name)).filter_map(bias).collect();
+        shard.retain(|old| new.iter().all(|bias| bias.name != old.name));
+        if biased {
+            shard.extend(new);
+        }
+    }
+}
+
+#[test]
+fn what_comes_back_of_a_model_says_whether_it_has_biases() {
+    let host = host();
+    let (mut failed, mut refused) = (Vec::new(), Vec::new());
+    for path in goldens().iter().filter(|path| TABLES.contains(&name(path))) {
+        let golden = name(path);
+        for (key, positive, parts) in SWITCHES {
+            let (mut model, scratch) = (Checkpoint::golden(path).unwrap(), Scratch::new());
+            let (_, bytes) = model.companions.iter_mut().find(|(name, _)| name == "config.json").unwrap();
+            let mut said: Json = serde_json::from_slice(bytes).unwrap();
+            let unsaid = UNSAID.iter().find(|(model, of, _)| (*model, *of) == (golden, *key));
+            let Some(was) = said[key].as_bool().or(unsaid.map(|(_, _, was)| *was)) else { continue };
+            said[key] = (!was).into();
+            *bytes = said.to_string().into_bytes();
+            switch(&mut model, was != *positive, parts);
+            let (folder, file, back) = (scratch.at(&model.name), scratch.at("m.gguf"), scratch.at("back"));
+            model.write_to(&folder).unwrap();
+            match tried(&host, "gguf", &folder, &file) {
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Malformed) => {
+                    refused.push((golden.to_owned(), *key));
+                    continue;
+                }
+                Err(error) => panic!("{golden}, {key}: {error:?}"),
+            }
+            to(&host, "huggingface", &file, &back);
+            let biases = |folder| {
+                let all = tensors(&host, folder).into_keys();
+                all.filter(|name| name.ends_with(".bias")).collect::<Vec<_>>()
+            };
+            let (before, after) = (biases(&folder), biases(&back));
+            // Masks that old checkpoints carry have such names.
+            let lost: Vec<_> =
+                before.iter().filter(|b| !after.contains(b) && !b.ends_with("attention.bias")).collect();
+            if !lost.is_empty() || after.iter().any(|name| !before.contains(name)) {
+                failed.push(format!("{golden}, {key}: lost {lost:?}"));
+            }
+            let told = config(&back).remove(*key);
+            if told.as_ref().and_then(Json::as_bool) != Some(!was) {
+                failed.push(format!("{golden}: {key} is {} there, and {told:?} when it comes back", !was));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    let refused: Vec<_> = refused.iter().map(|(golden, key)| (golden.as_str(), *key)).collect();
+    assert_eq!(refused, REFUSED);
+}

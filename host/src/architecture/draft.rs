@@ -1,5 +1,6 @@
 //! A table begun from a model: what it shares with the nearest table, and what is its own.
 
+use super::base::{Bases, with_base};
 use super::config::{Config, ConfigScope, canonical, from_value};
 use super::expression::{Expression, Scalar, Scope};
 use super::model::dimension;
@@ -319,7 +320,7 @@ impl Draft<'_> {
             |name: &str, axis: usize| dimension(near.table, &self.dialect, &self.model.tensors, name, axis);
         let (config, _) = Config::read(near.table, from, self.lookup, &first)?;
         let scope = ConfigScope::new(near.table, &config, &first);
-        let text = Table::merged(&base_text(&near.table.id)?, base_text)?;
+        let text = with_base(&base_text(&near.table.id)?, &Bases::new(base_text), 0)?;
         let items = text.get("tensor").and_then(Item::as_array).cloned().unwrap_or_default();
         for rule in near.table.rules.iter().filter(|rule| rule.side(&self.dialect).is_none()) {
             let [member] = &rule.members[..] else { continue };

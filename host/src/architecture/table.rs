@@ -224,14 +224,6 @@ impl Table {
         })
     }
 
-    /// The table's TOML with what it takes over from its base.
-    ///
-    /// # Errors
-    /// InvalidArgument for what is no TOML; what `base` raises.
-    pub(super) fn merged(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Toml> {
-        with_base(text, &Bases::new(base), 0)
-    }
-
     /// A dialect's side of the configuration.
     pub fn dialect(&self, id: &str) -> Option<&Dialect> {
         self.dialects.iter().find(|d| d.id == id)

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -216,6 +216,22 @@ impl StagedFile {
         synced.map_err(|e| self.wrong(&e, "write"))
     }
 
+    /// Gives it the permissions of the file that it replaces, if there is one.
+    ///
+    /// # Errors
+    /// Io, with the final path.
+    pub fn keep_permissions(&self) -> Result<()> {
+        let Some(mode) = permissions_of(&self.published) else { return Ok(()) };
+        let kept = self.handle.metadata().and_then(|meta| {
+            // A file system without permissions says the same of all files, and refuses to set them.
+            if meta.mode() & 0o777 == mode {
+                return Ok(());
+            }
+            self.handle.set_permissions(std::fs::Permissions::from_mode(mode))
+        });
+        kept.map_err(|e| self.wrong(&e, "keep the permissions"))
+    }
+
     /// Fills `out` from `offset`.
     ///
     /// # Errors
@@ -295,7 +311,9 @@ impl Staging {
         for (file, published) in layout.files.iter().zip(finals) {
             let inner = if self.target.folder { format!("{stage}/{}", file.name) } else { stage.clone() };
             let shown = self.target.show(published);
-            let handle = home.staged(&inner, resume).map_err(|e| e.with_file(shown.clone()))?;
+            // Never open to more people than what it replaces; we write it ourselves, whatever that allows.
+            let mode = permissions_of(published).map_or(0o666, |mode| mode | 0o600);
+            let handle = home.staged(&inner, mode, resume).map_err(|e| e.with_file(shown.clone()))?;
             handle.set_len(file.len).map_err(|e| self.wrong(&e))?;
             let path = self.target.home().join(&inner);
             let (published, dirty) = (published.clone(), AtomicBool::new(false));
@@ -463,6 +481,12 @@ fn refuse_irreplaceable(target: &Target, path: &Path) -> Result<()> {
     };
     let error = Error::invalid_argument(format!("{what}, nothing was written")).in_file(target.show(path));
     Err(error.hint("choose another name"))
+}
+
+/// The permission bits of the file at `path`, if there is one.
+fn permissions_of(path: &Path) -> Option<u32> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    meta.is_file().then(|| meta.mode() & 0o777)
 }
 
 pub(crate) fn refuse_existing(target: &Target, path: &Path) -> Result<()> {

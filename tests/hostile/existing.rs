@@ -7,7 +7,7 @@ use apr_host::open::{OpenOptions, open};
 use apr_host::stats::{RowOptions, tensor_rows};
 use apr_tests::{Scratch, host, names_in};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
@@ -83,6 +83,29 @@ fn files_that_would_win_are_named_and_go_with_force_alone() {
             assert_eq!(digests(&scratch.at("d").join(name)), new, "{name}");
         }
     }
+}
+
+#[test]
+fn a_file_that_is_replaced_is_open_to_as_many_people_as_before() {
+    let scratch = with_old();
+    let mode = |name: &str| fs::metadata(scratch.at(name)).unwrap().permissions().mode() & 0o7777;
+    let converting =
+        |output: &'static str| ["convert", "new.safetensors", output, "--arch", "none", "--force"];
+    runs(&scratch, &converting("out.apr"));
+    let new = mode("out.apr");
+    for kept in [0o600, 0o640, 0o666, 0o440, 0o400] {
+        for (output, file) in [("out.apr", "out.apr"), ("d/", "d/model.safetensors")] {
+            fs::set_permissions(scratch.at(file), fs::Permissions::from_mode(kept)).unwrap();
+            runs(
+                &scratch,
+                &[&converting(output)[..], &["--to", if output == "d/" { "hf" } else { "apr" }]].concat(),
+            );
+            assert_eq!(mode(file), kept, "{file}: {:o}", mode(file));
+        }
+    }
+    // Only what is replaced says how open it is.
+    runs(&scratch, &converting("other.apr"));
+    assert_eq!(mode("other.apr"), new);
 }
 
 #[test]

@@ -128,15 +128,16 @@ impl Folder {
     }
 
     /// Opens a file to write, new, or with `again` as it was left; makes the folders on the way to it.
+    /// Made anew, it has the permissions `mode`, less what the user takes from all files.
     ///
     /// # Errors
     /// Io; also for a link, for what is no file, and for a file that has other names too.
-    pub fn staged(&self, relative: &str, again: bool) -> Result<File> {
+    pub fn staged(&self, relative: &str, mode: u32, again: bool) -> Result<File> {
         self.announce(Step::Create, "write", relative)?;
         let how = if again { OFlags::empty() } else { OFlags::EXCL };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | how;
         let opened = self.inside(relative, true).and_then(|(at, name)| {
-            openat(at.as_ref().unwrap_or(&self.handle), name, flags, Mode::from_raw_mode(0o666))
+            openat(at.as_ref().unwrap_or(&self.handle), name, flags, Mode::from_raw_mode(mode))
         });
         let file: File = opened.map_err(|errno| self.wrong(errno, "write", relative))?.into();
         let is_ours = file.metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);

@@ -149,6 +149,7 @@ impl Staging {
     /// otherwise, what was there before is there still.
     pub fn publish(&mut self, wishes: &Wishes) -> Result<Vec<PathBuf>> {
         for file in &self.files {
+            file.keep_permissions()?;
             file.sync_all(self.steps.as_ref())?;
         }
         let finals: Vec<_> = self.files.iter().map(|f| f.published.clone()).collect();

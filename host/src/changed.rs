@@ -1,12 +1,14 @@
 //! What casts and additions did to the values of each tensor, for the summary.
 
+use crate::architecture::Concerns;
 use crate::cast::Changes;
+use crate::contract::{FINITE, Finding, Quality, Standing, judge_nonfinite};
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::wording::n_of;
-use apr_sdk::{Model, escape};
+use apr_sdk::{Model, Result, escape};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A tensor with values that could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +43,39 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     out
 }
 
-/// The same in words: what was rounded all together, everything else tensor by tensor.
+/// What is found in tensors with values that were not finite or did not stay so, and of which nothing is found yet: their
+/// type is not looked at, or what it makes of such values looks like any other.
+///
+/// # Errors
+/// Failed for the first that stops the work.
+pub fn findings(
+    changed: &[ChangedTensor],
+    (model, concerns): (&Model, &Concerns),
+    known: &[Finding],
+    quality: Quality,
+) -> Result<Vec<Finding>> {
+    let known: HashSet<&str> = known.iter().filter(|f| f.code == FINITE).map(|f| f.tensor.as_str()).collect();
+    let mut findings = Vec::new();
+    // They are in the order of the model.
+    let mut bad = changed.iter().filter(|t| t.changes.is_bad()).peekable();
+    for (number, tensor) in model.tensors.iter().enumerate() {
+        let Some(ChangedTensor { values, changes, .. }) = bad.next_if(|t| t.name == tensor.name) else {
+            continue;
+        };
+        if known.contains(tensor.name.as_str()) {
+            continue;
+        }
+        let counts = [changes.nonfinite, changes.overflowed, *values];
+        let finding = judge_nonfinite(tensor, concerns.of(number), counts, quality);
+        if finding.standing == Standing::Error {
+            return Err(finding.error());
+        }
+        findings.push(finding);
+    }
+    Ok(findings)
+}
+
+/// What was changed in words: what was rounded all together, everything else tensor by tensor.
 pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
     let mut rounded: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
     for tensor in changed.iter().filter(|t| t.changes.rounded > 0) {

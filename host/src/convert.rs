@@ -291,7 +291,7 @@ fn write(
     };
     pipeline::run(host, job, Some(&journaling)).map_err(stopped)?;
     let has_journal = journaling.is_begun();
-    let vanished = losses.vanished(model, concerns, options.quality()).map_err(discard)?;
+    let lost = losses.judge(model, concerns, options.quality()).map_err(discard)?;
     let looked = watch.finish();
     let quantized = losses.finish(model, &tiles).map_err(discard)?;
     let finishing = finish(host, options, prepared, staging, &tiles, &sums);
@@ -300,7 +300,11 @@ fn write(
         (e, keep)
     })?;
     (written.looked, written.quantized) = (looked, quantized);
-    written.looked.findings.extend(vanished);
+    let known = &written.looked.findings;
+    let passed =
+        changed::findings(&written.changed, (&prepared.model, &prepared.concerns), known, options.quality());
+    written.looked.findings.extend(passed.map_err(discard)?);
+    written.looked.findings.extend(lost);
     written.looked.account(&prepared.model, &tiles);
     Ok(written)
 }

@@ -1,7 +1,7 @@
 //! How far quantized values are from what they were, measured while they are written.
 
 use crate::architecture::Concerns;
-use crate::contract::{ExactSum, Finding, Quality, Standing, judge_vanished};
+use crate::contract::{ExactSum, Finding, Quality, Standing, judge_ruined, judge_vanished};
 use crate::tile::Tiles;
 use apr_sdk::{Model, Result, checked_elements};
 use fearless_simd::{Level, dispatch};
@@ -152,6 +152,10 @@ fn add(lanes: &mut [[f32; LANES]; 5], x: &[f32; LANES], y: &[f32; LANES]) {
     }
 }
 
+/// The least ratio of signal to noise, in decibels, that is not told. One bit a weight, well chosen, has more than four; an
+/// error as large as the weights themselves has none.
+const LEAST_SNR: f64 = 3.0;
+
 /// The losses of all tensors, gathered by all threads. Most models have none: of a tensor that is not quantized nothing is held.
 pub struct Losses(Vec<Mutex<Option<Box<Gathered>>>>);
 
@@ -252,25 +256,31 @@ impl Losses {
         gathered.greatest = gathered.greatest.max(loss.greatest);
     }
 
-    /// Tensors that were not zero, and of which quantization left nothing else.
+    /// Tensors of which quantization left nothing, though they were not zero, or next to nothing.
     ///
     /// # Errors
     /// Failed for the first that stops the work; what the sizes of a tensor raise.
-    pub fn vanished(&self, model: &Model, concerns: &Concerns, quality: Quality) -> Result<Vec<Finding>> {
+    pub fn judge(&self, model: &Model, concerns: &Concerns, quality: Quality) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         for (number, (tensor, gathered)) in model.tensors.iter().zip(&self.0).enumerate() {
             let gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(gathered) = gathered.as_deref() else { continue };
+            let Some(loss) = gathered.as_deref().map(Gathered::loss) else { continue };
             // With `--resume` only some of it was seen.
-            let is_whole = gathered.values + gathered.not_finite == checked_elements(&tensor.shape)?;
-            let (before, after) = (gathered.square.value(), gathered.square_after.value());
-            if is_whole && gathered.not_finite == 0 && before > 0.0 && after == 0.0 {
-                let finding = judge_vanished(tensor, concerns.of(number), before.sqrt(), quality);
-                if finding.standing == Standing::Error {
-                    return Err(finding.error());
-                }
-                findings.push(finding);
+            let is_whole = loss.pairs() == checked_elements(&tensor.shape)?;
+            let (before, after) = (loss.square, loss.square_after);
+            let measured = loss.measured(0.0);
+            let concern = concerns.of(number);
+            let finding = if is_whole && loss.not_finite == 0 && before > 0.0 && after == 0.0 {
+                judge_vanished(tensor, concern, before.sqrt(), quality)
+            } else if let Some(snr) = measured.snr_db.filter(|snr| *snr < LEAST_SNR) {
+                judge_ruined(tensor, concern, (snr, LEAST_SNR), measured.rmse, quality)
+            } else {
+                continue;
+            };
+            if finding.standing == Standing::Error {
+                return Err(finding.error());
             }
+            findings.push(finding);
         }
         Ok(findings)
     }

@@ -51,7 +51,7 @@ pub struct ConvertOptions {
     pub allow_nonfinite: bool,
     /// Whether findings that would be warnings stop the work.
     pub strict: bool,
-    /// Whether findings that would stop the work are recorded, and it goes on; so does `force`.
+    /// Whether findings that would stop the work are recorded, and it goes on; so does `force` without `strict`.
     pub relaxed: bool,
     /// Whether the input stands alone, without the folder around it.
     pub bare: bool,
@@ -60,7 +60,8 @@ pub struct ConvertOptions {
 impl ConvertOptions {
     /// What is done with findings in values and shapes.
     pub fn quality(&self) -> Quality {
-        let relaxed = self.relaxed || self.force;
-        Quality { strict: self.strict, relaxed, allow_nonfinite: self.allow_nonfinite }
+        let quality =
+            Quality { strict: self.strict, relaxed: self.relaxed, allow_nonfinite: self.allow_nonfinite };
+        quality.forced(self.force)
     }
 }

@@ -16,6 +16,7 @@ mod edits;
 mod huggingface;
 mod identity;
 mod importance;
+mod lost;
 mod lying;
 mod numpy;
 mod onnx;

@@ -53,7 +53,7 @@ pub struct Args {
     /// Print what would be done, exact to the byte, and write nothing
     #[arg(short = 'n', long, visible_alias = "dry-run")]
     plan: bool,
-    /// Replace an output that exists, once the new one is complete
+    /// Replace an output that exists, once the new one is complete; and, without --strict, do as --relaxed
     #[arg(short, long)]
     force: bool,
     /// Take up a conversion that was stopped; input and arguments must be the same.
@@ -81,10 +81,10 @@ pub struct Args {
     /// Look at every value of the input, tell what is wrong, and write nothing
     #[arg(long, conflicts_with_all = ["plan", "resume"])]
     analyze_source: bool,
-    /// Stop at what would be a warning about values or shapes
+    /// Stop at what would be a warning about values or shapes, also with --force
     #[arg(long, conflicts_with = "relaxed")]
     strict: bool,
-    /// Go on where values are out of their range or not finite, and record it
+    /// Go on where values are out of their range, not finite or lost, with a warning and a record of it
     #[arg(long)]
     relaxed: bool,
     /// Go on where a cast meets or makes values that are not finite
@@ -218,8 +218,8 @@ fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<
 
 /// What is done with findings.
 fn quality(args: &Args) -> Quality {
-    let (strict, relaxed) = (args.strict, args.relaxed || args.force);
-    Quality { strict, relaxed, allow_nonfinite: args.allow_nonfinite }
+    let Args { strict, relaxed, allow_nonfinite, .. } = *args;
+    Quality { strict, relaxed, allow_nonfinite }.forced(args.force)
 }
 
 fn options(args: &Args) -> Result<ConvertOptions> {

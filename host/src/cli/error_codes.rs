@@ -139,7 +139,7 @@ entries! {
         ["an interrupted or shifted write of the source", "a pruned model"],
         ["`apr tensors FILE --stats` counts zeros", "get the model again, or go on if it was pruned: without `--strict` this is a warning"];
     now "F-DATA-QUALITY-002" "values that are not finite":
-        "A tensor has NaN or infinite values, or a quantized one such scales; or a cast met or made one.",
+        "A tensor has NaN or infinite values, or a quantized one such scales; or a cast or quantization met or made one.",
         ["a training run that diverged", "a corrupt file", "a value too large for the type that was asked for"],
         ["`apr tensors FILE --stats` counts them", "choose a type with a larger range, bf16 rather than f16", "`--allow-nonfinite` casts them all the same"];
     now "F-DATA-QUALITY-003" "values say nothing":
@@ -187,8 +187,9 @@ entries! {
         "Source and result state different numbers of layers.", ["a configuration that does not fit the tensors"],
         ["compare both with `apr inspect FILE`"];
     now "ROSETTA-QUANT-001" "quantization loss too large":
-        "The largest difference between source and result is above the tolerance.", ["too few bits for this tensor"],
-        ["choose a larger type for this tensor"];
+        "The largest difference between source and result is above the tolerance, or quantization lost as much of a tensor as it kept: its signal to noise is below 3 dB.",
+        ["too few bits for this tensor", "values beyond the largest of its type"],
+        ["choose a larger type for this tensor with `--tensor-type`"];
 }
 
 /// The entry of a code, in any case.

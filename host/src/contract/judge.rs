@@ -1,7 +1,7 @@
 //! What is wrong with a tensor, by the rules and by what its table expects; and how grave that is.
 
 use super::policy::Quality;
-use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, RANGE, judge, kernel_bytes, shape_rule};
+use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, LOSS, RANGE, judge, kernel_bytes, shape_rule};
 use super::tally::Facts;
 use crate::architecture::{Concern, Concerns, Expected, Figure};
 use apr_sdk::{Model, Tensor};
@@ -74,6 +74,36 @@ pub fn judge_vanished(tensor: &Tensor, concern: &Concern, l2: f64, quality: Qual
     let what = format!("its L2 norm was {l2:.3e}, and as {} all its values are 0", tensor.dtype);
     let broken = Broken { code: DISTRIBUTION, what };
     Finding::new(&tensor.name, concern, broken, quality.standing(true, false))
+}
+
+/// What is wrong with a tensor that quantization has ruined: the ratio of signal to noise that it has, and the least that it
+/// should have, in decibels; and the root of the mean square error.
+pub fn judge_ruined(
+    tensor: &Tensor,
+    concern: &Concern,
+    (snr, least): (f64, f64),
+    rmse: f64,
+    quality: Quality,
+) -> Finding {
+    let dtype = tensor.dtype;
+    let what =
+        format!("as {dtype} its SNR is {snr:.1} dB (RMSE {rmse:.3e}), expected at least {least:.1} dB");
+    Finding::new(&tensor.name, concern, Broken { code: LOSS, what }, quality.standing(false, false))
+}
+
+/// What is wrong with a tensor that the work went on with over values that were not finite or did not stay so.
+pub fn judge_nonfinite(
+    tensor: &Tensor,
+    concern: &Concern,
+    [were, became, values]: [u64; 3],
+    quality: Quality,
+) -> Finding {
+    let dtype = tensor.dtype;
+    let what = format!(
+        "as {dtype}, {became} of its {values} values became infinite, and {were} were not finite before, expected none"
+    );
+    let standing = quality.standing(true, quality.allow_nonfinite);
+    Finding::new(&tensor.name, concern, Broken { code: FINITE, what }, standing)
 }
 
 /// The ranges that the figures are outside of.

@@ -15,11 +15,13 @@ mod validated;
 mod watch;
 
 pub use exact_sum::ExactSum;
-pub use judge::{Finding, Standing, judge_layout, judge_tensor, judge_vanished};
+pub use judge::{
+    Finding, Standing, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
+};
 pub use load::{findings_of, validated_embedding, validated_vector, validated_weight};
 pub use policy::{Quality, summary};
 pub use rules::{
-    BYTES, Broken, DEAD_ROWS, DENSITY, DISTRIBUTION, FINITE, Kind, OUTPUT_SHAPE, RANGE, SHAPE, SPOT,
+    BYTES, Broken, DEAD_ROWS, DENSITY, DISTRIBUTION, FINITE, Kind, LOSS, OUTPUT_SHAPE, RANGE, SHAPE, SPOT,
     VECTOR_SHAPE, judge, kernel_bytes, shape_rule,
 };
 pub use tally::{Facts, Rows, Tally};

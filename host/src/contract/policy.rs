@@ -15,6 +15,12 @@ pub struct Quality {
 }
 
 impl Quality {
+    /// The same with or without `--force`: it goes on over what would stop the work, unless `--strict` says otherwise.
+    #[must_use]
+    pub fn forced(self, force: bool) -> Quality {
+        Quality { relaxed: self.relaxed || force && !self.strict, ..self }
+    }
+
     /// Whether a cast goes on over values that are not finite.
     pub fn passes_nonfinite(self) -> bool {
         self.allow_nonfinite || self.relaxed
@@ -78,7 +84,10 @@ mod tests {
         assert_eq!(relaxed.standing(false, false), Standing::Warning);
         assert_eq!(strict.standing(false, false), Standing::Error);
         // Replacing an output with --force does not take back --strict.
-        assert_eq!(Quality { strict: true, ..relaxed }.standing(false, false), Standing::Error);
+        assert_eq!(strict.forced(true).standing(false, false), Standing::Error);
+        assert_eq!(strict.forced(true).standing(true, false), Standing::Error);
+        assert_eq!(plain.forced(true), relaxed);
+        assert_eq!(plain.forced(false), plain);
     }
 
     #[test]

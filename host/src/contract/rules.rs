@@ -25,6 +25,9 @@ pub const DEAD_ROWS: &str = "F-DATA-QUALITY-005";
 /// The statistics lie in the range that the architecture's table states for the role.
 pub const RANGE: &str = "E_RANGE";
 
+/// What quantization loses of a tensor is less than what it keeps.
+pub const LOSS: &str = "ROSETTA-QUANT-001";
+
 /// The most zeros of an embedding, in percent: as many are too many.
 const EMBEDDING_ZEROS: u64 = 50;
 /// The same of a weight.

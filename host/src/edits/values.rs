@@ -33,7 +33,10 @@ pub fn typed(key: &str, kind: &str, text: &[u8]) -> Result<Value> {
             .hint("give the type with the key, as in --set KEY:u32=5 or --set 'KEY:[str]=[\"a\"]'")
     };
     let Some(item) = kind.strip_prefix('[').and_then(|k| k.strip_suffix(']')) else {
-        return scalar(kind, text).ok_or_else(|| wrong(format!("it is of type {kind}")));
+        return scalar(kind, text).ok_or_else(|| match is_too_large(kind, text) {
+            true => wrong(format!("it is out of the range of {kind}")),
+            false => wrong(format!("it is of type {kind}")),
+        });
     };
     let json: serde_json::Value =
         serde_json::from_slice(text).map_err(|e| wrong(format!("not JSON: {e}")))?;
@@ -42,7 +45,10 @@ pub fn typed(key: &str, kind: &str, text: &[u8]) -> Result<Value> {
     for json in items {
         let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
         let value =
-            scalar(item, text.as_bytes()).ok_or_else(|| wrong(format!("`{text}` is not of type {item}")))?;
+            scalar(item, text.as_bytes()).ok_or_else(|| match is_too_large(item, text.as_bytes()) {
+                true => wrong(format!("`{text}` is out of the range of {item}")),
+                false => wrong(format!("`{text}` is not of type {item}")),
+            })?;
         bytes.extend_from_slice(value.bytes.inline().unwrap_or_default());
     }
     let item = ValueType::from_name(item).unwrap_or(ValueType::STRING);
@@ -63,11 +69,25 @@ fn scalar(kind: &str, text: &[u8]) -> Option<Value> {
         "i32" => Value::from_i32(text.parse().ok()?),
         "u64" => Value::from_u64(text.parse().ok()?),
         "i64" => Value::from_i64(text.parse().ok()?),
+        // Of digits that are too many for the type it would make infinity.
+        "f32" | "f64" if is_too_large(kind, text.as_bytes()) => return None,
         "f32" => Value::from_f32(text.parse().ok()?),
         "f64" => Value::from_f64(text.parse().ok()?),
         "bool" => Value::from_bool(text.parse().ok()?),
         _ => return None,
     })
+}
+
+/// Whether a text says a number that is finite, but not in a float of this type.
+fn is_too_large(kind: &str, text: &[u8]) -> bool {
+    let Some(text) = std::str::from_utf8(text).ok().map(str::trim) else { return false };
+    let is_infinite = match kind {
+        "f32" => text.parse().is_ok_and(f32::is_infinite),
+        "f64" => text.parse().is_ok_and(f64::is_infinite),
+        _ => false,
+    };
+    // `inf` and `-infinity` have no digit.
+    is_infinite && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -85,6 +105,13 @@ mod tests {
         );
         assert!(typed("k", "[u16]", b"[1,70000]").is_err());
         assert!(typed("k", "bool", b"yes").is_err());
+        for (kind, text) in [("f32", "1e40"), ("f32", "-1e40"), ("f64", "1e400"), ("[f32]", "[1, 1e40]")] {
+            let error = typed("k", kind, text.as_bytes()).unwrap_err();
+            assert!(error.message().contains("out of the range of f"), "{kind} {text}: {error}");
+        }
+        assert_eq!(typed("k", "f32", b"inf").unwrap(), Value::from_f32(f32::INFINITY));
+        assert_eq!(typed("k", "f64", b"-Infinity").unwrap(), Value::from_f64(f64::NEG_INFINITY));
+        assert_eq!(typed("k", "f32", b"3.4028235e38").unwrap(), Value::from_f32(f32::MAX));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Integers whose rows have scales: `NAME` and `NAME.scale` (design section 7).
 
-use super::is_integer;
 use crate::host::Host;
 use crate::integers::most;
 use crate::making::{Making, Piece, RowScale};
@@ -8,14 +7,18 @@ use crate::open::OpenedModel;
 use crate::payload;
 use crate::registry::Format;
 use apr_sdk::{DType, Error, Model, Result, Tensor, checked_payload_len};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The most bytes of a tensor of scales that is held: four million rows.
 const MOST: u64 = 16 << 20;
 
+/// What the name of a tensor's scales has behind the tensor's own.
+const SUFFIX: &str = ".scale";
+
 /// The name of the scales of a tensor.
 fn name_of(tensor: &str) -> String {
-    format!("{tensor}.scale")
+    format!("{tensor}{SUFFIX}")
 }
 
 /// Adds the scales of every tensor that becomes integers behind it.
@@ -23,41 +26,62 @@ fn name_of(tensor: &str) -> String {
 /// # Errors
 /// Unsupported if the target has no place for them, or if a tensor has no rows; InvalidArgument if one of that name exists.
 pub fn add(target: &Format, model: &mut Model, makings: &mut Vec<Making>) -> Result<()> {
-    let mut number = 0;
-    while number < model.tensors.len() {
-        if makings[number].row_scale == Some(RowScale::Codes) {
-            let tensor = &model.tensors[number];
-            let refuse = |error: Error| Err(error.tensor(&tensor.name));
-            if !target.manifest.carries.row_scales {
-                let message = format!("{} cannot hold the scales of integer rows", target.manifest.name);
-                return refuse(
-                    Error::unsupported(message).hint("write an .apr file, or choose a block type"),
-                );
-            }
-            let name = name_of(&tensor.name);
-            if model.tensors.iter().any(|other| other.name == name) {
-                return refuse(Error::invalid_argument(format!(
-                    "its scales would be called `{name}`, which already exists"
-                )));
-            }
-            let Some((&row_len, rows)) = tensor.shape.split_last().filter(|(_, rows)| !rows.is_empty())
-            else {
-                return refuse(Error::unsupported("it has no rows"));
-            };
-            if row_len == 0 {
-                return refuse(Error::unsupported("its rows are empty, and have no scale"));
-            }
-            let bits = if tensor.dtype == DType::I4 { 4 } else { 8 };
-            let scales = RowScale::Scales { row_len, most: most(bits) };
-            let making = Making { row_scale: Some(scales), ..makings[number].clone() };
-            let (shape, payload) = (rows.to_vec(), tensor.payload.clone());
-            model.tensors.insert(number + 1, Tensor { name, dtype: DType::F32, shape, payload });
-            makings.insert(number + 1, making);
-            number += 1;
+    let of_codes = |making: &Making| making.row_scale == Some(RowScale::Codes);
+    if !makings.iter().any(of_codes) {
+        return Ok(());
+    }
+    let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut added = Vec::new();
+    for (number, (tensor, making)) in model.tensors.iter().zip(&*makings).enumerate() {
+        if of_codes(making) {
+            let (scales, making) =
+                scales_for(target, tensor, making, &names).map_err(|error| error.tensor(&tensor.name))?;
+            added.push((number, scales, making));
         }
-        number += 1;
+    }
+    drop(names);
+    let n_tensors = model.tensors.len() + added.len();
+    let before = std::mem::replace(&mut model.tensors, Vec::with_capacity(n_tensors));
+    let makings_before = std::mem::replace(makings, Vec::with_capacity(n_tensors));
+    let mut added = added.into_iter().peekable();
+    for (number, (tensor, making)) in before.into_iter().zip(makings_before).enumerate() {
+        model.tensors.push(tensor);
+        makings.push(making);
+        if let Some((_, scales, making)) = added.next_if(|(of, ..)| *of == number) {
+            model.tensors.push(scales);
+            makings.push(making);
+        }
     }
     Ok(())
+}
+
+/// The scales of a tensor that becomes integers, and how they are made.
+fn scales_for(
+    target: &Format,
+    tensor: &Tensor,
+    making: &Making,
+    names: &HashSet<&str>,
+) -> Result<(Tensor, Making)> {
+    if !target.manifest.carries.row_scales {
+        let message = format!("{} cannot hold the scales of integer rows", target.manifest.name);
+        return Err(Error::unsupported(message).hint("write an .apr file, or choose a block type"));
+    }
+    let name = name_of(&tensor.name);
+    if names.contains(name.as_str()) {
+        let message = format!("its scales would be called `{name}`, which already exists");
+        return Err(Error::invalid_argument(message));
+    }
+    let Some((&row_len, rows)) = tensor.shape.split_last().filter(|(_, rows)| !rows.is_empty()) else {
+        return Err(Error::unsupported("it has no rows"));
+    };
+    if row_len == 0 {
+        return Err(Error::unsupported("its rows are empty, and have no scale"));
+    }
+    let bits = if tensor.dtype == DType::I4 { 4 } else { 8 };
+    let scales = RowScale::Scales { row_len, most: most(bits) };
+    let making = Making { row_scale: Some(scales), ..making.clone() };
+    let (shape, payload) = (rows.to_vec(), tensor.payload.clone());
+    Ok((Tensor { name, dtype: DType::F32, shape, payload }, making))
 }
 
 /// Makes integers whose scales are there floats of `dtype` again, and leaves out the scales.
@@ -71,33 +95,49 @@ pub fn undo(
     model: &mut Model,
     makings: &mut Vec<Making>,
 ) -> Result<()> {
-    let mut number = 0;
-    while number < model.tensors.len() {
-        let tensor = &model.tensors[number];
-        let scales = scales_of(model, makings, tensor).filter(|_| is_whole(&makings[number]));
-        if let Some((at, from)) = scales {
-            let read = read(host, source, from).map_err(|e| e.tensor(&tensor.name))?;
-            makings[number].row_scale = Some(RowScale::Undone { tensor: from, scales: read });
-            model.tensors[number].dtype = dtype;
-            model.tensors.remove(at);
-            makings.remove(at);
-            // What lies behind moved up.
-            number = if at < number { number - 1 } else { number };
+    let is_scales = |tensor: &Tensor| tensor.dtype == DType::F32 && tensor.name.ends_with(SUFFIX);
+    let numbered = model.tensors.iter().enumerate();
+    let scales: HashMap<&str, usize> = numbered
+        .filter(|(_, tensor)| is_scales(tensor))
+        .map(|(number, tensor)| (tensor.name.as_str(), number))
+        .collect();
+    let mut found = Vec::new();
+    for (number, (tensor, making)) in model.tensors.iter().zip(&*makings).enumerate() {
+        if is_whole(making)
+            && let Some((at, from)) = scales_of(&scales, model, makings, tensor)
+        {
+            found.push((number, at, from));
         }
-        number += 1;
     }
+    drop(scales);
+    let mut is_left_out = vec![false; model.tensors.len()];
+    for (number, at, from) in found {
+        let read = read(host, source, from).map_err(|e| e.tensor(&model.tensors[number].name))?;
+        makings[number].row_scale = Some(RowScale::Undone { tensor: from, scales: read });
+        model.tensors[number].dtype = dtype;
+        is_left_out[at] = true;
+    }
+    let (mut tensors, mut of_makings) = (is_left_out.iter(), is_left_out.iter());
+    model.tensors.retain(|_| tensors.next() != Some(&true));
+    makings.retain(|_| of_makings.next() != Some(&true));
     Ok(())
 }
 
 /// Where a tensor's scales are in the planned model, and in the source.
-fn scales_of(model: &Model, makings: &[Making], tensor: &Tensor) -> Option<(usize, usize)> {
+fn scales_of(
+    scales: &HashMap<&str, usize>,
+    model: &Model,
+    makings: &[Making],
+    tensor: &Tensor,
+) -> Option<(usize, usize)> {
     let (_, rows) = tensor.shape.split_last()?;
-    if !is_integer(tensor.dtype) || ![DType::I8, DType::I4].contains(&tensor.dtype) || rows.is_empty() {
+    if ![DType::I8, DType::I4].contains(&tensor.dtype) || rows.is_empty() {
         return None;
     }
-    let name = name_of(&tensor.name);
-    let is_it = |other: &Tensor| other.name == name && other.dtype == DType::F32 && other.shape == rows;
-    let at = model.tensors.iter().position(is_it)?;
+    let at = *scales.get(name_of(&tensor.name).as_str())?;
+    if model.tensors[at].shape != rows {
+        return None;
+    }
     match makings[at].pieces[..] {
         [Piece::Box { tensor, .. }] if is_whole(&makings[at]) => Some((at, tensor)),
         _ => None,

@@ -9,13 +9,17 @@ const MIDDLES: [f32; 7] = [0.5, 1.5, 2.5, 3.5, 5.0, 7.0, 10.0];
 /// The largest half scale whose products are all finite.
 const LARGEST_HALF_SCALE: f32 = f32::from_bits(0x7d80_0000);
 
+/// From so many half scales on, distances that differ may be rounded to the same.
+const FAR: f32 = 24.0;
+
 /// For each element the code whose value, times half of a scale, is nearest; of several, the first. So -0.0 is never chosen.
 ///
 /// Near the middle of two values both distances are exact, so that a comparison with the middle decides as theirs does.
 #[inline(always)]
 pub fn nearest<const N: usize>(values: &[f32; N], half_scale: f32) -> [u8; N] {
-    // With no scale, all distances are equal.
-    if half_scale == 0.0 || half_scale > LARGEST_HALF_SCALE {
+    // With no scale, all distances are equal; to what lies far beyond the largest value, several are.
+    let is_far = values.iter().fold(false, |far, value| far | (value.abs() > FAR * half_scale));
+    if is_far || half_scale == 0.0 || half_scale > LARGEST_HALF_SCALE {
         return values.map(|value| nearest_of_all(value, half_scale));
     }
     let mut codes = [0; N];
@@ -87,6 +91,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn of_equal_distances_the_first_decides() {
+        for half_scale in [224.0, 1.0, f32::from_bits(0x0040_0000)] {
+            for power in 0..120u8 {
+                let value = half_scale * 1.7 * f32::from(power).exp2();
+                assert_eq!(nearest(&[value], half_scale), [nearest_of_all(value, half_scale)], "{value:e}");
+                assert_eq!(nearest(&[-value], half_scale), [nearest_of_all(-value, half_scale)], "{value:e}");
+            }
+        }
+        assert_eq!(nearest(&[1e30, -1e30, 448.0], 224.0), [0, 0, 2]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const BYTES: usize = 36;
 const SUB_BLOCK: usize = 16;
 /// The largest scale: 448.
 const LARGEST: u8 = 0x7e;
+/// The first code of the binade below it, 256: ggml makes 448 of all that would be there.
+const LAST_BINADE: u32 = 0x78;
 
 /// The type.
 pub static NVFP4: BlockType = BlockType { dtype: DType::NVFP4, needs_importance: false, decode, encode };
@@ -49,7 +51,7 @@ fn scale(value: f32) -> u8 {
     }
     // The bias goes from 127 to 7; bit 19, the first that is cut off, rounds up.
     let number = (bits >> 20) - (120 << 3) + (bits >> 19 & 1);
-    number.to_le_bytes()[0].min(LARGEST)
+    if number < LAST_BINADE { number.to_le_bytes()[0] } else { LARGEST }
 }
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
@@ -99,6 +101,31 @@ fn encode_blocks(values: &[f32], out: &mut [u8]) {
             for (at, byte) in bytes.iter_mut().enumerate() {
                 *byte = codes[at] | codes[at + 8] << 4;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_those_of_ggml() {
+        // What `ggml_fp32_to_ue4m3` of ggml 0.26.0 gives.
+        let cases = [
+            (0.0, 0),
+            (0.5 / 512.0, 1),
+            (1.0, 0x38),
+            (239.0, 0x77),
+            (247.9, 0x77),
+            (248.0, LARGEST),
+            (256.0, LARGEST),
+            (300.0, LARGEST),
+            (448.0, LARGEST),
+            (1e30, LARGEST),
+        ];
+        for (value, code) in cases {
+            assert_eq!(scale(value), code, "{value}");
         }
     }
 }

@@ -25,4 +25,5 @@ mod said;
 mod third_party;
 mod traits;
 mod variants;
+mod vocabulary;
 mod whisper;

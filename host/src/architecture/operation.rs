@@ -227,7 +227,9 @@ pub fn backwards(
 fn forward(operation: &Operation, items: &[Item], view: View<'_>) -> Result<Vec<Item>> {
     if view.block > 1 && operation.needs_values() {
         let message = format!("quantized values cannot be changed by `{}`", operation.word());
-        return Err(Error::unsupported(message).hint("make them floats first: --dequantize f32"));
+        return Err(Error::unsupported(message).hint(
+            "make them floats in the format they have first (apr convert MODEL FLOATS --dequantize f32), then convert FLOATS",
+        ));
     }
     let each = |step: &dyn Fn(&Array) -> Result<Array>| items.iter().map(|item| item.map(step)).collect();
     match operation {

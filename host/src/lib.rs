@@ -27,6 +27,7 @@ mod integers;
 mod journal;
 mod journaling;
 mod layout;
+mod lone_part;
 mod long_values;
 pub mod loss;
 pub mod making;

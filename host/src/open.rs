@@ -2,6 +2,7 @@
 
 use crate::files::Files;
 use crate::host::Host;
+use crate::lone_part::LonePart;
 use crate::overlay::Overlay;
 use crate::probe::{self, Choice};
 use crate::registry::{Format, Registry};
@@ -199,7 +200,10 @@ pub fn open(host: &Host, path: &Path, options: &OpenOptions) -> Result<OpenedMod
         );
     }
     let format = choice.format.id().to_owned();
-    Ok(OpenedModel { model, format, path: path.to_owned(), warnings: choice.warnings, files, origins })
+    let mut warnings = choice.warnings;
+    // Who asks for the file alone knows.
+    warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
+    Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
 }
 
 /// A file that breaks its own rules was damaged, or written wrongly: whoever found that out need not say so each time.

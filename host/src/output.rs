@@ -1,6 +1,7 @@
 //! Which format the output has, and whether it is a file or a folder.
 
 use crate::host::Host;
+use crate::lone_part;
 use crate::registry::Format;
 use crate::request::ConvertOptions;
 use crate::sink::Target;
@@ -140,15 +141,7 @@ fn path_stem(path: &Path) -> String {
         None => name,
     };
     let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
-    strip_part_number(stem).to_owned()
-}
-
-/// `model-00001-of-00003` is of `model`: the part numbering that all sharded formats share.
-fn strip_part_number(stem: &str) -> &str {
-    let number = |s: &str| s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit());
-    let split = stem.rsplit_once("-of-").filter(|(_, last)| number(last));
-    let part = split.and_then(|(head, _)| head.rsplit_once('-')).filter(|(_, first)| number(first));
-    part.map_or(stem, |(model, _)| model)
+    lone_part::numbered(stem).map_or(stem, |(model, _, _)| model).to_owned()
 }
 
 #[cfg(test)]

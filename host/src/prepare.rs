@@ -87,7 +87,7 @@ pub fn prepare<'a>(
     // What cannot be written is a matter of the source and the target: the message names the source.
     let of_source = |e: Error| e.in_file(options.input.display().to_string());
     // Of the whole source: what a selection leaves may not show it any more.
-    let packed = Packed::of(&source);
+    let packed = Packed::of_selected(host, &options.input, &open_options, &source);
     if let Some(packed) = &packed {
         packed.check(&source.model, target, options).map_err(of_source)?;
     }

@@ -27,3 +27,4 @@ mod rename;
 mod resume;
 mod scaled_codes;
 mod stored_sums;
+mod unseen_scales;

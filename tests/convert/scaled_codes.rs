@@ -98,7 +98,7 @@ fn codes_are_known_by_scales_of_any_name() {
 type Stored<'t> = (&'t str, DType, &'t [u64]);
 
 /// Writes a SafeTensors file whose bytes are all 1.
-fn file(path: &Path, tensors: &[Stored<'_>]) {
+pub(super) fn file(path: &Path, tensors: &[Stored<'_>]) {
     let (mut header, mut len) = (Map::new(), 0);
     for (name, dtype, shape) in tensors {
         let from = len;

@@ -75,6 +75,29 @@ fn counts_of_a_folder_are_bounded_by_its_tensors() {
 }
 
 #[test]
+fn layers_and_experts_beyond_their_count_are_refused() {
+    let scratch = Scratch::new();
+    let (layer, expert) = ("model.layers.", ".block_sparse_moe.experts.");
+    for (golden, key, values, tensor) in [
+        ("llama", "num_hidden_layers", &["1", "0", "null"][..], layer),
+        ("mixtral", "num_hidden_layers", &["1", "0", "null"], layer),
+        ("mixtral", "num_local_experts", &["1"], expert),
+        ("gpt2", "n_layer", &["1", "0"], "h."),
+        ("bert", "num_hidden_layers", &["1", "0", "null"], "encoder.layer."),
+    ] {
+        for value in values {
+            let from = folder(&scratch, golden, key, value);
+            let said = match *value {
+                "null" => format!("`{key}` is not stated"),
+                value => format!("`{key}` is {value}"),
+            };
+            refused(&scratch.at(""), &["convert", &from, "out.gguf"], 4, &[&said, tensor, "counted from 0"]);
+            assert!(!scratch.at("out.gguf").exists(), "{golden}: {key} = {value}");
+        }
+    }
+}
+
+#[test]
 fn counts_of_keys_are_bounded_by_the_tensors() {
     let scratch = Scratch::new();
     for (golden, key) in [("llama", "llama.block_count"), ("mixtral", "llama.expert_count")] {

@@ -3,10 +3,11 @@
 
 use super::array::Array;
 use super::config::ConfigScope;
+use super::counts::count_of;
 use super::operation::{Item, Operation, View, backwards, forwards};
 use super::pattern::Pattern;
 use super::table::{CANONICAL, Rule, Side};
-use super::translate::{Group, Made, Request, Translated, count_of, images, is_kept, whole};
+use super::translate::{Group, Made, Request, Translated, images, is_kept, whole};
 use crate::contract::shape_rule;
 use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
 use std::collections::HashSet;

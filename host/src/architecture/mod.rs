@@ -8,6 +8,7 @@ mod check;
 mod codes;
 mod concerns;
 mod config;
+mod counts;
 mod draft;
 mod expected;
 mod expression;

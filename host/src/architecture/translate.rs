@@ -2,8 +2,8 @@
 //! they are made. Pure data; nothing is read.
 
 use super::array::Box_;
-use super::config::{ConfigScope, key_of};
-use super::expression::Scope;
+use super::config::ConfigScope;
+use super::counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use super::generate::generate;
 use super::group::GroupWork;
 use super::pattern::Pattern;
@@ -145,6 +145,7 @@ fn match_names(
     let table = request.table;
     let mut groups: BTreeMap<(usize, Outer), Group> = BTreeMap::new();
     let outer: Vec<Vec<&str>> = table.rules.iter().map(|rule| outer_places(request, rule)).collect();
+    let counts = counts(request)?;
     let mut unknown = Vec::new();
     for (at, tensor) in request.tensors.iter().enumerate() {
         let drop = |d: &&Drop| d.dialect == request.from && d.pattern.numbers(&tensor.name).is_some();
@@ -156,6 +157,17 @@ fn match_names(
             unknown.push(tensor.name.as_str());
             continue;
         };
+        // An open name takes what lies beyond, by its own condition.
+        if !found.pattern.is_open() {
+            for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
+                match counts.iter().find(|(counted, _)| *counted == place) {
+                    Some((_, count)) if count.is_none_or(|count| *number >= count) => {
+                        return Err(uncounted(request, place, *number, &tensor.name));
+                    }
+                    _ => {}
+                }
+            }
+        }
         let of = |place: &str| {
             let at = found.pattern.places().iter().position(|p| p == place);
             at.and_then(|at| found.numbers.get(at).copied()).unwrap_or(0)
@@ -326,53 +338,6 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
     let message =
         format!("this model lacks the tensor, which architecture `{}` requires{more}", request.table.id);
     Err(Error::malformed(message).tensor(first))
-}
-
-/// The most groups of one rule: layers times experts, with room.
-const MOST_GROUPS: u64 = 1_000_000;
-
-/// Fails for a count that the model cannot have: each of a place is a tensor, or a part of one along a dimension.
-fn check_counts(request: &Request<'_>) -> Result<()> {
-    let n_tensors = request.tensors.len();
-    let longest = request.tensors.iter().flat_map(|tensor| &tensor.shape).copied().max().unwrap_or(0);
-    for (place, _) in &request.table.places {
-        if let Some(count) = count_of(request, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
-            let has = format!(
-                "the model has {} in all, and no dimension above {longest}",
-                n_of(n_tensors, "tensor")
-            );
-            return Err(too_many(request, place, count, &has));
-        }
-    }
-    Ok(())
-}
-
-/// The error for a count of a place, naming the keys that it comes from.
-fn too_many(request: &Request<'_>, place: &str, count: u64, has: &str) -> Error {
-    let expression = request.table.places.iter().find(|(name, _)| name == place).map(|(_, count)| count);
-    let mut said: Vec<String> = Vec::new();
-    for name in expression.map(|expression| expression.names()).unwrap_or_default() {
-        if let Ok(Some(value)) = request.scope.value(&name) {
-            said.push(format!("`{}` is {value}", key_of(request.table, request.from, &name)));
-        }
-    }
-    said.dedup();
-    let is_name = expression.is_some_and(|expression| expression.name().is_some());
-    let message = match said.len() {
-        0 => format!("there would be {count} of `{place}`, but {has}"),
-        1 if is_name => format!("{}, but {has}", said[0]),
-        _ => format!("{}, which makes {count} of `{place}`, but {has}", said.join(" and ")),
-    };
-    Error::malformed(message)
-        .hint("correct the configuration, or get the model again: tensors may be missing")
-}
-
-/// How many there are of a place, if the configuration says.
-pub(super) fn count_of(request: &Request<'_>, place: &str) -> Result<Option<u64>> {
-    match request.table.places.iter().find(|(p, _)| p == place) {
-        Some((_, count)) if count.value(request.scope)?.is_some() => count.size(request.scope).map(Some),
-        _ => Ok(None),
-    }
 }
 
 /// The result's tensors of one group.

@@ -4,10 +4,13 @@
 //! What announces a scheme, and by which tensors it is known, is data: `schemes.rs`.
 
 mod announced;
+mod hidden;
 mod scaled;
 mod schemes;
 
-use crate::open::OpenedModel;
+use crate::host::Host;
+use crate::lone_part::LonePart;
+use crate::open::{OpenOptions, OpenedModel};
 use crate::registry::Format;
 use crate::request::ConvertOptions;
 use announced::{Announcement, announcements, still_says};
@@ -15,6 +18,7 @@ use apr_sdk::manifest::DialectRule;
 use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
 use schemes::{SCALES, SIGNS, Sign};
 use std::collections::HashMap;
+use std::path::Path;
 
 /// What is known of a model whose weights are packed.
 #[derive(Clone, Debug)]
@@ -39,7 +43,22 @@ impl Packed {
     /// What says that a model's weights are packed; `None` where nothing does.
     pub fn of(source: &OpenedModel) -> Option<Packed> {
         let tensors = &source.model.tensors;
-        let (announced, signed) = (announcements(source), signed(tensors));
+        let alone = || LonePart::of(&source.files).and_then(|_| unseen(tensors, IN_OTHER_PARTS));
+        Packed::shown(announcements(source), signed(tensors).or_else(alone), tensors)
+    }
+
+    /// The same where a reader was told to open some of the tensors only: scales may be among the others. `options` are
+    /// those that the source was opened with.
+    pub fn of_selected(
+        host: &Host,
+        path: &Path,
+        options: &OpenOptions,
+        source: &OpenedModel,
+    ) -> Option<Packed> {
+        Packed::of(source).or_else(|| hidden::look(host, path, options, source))
+    }
+
+    fn shown(announced: Vec<Announcement>, signed: Option<Signed>, tensors: &[Tensor]) -> Option<Packed> {
         if announced.is_empty() && signed.is_none() {
             return None;
         }
@@ -144,6 +163,15 @@ impl Announcement {
             None => file.to_string(),
         }
     }
+}
+
+/// What is said of floats of 8 bits where the model's other parts are missing.
+const IN_OTHER_PARTS: &str = "floats of 8 bits, whose scales may lie in the missing parts";
+
+/// The first matrix of floats of 8 bits or fewer, which may be codes if not all tensors can be seen.
+fn unseen(tensors: &[Tensor], scheme: &'static str) -> Option<Signed> {
+    let tensor = tensors.iter().find(|tensor| scaled::is_small_float(tensor))?;
+    Some(Signed { scheme, tensor: tensor.name.clone(), scale: None })
 }
 
 /// What tensors show: a sign of the table, which names its scheme, or else codes beside scales.

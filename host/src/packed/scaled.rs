@@ -64,13 +64,18 @@ fn bits(dtype: DType) -> Option<(DTypeKind, u32)> {
 }
 
 /// Whether a tensor may hold the codes of a matrix, or of a stack of them.
-fn is_code(tensor: &Tensor) -> bool {
+pub(super) fn is_code(tensor: &Tensor) -> bool {
     tensor.shape.len() > 1
         && match bits(tensor.dtype) {
             Some((DTypeKind::Int | DTypeKind::Uint, _)) => true,
             Some((DTypeKind::Float, bits)) => bits <= 8,
             _ => false,
         }
+}
+
+/// Whether a tensor is a matrix, or a stack of them, of floats of 8 bits or fewer.
+pub(super) fn is_small_float(tensor: &Tensor) -> bool {
+    is_code(tensor) && bits(tensor.dtype).is_some_and(|(kind, _)| kind == DTypeKind::Float)
 }
 
 /// The name of what has a weight: `a` of `a.weight`, `a.w1` of `a.w1_weight`; all of a name that ends in none of the words.

@@ -6,7 +6,7 @@ use crate::publish::steps::{Steps, Unwatched};
 use crate::registry::Registry;
 use crate::threads::Threads;
 use apr_sdk::{Error, LogLevel, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Host {
     pub journal_interval: Duration,
     /// Hears of every change that publishing makes to names on disk, before it is made.
     pub steps: Arc<dyn Steps>,
+    /// How many outputs are being written: while there is one, the process must not end without cleaning up.
+    pub outputs: Arc<AtomicUsize>,
     tables: OnceLock<Tables>,
 }
 
@@ -41,6 +43,7 @@ impl Host {
             journal_bytes: 256_000_000,
             journal_interval: Duration::from_secs(5),
             steps: Arc::new(Unwatched),
+            outputs: Arc::default(),
             tables: OnceLock::new(),
         }
     }

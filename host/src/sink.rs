@@ -19,7 +19,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Where an output goes.
 #[derive(Clone, Debug)]
@@ -258,6 +258,23 @@ pub struct Staging {
     pub(crate) steps: Arc<dyn Steps>,
     // Last: the lock is let go only after everything else is cleaned up.
     _lock: Lock,
+    _counted: Counted,
+}
+
+/// One of the outputs that are being written.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(outputs: &Arc<AtomicUsize>) -> Counted {
+        outputs.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(outputs))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Staging {
@@ -277,6 +294,7 @@ impl Staging {
     ) -> Result<Staging> {
         let finals = target.finals(layout);
         refuse_own_names(&target, layout)?;
+        let counted = Counted::new(&host.outputs);
         let lock = Lock::take(&target)?;
         // Whoever held the lock before us may have been stopped between two files.
         publish::finish(target.home(), &target.show(target.home()), &host.steps)?;
@@ -296,8 +314,16 @@ impl Staging {
         }
         let (entries, steps) = (layout.entries.clone(), Arc::clone(&host.steps));
         // What there is to resume is not lost because it cannot be opened now.
-        let mut staging =
-            Staging { stage, entries, files: Vec::new(), done: resume, steps, _lock: lock, target };
+        let mut staging = Staging {
+            stage,
+            entries,
+            files: Vec::new(),
+            done: resume,
+            steps,
+            _lock: lock,
+            _counted: counted,
+            target,
+        };
         staging.open_files(layout, &finals, resume)?;
         staging.done = false;
         Ok(staging)

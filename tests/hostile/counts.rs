@@ -172,6 +172,15 @@ fn an_expression_without_end_is_an_error() {
 }
 
 #[test]
+fn a_table_is_drafted_for_no_more_kinds_of_names_than_it_can_list() {
+    let scratch = Scratch::new();
+    let entries: Vec<_> = (0..200_000).map(|n| entry(&format!("t{n}x"), "[0]", 0, 0)).collect();
+    let header = format!("{{{}}}", entries.join(","));
+    fs::write(scratch.at("many.safetensors"), safetensors(header.as_bytes(), &[])).unwrap();
+    refused(&scratch.at(""), &["arch", "draft", "many.safetensors"], 4, &["200000 kinds"]);
+}
+
+#[test]
 fn small_files_are_no_devices_and_no_pipes() {
     let scratch = Scratch::new();
     let header = format!("{{{}}}", entry("t", "[8]", 0, 8));

@@ -136,6 +136,28 @@ fn signals_that_come_together_are_one_and_a_later_one_ends_at_once() {
 }
 
 #[test]
+fn what_writes_no_file_ends_soon_after_the_first_signal_whatever_it_does() {
+    let scratch = Scratch::new();
+    big(&scratch.at("in.safetensors"), 1);
+    for signal in ["INT", "TERM"] {
+        // Nobody takes what it has to say.
+        let (unread, mut stdout) = UnixStream::pair().unwrap();
+        stdout.set_nonblocking(true).unwrap();
+        while stdout.write(&[b'x'; 4096]).is_ok() {}
+        stdout.set_nonblocking(false).unwrap();
+        let mut command = apr(&scratch.at(""), &["tensors", "in.safetensors"]);
+        let mut child = command.stdout(OwnedFd::from(stdout)).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(child.try_wait().unwrap().is_none(), "it waits for a reader");
+        let began = Instant::now();
+        send_all(&child, &[signal]);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        drop(unread);
+    }
+}
+
+#[test]
 fn ctrl_c_and_a_supervisors_term_leave_the_old_output_and_nothing_else() {
     let scratch = Scratch::new();
     big(&scratch.at("in.safetensors"), 128);

@@ -40,6 +40,11 @@ pub fn draft(
         return Err(Error::invalid_argument("a model without tensors has no architecture"));
     }
     let names: Vec<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let kinds: BTreeSet<String> = names.iter().map(|name| patterned(name, &|_| true).0).collect();
+    if kinds.len() > MOST_KINDS {
+        let message = format!("the tensors' names are of {} kinds, which no table could list", kinds.len());
+        return Err(Error::unsupported(message).hint("pass --arch none to convert it as a bag of tensors"));
+    }
     // With less in common there is nothing to build on.
     let near = tables.nearest(&names, &model.dialect).filter(|near| near.known * 3 >= names.len());
     let dialect = match (&near, model.dialect.as_str()) {
@@ -70,6 +75,9 @@ struct Draft<'a> {
     keys: Vec<String>,
     lookup: &'a dyn Fn(&str) -> Option<Value>,
 }
+
+/// The most kinds of names for which a table is drafted. The largest architectures have some hundreds.
+const MOST_KINDS: usize = 4096;
 
 /// Tensors whose names are of one pattern.
 struct Kin<'a> {

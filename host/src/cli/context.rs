@@ -57,7 +57,7 @@ impl Context {
         }
         let (form, level) = (self.settings.text("defaults.progress"), self.settings.text("log.level"));
         host.progress = progress::shown(form, level, &self.terminal);
-        signals::on_interrupt(&host.cancel);
+        signals::on_interrupt(&host);
         host
     }
 

@@ -1,6 +1,7 @@
 //! Signals: the first Ctrl-C or polite kill asks the work to stop and keep what a resume needs, a later one ends the process
 //! at once. The main thread waits for them, and for the work, which has a thread of its own.
 
+use apr_host::host::Host;
 use apr_host::plugins::leave_crashes_to_others;
 use apr_host::threads::on_stack;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
@@ -8,7 +9,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ const STOPPED: i32 = 130;
 /// Signals within this time of the first are one: a terminal sends its Ctrl-C to the program, and a supervisor that saw it too
 /// sends its own.
 const TOGETHER: Duration = Duration::from_millis(500);
+/// How long work that was asked to stop may go on if it leaves nothing behind: some loops do not hear that they are to stop.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// The stack of the work, whatever the shell allows: what a system usually gives.
 const STACK: usize = 8 << 20;
 /// What is written to the main thread when the work is done.
@@ -29,6 +32,8 @@ struct Main {
     wake: UnixStream,
     /// Set when a further signal is a second one.
     is_late: Arc<AtomicBool>,
+    /// How many outputs are being written.
+    outputs: OnceLock<Arc<AtomicUsize>>,
 }
 
 /// Does `work` on a stack of its own, if the system gives a thread for it, while this thread waits for signals.
@@ -38,7 +43,7 @@ pub fn attend(work: fn() -> ExitCode) -> ExitCode {
     let Ok((wait, wake)) = UnixStream::pair() else { return work() };
     let is_late = Arc::new(AtomicBool::new(false));
     let begun = on_stack(STACK, move || {
-        let _ = MAIN.set(Main { wake, is_late });
+        let _ = MAIN.set(Main { wake, is_late, outputs: OnceLock::new() });
         let code = std::panic::catch_unwind(work);
         if let Some(main) = MAIN.get() {
             let _ = (&main.wake).write_all(&[DONE]);
@@ -51,20 +56,20 @@ pub fn attend(work: fn() -> ExitCode) -> ExitCode {
     begun.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Returns when the work is done. Once the first signal is some time ago, the next one is a second.
+/// Returns when the work is done. Once the first signal is some time ago, the next one is a second; what writes nothing and
+/// does not stop by itself is ended then.
 fn wait_for(mut wait: UnixStream) {
     let mut first: Option<Instant> = None;
     loop {
-        let left = first.map(|first| TOGETHER.saturating_sub(first.elapsed()));
-        if left == Some(Duration::ZERO) {
-            if let Some(main) = MAIN.get() {
-                main.is_late.store(true, Ordering::Relaxed);
+        if let (Some(since), Some(main)) = (first.map(|first| first.elapsed()), MAIN.get()) {
+            main.is_late.store(since >= TOGETHER, Ordering::Relaxed);
+            let is_writing = main.outputs.get().is_some_and(|outputs| outputs.load(Ordering::Relaxed) > 0);
+            if since >= PATIENCE && !is_writing {
+                signal_hook::low_level::exit(STOPPED);
             }
-            first = None;
-            continue;
         }
         let mut byte = [0];
-        let read = wait.set_read_timeout(left).and_then(|()| wait.read(&mut byte));
+        let read = wait.set_read_timeout(first.map(|_| TOGETHER / 5)).and_then(|()| wait.read(&mut byte));
         match read {
             Ok(1) if byte[0] != DONE => first = first.or_else(|| Some(Instant::now())),
             Err(e) if is_passing(e.kind()) => {}
@@ -78,10 +83,14 @@ fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Makes Ctrl-C (and a polite kill) set `cancel`; a second one exits at once.
+/// Makes Ctrl-C (and a polite kill) cancel the host's work; a second one exits at once.
 ///
 /// A handler that cannot be installed leaves the system's own, which ends the process: that is no reason to refuse work.
-pub fn on_interrupt(cancel: &Arc<AtomicBool>) {
+pub fn on_interrupt(host: &Host) {
+    let cancel = &host.cancel;
+    if let Some(main) = MAIN.get() {
+        let _ = main.outputs.set(Arc::clone(&host.outputs));
+    }
     for signal in [SIGINT, SIGTERM] {
         let wakes = |main: &&Main| {
             main.wake

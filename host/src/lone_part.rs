@@ -32,7 +32,7 @@ impl LonePart {
     /// What the user should know.
     pub fn warning(&self) -> String {
         let LonePart { file, number, count } = self;
-        format!("{} is part {number} of {count}: the others are missing", escape(file, 120))
+        format!("{} is part {number} of {count}, and is opened without the others", escape(file, 120))
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             LonePart::among(&names).map(|part| part.warning())
         };
-        let said = "m-00002-of-00003.x is part 2 of 3: the others are missing";
+        let said = "m-00002-of-00003.x is part 2 of 3, and is opened without the others";
         assert_eq!(among(&["m-00002-of-00003.x"]).as_deref(), Some(said));
         assert_eq!(among(&["config.json", "m-00002-of-00003.x"]).as_deref(), Some(said));
         for whole in

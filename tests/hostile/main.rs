@@ -28,6 +28,7 @@ mod lookalikes;
 mod many;
 mod memory;
 mod metadata;
+mod mixed;
 mod names;
 mod outputs;
 mod publish;

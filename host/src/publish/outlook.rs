@@ -115,8 +115,12 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
             return Ok(Err(view.refusal(&seen.names(), "choose another folder")));
         }
         view.compare(&seen.opened)?;
-        let another = if prepared.output.is_folder { view.another(&overlay, &entry)? } else { None };
-        return Ok(another.map_or(Ok(outlook), Err));
+        // Who named the folder will open it.
+        let stands = if prepared.output.is_folder { view.stands(&overlay, &entry)? } else { Ok(None) };
+        return Ok(stands.map(|warning| {
+            outlook.warnings.extend(warning);
+            outlook
+        }));
     }
     for _ in 0..MOST_ROUNDS {
         let seen = view.see(&target.path, &overlay)?;
@@ -281,24 +285,41 @@ impl<'a> View<'a> {
         compare_tensors(&self.prepared.model, opened, &self.prepared.layout, &places)
     }
 
-    /// The refusal if the folder, which the user named as the output, is opened as a model that was there before.
-    fn another(&self, overlay: &Overlay, entry: &Path) -> Result<Option<Error>> {
-        match self.see(&self.target.path, overlay) {
-            Ok(seen) if !seen.others.is_empty() => {
-                let way_out = format!("choose another folder, or name the file: {}", self.target.show(entry));
-                Ok(Some(self.refusal(&seen.names(), &way_out)))
-            }
-            Err(error) if error.kind() == ErrorKind::Cancelled => Err(error),
-            // Several models in a folder are told apart by whoever opens it.
-            _ => Ok(None),
+    /// What the folder, which the user named as the output, means for the new model, whose file is `entry`: a warning if
+    /// it holds several models, as before; the inner error if it is opened as the one that was there, or no longer.
+    fn stands(&self, overlay: &Overlay, entry: &Path) -> Result<Result<Option<String>>> {
+        let folder = &self.target.path;
+        let file = self.target.show(entry);
+        let way_out = format!("choose another folder, or name the file: {file}");
+        match self.see(folder, overlay) {
+            Ok(seen) if seen.others.is_empty() => return Ok(Ok(None)),
+            Ok(seen) => return Ok(Err(self.refusal(&seen.names(), &way_out))),
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(_) => {}
         }
+        let before = Overlay { staged: Default::default(), ..overlay.clone() };
+        match self.see(folder, &before) {
+            Ok(seen) => {
+                let what = "with the new files, the folder would no longer open: it holds another model";
+                return Ok(Err(self.refused(what, &seen.names(), &way_out)));
+            }
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(_) => {}
+        }
+        let folder = escape(&self.target.show(folder), 400);
+        Ok(Ok(Some(format!(
+            "the folder `{folder}` has other files, with which it opens as no model: the new one is `{}`",
+            escape(&file, 400)
+        ))))
     }
 
     fn refusal(&self, others: &[String], way_out: &str) -> Error {
-        let message = format!(
-            "the folder has files that would be opened with the new ones, or instead: {}",
-            list(others)
-        );
+        let what = "the folder has files that would be opened with the new ones, or instead";
+        self.refused(what, others, way_out)
+    }
+
+    fn refused(&self, what: &str, others: &[String], way_out: &str) -> Error {
+        let message = format!("{what}: {}", list(others));
         let target = self.target;
         let error = Error::io(message).code("E007").in_file(target.show(&target.path));
         error.hint(format!("{way_out}; nothing was published"))

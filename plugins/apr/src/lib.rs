@@ -25,6 +25,7 @@ mod parse;
 mod reader;
 mod render;
 mod sections;
+mod shard_sums;
 mod shards;
 mod writer;
 

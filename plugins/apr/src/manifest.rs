@@ -3,7 +3,8 @@
 use crate::entries;
 use crate::file::File;
 use crate::reader::{notes, open_shard, whole_text};
-use crate::{FORMAT, layout::VERSION};
+use crate::shard_sums::{self, Over};
+use crate::{FORMAT, layout::Footer, layout::VERSION};
 use apr_sdk::{
     Checksum, CrcForm, Cursor, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Options, PartDecl,
     Result, Source, escape,
@@ -26,6 +27,8 @@ pub struct Manifest {
 struct Shard {
     entry: ShardEntry,
     file: FileId,
+    /// What its checksum is over, if it has one.
+    over: Option<Over>,
 }
 
 /// One entry of `shards`.
@@ -44,16 +47,23 @@ impl Manifest {
         object && has(b"\"apr_version\"") && has(b"\"sharded\"")
     }
 
-    /// Reads the manifest, and checks that its shards are there and as long as it says.
+    /// Reads the manifest, and checks that its shards are there, as long as it says, and those that it lists.
     ///
     /// # Errors
-    /// Malformed for a manifest that contradicts itself or a shard of another length; NotFound for a missing one.
+    /// Malformed for a manifest that contradicts itself or a shard that is another; NotFound for a missing one.
     pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Manifest> {
         let mut cursor = Cursor::new(source, file, 0, limits)?;
         let text = whole_text(&mut cursor, "manifest")?;
         let mut manifest = Manifest { name: source.name(file), ..Manifest::parse(&text, limits)? };
         for shard in &mut manifest.shards {
-            shard.file = find(source, &shard.entry)?;
+            let entry = &shard.entry;
+            shard.file = find(source, entry)?;
+            let over = |stated| shard_sums::over(source, shard.file, entry.size, stated);
+            shard.over =
+                entry.crc32.as_deref().map(over).transpose().map_err(|e| e.in_file(entry.file.clone()))?;
+        }
+        if manifest.shards.iter().any(|shard| shard.over == Some(Over::Length)) {
+            manifest.notes.push(NO_PROOF.to_owned());
         }
         let first = manifest.shards.first().map(|shard| open_shard(source, shard.file, limits));
         manifest.first = first.transpose()?;
@@ -105,10 +115,14 @@ impl Manifest {
         }
         let map = raw("tensor_shard_map").ok_or_else(|| missing("tensor_shard_map"))?;
         let map = map_of(map, count, limits).map_err(|e| placed("tensor_shard_map", e))?;
-        let shards = shards.into_iter().map(|entry| Shard { entry, file: 0 }).collect();
+        let shards = shards.into_iter().map(|entry| Shard { entry, file: 0, over: None }).collect();
         Ok(Manifest { name: String::new(), shards, map, first: None, notes })
     }
 }
+
+/// What is to be said of checksums that every shard of a length has.
+const NO_PROOF: &str = "the manifest's checksums are the same for every shard of its length, as earlier versions of apr wrote \
+                        them, and do not tell whose shards these are: convert the model to apr again to renew them";
 
 fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u32)>> {
     let entries = entries::parse("key `tensor_shard_map`", raw.get(), limits.tensors)
@@ -171,7 +185,12 @@ impl OpenModel for Manifest {
         }
         for shard in &self.shards {
             let Some(crc32) = &shard.entry.crc32 else { continue };
-            let covers = Extent::new(shard.file, 0, shard.entry.size);
+            let len = match shard.over {
+                Some(Over::Shard) => shard.entry.size.saturating_sub(Footer::LEN),
+                Some(Over::Length) => continue,
+                _ => shard.entry.size,
+            };
+            let covers = Extent::new(shard.file, 0, len);
             let stored = crc32.to_ascii_lowercase().as_str().into();
             sink.fact(Fact::Checksum(Checksum::raw(covers, stored, CrcForm::Hex)))
                 .map_err(|e| e.in_file(&self.name))?;

@@ -100,7 +100,7 @@ pub fn manifest_name(name: &str) -> Option<String> {
     (digits(count) && digits(number)).then(|| format!("{stem}.{EXTENSION}"))
 }
 
-/// The manifest's text; the holes are the shards' checksums, over all their bytes.
+/// The manifest's text; the holes are the shards' checksums, those of their footers.
 pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[u64]) -> Vec<Piece> {
     let mut text = format!(
         "{{\"apr_version\":\"{VERSION_TEXT}\",\"sharded\":true,\"shard_count\":{},\"shards\":[",

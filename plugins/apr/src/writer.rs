@@ -62,11 +62,9 @@ impl apr_sdk::Writer for Writer {
         }
         for hole in of_sort(holes::SHARD) {
             let footer = of_sort(holes::FOOTER).find(|footer| number(footer.id) == number(hole.id));
-            let file = footer.map(|footer| footer.file).unwrap_or_default();
-            let len =
-                usize::try_from(file).ok().and_then(|file| written.files.get(file)).map(|file| file.len);
-            let len = len.ok_or_else(|| Error::plugin("a shard that was never written"))?;
-            sink.fill_crc32(hole.id, file, 0, len, CrcForm::Hex)?;
+            let footer = footer.ok_or_else(|| Error::plugin("a shard that was never written"))?;
+            // What its footer says: with the footer, every shard of this length would have the same.
+            sink.fill_crc32(hole.id, footer.file, 0, footer.offset, CrcForm::Hex)?;
         }
         Ok(())
     }

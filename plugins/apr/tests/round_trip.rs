@@ -236,7 +236,7 @@ fn full_fixture_small() -> Fixture {
 }
 
 #[test]
-fn manifests_hold_checksums_of_whole_shards() {
+fn manifests_hold_the_checksums_of_the_shards_footers() {
     let request = cut("m", 1);
     let files = simple().write(&request).unwrap();
     let source =

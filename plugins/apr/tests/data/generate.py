@@ -158,7 +158,7 @@ def sharded():
         name = f"m-{number + 1:05}-of-{len(shards):05}.apr"
         save(f"sharded/{name}", content)
         names.append(name)
-        listed.append({"file": name, "size": len(content), "crc32": f"{zlib.crc32(content):08x}"})
+        listed.append({"file": name, "size": len(content), "crc32": f"{zlib.crc32(content[:-16]):08x}"})
         placed.update({tensor[0]: number for tensor in tensors})
     manifest = {"apr_version": "2.0.0", "sharded": True, "shard_count": len(shards), "shards": listed,
                 "tensor_shard_map": placed}

@@ -1,0 +1,67 @@
+//! What a manifest's checksum says of a shard. It is that of the shard's own footer; earlier versions of apr took it over the
+//! footer too, and a CRC-32 over bytes that end with their own CRC-32 is the same for all bytes of that length.
+
+use crate::layout::{Footer, MAGIC_END};
+use apr_sdk::{Error, FileId, Result, Source};
+
+/// What a checksum in a manifest is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The shard up to its footer, which states the same.
+    Shard,
+    /// The shard with its footer: it says how long the shard is, and not which.
+    Length,
+    /// All bytes of a file that does not end with a footer, or it is no CRC-32.
+    File,
+}
+
+/// What the checksum `stated` of a shard of `len` bytes is over.
+///
+/// # Errors
+/// Malformed, E004, if it is that of another shard; whatever reading raised.
+pub fn over(source: &dyn Source, file: FileId, len: u64, stated: &str) -> Result<Over> {
+    let digits = stated.len() == 8 && stated.bytes().all(|b| b.is_ascii_hexdigit());
+    let stated = u32::from_str_radix(stated, 16).ok().filter(|_| digits);
+    let (Some(stated), Some(at)) = (stated, len.checked_sub(Footer::LEN)) else { return Ok(Over::File) };
+    let mut footer = [0; 16];
+    source.read_at(file, at, &mut footer)?;
+    let footer = Footer::from_bytes(footer);
+    if footer.magic_end != MAGIC_END || footer.file_size != len {
+        return Ok(Over::File);
+    }
+    if stated == footer.crc32 {
+        return Ok(Over::Shard);
+    }
+    if stated == of_length(len) {
+        return Ok(Over::Length);
+    }
+    let message = format!(
+        "this is not the shard that the manifest lists: its CRC-32 is {:08x}, the manifest says {stated:08x}",
+        footer.crc32
+    );
+    let error = Error::malformed(message).code("E004").at(at);
+    Err(error.hint("get the shard and the manifest again, both of the same model"))
+}
+
+/// The CRC-32 of every file of this length whose footer is right.
+fn of_length(len: u64) -> u32 {
+    // The state behind bytes and their CRC-32 is the one behind no bytes and theirs, which is 0.
+    let mut end = [0; 16];
+    end[4..].copy_from_slice(&Footer::tail(len));
+    crc32fast::hash(&end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_its_footer_every_file_of_a_length_has_the_same_sum() {
+        for content in [&b"some weights"[..], b"other weight"] {
+            let len = content.len() as u64 + Footer::LEN;
+            let crc = crc32fast::hash(content).to_le_bytes();
+            let file = [content, &crc, &Footer::tail(len)].concat();
+            assert_eq!(crc32fast::hash(&file), of_length(len));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use super::table::{CANONICAL, Rule, Table};
 use super::{Tables, translate::images};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// How well a table knows a model's names in one of its dialects.
 pub struct Near<'t> {
@@ -18,12 +19,14 @@ impl Tables {
     /// The table that knows most of `names`, in `dialect` or, if that is `none`, in any; of several the one that wants the
     /// fewest others, then the one that knows the most names besides.
     pub fn nearest(&self, names: &[&str], dialect: &str) -> Option<Near<'_>> {
+        let kinds = kinds(names);
+        let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
         let mut best: Option<(Near<'_>, _)> = None;
         for table in self.all() {
             let own = table.dialects.iter().map(|d| d.id.as_str());
             for id in own.filter(|id| dialect == "none" || dialect == *id || dialect == CANONICAL) {
-                let known = names.iter().filter(|name| knows(table, id, name)).count();
-                let merits = (known, Reverse(lacking(table, id, names).count()), table.rules.len());
+                let known = kinds.iter().filter(|(name, _)| knows(table, id, name)).map(|(_, n)| n).sum();
+                let merits = (known, Reverse(lacking(table, id, &names).count()), table.rules.len());
                 if known > 0 && best.as_ref().is_none_or(|(_, others)| *others < merits) {
                     best = Some((Near { table, dialect: id.to_owned(), known }, merits));
                 }
@@ -41,6 +44,28 @@ impl Tables {
         keys.dedup();
         keys
     }
+}
+
+/// Names that differ in numbers alone are of one kind: the first of each kind, and how many there are. Where names are of more
+/// kinds than any architecture has, the first of them tell enough.
+fn kinds<'n>(names: &[&'n str]) -> Vec<(&'n str, usize)> {
+    const MOST: usize = 1000;
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        let words = name.split('.').map(|word| if is_number(word) { "0" } else { word });
+        let kind = words.collect::<Vec<_>>().join(".");
+        match numbers.get(&kind) {
+            Some(&number) => kinds[number].1 += 1,
+            None if kinds.len() < MOST => {
+                numbers.insert(kind, kinds.len());
+                kinds.push((name, 1));
+            }
+            None => {}
+        }
+    }
+    kinds
 }
 
 /// Whether a table knows a tensor of a dialect, be it as one that is left out or one that it calls otherwise.

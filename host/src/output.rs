@@ -8,6 +8,9 @@ use crate::sink::Target;
 use apr_sdk::{Error, LayoutRequest, Result};
 use std::path::{Path, PathBuf};
 
+/// An index of shards ends so, whatever the format.
+pub const INDEX: &str = ".index.json";
+
 /// The output as the user meant it.
 pub struct Output<'a> {
     /// Its format.
@@ -136,7 +139,7 @@ fn input_stem(input: &Path) -> String {
 fn path_stem(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     // An index is named after its model: `model.safetensors.index.json` is of `model`.
-    let name = match name.strip_suffix(".index.json") {
+    let name = match name.strip_suffix(INDEX) {
         Some(model) => model.to_owned(),
         None => name,
     };

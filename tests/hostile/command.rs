@@ -1,6 +1,6 @@
 //! Runs `apr` as a user would, with a limit on how long it may take.
 
-use apr_tests::{Scratch, program};
+use apr_tests::{Scratch, assert_same_file, program};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -113,4 +113,17 @@ pub fn contents(folder: &Path) -> Vec<(String, Option<u32>)> {
 /// Enough to tell files apart.
 pub fn crc(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A conversion on one thread, which can be stopped half-way.
+pub const CONVERT: [&str; 7] = ["convert", "in.safetensors", "out.apr", "--arch", "none", "-j", "1"];
+
+/// Resumes [`CONVERT`], and compares what comes of it with what comes of a conversion that nobody disturbed.
+pub fn resumes_to_the_whole(scratch: &Scratch) {
+    let resumed = run(&scratch.at(""), &[&CONVERT[..], &["--resume"]].concat());
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    let whole = run(&scratch.at(""), &["convert", "in.safetensors", "whole.apr", "--arch", "none"]);
+    assert_eq!(whole.code, 0, "{}", whole.stderr);
+    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
+    assert_eq!(scratch.names(), ["in.safetensors", "out.apr", "whole.apr"]);
 }

@@ -1,15 +1,13 @@
 //! A conversion that was killed can be resumed if it was to write 256 MB, or had lasted for five seconds: no setting asks for that.
 
 use crate::build::{entry, safetensors};
-use crate::command::{apr, run, send, wait};
-use apr_tests::{Scratch, assert_same_file};
+use crate::command::{CONVERT, apr, resumes_to_the_whole, send, wait};
+use apr_tests::Scratch;
 use std::fs::{File, metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
-
-const CONVERT: [&str; 7] = ["convert", "in.safetensors", "out.apr", "--arch", "none", "-j", "1"];
 
 /// A SafeTensors file of one tensor of `n_mib` MiB, of which only the begin of each MiB is on the disk.
 fn sparse(path: &Path, n_mib: u64) {
@@ -45,12 +43,7 @@ fn killed_and_resumed(scratch: &Scratch, child: Child) {
     assert_eq!(wait(child, began).code, 128 + 9);
     let left = [".out.apr.apr-journal", ".out.apr.apr-lock", ".out.apr.apr-part", "in.safetensors"];
     assert_eq!(scratch.names(), left);
-    let resumed = run(&scratch.at(""), &[&CONVERT[..], &["--resume"]].concat());
-    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
-    let whole = run(&scratch.at(""), &["convert", "in.safetensors", "whole.apr", "--arch", "none"]);
-    assert_eq!(whole.code, 0, "{}", whole.stderr);
-    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
-    assert_eq!(scratch.names(), ["in.safetensors", "out.apr", "whole.apr"]);
+    resumes_to_the_whole(scratch);
 }
 
 #[test]

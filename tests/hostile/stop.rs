@@ -2,8 +2,8 @@
 //! can use.
 
 use crate::build::big;
-use crate::command::{Ended, apr, run, send, wait};
-use apr_tests::{Scratch, assert_same_file};
+use crate::command::{CONVERT, Ended, apr, resumes_to_the_whole, run, send, wait};
+use apr_tests::Scratch;
 use std::fs::{self, metadata};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -11,8 +11,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-const CONVERT: [&str; 7] = ["convert", "in.safetensors", "out.apr", "--arch", "none", "-j", "1"];
 
 /// Starts a conversion and interrupts it once the staged file is there. `None` if it was done before.
 fn interrupted(scratch: &Scratch, journal: bool, pause: Duration) -> Option<Ended> {
@@ -66,12 +64,7 @@ fn ctrl_c_keeps_what_resume_needs_and_resume_gives_the_same_bytes() {
     assert_eq!(ended.code, 130, "{}", ended.stderr);
     assert!(ended.stderr.contains("--resume"), "{}", ended.stderr);
     assert_eq!(scratch.names(), [".out.apr.apr-journal", ".out.apr.apr-part", "in.safetensors"]);
-    let resumed = run(&scratch.at(""), &[&CONVERT[..], &["--resume"]].concat());
-    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
-    let whole = run(&scratch.at(""), &["convert", "in.safetensors", "whole.apr", "--arch", "none"]);
-    assert_eq!(whole.code, 0, "{}", whole.stderr);
-    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
-    assert_eq!(scratch.names(), ["in.safetensors", "out.apr", "whole.apr"]);
+    resumes_to_the_whole(&scratch);
 }
 
 /// Starts a conversion that hangs: half-way it wants to tell of its progress on a stderr that nobody reads.

@@ -75,7 +75,8 @@ pub fn foretell(host: &Host, prepared: &Prepared<'_>, force: bool) -> Result<Out
     let alone = layout.files.len() == 1;
     let folder = if target.folder { &target.path } else { target.parent() };
     // Most outputs go where there is nothing to look at.
-    if if alone { !has_model(host, folder) } else { !target.is_within() || is_empty(folder) } {
+    let is_free = if alone { !has_model(host, folder) } else { !target.is_within() || is_empty(folder) };
+    if is_free {
         return Ok(Outlook::default());
     }
     // Where the system has no files in memory, only a run tells.

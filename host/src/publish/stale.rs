@@ -2,15 +2,13 @@
 
 use crate::host::Host;
 use crate::open::{OpenOptions, OpenedModel, open};
+use crate::output::INDEX;
 use crate::overlay::Overlay;
 use crate::publish::outlook::{Other, View};
 use apr_sdk::escape;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-
-/// An index of shards ends so, whatever the format.
-const INDEX: &str = ".index.json";
 
 impl View<'_> {
     /// Files that the model at `path` consists of now, if the new files replace some of them: the others are of no use

@@ -237,6 +237,37 @@ fn cases() -> Vec<Case> {
                 (".svh", T::F16, vec![out]),
             ]
         }),
+        case("marlin", "Marlin", nothing(), |out, inner| {
+            vec![(".B", T::I32, vec![inner / 16, out * 2]), (".s", T::F16, vec![inner / 64, out])]
+        }),
+        case("marlin-24", "Marlin 2:4", nothing(), |out, inner| {
+            vec![
+                (".B_24", T::I32, vec![inner / 32, out * 2]),
+                (".B_meta", T::I16, vec![inner / 32, out * 2]),
+                (".s", T::F16, vec![1, out]),
+                (".workspace", T::I32, vec![16]),
+            ]
+        }),
+        case("fp-quant", "FP-Quant", nothing(), |out, inner| {
+            vec![
+                (".qweight", T::U8, vec![out, inner / 2]),
+                (".scales", T::U8, vec![out, inner / 32]),
+                (".weight_global_scale", T::BF16, vec![1]),
+                (".act_global_scale", T::BF16, vec![1]),
+                (".forward_hadamard_matrix", T::BF16, vec![32, 32]),
+            ]
+        }),
+        case("squeezellm", "SqueezeLLM", nothing(), |out, inner| {
+            vec![(".qweight", T::I32, vec![inner / 8, out]), (".lookup_table", T::F16, vec![out, 16])]
+        }),
+        case("qtip", "QTIP", nothing(), |out, inner| {
+            vec![
+                (".trellis", T::I16, vec![out * inner / 256, 32]),
+                (".SU", T::F16, vec![inner]),
+                (".SV", T::F32, vec![out]),
+                (".tlut", T::F16, vec![512, 2]),
+            ]
+        }),
         case("nested", "`fp8`", json!({"text_config": fp8()}), plain),
         case("stale", "`gptq`", method(json!({"quant_method": "gptq"})), plain),
     ]

@@ -48,9 +48,9 @@ impl Host {
         }
     }
 
-    /// The tables of architectures that are present: they are parsed once, when they are first asked for.
+    /// The tables of architectures that are present: each is parsed once, when it is first asked for.
     pub fn tables(&self) -> &Tables {
-        self.tables.get_or_init(|| Tables::load(&self.registry))
+        self.tables.get_or_init(|| Tables::of(&self.registry))
     }
 
     /// The threads that loops run on.

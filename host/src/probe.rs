@@ -82,7 +82,9 @@ pub fn choose<'a>(host: &'a Host, files: &Files, from: Option<&str>, bare: bool)
             // A plugin that cannot be loaded must not keep others from their files; its own file names it.
             Err(error) if magic && !data.is_folder => return Err(error),
             Err(error) => {
-                host.progress.log(LogLevel::Warning, &error.to_string());
+                if host.registry.is_news(&error) {
+                    host.progress.log(LogLevel::Warning, &error.to_string());
+                }
                 continue;
             }
         };

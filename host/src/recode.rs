@@ -122,7 +122,7 @@ impl Recode {
         let add = add.filter(|_| !matches!(decode, Side::Cast(_)));
         let row_bytes = [checked_payload_len(from, &[row_len])?, checked_payload_len(to, &after)?];
         let repack = match from.is_block() && to.is_block() && add.is_none() {
-            true => registry.repacker((from, to))?,
+            true => registry.repacker((from, to)),
             false => None,
         };
         let rows = RowRecode { from, to, row_len, row_bytes, decode, encode, importance, add, repack };

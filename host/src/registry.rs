@@ -2,8 +2,9 @@
 
 use crate::plugins::Named;
 use apr_sdk::{DType, Error, FormatManifest, Manifest, PluginDecl, Quantizer, Reader, Result, Writer};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How a plugin's objects are made, wherever the plugin came from: linked in, or loaded from a library.
 pub trait Provider: Send + Sync {
@@ -150,12 +151,22 @@ pub struct Registry {
     formats: Vec<Format>,
     quantizers: Vec<QuantizerSlot>,
     pub(crate) skipped: Vec<PathBuf>,
+    /// What was wrong with plugins and was told.
+    told: Mutex<HashSet<String>>,
 }
 
 /// A quantizer that a loaded plugin provides, made on first use.
 struct QuantizerSlot {
+    /// The plugin's number in [`Registry::plugins`].
+    plugin: usize,
     provider: Arc<dyn Provider>,
     made: OnceLock<Result<Arc<dyn Quantizer>>>,
+}
+
+impl QuantizerSlot {
+    fn make(&self) -> &Result<Arc<dyn Quantizer>> {
+        self.made.get_or_init(|| self.provider.quantizer().map(Arc::from))
+    }
 }
 
 impl Registry {
@@ -185,7 +196,7 @@ impl Registry {
                     writer: OnceLock::new(),
                 }));
                 if !manifest.quantizers.is_empty() {
-                    self.quantizers.push(QuantizerSlot { provider, made: OnceLock::new() });
+                    self.quantizers.push(QuantizerSlot { plugin: at, provider, made: OnceLock::new() });
                 }
             }
         }
@@ -237,13 +248,6 @@ impl Registry {
         self.formats.iter().filter(|f| f.manifest.extensions.iter().any(|e| e == extension)).collect()
     }
 
-    /// The ids of the architectures for which a loaded plugin has a table, in search order; the first of an id counts.
-    pub fn architectures(&self) -> impl Iterator<Item = &str> {
-        let mut seen = std::collections::HashSet::new();
-        let ids = self.loaded().flat_map(|manifest| &manifest.architectures).map(String::as_str);
-        ids.filter(move |id| seen.insert(*id))
-    }
-
     /// The text of an architecture's table.
     ///
     /// # Errors
@@ -253,59 +257,81 @@ impl Registry {
             plugin.manifest.as_ref().is_some_and(|m| m.architectures.iter().any(|a| a == id))
         };
         let found = self.plugins.iter().filter(has).find_map(|plugin| plugin.state.as_ref().ok());
-        match found {
-            Some(provider) => provider.architecture(id),
-            None => {
-                Err(Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80))))
-            }
-        }
+        found.map_or_else(|| Err(no_table(id)), |provider| provider.architecture(id))
     }
 
-    /// Every quantizer that a plugin provides, in search order.
-    ///
-    /// # Errors
-    /// What making one raises.
-    pub fn quantizers(&self) -> Result<Vec<Arc<dyn Quantizer>>> {
-        let make =
-            |slot: &QuantizerSlot| slot.made.get_or_init(|| slot.provider.quantizer().map(Arc::from)).clone();
-        self.quantizers.iter().map(make).collect()
+    /// The same for all ids at any later time.
+    pub fn table_texts(&self) -> TableTexts {
+        let mut texts: Vec<(String, Arc<dyn Provider>)> = Vec::new();
+        for plugin in &self.plugins {
+            let (Some(manifest), Ok(provider)) = (&plugin.manifest, &plugin.state) else { continue };
+            for id in &manifest.architectures {
+                if texts.iter().all(|(known, _)| known != id) {
+                    texts.push((id.clone(), Arc::clone(provider)));
+                }
+            }
+        }
+        TableTexts(texts)
+    }
+
+    /// The quantizers that can be used, in search order. One that cannot hides no other: [`Registry::faults`] tells why, or
+    /// the hint of who found no other ([`Registry::quantizer_hint`]).
+    pub fn quantizers(&self) -> Vec<Arc<dyn Quantizer>> {
+        self.quantizers.iter().filter_map(|slot| slot.make().as_ref().ok().cloned()).collect()
+    }
+
+    /// A hint for who found no quantizer for something, with why those cannot be used that might have been it.
+    pub fn quantizer_hint(&self, hint: &str) -> String {
+        let unusable = self.quantizers.iter().filter_map(|slot| slot.make().as_ref().err());
+        unusable.fold(hint.to_owned(), |hint, why| {
+            self.is_news(why);
+            format!("{hint}; one cannot be used: {}", why.message())
+        })
+    }
+
+    /// Whether this was not told before: one fault may meet many calls. It counts as told from now on.
+    pub fn is_news(&self, fault: &Error) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(fault.to_string())
     }
 
     /// The first quantizer that makes blocks of one type those of another without any loss.
-    ///
-    /// # Errors
-    /// What making one raises.
-    pub fn repacker(&self, pair: (DType, DType)) -> Result<Option<Arc<dyn Quantizer>>> {
-        Ok(self.quantizers()?.into_iter().find(|quantizer| quantizer.repacks().contains(&pair)))
+    pub fn repacker(&self, pair: (DType, DType)) -> Option<Arc<dyn Quantizer>> {
+        self.quantizers().into_iter().find(|quantizer| quantizer.repacks().contains(&pair))
     }
 
     /// The first quantizer that knows a type.
     ///
     /// # Errors
-    /// Unsupported if none does; what making one raises.
+    /// Unsupported if none does.
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
-        let found = self.quantizers()?.into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype));
+        let found = self.quantizers().into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype));
         found.ok_or_else(|| {
             Error::unsupported(format!("no quantizer plugin knows {dtype}"))
-                .hint("run `apr plugins list` to see what is present")
+                .hint(self.quantizer_hint("run `apr plugins list` to see what is present"))
         })
     }
 
-    /// Loads every plugin that was put off, so that [`Registry::plugins`] shows what would be refused when needed.
+    /// Loads every plugin that was put off, and makes its quantizer, so that [`Registry::plugins`] shows what would be
+    /// refused when needed.
     pub fn load_all(&mut self) {
-        for plugin in &mut self.plugins {
-            if let Ok(provider) = &plugin.state
-                && let Err(error) = provider.load()
-            {
+        for (number, plugin) in self.plugins.iter_mut().enumerate() {
+            let Ok(provider) = &plugin.state else { continue };
+            let quantizer = self.quantizers.iter().find(|slot| slot.plugin == number);
+            let made =
+                || quantizer.map_or(Ok(()), |slot| slot.make().as_ref().map(drop).map_err(Error::clone));
+            if let Err(error) = provider.load().and_then(|()| made()) {
                 plugin.state = Err(error);
             }
         }
     }
 
-    /// Panics of plugins that no call could report, each with the plugin's name; handed out once.
+    /// What plugins did wrong where no call could report it, each with the plugin's name: panics, and quantizers that were
+    /// asked for and cannot be used. Handed out once.
     pub fn faults(&self) -> Vec<Error> {
+        let unusable = self.quantizers.iter().filter_map(|slot| slot.made.get()?.as_ref().err());
+        let untold = unusable.filter(|why| self.is_news(why)).cloned();
         let providers = self.plugins.iter().filter_map(|plugin| plugin.state.as_ref().ok());
-        providers.flat_map(|provider| provider.faults()).collect()
+        untold.chain(providers.flat_map(|provider| provider.faults())).collect()
     }
 
     /// Libraries in the folders that were searched, passed over because their names are not those of plugins.
@@ -356,6 +382,29 @@ impl Registry {
 
     fn loaded(&self) -> impl Iterator<Item = &Manifest> {
         self.plugins.iter().filter(|p| p.state.is_ok()).filter_map(|p| p.manifest.as_ref())
+    }
+}
+
+fn no_table(id: &str) -> Error {
+    Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80)))
+}
+
+/// The texts of the architecture tables that plugins have, in search order; the first of an id counts.
+pub struct TableTexts(Vec<(String, Arc<dyn Provider>)>);
+
+impl TableTexts {
+    /// The tables' ids.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(id, _)| id.as_str())
+    }
+
+    /// The text of a table.
+    ///
+    /// # Errors
+    /// As [`Registry::architecture`].
+    pub fn get(&self, id: &str) -> Result<String> {
+        let found = self.0.iter().find(|(known, _)| known == id);
+        found.map_or_else(|| Err(no_table(id)), |(_, provider)| provider.architecture(id))
     }
 }
 

@@ -16,6 +16,7 @@ mod crashes;
 mod library;
 mod misbehaviour;
 mod objects;
+mod quantizers;
 mod refusals;
 mod rehearsal;
 mod tidy;

@@ -1,28 +1,37 @@
 //! Tables that build on others: what of the base stays.
 
 use apr_sdk::{Error, Result};
-use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table as Toml, Value as Item};
 
 /// The tables that others build on, each parsed once.
-pub struct Bases<'a> {
-    text: &'a dyn Fn(&str) -> Result<String>,
-    whole: RefCell<HashMap<String, Toml>>,
+pub struct Bases<F> {
+    text: F,
+    whole: Mutex<HashMap<String, Arc<Toml>>>,
 }
 
-impl<'a> Bases<'a> {
+impl<F: Fn(&str) -> Result<String>> Bases<F> {
     /// `text` gives the text of a table by its id.
-    pub fn new(text: &'a dyn Fn(&str) -> Result<String>) -> Bases<'a> {
-        Bases { text, whole: RefCell::default() }
+    pub fn new(text: F) -> Bases<F> {
+        Bases { text, whole: Mutex::default() }
     }
 
-    fn whole(&self, id: &str, depth: u32) -> Result<Toml> {
-        if let Some(whole) = self.whole.borrow().get(id) {
-            return Ok(whole.clone());
+    /// The text of a table.
+    ///
+    /// # Errors
+    /// What giving it raises.
+    pub fn text(&self, id: &str) -> Result<String> {
+        (self.text)(id)
+    }
+
+    fn whole(&self, id: &str, depth: u32) -> Result<Arc<Toml>> {
+        let known = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(whole) = known().get(id) {
+            return Ok(Arc::clone(whole));
         }
-        let whole = with_base(&(self.text)(id)?, self, depth)?;
-        self.whole.borrow_mut().insert(id.to_owned(), whole.clone());
+        let whole = Arc::new(with_base(&self.text(id)?, self, depth)?);
+        known().insert(id.to_owned(), Arc::clone(&whole));
         Ok(whole)
     }
 }
@@ -31,7 +40,7 @@ impl<'a> Bases<'a> {
 ///
 /// # Errors
 /// InvalidArgument for text that is no TOML, and for bases in a circle; what the bases' texts raise.
-pub fn with_base(text: &str, bases: &Bases<'_>, depth: u32) -> Result<Toml> {
+pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
     })?;
@@ -40,7 +49,7 @@ pub fn with_base(text: &str, bases: &Bases<'_>, depth: u32) -> Result<Toml> {
     if depth > 4 {
         return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
     }
-    let mut whole = bases.whole(name, depth + 1)?;
+    let mut whole = bases.whole(name, depth + 1)?.as_ref().clone();
     for key in ["is_base", "sources"] {
         whole.remove(key);
     }

@@ -12,7 +12,7 @@ pub fn called(host: &Host, model: &Model) -> Option<String> {
         return Some(architecture.id.clone());
     }
     // A bag of tensors says nothing.
-    model.foreign_of(&model.format)?;
+    model.foreign_of(&model.format).filter(|_| model.dialect != "none")?;
     let tables = host.tables();
     if let Ok(Some((table, _))) = find_table(tables, model, None) {
         return Some(table.id.clone());

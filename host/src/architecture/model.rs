@@ -124,8 +124,11 @@ pub(super) fn find_table<'t>(
         return Ok(Some((table, from)));
     }
     if let Some(architecture) = &model.architecture {
-        let found = tables.all().find(|table| table.id == architecture.id);
+        let found = tables.find(&architecture.id).ok();
         return Ok(found.map(|table| (table, model.dialect.clone())));
+    }
+    if model.dialect == "none" {
+        return Ok(None);
     }
     Ok(tables.detect(&model.dialect, &lookup)?.map(|table| (table, model.dialect.clone())))
 }
@@ -149,6 +152,10 @@ fn no_table(
     let have = model.dialect.as_str();
     let what = &target.manifest.name;
     let mut translation = Translation::default();
+    // To a bag of tensors that may stay one, no table matters.
+    if have == "none" && !required {
+        return Ok(translation);
+    }
     for (id, error) in tables.broken() {
         let id = escape(id, 80);
         translation.notes.push(format!("the table of architecture `{id}` is left out: {}", error.message()));
@@ -173,10 +180,8 @@ fn no_table(
         let error = Error::unsupported(message).hint(hint);
         return Err(translation.notes.into_iter().fold(error, Error::cause));
     }
-    if have != "none" {
-        let note = format!("names are kept in the dialect `{have}`: no table translates them to `{want}`");
-        translation.notes.push(note);
-    }
+    let note = format!("names are kept in the dialect `{have}`: no table translates them to `{want}`");
+    translation.notes.push(note);
     Ok(translation)
 }
 

@@ -34,16 +34,6 @@ impl Tables {
         }
         best.map(|(near, _)| near)
     }
-
-    /// The keys of a dialect by which tables find their models, sorted.
-    pub(super) fn marking_keys(&self, dialect: &str) -> Vec<String> {
-        let conditions =
-            self.all().filter_map(|table| table.dialect(dialect)).flat_map(|d| &d.detect).flatten();
-        let mut keys: Vec<String> = conditions.map(|(key, _)| key.clone()).collect();
-        keys.sort();
-        keys.dedup();
-        keys
-    }
 }
 
 /// Names that differ in numbers alone are of one kind: the first of each kind, and how many there are. Where names are of more

@@ -214,7 +214,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::parse`].
-    pub(super) fn on(text: &str, bases: &Bases<'_>) -> Result<Table> {
+    pub(super) fn on<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>) -> Result<Table> {
         let toml = with_base(text, bases, 0)?;
         let id = words(&toml, "id")?
             .ok_or_else(|| Error::invalid_argument("an architecture table has no `id`"))?;
@@ -285,7 +285,7 @@ impl Rule {
     }
 }
 
-fn bad(what: &str, value: &Item) -> Error {
+pub(super) fn bad(what: &str, value: &Item) -> Error {
     Error::invalid_argument(format!("{what} cannot be `{}`", escape(&value.to_string(), 120)))
 }
 
@@ -401,7 +401,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
     Ok(table)
 }
 
-fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
+pub(super) fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
     static EMPTY: std::sync::LazyLock<Toml> = std::sync::LazyLock::new(Toml::new);
     match toml.get(key) {
         None => Ok(&EMPTY),
@@ -437,7 +437,7 @@ fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigNa
     Ok(ConfigName { name: name.to_owned(), kind, default: expression(inside, "default")?, covers, names })
 }
 
-fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
+pub(super) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
     let arch = words(toml, "arch")?.unwrap_or_default();
     let named = |text: &str| text.replace("{arch}", &arch);
     let mut dialect = Dialect {

@@ -71,7 +71,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let registry = context.registry();
     match &args.action {
         Action::List => {
-            let tables = Tables::load(&registry);
+            let tables = Tables::of(&registry);
             Ok(boxed(Architectures { architectures: tables.all().map(Row::new).collect() }))
         }
         Action::Show { id } => Ok(boxed(Text { id: id.clone(), table: registry.architecture(id)? })),

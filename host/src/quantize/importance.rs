@@ -42,7 +42,10 @@ impl Importance {
                 Err(error) => return Err(files.show(error)),
             }
         }
-        Err(files.show(unknown.unwrap_or_else(|| Error::unsupported("no plugin reads importance matrices"))))
+        Err(files.show(unknown.unwrap_or_else(|| {
+            let hint = host.registry.quantizer_hint("run `apr plugins list` to see what is present");
+            Error::unsupported("no plugin reads importance matrices").hint(hint)
+        })))
     }
 
     /// The values for a tensor, under whichever of its names.

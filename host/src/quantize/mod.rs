@@ -105,7 +105,7 @@ impl Planned<'_> {
         said.warnings.extend(choices::left_over(wishes, model, makings)?);
         // A model of one type of floats is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
-            for quantizer in self.host.registry.quantizers()? {
+            for quantizer in self.host.registry.quantizers() {
                 self.record(model, quantizer.records(dtype.name()));
             }
         }
@@ -150,10 +150,11 @@ impl Planned<'_> {
         makings: &mut Vec<Making>,
         Said { notes, warnings }: &mut Said,
     ) -> Result<()> {
-        let quantizers = self.host.registry.quantizers()?;
+        let registry = &self.host.registry;
+        let quantizers = registry.quantizers();
         if quantizers.is_empty() {
-            return Err(Error::unsupported("no plugin quantizes")
-                .hint("run `apr plugins list` to see what is present"));
+            let hint = registry.quantizer_hint("run `apr plugins list` to see what is present");
+            return Err(Error::unsupported("no plugin quantizes").hint(hint));
         }
         let importance = match &wishes.importance {
             Some(path) => Some(Importance::read(self.host, &quantizers, path)?),
@@ -179,7 +180,7 @@ impl Planned<'_> {
         };
         let (quantizer, recipe, assigned) = match (&wishes.recipe, &wishes.target) {
             (Some(recipe), _) => {
-                let (quantizer, name) = find_recipe(&quantizers, recipe)?;
+                let (quantizer, name) = find_recipe(registry, recipe)?;
                 let assigned = assign(quantizer.as_ref(), &name)?;
                 (quantizer, name, assigned)
             }
@@ -194,12 +195,12 @@ impl Planned<'_> {
         for (number, assignment) in assigned.into_iter().enumerate() {
             let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
             let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
-            take(wishes, assignment, (tensor, making), values, (&self.host.registry, &mut said)).map_err(
-                |e| match e.tensor_name() {
-                    Some(_) => e,
-                    None => e.tensor(&tensors[number].name),
-                },
-            )?;
+            take(wishes, assignment, (tensor, making), values, (registry, &mut said)).map_err(|e| match e
+                .tensor_name()
+            {
+                Some(_) => e,
+                None => e.tensor(&tensors[number].name),
+            })?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
         self.record(model, quantizer.records(&recipe));
@@ -237,7 +238,7 @@ fn take(
     if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
         return Ok(());
     }
-    let is_lossless = registry.repacker((from, dtype))?.is_some();
+    let is_lossless = registry.repacker((from, dtype)).is_some();
     if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
         let message = format!("it is already {from}, and would be quantized again, to {dtype}");
         return Err(Error::invalid_argument(message).hint(
@@ -305,12 +306,12 @@ fn name_some(names: &[String], what: &str) -> String {
 }
 
 /// The quantizer that has a recipe, and the recipe's own name.
-fn find_recipe(quantizers: &[Arc<dyn Quantizer>], wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
+fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
     let mut known = Vec::new();
-    for quantizer in quantizers {
+    for quantizer in registry.quantizers() {
         for recipe in quantizer.recipes() {
             if recipe.name.eq_ignore_ascii_case(wanted) {
-                return Ok((Arc::clone(quantizer), recipe.name));
+                return Ok((quantizer, recipe.name));
             }
             known.push(recipe.name);
         }
@@ -323,7 +324,8 @@ fn find_recipe(quantizers: &[Arc<dyn Quantizer>], wanted: &str) -> Result<(Arc<d
     });
     let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
     let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
-    Err(Error::invalid_argument(message).hint(format!("{hint}choose one of {}", known.join(", "))))
+    let hint = format!("{hint}choose one of {}", known.join(", "));
+    Err(Error::invalid_argument(message).hint(registry.quantizer_hint(&hint)))
 }
 
 /// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.

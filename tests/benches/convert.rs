@@ -1,9 +1,10 @@
-//! A lossless convert of a large file against `cp` followed by `sync FILE`, alternating in one run.
+//! A lossless convert of a large file against `cp` followed by `sync FILE`, alternating in one run; and one of weights that
+//! are all NaN against one of clean weights.
 //!
-//! `cargo build --release && cargo bench -p apr-tests --bench convert [-- --mib 4096 --rounds 5]`
+//! `cargo build --release && cargo bench -p apr-tests --bench convert [-- --mib 4096 --rounds 5 --nan-mib 256]`
 //!
 //! Prints each round, then the medians and their ratio, the peak private memory, and whether one thread gives the same
-//! bytes as all. The folder is cargo's scratch space, or `APR_BENCH_DIR`.
+//! bytes as all; then the median ratio of NaN to clean weights, from F16 and F32 to each format. The folder is cargo's scratch space, or `APR_BENCH_DIR`.
 
 #![allow(
     missing_docs,
@@ -16,12 +17,15 @@
 mod bench;
 
 use bench::{apr, median, noise, number, peak_private, scratch, timed, write_safetensors};
+use std::path::Path;
 use std::process::Command;
 
 /// The target of issue and README: at most this many times `cp` + `sync FILE`.
 const TARGET_RATIO: f64 = 1.15;
 /// Private memory over the header's, in MiB.
 const TARGET_MIB: f64 = 64.0;
+/// Weights that are all NaN take at most this many times the processor time of clean ones, and of the wall time.
+const TARGET_NAN: f64 = 1.5;
 
 fn main() {
     let (mib, rounds) = (number("--mib", 4096), number("--rounds", 5));
@@ -95,5 +99,42 @@ fn main() {
     let _ = std::fs::remove_file(&output);
     timed(&mut convert("1"));
     println!("same bytes with 1 thread and with {many}: {}", bench::verdict(all == bench::sha256(&output)));
+    let _ = std::fs::remove_file(&input);
+    let _ = std::fs::remove_file(&copy);
+    not_numbers(&folder, number("--nan-mib", 256), rounds);
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Weights that are all NaN against weights of normal size, in turn: the ratios of wall and processor time.
+fn not_numbers(folder: &Path, mib: u64, rounds: u64) {
+    // Of each word the bits that stay, and those that are set: exponents near 2^-5, or quiet NaN.
+    let kinds = [
+        (("F16", 2), 0x83ff_83ff_83ff_83ff, 0x2800_2800_2800_2800, 0x7e00_7e00_7e00_7e00),
+        (("F32", 4), 0x807f_ffff_807f_ffff, 0x3d00_0000_3d00_0000, 0x7fc0_0000_7fc0_0000),
+    ];
+    for (dtype, stay, clean, nan) in kinds {
+        let inputs = ["clean", "nan"].map(|name| folder.join(format!("{name}.safetensors")));
+        write_safetensors(&inputs[0], mib, dtype, noise(7).map(|word| word & stay | clean));
+        write_safetensors(&inputs[1], mib, dtype, noise(7).map(|word| word | nan));
+        for format in ["apr", "gguf"] {
+            let output = folder.join(format!("weights.{format}"));
+            let once = |input: &Path| {
+                let _ = std::fs::remove_file(&output);
+                let mut command = Command::new(apr());
+                command.args(["convert", "-q", "--arch", "none"]).arg(input).arg(&output);
+                let began = bench::cpu_seconds_of_commands();
+                (timed(&mut command), bench::cpu_seconds_of_commands() - began)
+            };
+            once(&inputs[0]);
+            let pair = |_| (once(&inputs[0]), once(&inputs[1]));
+            let pairs: Vec<_> = (0..rounds).map(pair).collect();
+            let wall = median(&mut pairs.iter().map(|(a, b)| b.0 / a.0).collect::<Vec<_>>());
+            let cpu = median(&mut pairs.iter().map(|(a, b)| b.1 / a.1).collect::<Vec<_>>());
+            println!(
+                "{mib} MiB of {} to {format}, all NaN against clean: wall {wall:.2}, CPU {cpu:.2} (target {TARGET_NAN}): {}",
+                dtype.0,
+                bench::verdict(wall.max(cpu) <= TARGET_NAN)
+            );
+        }
+    }
 }

@@ -21,18 +21,21 @@ impl Tables {
     pub fn nearest(&self, names: &[&str], dialect: &str) -> Option<Near<'_>> {
         let kinds = kinds(names);
         let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
-        let mut best: Option<(Near<'_>, _)> = None;
+        let mut near: Vec<Near<'_>> = Vec::new();
         for table in self.all() {
             let own = table.dialects.iter().map(|d| d.id.as_str());
             for id in own.filter(|id| dialect == "none" || dialect == *id || dialect == CANONICAL) {
                 let known = kinds.iter().filter(|(name, _)| knows(table, id, name)).map(|(_, n)| n).sum();
-                let merits = (known, Reverse(lacking(table, id, &names).count()), table.rules.len());
-                if known > 0 && best.as_ref().is_none_or(|(_, others)| *others < merits) {
-                    best = Some((Near { table, dialect: id.to_owned(), known }, merits));
-                }
+                near.push(Near { table, dialect: id.to_owned(), known });
             }
         }
-        best.map(|(near, _)| near)
+        let most = near.iter().map(|near| near.known).max().filter(|most| *most > 0)?;
+        let merits = |near: &Near<'_>| {
+            let lacks = lacking(near.table, &near.dialect, &names).count();
+            (Reverse(lacks), near.table.rules.len())
+        };
+        // Of several that are equal the first.
+        near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)
     }
 }
 
@@ -70,10 +73,11 @@ pub(super) fn missing<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> im
 
 /// The rules that models of the table may be expected to have, and of which none of `names` is.
 fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator<Item = &'t Rule> {
+    let own = |name: &&str| table.own_name(dialect, name).unwrap_or_else(|| (*name).to_owned());
+    let names: Vec<String> = names.iter().map(own).collect();
     table.rules.iter().filter(move |rule| {
         let dropped = rule.side(dialect).is_some_and(|side| side.dropped.is_some());
-        let own = |name: &str| table.own_name(dialect, name).unwrap_or_else(|| name.to_owned());
-        let found = |name: &&str| images(rule, dialect).0.iter().any(|p| p.numbers(&own(name)).is_some());
+        let found = |name: &String| images(rule, dialect).0.iter().any(|p| p.numbers(name).is_some());
         !rule.optional && !dropped && !names.iter().any(found)
     })
 }

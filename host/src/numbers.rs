@@ -44,7 +44,7 @@ impl Numbers {
     pub fn with(dtype: DType, registry: &Registry) -> Option<Numbers> {
         let info = dtype.info().filter(|info| info.kind == DTypeKind::Block);
         let Some(info) = info else { return Numbers::new(dtype) };
-        let quantizer = registry.quantizer_of(dtype).ok()?;
+        let quantizer = registry.find_quantizer(dtype)?;
         let (elements, bytes) = (u64::from(info.block_elements), u64::from(info.block_bytes));
         let fits = (CHUNK as u64).is_multiple_of(elements);
         fits.then(|| Numbers {

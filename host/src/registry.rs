@@ -299,13 +299,17 @@ impl Registry {
         self.quantizers().into_iter().find(|quantizer| quantizer.repacks().contains(&pair))
     }
 
+    /// The first quantizer that knows a type, if any does.
+    pub fn find_quantizer(&self, dtype: DType) -> Option<Arc<dyn Quantizer>> {
+        self.quantizers().into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype))
+    }
+
     /// The first quantizer that knows a type.
     ///
     /// # Errors
     /// Unsupported if none does.
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
-        let found = self.quantizers().into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype));
-        found.ok_or_else(|| {
+        self.find_quantizer(dtype).ok_or_else(|| {
             Error::unsupported(format!("no quantizer plugin knows {dtype}"))
                 .hint(self.quantizer_hint("run `apr plugins list` to see what is present"))
         })

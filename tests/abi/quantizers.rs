@@ -2,6 +2,9 @@
 
 use crate::build::ROGUE;
 use crate::library::Library;
+use apr_host::plugins::DiscoverOptions;
+use apr_host::registry::Registry;
+use apr_sdk::{DType, Error};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -85,4 +88,22 @@ fn one_whose_library_kills_its_process_hides_no_other() {
     let own = library.token().to_owned();
     library.replace(own.as_bytes(), b"rogue-token-aborting");
     judge(&library, "plugin `rogue` ends the process that loads it: signal: 6");
+}
+
+#[test]
+fn where_it_is_the_only_one_it_is_told_of_once_even_if_nobody_needs_it() {
+    let mut library = Library::copy_of(&ROGUE);
+    promising(&mut library);
+    library.write();
+    let options = DiscoverOptions { named: vec![library.path.clone()], ..DiscoverOptions::default() };
+    let registry = Registry::discover(&options);
+    assert!(registry.faults().is_empty(), "it was not asked for");
+    // Who does without its values asks like this.
+    assert!(registry.find_quantizer(DType::Q8_0).is_none());
+    let told =
+        |faults: Vec<Error>| faults.iter().filter(|f| f.message().contains("has no quantizer")).count();
+    assert_eq!(told(registry.faults()), 1);
+    assert_eq!(told(registry.faults()), 0);
+    let error = registry.quantizer_of(DType::Q8_0).err().unwrap();
+    assert!(error.hint_text().unwrap().contains("plugin `rogue` 0.1.0: has no quantizer"), "{error}");
 }

@@ -55,6 +55,31 @@ fn a_t5_without_one_comes_back_tied() {
 }
 
 #[test]
+fn the_third_deepseek_routes_by_sigmoid_also_where_its_configuration_leaves_that_to_the_class() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (whole, unsaid) = (scratch.at("whole.gguf"), scratch.at("unsaid.gguf"));
+    let (folder, back) = (folder(&scratch, "deepseek2"), scratch.at("back"));
+    to(&host, "gguf", &folder, &whole);
+    configure(&folder, "scoring_func", json!(null));
+    to(&host, "gguf", &folder, &unsaid);
+    assert_eq!(key(&host, &unsaid, "deepseek2.expert_gating_func").and_then(|v| v.as_u32()), Some(2));
+    assert_eq!(fs::read(&unsaid).unwrap(), fs::read(&whole).unwrap());
+    to(&host, "huggingface", &unsaid, &back);
+    assert_eq!(config(&back)["architectures"], json!(["DeepseekV3ForCausalLM"]));
+}
+
+#[test]
+fn the_second_deepseek_says_no_more_of_its_routing_than_its_configuration() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, file, back) = (folder(&scratch, "deepseek2-lite"), scratch.at("m.gguf"), scratch.at("back"));
+    configure(&folder, "scoring_func", json!(null));
+    to(&host, "gguf", &folder, &file);
+    assert_eq!(key(&host, &file, "deepseek2.expert_gating_func"), None);
+    to(&host, "huggingface", &file, &back);
+    assert_eq!(config(&back)["architectures"], json!(["DeepseekV2ForCausalLM"]));
+}
+
+#[test]
 fn slopes_of_mpt_end_in_a_whole_number() {
     let (host, scratch) = (host(), Scratch::new());
     let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));

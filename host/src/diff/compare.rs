@@ -23,6 +23,9 @@ const TILE: u64 = 256 << 10;
 const GATHER_TILE: u64 = 4 << 20;
 /// What all tiles may take, in bytes.
 const MEMORY: u64 = 96 << 20;
+/// Pairs that are worked through together: enough to keep all threads busy, few enough that a model of a million tensors
+/// needs no memory for each of them.
+const BATCH: usize = 4096;
 
 /// Two tensors of the same shape, by their numbers.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +42,7 @@ pub struct Found {
     /// Whether all bytes are the same; never for two types.
     pub same_bytes: bool,
     /// The distance of the values; `None` if they cannot be read here, or if they need not be.
-    pub distance: Option<Distance>,
+    pub distance: Option<Box<Distance>>,
     /// Whether distances in representable values were counted.
     pub has_ulp: bool,
     /// Numbers of an element: 2 for complex types.
@@ -56,13 +59,20 @@ pub struct Found {
 /// # Errors
 /// What reading raises, with the file as the user typed it; Cancelled.
 pub fn compare(host: &Host, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
-    let job = |&pair: &Pair| Job::new(&host.registry, sides, pair, tolerance);
-    let jobs: Vec<Job> = pairs.iter().map(job).collect::<Result<_>>()?;
-    let total = jobs.iter().map(Job::bytes).sum();
-    let run = Run { host, a: &sides.a, b: &sides.b, jobs: &jobs, done: AtomicU64::new(0), total };
-    run.all(false)?;
-    run.all(true)?;
-    Ok(jobs.iter().map(Job::found).collect())
+    let bytes =
+        |pair: &Pair| Ok(sides.a.tensors[pair.a].payload_len()? + sides.b.tensors[pair.b].payload_len()?);
+    let total = pairs.iter().map(bytes).sum::<Result<u64>>()?;
+    let done = AtomicU64::new(0);
+    let mut found = Vec::with_capacity(pairs.len());
+    for batch in pairs.chunks(BATCH) {
+        let job = |&pair: &Pair| Job::new(&host.registry, sides, pair, tolerance);
+        let jobs: Vec<Job> = batch.iter().map(job).collect::<Result<_>>()?;
+        let run = Run { host, a: &sides.a, b: &sides.b, jobs: &jobs, done: &done, total };
+        run.all(false)?;
+        run.all(true)?;
+        found.extend(jobs.into_iter().map(Job::found));
+    }
+    Ok(found)
 }
 
 /// Two tensors, cut into tiles.
@@ -148,10 +158,6 @@ impl Job {
             block: u64::from(infos[0].block_bytes),
             state: Mutex::new(state),
         })
-    }
-
-    fn bytes(&self) -> u64 {
-        if self.n_tiles == 0 { 0 } else { self.len[0] + self.len[1] }
     }
 
     /// How many pieces of work it is for several threads.
@@ -243,14 +249,14 @@ impl Job {
         self.measure.is_some() && state.n_same > 0 && state.n_same < self.n_tiles
     }
 
-    fn found(&self) -> Found {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn found(self) -> Found {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let same_bytes = self.one_type && state.n_same == self.n_tiles;
         let readable = self.measure.is_some() && !same_bytes;
         let blocks = self.measure.is_none() && self.one_type && !same_bytes;
         Found {
             same_bytes,
-            distance: readable.then(|| state.distance.clone()),
+            distance: readable.then(|| Box::new(state.distance)),
             has_ulp: self.measure.as_ref().is_some_and(Measure::has_ulp),
             per_element: self.measure.as_ref().map_or(1, |measure| measure.sides[0].per_element),
             blocks: blocks.then(|| (state.blocks, self.len[0] / self.block.max(1))),
@@ -259,13 +265,13 @@ impl Job {
     }
 }
 
-/// One comparison of all jobs.
+/// One comparison of a batch of jobs.
 struct Run<'a> {
     host: &'a Host,
     a: &'a Side<'a>,
     b: &'a Side<'a>,
     jobs: &'a [Job],
-    done: AtomicU64,
+    done: &'a AtomicU64,
     total: u64,
 }
 

@@ -45,6 +45,13 @@ fn one_long_value_used_often_costs_what_it_takes() {
 }
 
 #[test]
+fn nothing_but_marks_costs_more_than_it_earns() {
+    let error =
+        open(&checkpoint(&[b"\x80\x02".to_vec(), b"(".repeat(8 << 20)].concat(), 64)).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
 fn a_long_text_used_often_is_not_read_often() {
     let begun = Instant::now();
     let location = text(&"c".repeat(4 << 20));

@@ -14,6 +14,8 @@ pub const NOTHING: &str = "nothing was executed";
 
 /// What a place on the stack costs.
 const SLOT_COST: u64 = 8;
+/// What a mark costs: more than the byte that sets it earns, since a compressed pickle may be nothing but marks.
+const MARK_COST: u64 = 32;
 
 /// What may stand in a pickle, besides plain values.
 #[derive(Clone, Copy)]
@@ -66,7 +68,7 @@ impl Machine<'_, '_, '_> {
     fn apply(&mut self, step: &Step) -> Result<()> {
         match step.opcode.code {
             b'(' => {
-                self.charge(2 * SLOT_COST)?;
+                self.charge(MARK_COST)?;
                 self.marks.push(self.stack.len());
                 Ok(())
             }

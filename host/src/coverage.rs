@@ -17,6 +17,9 @@ pub struct Coverage {
     pub tensors: Account,
     /// Its keys: the typed metadata of every format, and the configuration of its architecture.
     pub keys: Account,
+    /// Tokens of its tokenizer that the output's lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped_tokens: Vec<Dropped>,
 }
 
 /// Where things of one sort went. The four lists together have `total` entries.
@@ -67,15 +70,22 @@ impl Coverage {
 
     /// Everything that was dropped, and why: a line each.
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        [(&self.tensors, "tensor"), (&self.keys, "key")].into_iter().flat_map(|(account, noun)| {
-            let names =
-                [(&account.mapped, "mapped"), (&account.carried, "carried"), (&account.restated, "restated")];
-            let names = names.into_iter().flat_map(move |(names, what)| {
-                names.iter().map(move |name| format!("{what} {noun} {}", escape(name, 200)))
+        let token = |d: &Dropped| format!("dropped token {}: {}", d.name, d.rule);
+        let tokens = self.dropped_tokens.iter().map(token);
+        let accounts =
+            [(&self.tensors, "tensor"), (&self.keys, "key")].into_iter().flat_map(|(account, noun)| {
+                let names = [
+                    (&account.mapped, "mapped"),
+                    (&account.carried, "carried"),
+                    (&account.restated, "restated"),
+                ];
+                let names = names.into_iter().flat_map(move |(names, what)| {
+                    names.iter().map(move |name| format!("{what} {noun} {}", escape(name, 200)))
+                });
+                let line = move |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
+                names.chain(account.dropped.iter().map(line))
             });
-            let line = move |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
-            names.chain(account.dropped.iter().map(line))
-        })
+        accounts.chain(tokens)
     }
 }
 

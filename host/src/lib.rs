@@ -72,6 +72,7 @@ mod swap;
 pub mod threads;
 mod tile;
 mod tile_sums;
+mod token_rows;
 pub mod validate;
 pub mod verify;
 mod witness;

@@ -18,7 +18,7 @@ use crate::rename::{Renaming, rename};
 use crate::request::ConvertOptions;
 use crate::stated_types;
 use crate::workings::Workings;
-use crate::{carries, registry::Format};
+use crate::{carries, registry::Format, token_rows};
 use apr_sdk::{DType, Error, ErrorKind, Model, Result, Writer};
 use std::collections::HashMap;
 use std::path::Path;
@@ -127,6 +127,16 @@ pub fn prepare<'a>(
     }
     let ledger = translation.ledger;
     let is_translated = translation.makings.is_some();
+    let mut rowless = Vec::new();
+    if is_translated && model.tokenizer.is_some() && target.manifest.carries.token_rows {
+        let concerns = concerns(host, &model, arch).map_err(of_source)?;
+        if let Some((tokens, warning)) =
+            token_rows::fit(&source, &mut model, &concerns, target).map_err(of_source)?
+        {
+            rowless = tokens;
+            warnings.push(warning);
+        }
+    }
     let mut makings = match (translation.makings, kept) {
         (Some(makings), kept) => kept.iter().fold(makings, |makings, kept| of_kept(makings, kept)),
         (None, kept) => {
@@ -176,8 +186,10 @@ pub fn prepare<'a>(
         warnings.extend(warning);
     }
     long_values::check(host, &source, &model)?;
-    let coverage = account(&source.model, called.as_deref(), &model, &makings, ledger.as_ref(), &restates)
-        .map_err(of_source)?;
+    let mut coverage =
+        account(&source.model, called.as_deref(), &model, &makings, ledger.as_ref(), &restates)
+            .map_err(of_source)?;
+    coverage.dropped_tokens = rowless;
     notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
     let workings = Workings::new(makings, &model, &source.model, &host.registry, !look).map_err(of_source)?;
     let mut collector = Collector::new(&host.registry, &source, &model, &output.request)

@@ -23,6 +23,7 @@
 //! | `F.one_tensor` | `yes` where a file is exactly one tensor, whose name is not in it: it is called after the file (see [`name_after_file`]); `no` is the default |
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
 //! | `F.tokenizer` | `yes`: it holds the tokenizer as it is; `core`: its own keys say what [`crate::tokenizer::Tokenizer::core`] does, of models whose names are translated; `no` (the default) |
+//! | `F.token_rows` | `yes` where each token needs a row of the embedding: tokens of SentencePiece beyond the rows are left out with a warning, and other tokenizers that have some are refused; `no` is the default |
 //! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
 //! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), for `--set` of one that a model lacks |
 //! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
@@ -219,6 +220,8 @@ pub struct Carries {
     pub tokenizer: bool,
     /// Whether its own keys say the core of a tokenizer, for models whose names are translated.
     pub tokenizer_core: bool,
+    /// Whether each token needs a row of the embedding, in models whose names are translated.
+    pub token_rows: bool,
     /// Whether it holds companion files.
     pub assets: bool,
     /// Whether it holds a graph.
@@ -242,6 +245,7 @@ impl Default for Carries {
             metadata: Some(Vec::new()),
             tokenizer: false,
             tokenizer_core: false,
+            token_rows: false,
             assets: false,
             graph: false,
             foreign: ForeignCarrier::None,

@@ -202,6 +202,7 @@ impl<'a> Lines<'a> {
             },
             tokenizer,
             tokenizer_core,
+            token_rows: self.yes(&key("token_rows"), false)?,
             assets: self.yes(&key("assets"), false)?,
             graph: self.yes(&key("graph"), false)?,
             foreign: self.one_of(

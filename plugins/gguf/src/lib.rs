@@ -53,6 +53,7 @@ apr_sdk::export_plugin! {
         gguf.names=no-nul
         gguf.metadata=*
         gguf.tokenizer=core
+        gguf.token_rows=yes
         gguf.bookkeeping=split.no split.count split.tensors.count
         gguf.tokenizer_keys=tokenizer.*
         gguf.card_keys=general.*

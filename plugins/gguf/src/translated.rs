@@ -69,7 +69,6 @@ pub fn complete(
     let made = match held(model.tokenizer.as_ref(), sink)? {
         Some(text) => {
             let tokenizer = Tokenizer::from_json(&text)?;
-            tokenizer::fits(&tokenizer, &model.tensors)?;
             tokenizer::note_beyond_scores(&tokenizer, sink);
             tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?
         }

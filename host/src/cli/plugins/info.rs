@@ -95,6 +95,7 @@ fn format_json(format: &FormatManifest) -> Json {
         "shared_storage": carries.shared_storage,
         "metadata": carries.metadata,
         "tokenizer": carries.tokenizer,
+        "token_rows": carries.token_rows,
         "assets": carries.assets,
         "graph": carries.graph,
         "foreign": show_foreign(carries.foreign),

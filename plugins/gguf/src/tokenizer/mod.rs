@@ -10,10 +10,7 @@ pub use read::read;
 pub use write::keys;
 
 use apr_sdk::tokenizer::{Tokenizer, beyond_scores};
-use apr_sdk::{Error, LayoutSink, Result, Tensor, Value, escape};
-
-/// The tensor with a row for each token.
-const EMBEDDING: &str = "token_embd.weight";
+use apr_sdk::{LayoutSink, Value, escape};
 
 /// Says if merges mean something that scores cannot say: the format has no merges of pieces.
 pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
@@ -21,31 +18,6 @@ pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
         sink.note(&format!("no merge of the scores gives token {id} `{text}`: llama.cpp may split text that contains it differently"));
     }
-}
-
-/// Fails for a tokenizer with ids that the embedding has no rows for: llama.cpp takes the number of rows from the tokens, and
-/// loads no such file.
-///
-/// # Errors
-/// Unsupported, with both numbers and the first token without a row.
-pub fn fits(tokenizer: &Tokenizer, tensors: &[Tensor]) -> Result<()> {
-    let embedding = tensors.iter().find(|tensor| tensor.name == EMBEDDING);
-    let Some(&rows) = embedding.and_then(|tensor| tensor.shape.first()) else { return Ok(()) };
-    let size = u64::from(tokenizer.vocab_size);
-    if size <= rows {
-        return Ok(());
-    }
-    let first = u32::try_from(rows)
-        .ok()
-        .and_then(|first| (first..tokenizer.vocab_size).find_map(|id| tokenizer.token(id)));
-    let first =
-        first.map_or_else(String::new, |text| format!(", `{}` the first of those beyond", escape(text, 60)));
-    let message = format!(
-        "the tokenizer has {size} tokens{first}, and the model's embedding {rows} rows: llama.cpp loads no such file"
-    );
-    Err(Error::unsupported(message)
-        .tensor(EMBEDDING)
-        .hint("remove the tokens beyond from the tokenizer's files, or give the embedding more rows (resize_token_embeddings)"))
 }
 
 /// The keys that were made, with those that the host gave: a given value replaces a made one in its place.

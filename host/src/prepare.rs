@@ -113,6 +113,7 @@ pub fn prepare<'a>(
         translate_model(host, &mut model, target, writer.as_ref(), wishes, &|bytes| source.fetch(bytes))
             .map_err(of_source)?;
     notes.extend(translation.notes);
+    warnings.extend(translation.warnings);
     if let Some(error) = not_understood {
         // A model that is translated whole must not lose it; elsewhere its files or keys may still be carried as they are.
         if target.manifest.carries.tokenizer_core && translation.makings.is_some() {

@@ -55,6 +55,36 @@ fn a_t5_without_one_comes_back_tied() {
 }
 
 #[test]
+fn a_window_that_gguf_cannot_say_is_warned_of_where_it_matters() {
+    let host = host();
+    for golden in ["mistral", "mixtral", "starcoder2"] {
+        for (window, warned) in [(json!(64), true), (json!(1 << 20), false), (json!(null), false)] {
+            let scratch = Scratch::new();
+            let (folder, file) = (folder(&scratch, golden), scratch.at("m.gguf"));
+            configure(&folder, "sliding_window", window.clone());
+            let done = to(&host, "gguf", &folder, &file);
+            let warning = "not carried: `sliding_window` 64 of the configuration: attention is not limited";
+            let found = done.warnings.iter().any(|found| found.starts_with(warning));
+            assert_eq!(found, warned, "{golden} {window}: {:?}", done.warnings);
+        }
+    }
+}
+
+#[test]
+fn a_count_of_key_heads_that_the_class_does_not_know_says_nothing() {
+    let host = host();
+    for golden in ["gpt-neox", "gpt2"] {
+        let scratch = Scratch::new();
+        let (folder, file, stray) =
+            (folder(&scratch, golden), scratch.at("m.gguf"), scratch.at("stray.gguf"));
+        to(&host, "gguf", &folder, &file);
+        configure(&folder, "num_key_value_heads", 1.into());
+        to(&host, "gguf", &folder, &stray);
+        assert!(fs::read(&file).unwrap() == fs::read(&stray).unwrap(), "{golden}");
+    }
+}
+
+#[test]
 fn the_third_deepseek_routes_by_sigmoid_also_where_its_configuration_leaves_that_to_the_class() {
     let (host, scratch) = (host(), Scratch::new());
     let (whole, unsaid) = (scratch.at("whole.gguf"), scratch.at("unsaid.gguf"));

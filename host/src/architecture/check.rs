@@ -62,7 +62,9 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
     let mut all: Vec<(String, &Expression, Vec<&str>)> = Vec::new();
     all.extend(table.places.iter().map(|(place, count)| (format!("place `{place}`"), count, Vec::new())));
     for entry in &table.config {
-        all.extend(entry.default.iter().map(|e| (format!("configuration `{}`", entry.name), e, Vec::new())));
+        let when = entry.effect.iter().filter_map(|(_, when)| when.as_ref());
+        let own = entry.default.iter().chain(when);
+        all.extend(own.map(|e| (format!("configuration `{}`", entry.name), e, Vec::new())));
     }
     for key in table.dialects.iter().flat_map(|dialect| &dialect.keys) {
         let at = || format!("key `{}`", key.key);

@@ -17,31 +17,52 @@ pub struct Written<'a> {
     pub computed: &'a [(String, Vec<u8>)],
 }
 
-/// The names of the configuration that what was written does not tell.
+/// What of a configuration was written nowhere.
+#[derive(Debug, Default)]
+pub struct Lost {
+    /// Names without further ado.
+    pub names: Vec<String>,
+    /// What follows from others, in words.
+    pub effects: Vec<String>,
+}
+
+/// What of the configuration is not told by what was written.
 ///
 /// # Errors
-/// Unsupported if one of them changes what the model computes; what reading and evaluating raise.
+/// Unsupported if some of it changes what the model computes; what reading and evaluating raise.
 pub fn lost(
     table: &Table,
     config: &Config,
     written: &Written<'_>,
     dimensions: Dimensions<'_>,
-) -> Result<Vec<String>> {
+) -> Result<Lost> {
     let told = told(table, config, written, dimensions)?;
-    let mut names = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
-    let mut changes = Vec::new();
-    names.retain(|name| {
-        let entry = table.config.iter().find(|entry| entry.name == *name);
-        let covers = entry.and_then(|entry| entry.covers.as_ref());
-        let (Some(covers), Some(value)) = (covers, config.get(name)) else { return true };
-        if !covers.iter().any(|one| same(one, value)) {
-            let (name, whose) = (escape(name, 80), &written.dialect.id);
-            changes.push(format!("`{name}` {value} (names and keys of the dialect `{whose}` cannot say it)"));
+    let (mut lost, mut changes) = (Lost::default(), Vec::new());
+    for name in config.beyond(&ConfigScope::new(table, &told, dimensions))? {
+        let entry = table.config.iter().find(|entry| entry.name == name);
+        let (Some(entry), Some(value)) = (entry, config.get(&name)) else {
+            lost.names.push(name);
+            continue;
+        };
+        let (shown, whose) = (escape(&name, 80), &written.dialect.id);
+        match (&entry.covers, &entry.effect) {
+            (Some(covers), _) if covers.iter().any(|one| same(one, value)) => {}
+            (Some(_), _) => changes
+                .push(format!("`{shown}` {value} (names and keys of the dialect `{whose}` cannot say it)")),
+            (None, Some((effect, when))) => {
+                let scope = ConfigScope::new(table, config, dimensions);
+                if when.as_ref().map_or(Ok(true), |when| when.holds(&scope))? {
+                    lost.effects
+                        .push(format!("not carried: `{shown}` {value} of the configuration: {effect}"));
+                } else {
+                    lost.names.push(name);
+                }
+            }
+            (None, None) => lost.names.push(name),
         }
-        false
-    });
+    }
     not_covered(table, changes)?;
-    Ok(names)
+    Ok(lost)
 }
 
 /// The configuration that a reader finds.

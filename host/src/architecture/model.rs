@@ -5,7 +5,7 @@ use super::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use super::expression::same;
 use super::generate::recover;
 use super::ledger::Ledger;
-use super::lost::{Written, lost};
+use super::lost::{Lost, Written, lost};
 use super::refusal::{Stated, refuse};
 use super::table::{CANONICAL, Dialect, Key, Source, Table};
 use super::translate::{Made, Request, Translated, images, translate};
@@ -33,6 +33,8 @@ pub struct Translation {
     pub ledger: Option<Ledger>,
     /// What the summary should say.
     pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
 }
 
 /// What the user asked.
@@ -281,9 +283,10 @@ impl Journey<'_> {
             let keys = config.write(self.table, dialect, &first)?;
             if !came_from_target {
                 let written = Written { dialect, keys: &keys, computed: &computed };
-                let lost = lost(self.table, &config, &written, &first)?;
-                if !lost.is_empty() && !self.carries_foreign(wishes.foreign) {
-                    let (what, names) = (n_of(lost.len(), "value"), lost.join(", "));
+                let Lost { names, effects } = lost(self.table, &config, &written, &first)?;
+                translation.warnings.extend(effects);
+                if !names.is_empty() && !self.carries_foreign(wishes.foreign) {
+                    let (what, names) = (n_of(names.len(), "value"), names.join(", "));
                     let whose = &self.target.manifest.name;
                     translation.notes.push(format!(
                         "not carried: {what} of the configuration that {whose} does not state: {names}"

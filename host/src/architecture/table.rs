@@ -49,6 +49,8 @@ pub struct ConfigName {
     pub default: Option<Expression>,
     /// For a name that changes what the model computes: the values of which a dialect may lose the statement.
     pub covers: Option<Vec<Scalar>>,
+    /// What follows where a dialect loses the statement, and in which case.
+    pub effect: Option<(String, Option<Expression>)>,
     /// Its names in dialects that keep configuration under names: (dialect, names, of which the first is written).
     pub names: Vec<(String, Vec<String>)>,
 }
@@ -411,6 +413,7 @@ pub(super) fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
 }
 
 fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigName> {
+    const OWN: [&str; 5] = ["type", "default", "covers", "effect", "effect_when"];
     let empty = Toml::new();
     let (kind, inside) = match item {
         Item::String(kind) => (kind.clone(), &empty),
@@ -427,14 +430,22 @@ fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigNa
         other => return Err(Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"))),
     };
     let mut names = Vec::new();
-    for key in inside.keys().filter(|key| !["type", "default", "covers"].contains(&key.as_str())) {
+    for key in inside.keys().filter(|key| !OWN.contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *key) {
             return Err(Error::invalid_argument(format!("`{name}` speaks of the unknown dialect `{key}`")));
         }
         names.push((key.clone(), list(inside, key)?));
     }
     let covers = super::refusal::values(inside, "covers")?;
-    Ok(ConfigName { name: name.to_owned(), kind, default: expression(inside, "default")?, covers, names })
+    let effect = match (words(inside, "effect")?, expression(inside, "effect_when")?) {
+        (Some(effect), when) => Some((effect, when)),
+        (None, None) => None,
+        (None, Some(_)) => {
+            return Err(Error::invalid_argument(format!("`{name}` has `effect_when` without `effect`")));
+        }
+    };
+    let default = expression(inside, "default")?;
+    Ok(ConfigName { name: name.to_owned(), kind, default, covers, effect, names })
 }
 
 pub(super) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {

@@ -87,8 +87,18 @@ fn failed(what: &str, error: Error) -> Error {
         // Without the staged file's name, which means nothing to the user.
         return Error::cancelled(error.message());
     }
-    let mut out = Error::failed(format!("{what}: {}", error.message()))
-        .hint("report it: this is a bug in the format's plugin or in apr; the output was not published");
+    // Neither a disk nor a limit is the plugin's doing.
+    let mut out = match error.kind() {
+        kind @ (ErrorKind::Io | ErrorKind::LimitExceeded) => {
+            let same = Error::new(kind, format!("{what}: {}", error.message()));
+            let same = error.stable_code().into_iter().fold(same, |same, code| same.code(code));
+            same.hint(match kind {
+                ErrorKind::Io => "check the disk; the output was not published",
+                _ => "the output was not published; --verify off writes it without reading it back",
+            })
+        }
+        _ => not_as_planned(format!("{what}: {}", error.message())),
+    };
     if let Some(tensor) = error.tensor_name() {
         out = out.tensor(tensor);
     }
@@ -408,4 +418,25 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
         }
     }
     Ok(numbers.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_plugin_did_is_called_a_bug_of_it() {
+        let of = |error: Error| failed("what was written cannot be read back", error.at(7));
+        let bug = of(Error::malformed("no magic"));
+        assert_eq!((bug.kind(), bug.offset()), (ErrorKind::Failed, Some(7)));
+        assert!(bug.hint_text().unwrap().contains("this is a bug"), "{bug}");
+        for error in [Error::io("the disk is gone").code("E007"), Error::limit("the budget is used up")] {
+            let (kind, code) = (error.kind(), error.stable_code().map(str::to_owned));
+            let told = of(error);
+            assert_eq!((told.kind(), told.stable_code().map(str::to_owned)), (kind, code));
+            let hint = told.hint_text().unwrap();
+            assert!(hint.contains("the output was not published") && !hint.contains("bug"), "{told}");
+        }
+        assert_eq!(of(Error::cancelled("stopped")).kind(), ErrorKind::Cancelled);
+    }
 }

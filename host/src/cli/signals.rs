@@ -6,6 +6,7 @@ use apr_host::plugins::leave_crashes_to_others;
 use apr_host::threads::on_stack;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
@@ -46,7 +47,9 @@ pub fn attend(work: fn() -> ExitCode) -> ExitCode {
         let _ = MAIN.set(Main { wake, is_late, outputs: OnceLock::new() });
         let code = std::panic::catch_unwind(work);
         if let Some(main) = MAIN.get() {
-            let _ = (&main.wake).write_all(&[DONE]);
+            let told = (&main.wake).write_all(&[DONE]);
+            // The main thread must not wait for ever.
+            let _ = told.or_else(|_| main.wake.shutdown(Shutdown::Both));
         }
         code.unwrap_or_else(|panic| resume_unwind(panic))
     });

@@ -175,6 +175,18 @@ impl Staging {
         Ok(finals)
     }
 
+    /// What should be gone after publishing and could not be removed, in words.
+    pub fn left_over(&self) -> Vec<String> {
+        let path = |end: &str| self.target.beside(end);
+        let left = [".apr-old", ".apr-part", ".apr-journal"].map(path).into_iter();
+        let left = left.filter(|path| path.symlink_metadata().is_ok());
+        let word = |path: PathBuf| {
+            let shown = escape(&self.target.show(&path), 400).to_string();
+            format!("{shown} is of no more use, and could not be removed: remove it")
+        };
+        left.map(word).collect()
+    }
+
     /// The last name is given: what fails now does not take the output away.
     fn placed(&mut self, folder: &Path) -> Result<()> {
         self.done = true;

@@ -24,6 +24,7 @@ use crate::sink::Staging;
 use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::witness::taken_over;
+use crate::wording::n_of;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
@@ -168,6 +169,13 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     notes.extend(outlook.notes(true));
     warnings.extend(outlook.warnings);
     notes.extend(changed::notes(&written.changed));
+    if let Some(n) = written.quantized.as_ref().map(|quantized| quantized.unmeasured_tiles).filter(|n| *n > 0)
+    {
+        let tiles = n_of(n, "tile");
+        notes.push(format!(
+            "what quantization lost is of this run alone: {tiles} of earlier ones not measured"
+        ));
+    }
     if !written.dropped.is_empty() {
         notes.push(format!("metadata keys not in the output: {}", written.dropped.join(", ")));
     }
@@ -197,12 +205,14 @@ fn publish(
     prepared: &Prepared<'_>,
     mut staging: Staging,
 ) -> Result<(Vec<PathBuf>, Outlook)> {
-    let published = outlook(host, prepared, &staging, options.force).and_then(|outlook| {
+    let published = outlook(host, prepared, &staging, options.force).and_then(|mut outlook| {
         // One rename needs no record.
         let alone = staging.files.len() == 1 || !prepared.output.target.is_within();
         let work = if alone { String::new() } else { described::digest(host, prepared)? };
         let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
-        Ok((staging.publish(&wishes)?, outlook))
+        let finals = staging.publish(&wishes)?;
+        outlook.warnings.extend(staging.left_over());
+        Ok((finals, outlook))
     });
     let is_kept = staging.is_kept();
     published.map_err(|error| {
@@ -266,11 +276,15 @@ fn write(
         let keep = journaling.is_begun() && e.kind() == ErrorKind::Cancelled;
         (e, keep)
     };
+    let mut unmeasured = 0;
     if options.resume {
         let work = described::describe(host, prepared).map_err(discard)?;
         let resumed = Journal::resume(&journal_path, &work, (&tiles, &watch), &staging.files, &sums);
         journaling.take_up(resumed.map_err(|e| (e, true))?);
         taken_over(source, &tiles, &sums);
+        let quantized = tiles.stretches.iter().filter(|stretch| stretch.is_tiled());
+        let numbers = quantized.flat_map(|stretch| stretch.first..stretch.first + stretch.n_tiles());
+        unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
     } else if tiles.bytes >= host.journal_bytes {
         journaling.begin().map_err(discard)?;
     }
@@ -293,7 +307,10 @@ fn write(
     let has_journal = journaling.is_begun();
     let lost = losses.judge(model, concerns, options.quality()).map_err(discard)?;
     let looked = watch.finish();
-    let quantized = losses.finish(model, &tiles).map_err(discard)?;
+    let mut quantized = losses.finish(model, &tiles).map_err(discard)?;
+    if unmeasured > 0 {
+        quantized.get_or_insert_default().unmeasured_tiles = unmeasured;
+    }
     let finishing = finish(host, options, prepared, staging, &tiles, &sums);
     let mut written = finishing.map_err(|e| {
         let keep = has_journal && e.kind() == ErrorKind::Cancelled;

@@ -205,8 +205,8 @@ pub struct Measured {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_none(count: &u64) -> bool {
-    *count == 0
+fn is_none<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 /// A tensor that was quantized.
@@ -234,6 +234,9 @@ pub struct Quantized {
     pub tensors: Vec<QuantizedTensor>,
     /// All together.
     pub total: Measured,
+    /// With `--resume`: how many tiles of quantized tensors an earlier run wrote, which no figure here covers.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unmeasured_tiles: usize,
 }
 
 impl Losses {
@@ -317,7 +320,7 @@ impl Losses {
             return Ok(None);
         }
         let total = total.measured(bits / total.pairs() as f64);
-        Ok(Some(Quantized { tensors, total }))
+        Ok(Some(Quantized { tensors, total, unmeasured_tiles: 0 }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `--resume` takes up exactly the same work, gives the same bytes, and refuses anything else.
 
+use crate::quantize::{quantizing, values, write};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_host::progress::Progress;
@@ -77,6 +78,24 @@ fn resuming_does_only_the_rest_and_gives_the_same_bytes() {
     must(&apr_tests::host(), &options(&scratch.at("in.safetensors"), &scratch.at("whole.apr")));
     assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
     assert_eq!(scratch.names(), ["in.safetensors", "out.apr", "whole.apr"]);
+}
+
+#[test]
+fn what_an_earlier_run_quantized_is_said_to_be_in_no_figure() {
+    let scratch = Scratch::new();
+    let input = scratch.at("in.safetensors");
+    write(&input, &[("blk.0.ffn_up.weight", &[1 << 14, 256], &values(1 << 22, 1))]);
+    let mut o = quantizing(&input, &scratch.at("out.gguf"), "Q8_0");
+    let whole = must(&host(), &ConvertOptions { output: Some(scratch.at("whole.gguf")), ..o.clone() });
+    assert_eq!(whole.quantized.unwrap().unmeasured_tiles, 0);
+    let (host, _) = stopping(2 << 20);
+    assert_eq!(convert(&host, &o).unwrap_err().kind(), ErrorKind::Cancelled);
+    o.resume = true;
+    let done = must(&apr_tests::host(), &o);
+    assert!(done.quantized.unwrap().unmeasured_tiles > 0);
+    let note = "what quantization lost is of this run alone: ";
+    assert!(done.notes.iter().any(|found| found.starts_with(note)), "{:?}", done.notes);
+    assert_same_file(&scratch.at("whole.gguf"), &scratch.at("out.gguf"));
 }
 
 #[test]

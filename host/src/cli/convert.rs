@@ -341,7 +341,7 @@ impl fmt::Display for Outcome {
         if !done.verified.is_empty() {
             writeln!(f, "verified: {}", done.verified.join(", "))?;
         }
-        if let Some(quantized) = &done.quantized {
+        if let Some(quantized) = done.quantized.as_ref().filter(|quantized| !quantized.tensors.is_empty()) {
             writeln!(f, "{}", show_loss(quantized.tensors.len(), &quantized.total))?;
         }
         done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))?;

@@ -2,32 +2,59 @@
 
 use crate::data::{ROW, SETS, importance, weights};
 use apr_plugin_quants::simd::Level;
-use apr_plugin_quants::types::{Rows, TYPES};
+use apr_plugin_quants::types::{BlockType, Rows, TYPES};
+
+/// Compares the blocks that every level of this machine makes of `rows`.
+fn compare(of: &BlockType, rows: &[f32], row_len: usize, importance: Option<&[f32]>, what: &str) {
+    let info = of.dtype.info().unwrap();
+    let mut scalar: Option<Result<Vec<u8>, String>> = None;
+    for level in Level::ALL.into_iter().filter(|level| level.is_supported()) {
+        let blocks = rows.len() / info.block_elements as usize;
+        let mut out = vec![0; blocks * info.block_bytes as usize];
+        let made = (of.encode)(&Rows { values: rows, row_len, importance, level }, &mut out);
+        let made = made.map(|()| out).map_err(|error| error.to_string());
+        let want = scalar.get_or_insert_with(|| made.clone());
+        let with = importance.is_some();
+        assert!(*want == made, "{} {what} {row_len} {with} {}", of.dtype, level.name());
+    }
+}
 
 #[test]
 fn every_level_of_this_machine_gives_the_bytes_of_the_scalar_form() {
     for of in TYPES {
-        let info = of.dtype.info().unwrap();
         for set in SETS {
             let values = importance(set);
-            let block = info.block_elements as usize;
+            let block = of.dtype.info().unwrap().block_elements as usize;
             // Vector forms work on groups of blocks, or of rows, and must do with what is left over.
             for (row_len, rows) in [(ROW, 2), (block, 35), (block * 3, 33)] {
                 let rows = &weights(set)[..row_len * rows];
                 for importance in [None, Some(&values[..row_len])] {
-                    if importance.is_none() && of.needs_importance {
-                        continue;
+                    if importance.is_some() || !of.needs_importance {
+                        compare(of, rows, row_len, importance, set);
                     }
-                    let mut scalar: Option<Result<Vec<u8>, String>> = None;
-                    for level in Level::ALL.into_iter().filter(|level| level.is_supported()) {
-                        let blocks = rows.len() / info.block_elements as usize;
-                        let mut out = vec![0; blocks * info.block_bytes as usize];
-                        let made = (of.encode)(&Rows { values: rows, row_len, importance, level }, &mut out);
-                        let made = made.map(|()| out).map_err(|error| error.to_string());
-                        let want = scalar.get_or_insert_with(|| made.clone());
-                        let with = importance.is_some();
-                        assert!(*want == made, "{} {set} {row_len} {with} {}", of.dtype, level.name());
-                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_of_either_sign_have_the_same_bytes_at_every_level() {
+    let signs: [fn(usize) -> f32; 4] = [
+        |_| -0.0,
+        |at| if at == 0 { -0.0 } else { 0.0 },
+        |at| if at == 0 { 0.0 } else { -0.0 },
+        |at| {
+            if at % 2 == 0 { -0.0 } else { 0.0 }
+        },
+    ];
+    for of in TYPES {
+        for (number, sign) in signs.into_iter().enumerate() {
+            let rows: Vec<f32> = (0..ROW * 3).map(sign).collect();
+            let values = &importance("normal")[..ROW];
+            for importance in [None, Some(values)] {
+                if importance.is_some() || !of.needs_importance {
+                    compare(of, &rows, ROW, importance, &format!("signs {number}"));
                 }
             }
         }

@@ -30,7 +30,11 @@ pub fn largest_magnitude<V: Lanes>(lanes: V, block: &Vectors<V::Floats>) -> f32 
 /// `extremes::widest`.
 #[inline(always)]
 pub fn widest<V: Lanes>(lanes: V, values: &[f32; ELEMENTS], block: &Vectors<V::Floats>) -> f32 {
-    let most = lanes.floats(largest_magnitude(lanes, block));
+    let most = largest_magnitude(lanes, block);
+    if most == 0.0 {
+        return 0.0;
+    }
+    let most = lanes.floats(most);
     let mut found = 0;
     for (at, vector) in block[..ELEMENTS / V::COUNT].iter().enumerate() {
         found |= vector.abs().equals(most).bits() << (at * V::COUNT);

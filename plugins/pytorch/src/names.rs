@@ -80,7 +80,24 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
         None => found.tree = Some(tree),
     }
     found.notes.extend(left_out(&found.left_out));
+    found.notes.extend(quantized(&found));
     Ok(found)
+}
+
+/// What is said of quantized tensors: no other format takes their integers for what they stand for.
+fn quantized(found: &Walked) -> Option<String> {
+    let tensors: HashSet<&str> = found.tensors.iter().map(|(name, _)| name.as_str()).collect();
+    let of = |(key, _): &'_ (String, Value)| key.strip_suffix(".q_scheme").map(str::to_owned);
+    let mut names = found.values.iter().filter_map(of).filter(|name| tensors.contains(name.as_str()));
+    let first = names.next()?;
+    let others = match names.count() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let first = escape(&first, 80);
+    Some(format!(
+        "quantized by torch, taken as integers with scales and zero points beside them: `{first}`{others}"
+    ))
 }
 
 /// What is said of values that became plainer.

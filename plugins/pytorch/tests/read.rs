@@ -88,6 +88,8 @@ fn scale_and_zero_point_of_quantized_tensors_are_kept() {
     assert_eq!(value(&model, "tensor.q_zero_point"), Value::from_i64(10));
     assert_eq!(value(&model, "channel.q_scheme"), Value::from_string("per_channel_affine"));
     assert_eq!(value(&model, "channel.q_axis"), Value::from_i64(0));
+    let note = model.notes.iter().find(|note| note.starts_with("quantized by torch")).unwrap();
+    assert!(note.ends_with("`tensor` and 3 more"), "{note}");
 }
 
 #[test]

@@ -67,44 +67,58 @@ pub struct Stats {
     pub infs: u64,
 }
 
+/// How many rows are made at a time.
+const BATCH: usize = 4096;
+
 /// One row for each tensor, in the model's order.
 ///
 /// # Errors
-/// What reading raises; Cancelled.
+/// As [`each_row`].
 pub fn tensor_rows(host: &Host, opened: &OpenedModel, options: RowOptions) -> Result<Vec<TensorRow>> {
-    let tensors = &opened.model.tensors;
-    let mut rows = Vec::with_capacity(tensors.len());
-    for tensor in tensors {
-        rows.push(TensorRow {
-            name: tensor.name.clone(),
-            dtype: tensor.dtype.name().to_owned(),
-            shape: tensor.shape.clone(),
-            bytes: tensor.payload_len()?,
-            sha256: None,
-            stats: None,
-            stats_missing: None,
-            histogram: None,
-        });
-    }
-    if options.sha256 || options.stats {
-        read_all(host, opened, options, &mut rows)?;
-    }
+    let mut rows = Vec::with_capacity(opened.model.tensors.len());
+    each_row(host, opened, options, &mut |row| rows.push(row))?;
     Ok(rows)
 }
 
-/// Reads every payload once, tensors side by side on all threads.
-fn read_all(host: &Host, opened: &OpenedModel, options: RowOptions, rows: &mut [TensorRow]) -> Result<()> {
-    let read = map(&host.crew(), rows.len(), &|_, number| read_one(host, opened, number, options))?;
-    for (row, payload) in rows.iter_mut().zip(read) {
-        row.sha256 = payload.sha256;
-        row.stats = payload.stats;
-        if options.stats && row.stats.is_none() {
-            row.stats_missing = Some(format!("no quantizer plugin knows the values of {}", row.dtype));
+/// Gives one row for each tensor, in the model's order, and holds no more than a few at a time. Payload is read once, tensors
+/// side by side on all threads.
+///
+/// # Errors
+/// What reading raises; Cancelled.
+pub fn each_row(
+    host: &Host,
+    opened: &OpenedModel,
+    options: RowOptions,
+    give: &mut dyn FnMut(TensorRow),
+) -> Result<()> {
+    let tensors = &opened.model.tensors;
+    for first in (0..tensors.len()).step_by(BATCH) {
+        let batch = &tensors[first..tensors.len().min(first + BATCH)];
+        let mut read = match options.sha256 || options.stats {
+            true => map(&host.crew(), batch.len(), &|_, n| read_one(host, opened, first + n, options))?,
+            false => Vec::new(),
+        }
+        .into_iter();
+        for tensor in batch {
+            let Payload { sha256, stats } = read.next().unwrap_or_default();
+            let unknown = options.stats && stats.is_none();
+            let missing = || format!("no quantizer plugin knows the values of {}", tensor.dtype);
+            give(TensorRow {
+                name: tensor.name.clone(),
+                dtype: tensor.dtype.name().to_owned(),
+                shape: tensor.shape.clone(),
+                bytes: tensor.payload_len()?,
+                sha256,
+                stats,
+                stats_missing: unknown.then(missing),
+                histogram: None,
+            });
         }
     }
     Ok(())
 }
 
+#[derive(Default)]
 struct Payload {
     sha256: Option<String>,
     stats: Option<Stats>,

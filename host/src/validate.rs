@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::open::{OpenOptions, OpenedModel};
 use crate::reports::{declares, report};
-use crate::stats::{RowOptions, tensor_rows};
+use crate::stats::{RowOptions, TensorRow, each_row};
 use crate::stored_sums::{StoredSum, decoded};
 use apr_sdk::{Coding, Extent, Result, escape};
 use crc32fast::Hasher;
@@ -144,29 +144,28 @@ fn crc32(host: &Host, opened: &OpenedModel, extent: Extent) -> Result<u32> {
 }
 
 fn values(host: &Host, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
-    let rows = tensor_rows(host, opened, RowOptions { sha256: false, stats: true })?;
+    let n_tensors = opened.model.tensors.len();
     let (mut unread, mut nonfinite) = (0, 0);
-    for row in &rows {
-        match &row.stats {
-            Some(stats) if stats.nans + stats.infs > 0 => {
-                let name = escape(&row.name, 120);
-                let message = format!(
-                    "values: {name} has {} NaN and {} infinite values of {}",
-                    stats.nans, stats.infs, stats.count
-                );
-                findings.push(Finding { severity: Severity::Warning, code: None, message });
-                nonfinite += 1;
-            }
-            Some(_) => {}
-            None => unread += 1,
+    let mut judge = |row: TensorRow| match &row.stats {
+        Some(stats) if stats.nans + stats.infs > 0 => {
+            let name = escape(&row.name, 120);
+            let message = format!(
+                "values: {name} has {} NaN and {} infinite values of {}",
+                stats.nans, stats.infs, stats.count
+            );
+            findings.push(Finding { severity: Severity::Warning, code: None, message });
+            nonfinite += 1;
         }
-    }
-    let mut message = format!("values: {} tensors read", rows.len() - unread);
+        Some(_) => {}
+        None => unread += 1,
+    };
+    each_row(host, opened, RowOptions { sha256: false, stats: true }, &mut judge)?;
+    let mut message = format!("values: {} tensors read", n_tensors - unread);
     if unread > 0 {
         message += &format!(", {unread} are of types that no quantizer plugin knows and were not");
     }
     if nonfinite > 0 {
-        message += &format!(", {} of them finite throughout", rows.len() - unread - nonfinite);
+        message += &format!(", {} of them finite throughout", n_tensors - unread - nonfinite);
     }
     findings.push(Finding { severity: Severity::Ok, code: None, message });
     Ok(())

@@ -7,13 +7,16 @@ use crate::spool::{self, Spool};
 use crate::tile::{Portions, Work};
 use apr_sdk::{Error, Model, Result};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How all tensors of a planned model are made.
 #[derive(Clone, Debug, Default)]
 pub struct Workings {
-    /// For each tensor, in the model's order; only for a plan.
-    makings: Vec<Making>,
+    /// For each tensor, in the model's order, the number of its words; only for a plan.
+    wordings: Vec<u32>,
+    /// All that differ: of a million tensors few do.
+    words: Vec<Words>,
     /// A hash of them.
     pub hash: u64,
     /// What the pipeline does for each tensor.
@@ -24,9 +27,30 @@ pub struct Workings {
     pub memory: u64,
 }
 
+/// What a plan says of a making.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Words {
+    /// Its ops.
+    ops: Vec<String>,
+    /// What a change of type is called, where that does not follow from the types.
+    change: Option<&'static str>,
+}
+
+impl Words {
+    fn new(making: Making) -> Words {
+        let mut ops = making.ops;
+        ops.extend(making.add.map(|c| format!("add {c}")));
+        let change = making.row_scale.map(|row_scale| match row_scale {
+            RowScale::Scales { .. } => "scales of rows",
+            RowScale::Codes => "quantize",
+            RowScale::Undone { .. } => "dequantize",
+        });
+        Words { ops, change }
+    }
+}
+
 impl Workings {
-    /// The workings for `planned`, made of `source`. For a plan, which says what is done to each tensor, the makings are kept:
-    /// of a million tensors they take more than all that they come to.
+    /// The workings for `planned`, made of `source`. For a plan, they can say what is done to each tensor.
     ///
     /// # Errors
     /// Plugin for a making that does not fit; what [`Making::portions`] raises. With the tensor.
@@ -43,13 +67,20 @@ impl Workings {
         }
         let mut workings = Workings::default();
         let mut hasher = DefaultHasher::new();
+        let mut numbers: HashMap<Words, u32> = HashMap::new();
         for (making, tensor) in makings.into_iter().zip(&planned.tensors) {
             making.check(tensor, &source.tensors)?;
             making.hash(&mut hasher);
             let portions = making.portions(tensor, &source.tensors, &mut workings.spool, registry);
             workings.portions.push(portions.map_err(|e| e.tensor(&tensor.name))?);
-            workings.makings.extend(for_plan.then_some(making));
+            if for_plan {
+                let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                workings.wordings.push(*numbers.entry(Words::new(making)).or_insert(next));
+            }
         }
+        let mut words: Vec<(Words, u32)> = numbers.into_iter().collect();
+        words.sort_unstable_by_key(|(_, number)| *number);
+        workings.words = words.into_iter().map(|(words, _)| words).collect();
         workings.memory = workings.spool.memory(&source.tensors)?;
         Ok(Workings { hash: hasher.finish(), ..workings })
     }
@@ -66,19 +97,18 @@ impl Workings {
         }
         ops.sort_unstable();
         ops.dedup();
-        let Some(making) = self.makings.get(number) else { return ops };
-        ops.extend(making.ops.iter().cloned().map(Cow::from));
-        ops.extend(making.add.map(|c| format!("add {c}").into()));
+        let words = self.wordings.get(number).and_then(|&wording| self.words.get(wording as usize));
+        let Some(words) = words else { return ops };
+        ops.extend(words.ops.iter().cloned().map(Cow::from));
         let recode = self.portions.of(number).first().and_then(|portion| portion.recode.as_deref());
         let dtypes = recode.map(Recode::dtypes).filter(|(from, to)| from != to);
         ops.extend(dtypes.map(|(from, to)| {
-            let word = match (&making.row_scale, from.is_block(), to.is_block()) {
-                (Some(RowScale::Scales { .. }), ..) => "scales of rows",
-                (Some(RowScale::Codes), ..) | (None, false, true) => "quantize",
-                (Some(RowScale::Undone { .. }), ..) | (None, true, false) => "dequantize",
-                (None, true, true) => "requantize",
-                (None, false, false) => "cast",
-            };
+            let word = words.change.unwrap_or(match (from.is_block(), to.is_block()) {
+                (false, true) => "quantize",
+                (true, false) => "dequantize",
+                (true, true) => "requantize",
+                (false, false) => "cast",
+            });
             format!("{word} {from} -> {to}").into()
         }));
         if ops.is_empty() {

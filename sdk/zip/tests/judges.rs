@@ -16,7 +16,8 @@ fn scratch(name: &str) -> PathBuf {
 
 /// What a program says, or nothing where it is missing.
 fn ask(program: &str, arguments: &[&str]) -> Option<String> {
-    match Command::new(program).args(arguments).output() {
+    // Names that are not ASCII are compared in the locale.
+    match Command::new(program).args(arguments).env("LC_ALL", "C.UTF-8").output() {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let errors = String::from_utf8_lossy(&output.stderr);

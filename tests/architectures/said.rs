@@ -170,3 +170,54 @@ fn a_model_from_a_download_cache_has_its_own_name() {
     assert_eq!(said("general.name").as_deref(), Some("Tiny Model 1B"));
     assert_eq!(said("general.organization").as_deref(), Some("Acme"));
 }
+
+#[test]
+fn a_length_that_is_not_known_is_none() {
+    let (host, file) = (host(), "m.gguf");
+    let context = |length: Option<&str>| {
+        let scratch = Scratch::new();
+        let folder = folder(&scratch, "command-r");
+        for name in ["config.json", "tokenizer_config.json"].map(|name| folder.join(name)) {
+            let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&name).unwrap()).unwrap();
+            drop(json.as_object_mut().unwrap().remove("model_max_length"));
+            let text = json.to_string();
+            // As Python writes an integer, of any size.
+            let text = match length {
+                Some(length) => format!("{{\"model_max_length\":{length},{}", &text[1..]),
+                None => text,
+            };
+            fs::write(name, text).unwrap();
+        }
+        to(&host, "gguf", &folder, &scratch.at(file));
+        key(&host, &scratch.at(file), "command-r.context_length").unwrap().as_u32().unwrap()
+    };
+    let positions = context(None);
+    assert_eq!(context(Some("4096")), 4096);
+    // `VERY_LARGE_INTEGER` and `LARGE_INTEGER` of transformers, and `sys.maxsize`.
+    for length in ["1000000000000000019884624838656", "1e20", "9223372036854775807"] {
+        assert_eq!(context(Some(length)), positions, "{length}");
+    }
+}
+
+#[test]
+fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("bert");
+    model.companions.retain(|(name, _)| name == "config.json");
+    let (folder, file, back) = (scratch.at("bert"), scratch.at("m.gguf"), scratch.at("back"));
+    model.write_to(&folder).unwrap();
+    to(&host, "gguf", &folder, &file);
+    let mut options = ConvertOptions {
+        input: file,
+        output: Some(back.clone()),
+        to: Some("huggingface".to_owned()),
+        ..ConvertOptions::default()
+    };
+    let error = convert(&host, &options).err().unwrap();
+    let said = "could be of architecture `bert` or `roberta`, since it states no `tokenizer.ggml.model`";
+    assert!(error.message().contains(said), "{error:?}");
+    assert!(error.hint_text().unwrap().contains("--arch bert or --arch roberta"), "{error:?}");
+    options.arch = Some("bert".to_owned());
+    convert(&host, &options).unwrap();
+    assert_eq!(config(&back)["model_type"], "bert");
+}

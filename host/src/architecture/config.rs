@@ -108,7 +108,8 @@ impl Config {
         };
         let mut config = Config::default();
         for entry in &table.config {
-            if let Some(value) = json.get(&entry.name).and_then(from_json) {
+            let value = json.get(&entry.name).and_then(from_json);
+            if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
                 config.set(&entry.name, of_kind(entry, value)?);
             }
         }
@@ -140,7 +141,8 @@ impl Config {
         let (mut config, mut used) = (Config::default(), HashSet::new());
         for entry in &table.config {
             for name in names_in(entry, dialect) {
-                if let Some(value) = lookup(name).as_ref().and_then(from_value) {
+                let value = lookup(name).as_ref().and_then(from_value);
+                if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
                     config.set(&entry.name, of_kind(entry, value)?);
                     used.insert(name.to_owned());
                     break;
@@ -284,6 +286,17 @@ impl Scope for ItScope<'_> {
     }
 }
 
+/// Whole numbers below are floats of their own: 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What transformers has for a length that is not known (`LARGE_INTEGER`, `VERY_LARGE_INTEGER`).
+const UNLIMITED: [f64; 2] = [1e20, 1e30];
+
+/// Whether a value only says that none is known, which is as good as not stating it.
+fn is_unlimited(entry: &ConfigName, value: &Scalar) -> bool {
+    matches!((value, entry.kind), (Scalar::Float(x), Kind::Int) if UNLIMITED.contains(x))
+}
+
 /// The value, if it is of the kind that the name wants.
 fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
     let fits = match (&value, entry.kind) {
@@ -293,17 +306,14 @@ fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
         | (Scalar::Text(_), Kind::Text)
         | (Scalar::List(_), Kind::List | Kind::IntOrList) => true,
         // `64.0` is an integer for all that is meant.
-        (Scalar::Float(x), Kind::Int | Kind::IntOrList) => x.fract() == 0.0,
+        (Scalar::Float(x), Kind::Int | Kind::IntOrList) => x.fract() == 0.0 && x.abs() < EXACT,
         _ => false,
     };
     if !fits {
         return Err(Error::invalid_argument(format!("`{}` is {value}, which is not its kind", entry.name)));
     }
     Ok(match (value, entry.kind) {
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the float is whole, and sizes are far below 2^53"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "the float is whole and below 2^53")]
         (Scalar::Float(x), Kind::Int | Kind::IntOrList) => Scalar::Int(x as i64),
         (Scalar::Int(n), Kind::Float) => Scalar::Float(n.to_string().parse().unwrap_or(f64::NAN)),
         (value, _) => value,
@@ -410,18 +420,35 @@ fn to_json(value: &Scalar) -> Result<Json> {
     })
 }
 
+/// A key, and its values of which one marks the architecture (`*` for any).
+type Condition = (String, Vec<Scalar>);
+
+/// Whether a condition on a key holds.
+fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> bool {
+    let Some(value) = lookup(key) else { return false };
+    let any = wanted.contains(&Scalar::Text("*".to_owned()));
+    match from_value(&value) {
+        Some(Scalar::List(items)) => any || items.iter().any(|item| wanted.contains(item)),
+        Some(one) => any || wanted.contains(&one),
+        None => any,
+    }
+}
+
 /// Whether a dialect's keys mark an architecture: how many conditions held, `None` if not.
 pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
-    let holds = |(key, wanted): &(String, Vec<Scalar>)| {
-        let Some(value) = lookup(key) else { return false };
-        let have = match from_value(&value) {
-            Some(Scalar::List(items)) => items,
-            Some(one) => vec![one],
-            None => return wanted.contains(&Scalar::Text("*".to_owned())),
-        };
-        wanted.contains(&Scalar::Text("*".to_owned())) || have.iter().any(|item| wanted.contains(item))
+    let all_hold = |all: &&Vec<Condition>| !all.is_empty() && all.iter().all(|one| holds(one, lookup));
+    dialect.detect.iter().filter(all_hold).map(Vec::len).max()
+}
+
+/// The keys that a model would have to state besides, for a dialect's keys to mark the architecture: the fewest. `None` if it
+/// states none of a condition's keys, or one otherwise.
+pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
+    let lacks = |all: &'d Vec<Condition>| {
+        let (stated, lacking): (Vec<_>, Vec<_>) = all.iter().partition(|(key, _)| lookup(key).is_some());
+        let marked = !stated.is_empty() && stated.into_iter().all(|one| holds(one, lookup));
+        (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
     };
-    dialect.detect.iter().filter(|all| !all.is_empty() && all.iter().all(holds)).map(Vec::len).max()
+    dialect.detect.iter().filter_map(lacks).min_by_key(Vec::len)
 }
 
 /// The dialect whose configuration names are the table's own.

@@ -1,7 +1,7 @@
 //! What of a table says which models are its own: to find a model's table, nothing else of any table is parsed.
 
 use super::base::{Bases, with_base};
-use super::config::marks;
+use super::config::{marks, unstated};
 use super::table::{Dialect, bad, read_dialect, sub_table, truth};
 use apr_sdk::{Result, Value};
 use std::borrow::Cow;
@@ -31,6 +31,12 @@ impl Head {
     /// Whether a model's keys in `dialect` mark the architecture: how many conditions held, `None` if not.
     pub fn marks(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
         self.dialect(dialect).and_then(|dialect| marks(dialect, lookup))
+    }
+
+    /// The keys that a model would have to state besides, for its keys in `dialect` to mark the architecture; `None` if they
+    /// say otherwise.
+    pub fn unstated(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&str>> {
+        self.dialect(dialect).and_then(|dialect| unstated(dialect, lookup))
     }
 
     /// The keys of a dialect that conditions name.

@@ -164,15 +164,22 @@ fn no_table(
     }
     if required {
         let said = said_of_architecture(tables, model);
+        let nearly = tables.nearly(have, &|key| stated(model, key));
         let mut message = match (said.is_empty(), have) {
-            (false, _) => format!("no table knows this architecture ({})", said.join(", ")),
+            (false, _) => match untold(&nearly) {
+                Some(untold) => format!("{untold} ({})", said.join(", ")),
+                None => format!("no table knows this architecture ({})", said.join(", ")),
+            },
             (true, "none") => "nothing states the model's architecture".to_owned(),
             (true, _) => format!("no table translates names of the dialect `{have}`"),
         };
         message += &format!(", and {what} needs names of the dialect `{want}`");
         let names = names_of(model);
         let mut hint = String::new();
-        if let Some(near) = tables.nearest(&names, have) {
+        if !nearly.is_empty() {
+            let ways: Vec<String> = nearly.iter().map(|(id, _)| format!("--arch {id}")).collect();
+            hint = format!("pass {} to say which it is; ", ways.join(" or "));
+        } else if let Some(near) = tables.nearest(&names, have) {
             let (id, known, all) = (&near.table.id, near.known, names.len());
             hint = format!(
                 "pass --arch {id} to convert it as the nearest one, which knows {known} of its {all} names; "
@@ -185,6 +192,27 @@ fn no_table(
     let note = format!("names are kept in the dialect `{have}`: no table translates them to `{want}`");
     translation.notes.push(note);
     Ok(translation)
+}
+
+/// Why none of the architectures that a model's keys fit is known to be its own: what it does not state.
+fn untold(nearly: &[(&str, Vec<&str>)]) -> Option<String> {
+    let quoted = |texts: Vec<&str>, between: &str| {
+        let all: Vec<String> = texts.into_iter().map(|text| format!("`{}`", escape(text, 80))).collect();
+        all.join(between)
+    };
+    let mut keys: Vec<&str> = nearly.iter().flat_map(|(_, keys)| keys).copied().collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let ids = nearly.iter().map(|(id, _)| *id).collect();
+    let what = |n: usize| if n == 1 { "it states no" } else { "it does not state" };
+    (!nearly.is_empty()).then(|| {
+        format!(
+            "the model could be of architecture {}, since {} {}",
+            quoted(ids, " or "),
+            what(keys.len()),
+            quoted(keys, ", ")
+        )
+    })
 }
 
 /// What the model's keys say of its architecture: those that tables go by.

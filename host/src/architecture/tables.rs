@@ -102,6 +102,19 @@ impl Tables {
         }
     }
 
+    /// The architectures that a model's keys in `dialect` would mark if it stated more, each with the keys that it lacks.
+    pub(super) fn nearly<'t>(
+        &'t self,
+        dialect: &str,
+        lookup: &dyn Fn(&str) -> Option<Value>,
+    ) -> Vec<(&'t str, Vec<&'t str>)> {
+        let lacks = |(slot, head): (&'t Slot, &'t Head)| {
+            let lacking = head.unstated(dialect, lookup)?;
+            Some((self.whole(slot).ok()?.id.as_str(), lacking))
+        };
+        self.heads().filter_map(lacks).collect()
+    }
+
     /// The keys of a dialect by which tables find their models, sorted.
     pub(super) fn marking_keys(&self, dialect: &str) -> Vec<String> {
         let mut keys: Vec<String> =

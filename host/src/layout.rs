@@ -64,6 +64,8 @@ pub struct Layout {
     pub wants_crc32: bool,
     /// What the writer had to say.
     pub notes: Vec<String>,
+    /// What it warned of.
+    pub warnings: Vec<String>,
     /// What each writer laid out: the target's own first, then the parts'.
     pub scopes: Vec<Scope>,
     /// Where each hole lies: file, offset, length.
@@ -377,6 +379,10 @@ impl LayoutSink for Collector<'_> {
 
     fn note(&mut self, note: &str) {
         self.layout.notes.push(note.to_owned());
+    }
+
+    fn warn(&mut self, warning: &str) {
+        self.layout.warnings.push(warning.to_owned());
     }
 }
 

@@ -89,6 +89,7 @@ impl Plan {
                 .push(format!("{n} bytes are spooled beside the output: they can be read only in order"));
         }
         self.notes.extend(layout.notes.iter().cloned());
+        self.warnings.extend(layout.warnings.iter().cloned());
     }
 
     /// Fills in the tensors.

@@ -84,7 +84,8 @@ fn refuse(
         ));
     }
     let unk = tokenizer.unk.map(|id| ("unk", id));
-    let mut named = tokenizer.special.iter().map(|(name, id)| (name.as_str(), *id)).chain(unk);
+    let ends = tokenizer.ends.iter().map(|id| ("eos", *id));
+    let mut named = tokenizer.special.iter().map(|(name, id)| (name.as_str(), *id)).chain(unk).chain(ends);
     if let Some((name, id)) = named.find(|(_, id)| *id >= rows) {
         let (name, text) = (escape(name, 40), text(id));
         return refused(format!(

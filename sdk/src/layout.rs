@@ -106,6 +106,11 @@ pub trait LayoutSink {
 
     /// Says something in the summary: what was assumed, changed or left out.
     fn note(&mut self, note: &str);
+
+    /// Warns of what the output does otherwise than the model. A sink without warnings takes it as a note.
+    fn warn(&mut self, warning: &str) {
+        self.note(warning);
+    }
 }
 
 /// How a CRC-32 is written into a hole.

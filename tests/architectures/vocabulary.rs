@@ -150,3 +150,35 @@ fn a_token_without_a_row_that_the_configuration_names_is_refused() {
     assert!(error.message().contains("`eos` is token 768 `<image_soft_token>`"), "{error:?}");
     assert!(!output.exists());
 }
+
+#[test]
+fn a_token_without_a_row_that_is_listed_as_an_end_is_refused() {
+    let (host, scratch) = (host(), Scratch::new());
+    let output = scratch.at("out.gguf");
+    for (name, ids, refused) in [
+        ("config.json", json!([1, 768]), true),
+        ("generation_config.json", json!([1, 768]), true),
+        ("generation_config.json", json!(768), true),
+        ("config.json", json!([1, 106]), false),
+    ] {
+        let folder = one_more(&scratch, None);
+        let path = folder.join(name);
+        let mut said: Json = fs::read(&path).map_or(json!({}), |text| serde_json::from_slice(&text).unwrap());
+        said["eos_token_id"] = ids.clone();
+        fs::write(&path, said.to_string()).unwrap();
+        let done = tried(&host, "gguf", &folder, &output);
+        match done {
+            Ok(_) => assert!(!refused, "{name}: {ids}"),
+            Err(error) => {
+                assert_eq!(
+                    (error.kind(), refused),
+                    (ErrorKind::Unsupported, true),
+                    "{name}: {ids}: {error:?}"
+                );
+                assert!(error.message().contains("`eos` is token 768 `<image_soft_token>`"), "{error:?}");
+                assert!(!output.exists());
+            }
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

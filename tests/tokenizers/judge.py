@@ -23,14 +23,12 @@ from folder import write_folder
 from generate import FAMILIES, load
 
 CORPUS = load(HERE / "corpus.json")
-# What a GGUF file cannot say, and the texts in which it shows: other models' normalization, T5's added tokens, and the space that
-# version 5's Llama does not put before a text that begins with one; SentencePiece and llama.cpp do.
+# What a GGUF file cannot say, and the texts in which it shows: other models' normalization, and T5's added tokens.
 EXCEPT = {
     "command-r": lambda text: unicodedata.normalize("NFC", text) != text,
     "gpt-neox": lambda text: unicodedata.normalize("NFC", text) != text,
     "t5": lambda text: "<extra_id_" in text,
     "t5-fast": lambda text: "<extra_id_" in text,
-    "llama": lambda text: text[:1] in (" ", "▁") or "<s>" in text or "</s>" in text or "<unk>" in text or not text,
 }
 
 

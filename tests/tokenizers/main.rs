@@ -8,6 +8,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod pieces;
 mod saved;
 
 use apr_sdk::tokenizer::Tokenizer;

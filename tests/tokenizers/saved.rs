@@ -113,7 +113,10 @@ fn every_form_of_a_folder_gives_the_keys_of_llama_cpps_converter() {
                     Some(_) => {}
                 }
             }
-            for (key, _) in keys.iter().filter(|(key, _)| expected.iter().all(|kv| kv["key"] != **key)) {
+            // What llama.cpp does not do to a text is carried besides.
+            let ours = |key: &str| key.starts_with("tokenizer.apr.");
+            let more = keys.iter().filter(|(key, _)| !ours(key));
+            for (key, _) in more.filter(|(key, _)| expected.iter().all(|kv| kv["key"] != **key)) {
                 wrong.push(format!("{name}: {key} too much"));
             }
         }
@@ -161,7 +164,7 @@ fn folder(saved: &Saved, files: &Files, scratch: &Scratch) -> PathBuf {
     folder
 }
 
-fn tokenizer(host: &Host, path: &Path) -> Tokenizer {
+pub fn tokenizer(host: &Host, path: &Path) -> Tokenizer {
     let model = open(host, path, &OpenOptions::default()).unwrap();
     let json = model.tokenizer(host).unwrap().unwrap();
     Tokenizer::from_json(model.fetch(&json).unwrap().inline().unwrap()).unwrap()

@@ -70,7 +70,9 @@ pub fn complete(
         Some(text) => {
             let tokenizer = Tokenizer::from_json(&text)?;
             tokenizer::note_beyond_scores(&tokenizer, sink);
-            tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?
+            let mut keys = tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?;
+            tokenizer::carry(&tokenizer, &mut keys, sink);
+            keys
         }
         None => Keys::new(),
     };

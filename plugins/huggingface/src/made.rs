@@ -72,7 +72,11 @@ fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {
     for (name, key) in IDS {
         let generates = tokenizer.kind != Kind::WordPiece || name == "pad";
         if let Some(id) = tokenizer.special_id(name).filter(|_| generates) {
-            object.entry(key).or_insert_with(|| id.into());
+            let all = || std::iter::once(id).chain(tokenizer.ends.iter().copied()).map(Json::from);
+            object.entry(key).or_insert_with(|| match name == "eos" && !tokenizer.ends.is_empty() {
+                true => all().collect(),
+                false => id.into(),
+            });
         }
     }
 }

@@ -58,6 +58,9 @@ impl LayoutSink for Recorder {
     fn note(&mut self, note: &str) {
         self.0.push(note.into());
     }
+    fn warn(&mut self, warning: &str) {
+        self.0.push(format!("warning: {warning}"));
+    }
 }
 
 impl PatchSink for Recorder {

@@ -196,6 +196,7 @@ impl Writer for Toy {
         hear(format!("{:?}", sink.fetch(&Extent::new(0, 1, 2).into())));
         hear(format!("{:?}", sink.fetch(&"held".into())));
         sink.note("noted");
+        sink.warn("warned");
         sink.hole(7, 8)
     }
 

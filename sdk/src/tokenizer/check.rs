@@ -116,7 +116,11 @@ fn named_ids(parts: &Parts) -> Result<()> {
     {
         return Err(Error::malformed(format!("the unknown token is {unk}: no such token")));
     }
-    for (name, id) in &parts.special {
+    if parts.ends.len() > MAX_NAMES {
+        return Err(Error::limit(format!("{} ends, the limit is {MAX_NAMES}", parts.ends.len())));
+    }
+    let ends = parts.ends.iter().map(|id| ("end", id));
+    for (name, id) in parts.special.iter().map(|(name, id)| (name.as_str(), id)).chain(ends) {
         if *id >= parts.vocab_size {
             let (name, size) = (escape(name, 40), parts.vocab_size);
             return Err(Error::malformed(format!("the token `{name}` is {id}, the vocabulary has {size}")));

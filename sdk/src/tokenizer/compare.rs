@@ -1,7 +1,7 @@
 //! The first thing in which a tokenizer that was written is not the one that was planned.
 
 use super::pieces::{by_pieces, merges_of_scores};
-use super::{Core, TokenType, Tokenizer, core};
+use super::{Core, TokenType, Tokenizer, Treatment, core};
 use crate::escape;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -44,7 +44,8 @@ pub fn difference(planned: &Tokenizer, written: &Tokenizer) -> Option<Difference
             named("special id", &around.special(&want, &have), &have.special, ToString::to_string)
                 .or_else(|| named("add flag", &around.flags(&want, &have), &have.add, ToString::to_string))
         })
-        .or_else(|| charsmaps(&want, &have))
+        .or_else(|| charsmaps(&want.charsmap, &have.charsmap))
+        .or_else(|| treatments(want.treatment.as_ref()?, have.treatment.as_ref()?))
         .or_else(|| {
             named("chat template", &want.chat_templates, &have.chat_templates, |text| {
                 format!("`{}`", escape(text, SHOWN))
@@ -75,12 +76,16 @@ fn token(core: &Core, id: usize) -> String {
 }
 
 fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) -> Option<Difference> {
+    let is_word =
+        |id: usize| written.added.iter().any(|added| usize::try_from(added.id) == Ok(id) && !added.special);
     let same_type = |id: usize, kind: TokenType, other: TokenType| {
         let unknown = |of: &Tokenizer| of.unk.is_some_and(|unk| usize::try_from(unk) == Ok(id));
         // Some forms have one word for both, and say apart which token is the unknown one.
         kind == other
             || kind == TokenType::Unknown && other == TokenType::Control && unknown(written)
             || kind == TokenType::Control && other == TokenType::Unknown && unknown(planned)
+            // Or none, and go by how it looks; what it is says its flag.
+            || kind == TokenType::UserDefined && other == TokenType::Control && is_word(id)
     };
     for (id, ((text, kind), (other, other_kind))) in want.tokens.iter().zip(&have.tokens).enumerate() {
         if text != other {
@@ -179,18 +184,32 @@ fn named<T: PartialEq>(
     Some(Difference { field, of: format!("`{}`", escape(name, SHOWN)), planned, written })
 }
 
-fn charsmaps(want: &Core, have: &Core) -> Option<Difference> {
-    if want.charsmap == have.charsmap {
+fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>) -> Option<Difference> {
+    if want == have {
         return None;
     }
     let size = |map: &Option<Vec<u8>>| {
         map.as_ref().map_or_else(|| "none".to_owned(), |map| format!("{} bytes", map.len()))
     };
-    let same = || {
-        want.charsmap.iter().flatten().zip(have.charsmap.iter().flatten()).take_while(|(a, b)| a == b).count()
-    };
+    let same = || want.iter().flatten().zip(have.iter().flatten()).take_while(|(a, b)| a == b).count();
     let of = format!("of normalization, from byte {} on", same());
-    Some(Difference { field: "map", of, planned: size(&want.charsmap), written: size(&have.charsmap) })
+    Some(Difference { field: "map", of, planned: size(want), written: size(have) })
+}
+
+/// What is done to a text before it is cut.
+fn treatments(want: &Treatment, have: &Treatment) -> Option<Difference> {
+    let of = |of: &'static str| move |found: Difference| Difference { of: of.to_owned(), ..found };
+    let space = |of: &Treatment| (of.space_first, of.space_once);
+    unless_same("treatment", space(want), space(have))
+        .map(of("of the space before a text"))
+        .or_else(|| unless_same("treatment", want.squeezes, have.squeezes).map(of("of runs of spaces")))
+        .or_else(|| unless_same("treatment", want.marks_spaces, have.marks_spaces).map(of("of spaces")))
+        .or_else(|| charsmaps(&want.charsmap, &have.charsmap))
+        .or_else(|| {
+            let (planned, written) = (want.names_of_others(), have.names_of_others());
+            let of = "of texts by other steps".to_owned();
+            (want.others != have.others).then_some(Difference { field: "treatment", of, planned, written })
+        })
 }
 
 #[cfg(test)]
@@ -278,6 +297,15 @@ mod tests {
         other.scores = Some(vec![0.0, 0.0, 0.0, -1.0, -2.0]);
         other.types[0] = TokenType::Control;
         assert_eq!(between(&scored(), &other), None);
+        // A word that looks like a token with a purpose, and is flagged as none.
+        let word =
+            Parts { types: [&[TokenType::UserDefined; 2][..], &scored().types[2..]].concat(), ..scored() };
+        let (mut looks, flagged) =
+            (Parts { unk: Some(0), ..scored() }, AddedToken { id: 1, ..AddedToken::default() });
+        looks.types[0] = TokenType::UserDefined;
+        assert!(between(&word, &looks).unwrap().contains("type of token 1 `<s>` is Control, UserDefined"));
+        looks.added = vec![flagged];
+        assert_eq!(between(&word, &looks), None);
         // The post-processor says what is put around, where no flag does; the flag and the id may then be written.
         let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };
         assert_eq!(between(&silent, &scored()), None);

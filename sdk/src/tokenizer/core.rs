@@ -1,12 +1,13 @@
 //! What of a tokenizer every format keeps, in a form in which two tokenizers can be compared.
 
 use super::pieces::{counts, scores_of_merges};
-use super::{Kind, Spelling, TokenType, Tokenizer};
+use super::{Kind, Spelling, TokenType, Tokenizer, Treatment};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The part of a tokenizer that survives formats which hold only lists and flags: what cuts a text into the same ids. The
-/// definitions (`normalizer`, `pre_tokenizer`, ...) and the flags of added tokens are not in it.
+/// definitions (`normalizer`, `pre_tokenizer`, ...) and the flags of added tokens are not in it; what the definitions of a
+/// tokenizer of pieces do is.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Core {
@@ -14,7 +15,8 @@ pub struct Core {
     pub kind: Kind,
     /// How texts of tokens are spelled.
     pub spelling: Spelling,
-    /// Every id: its text as it looks in a text, and its type. Ids without a token are unused, named after their number.
+    /// Every id: its text as it looks in a text, and its type. Ids without a token are unused, named after their number, and so
+    /// are empty texts, which not every format can say.
     pub tokens: Vec<(String, TokenType)>,
     /// Scores by id, where they decide (SentencePiece and unigram), as stated or as merges mean them; `None` for a token
     /// that is found in another way. Empty where nothing decides by scores.
@@ -27,6 +29,8 @@ pub struct Core {
     pub add: BTreeMap<String, bool>,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
+    /// What is done to a text before it is cut, for a tokenizer of pieces.
+    pub treatment: Option<Treatment>,
     /// Chat templates, by names of letters, digits and `_`.
     pub chat_templates: BTreeMap<String, String>,
 }
@@ -42,6 +46,9 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
     let mut texts = surfaces(tokenizer).into_iter();
     let tokens = (0..tokenizer.vocab_size)
         .map(|id| match texts.next().flatten() {
+            Some(text) if text.is_empty() && tokenizer.written(id) => {
+                (format!("[EMPTY_{id}]"), tokenizer.type_of(id))
+            }
             Some(text) if tokenizer.written(id) => (text.into_owned(), tokenizer.type_of(id)),
             _ => (unused(id), TokenType::Unused),
         })
@@ -63,6 +70,7 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
         special: tokenizer.special.iter().filter(|(name, _)| keep(name)).cloned().collect(),
         add: tokenizer.add.iter().filter(|(name, yes)| adds(name, *yes)).cloned().collect(),
         charsmap: tokenizer.charsmap.clone().filter(|_| tokenizer.kind == Kind::Unigram),
+        treatment: Treatment::of(tokenizer),
         chat_templates: tokenizer.chat_templates.iter().map(|(n, t)| (plain(n), t.clone())).collect(),
     }
 }

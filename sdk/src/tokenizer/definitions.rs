@@ -1,14 +1,21 @@
 //! What `tokenizer.json` would say of kinds of tokenizers that other formats know by name only.
 
-use super::{Kind, Parts, Spelling};
+use super::treatment::{ENDS, RUNS};
+use super::{Kind, Parts, SpaceFirst, Spelling};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value as Json, json};
 
 /// Fills in normalizer, pre-tokenizer and decoder as the kind of tokenizer has them; of bytes, the decoder alone.
 pub fn fill_definitions(parts: &mut Parts) {
+    fill_definitions_with(parts, SpaceFirst::Always);
+}
+
+/// As [`fill_definitions`], for a tokenizer that puts a space there, if it puts one anywhere.
+pub fn fill_definitions_with(parts: &mut Parts, space_first: SpaceFirst) {
+    let space_first = if parts.add_space_prefix == Some(false) { SpaceFirst::Never } else { space_first };
     match (parts.kind, parts.spelling) {
-        (Kind::Bpe, Spelling::SentencePiece) => pieces(parts),
-        (Kind::Unigram, _) => unigram(parts),
+        (Kind::Bpe, Spelling::SentencePiece) => pieces(parts, space_first),
+        (Kind::Unigram, _) => unigram(parts, space_first),
         (Kind::WordPiece, _) => word_piece(parts),
         (Kind::Bpe, _) => parts.decoder = Some(bytes()),
     }
@@ -19,31 +26,57 @@ fn bytes() -> Json {
     json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true})
 }
 
-fn pieces(parts: &mut Parts) {
-    let first = parts.add_space_prefix.unwrap_or(true);
+/// What SentencePiece does to a text before anything else: its rules for characters, and what it does to spaces.
+fn rules(parts: &Parts, squeezes: bool) -> Vec<Json> {
+    let mut rules = Vec::new();
+    if let Some(charsmap) = &parts.charsmap {
+        let charsmap = BASE64_STANDARD.encode(charsmap);
+        rules.push(json!({"type": "Precompiled", "precompiled_charsmap": charsmap}));
+    }
+    if squeezes {
+        // Spaces alone: a Strip step would take tabs and ends of lines too.
+        for (pattern, content) in [(ENDS, ""), (RUNS, " ")] {
+            rules.push(json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": content}));
+        }
+    }
+    rules
+}
+
+fn metaspace(space_first: SpaceFirst, split: bool) -> Json {
+    let scheme = match space_first {
+        SpaceFirst::Never => "never",
+        SpaceFirst::Start => "first",
+        SpaceFirst::Always => "always",
+    };
+    json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": scheme, "split": split})
+}
+
+fn pieces(parts: &mut Parts, space_first: SpaceFirst) {
     let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
     let back = json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "});
-    let (fallback, fuse) = (json!({"type": "ByteFallback"}), json!({"type": "Fuse"}));
-    let (normalizers, decoders) = if first {
-        let strip = json!({"type": "Strip", "content": " ", "start": 1, "stop": 0});
-        (json!([{"type": "Prepend", "prepend": "\u{2581}"}, replace]), json!([back, fallback, fuse, strip]))
-    } else {
-        (json!([replace]), json!([back, fallback, fuse]))
-    };
-    parts.normalizer = Some(json!({"type": "Sequence", "normalizers": normalizers}));
+    let mut normalizers = rules(parts, parts.remove_extra_whitespaces == Some(true));
+    let mut decoders = vec![back, json!({"type": "ByteFallback"}), json!({"type": "Fuse"})];
+    match space_first {
+        SpaceFirst::Never => normalizers.push(replace),
+        SpaceFirst::Start => parts.pre_tokenizer = Some(metaspace(space_first, false)),
+        SpaceFirst::Always => {
+            normalizers.extend([json!({"type": "Prepend", "prepend": "\u{2581}"}), replace]);
+        }
+    }
+    if space_first != SpaceFirst::Never {
+        decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    }
+    let sequence = |steps: Vec<Json>| json!({"type": "Sequence", "normalizers": steps});
+    parts.normalizer = Some(normalizers).filter(|steps| !steps.is_empty()).map(sequence);
     parts.decoder = Some(json!({"type": "Sequence", "decoders": decoders}));
     parts.byte_fallback = true;
     parts.fuse_unk = true;
 }
 
-fn unigram(parts: &mut Parts) {
-    let scheme = if parts.add_space_prefix.unwrap_or(true) { "always" } else { "never" };
-    let metaspace =
-        json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": scheme, "split": true});
-    if let Some(charsmap) = &parts.charsmap {
-        let charsmap = BASE64_STANDARD.encode(charsmap);
-        parts.normalizer = Some(json!({"type": "Precompiled", "precompiled_charsmap": charsmap}));
-    }
+fn unigram(parts: &mut Parts, space_first: SpaceFirst) {
+    let metaspace = metaspace(space_first, true);
+    // What removes spaces is the splitting at them.
+    parts.normalizer = rules(parts, false).pop().or(parts.normalizer.take());
     parts.decoder = Some(metaspace.clone());
     parts.pre_tokenizer = Some(if parts.remove_extra_whitespaces.unwrap_or(true) {
         json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]})

@@ -32,6 +32,9 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
     if !parts.added.is_empty() {
         put("added_tokens", parts.added.iter().map(added_to_json).collect());
     }
+    if !parts.ends.is_empty() {
+        put("ends", parts.ends.iter().copied().map(Json::from).collect());
+    }
     let object = |list: Map<String, Json>| (!list.is_empty()).then_some(Json::Object(list));
     let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
     let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
@@ -120,6 +123,7 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
         merges: pairs(keys.list("merges", |v| v.as_u64().and_then(narrow))?.unwrap_or_default())?,
         added: keys.list("added_tokens", |v| added_from_json(&v))?.unwrap_or_default(),
         special: keys.named("special", |v| v.as_u64().and_then(narrow))?,
+        ends: keys.list("ends", |v| v.as_u64().and_then(narrow))?.unwrap_or_default(),
         add: keys.named("add", |v| v.as_bool())?,
         unk: keys.get("unk", |v| v.as_u64().and_then(narrow))?,
         byte_fallback: keys.flag("byte_fallback")?.unwrap_or(false),

@@ -16,6 +16,7 @@
 //! | `merges` | ids of pairs, best first, flat: `[left, right, left, right, ...]` | `[]` |
 //! | `added_tokens` | objects with `id`, `special`, `lstrip`, `rstrip`, `normalized`, `single_word`: tokens that are cut out of the text before anything else; a flag that is false may be absent | `[]` |
 //! | `special` | an object from a name (`bos`, `eos`, `unk`, `sep`, `pad`, `cls`, `mask`, `eot`, `eom`, ...) to an id; its order is kept | `{}` |
+//! | `ends` | ids that end a text besides `eos`, where the source lists several | `[]` |
 //! | `add` | an object from `bos`, `eos`, `sep` to whether it is added to every text; its order is kept | `{}` |
 //! | `unk` | the id for what no token covers | none |
 //! | `byte_fallback`, `fuse_unk`, `ignore_merges` | as in the `tokenizers` library | `false` |
@@ -33,11 +34,13 @@ mod core;
 mod definitions;
 mod json;
 mod pieces;
+mod treatment;
 
 pub use self::compare::Difference;
 pub use self::core::Core;
-pub use self::definitions::{Around, fill_definitions, post_processor};
+pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
 pub use self::pieces::{beyond_scores, merges_of_scores, scores_of_merges};
+pub use self::treatment::{SpaceFirst, Treatment};
 use crate::Result;
 use serde_json::Value as Json;
 
@@ -155,6 +158,8 @@ pub struct Parts {
     pub added: Vec<AddedToken>,
     /// Ids by what they are for.
     pub special: Vec<(String, u32)>,
+    /// Ids that end a text besides that of `special`.
+    pub ends: Vec<u32>,
     /// What is added to every text.
     pub add: Vec<(String, bool)>,
     /// The id for what no token covers.

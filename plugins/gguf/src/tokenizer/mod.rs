@@ -4,9 +4,11 @@ mod pre;
 mod quirks;
 mod read;
 mod scan;
+mod unsaid;
 mod write;
 
 pub use read::read;
+pub use unsaid::carry;
 pub use write::keys;
 
 use apr_sdk::tokenizer::{Tokenizer, beyond_scores};

@@ -3,7 +3,7 @@
 use super::scan::Scan;
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
-    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
+    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks, unsaid,
 };
 use crate::metadata::Key;
 use apr_sdk::tokenizer::{
@@ -54,6 +54,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         merges(&scan, &mut parts)?;
     }
     fill_definitions(&mut parts);
+    unsaid::take_back(&scan, &mut parts)?;
     sep = parts.adds("sep").unwrap_or(sep);
     // llama.cpp always begins and ends BERT's texts, whatever the keys say.
     if kind != Kind::WordPiece {
@@ -160,10 +161,13 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
         parts.chat_templates.push(("default".to_owned(), text));
     }
     parts.add_space_prefix = scan.flag(ADD_SPACE_PREFIX);
-    parts.remove_extra_whitespaces = scan.flag(REMOVE_EXTRA_WHITESPACES);
+    // llama.cpp does neither to the text of merged pieces, whatever the keys say.
+    if parts.kind != Kind::Bpe {
+        parts.remove_extra_whitespaces = scan.flag(REMOVE_EXTRA_WHITESPACES);
+        parts.charsmap = scan.bytes(CHARSMAP)?;
+    }
     parts.lowercase = scan.flag(LOWERCASE);
     parts.strip_accents = scan.flag(STRIP_ACCENTS);
-    parts.charsmap = scan.bytes(CHARSMAP)?;
     let stated = parts.special_id("unk").filter(|id| parts.token(*id).is_some());
     let typed = parts.types.iter().position(|kind| *kind == TokenType::Unknown);
     let default = match parts.kind {

@@ -1,7 +1,7 @@
 //! `tokenizer.json` to parts: the file of the `tokenizers` library.
 
 use super::added_type;
-use apr_sdk::tokenizer::{AddedToken, Kind, MAX_HOLES, MAX_TOKENS, Parts, Spelling, TokenType};
+use apr_sdk::tokenizer::{AddedToken, Kind, MAX_HOLES, MAX_TOKENS, Parts, Spelling, TokenType, Treatment};
 use apr_sdk::{Error, Result, escape};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value as Json};
@@ -277,6 +277,8 @@ fn normalization(parts: &mut Parts) {
         let runs = steps(parts.normalizer.as_ref()).iter().any(|step| step.to_string().contains(" {2,}"));
         parts.add_space_prefix = Some(!none);
         parts.remove_extra_whitespaces = Some(words || runs);
+    } else if Treatment::of(parts).is_some_and(|treatment| treatment.squeezes) {
+        parts.remove_extra_whitespaces = Some(true);
     }
 }
 

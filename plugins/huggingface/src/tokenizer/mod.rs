@@ -9,7 +9,8 @@ mod write;
 
 pub use write::files;
 
-use apr_sdk::tokenizer::{Kind, Parts, Spelling, TokenType, Tokenizer, fill_definitions};
+use crate::layout::GENERATION;
+use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, Spelling, TokenType, Tokenizer, fill_definitions_with};
 use apr_sdk::{Error, Result};
 use serde_json::Value as Json;
 
@@ -48,16 +49,23 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
         let added = json(fetch, "added_tokens.json")?;
         sentencepiece::overlay(&mut parts, model, added.as_ref(), said.as_ref(), fast.is_none())?;
     }
-    if fast.is_none() {
-        fill_definitions(&mut parts);
-    }
-    if let Some(space) = said.as_ref().and_then(|said| said.get("add_prefix_space")).and_then(Json::as_bool)
+    let flag = |key: &str| said.as_ref().and_then(|said| said.get(key)).and_then(Json::as_bool);
+    if let Some(space) = flag("add_prefix_space")
         && parts.kind == Kind::Bpe
     {
         parts.add_space_prefix = Some(space);
     }
+    if fast.is_none() {
+        // Later versions of transformers no longer put a space behind special tokens, and say so.
+        let anew = flag("legacy") == Some(false);
+        let space_first = if anew { SpaceFirst::Start } else { SpaceFirst::Always };
+        fill_definitions_with(&mut parts, space_first);
+    }
     size(&mut parts, config.as_ref())?;
     special::read(&mut parts, fast.as_ref(), said.as_mut(), config.as_ref());
+    // What says how to generate is no part of the tokenizer, and need not be understood.
+    let generation = json(fetch, GENERATION).unwrap_or_default();
+    special::ends(&mut parts, [config.as_ref(), generation.as_ref()]);
     parts.chat_templates = templates(fetch, said.as_ref())?;
     Tokenizer::new(parts).map(Some)
 }

@@ -37,6 +37,8 @@ struct Trainer {
     model_type: Option<i32>,
     #[prost(int32, optional, tag = "4")]
     vocab_size: Option<i32>,
+    #[prost(bool, optional, tag = "24")]
+    treat_whitespace_as_suffix: Option<bool>,
     #[prost(bool, optional, tag = "35")]
     byte_fallback: Option<bool>,
     #[prost(int32, optional, tag = "40")]
@@ -78,7 +80,7 @@ const BPE: i32 = 2;
 /// The model in `bytes`.
 ///
 /// # Errors
-/// Malformed for anything else; LimitExceeded above [`MAX_TOKENS`] pieces.
+/// Malformed for anything else, and for an empty piece; LimitExceeded above [`MAX_TOKENS`] pieces.
 pub fn parse(bytes: &[u8]) -> Result<Model> {
     let model = Model::decode(bytes)
         .map_err(|e| Error::malformed(format!("it is not a SentencePiece model: {e}")))?;
@@ -88,6 +90,13 @@ pub fn parse(bytes: &[u8]) -> Result<Model> {
     if model.pieces.len() > MAX_TOKENS {
         let n = model.pieces.len();
         return Err(Error::limit(format!("{n} pieces, the limit is {MAX_TOKENS}")));
+    }
+    let is_empty = |piece: &Piece| piece.piece.as_ref().is_none_or(String::is_empty);
+    if let Some(id) = model.pieces.iter().position(is_empty) {
+        return Err(Error::malformed(format!(
+            "piece {id} of the SentencePiece model is empty, and SentencePiece loads no such model"
+        ))
+        .hint("get the file again: it may be damaged"));
     }
     Ok(model)
 }
@@ -101,6 +110,18 @@ impl Model {
                 Err(Error::unsupported(format!("a SentencePiece model of the type {other} (word or char)")))
             }
         }
+    }
+
+    /// Fails if a space lies in its pieces as it does in those of no other program.
+    fn check_spaces(&self) -> Result<()> {
+        let suffix = self.trainer.as_ref().and_then(|trainer| trainer.treat_whitespace_as_suffix);
+        let escapes = self.normalizer.as_ref().and_then(|normalizer| normalizer.escape_whitespaces);
+        let what = match (suffix, escapes) {
+            (Some(true), _) => "that puts spaces at the ends of words (`treat_whitespace_as_suffix`)",
+            (_, Some(false)) => "that leaves spaces as they are (`escape_whitespaces` is false)",
+            _ => return Ok(()),
+        };
+        Err(Error::unsupported(format!("a SentencePiece model {what}")))
     }
 
     /// The type of piece `n`.
@@ -162,8 +183,9 @@ fn before_bytes(types: &mut [TokenType]) {
 /// The parts that the model alone says.
 ///
 /// # Errors
-/// Unsupported for models of words or characters; Malformed.
+/// Unsupported for models of words or characters, and for those whose spaces lie otherwise; Malformed.
 pub fn parts(model: &Model) -> Result<Parts> {
+    model.check_spaces()?;
     let mut parts = Parts { kind: model.kind()?, spelling: Spelling::SentencePiece, ..Parts::default() };
     for (n, piece) in model.pieces.iter().enumerate() {
         let id = u32::try_from(n).unwrap_or(u32::MAX);
@@ -238,11 +260,16 @@ pub fn overlay(
     }
     parts.scores = Some(scores);
     let normalizer = model.normalizer.clone().unwrap_or_default();
-    let first = normalizer.add_dummy_prefix.unwrap_or(true);
+    // A `tokenizer.json` that puts a space before a text does so, whatever the model says.
+    let first =
+        normalizer.add_dummy_prefix.unwrap_or(true) || by_merges && !alone && fast::space_first(parts);
     if !by_merges || !first {
         parts.add_space_prefix = Some(first);
     }
-    if !by_merges {
+    if by_merges && alone {
+        parts.remove_extra_whitespaces = normalizer.remove_extra_whitespaces.unwrap_or(true).then_some(true);
+        parts.charsmap = normalizer.charsmap.filter(|bytes| !bytes.is_empty());
+    } else if !by_merges {
         parts.remove_extra_whitespaces = Some(normalizer.remove_extra_whitespaces.unwrap_or(true));
         parts.charsmap = normalizer.charsmap.filter(|bytes| !bytes.is_empty());
         // Only where later tokens have no place in a file of their own.
@@ -313,8 +340,12 @@ pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
             _ if id == unk => TokenType::Unknown,
             TokenType::None => TokenType::Unused,
             TokenType::Unknown => TokenType::Normal,
-            // Only what begins, ends and pads is never found in a text; other special tokens are.
-            TokenType::Control if tokenizer.special.iter().all(|(_, special)| *special != id) => {
+            // Of merged pieces, only what begins, ends and pads is never found in a text; other special tokens are, and
+            // `tokenizer_config.json` says that they are special.
+            TokenType::Control
+                if tokenizer.kind == Kind::Bpe
+                    && tokenizer.special.iter().all(|(_, special)| *special != id) =>
+            {
                 TokenType::UserDefined
             }
             kind => kind,
@@ -337,6 +368,7 @@ pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
     let trainer = Trainer {
         model_type: Some(model_type),
         vocab_size: i32::try_from(pieces.len()).ok(),
+        treat_whitespace_as_suffix: None,
         byte_fallback: Some(tokenizer.byte_fallback),
         unk_id: i32::try_from(unk).ok(),
         bos_id: Some(id("bos")),

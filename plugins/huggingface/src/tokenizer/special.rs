@@ -42,6 +42,23 @@ pub fn read(parts: &mut Parts, fast: Option<&Json>, said: Option<&mut Json>, con
     parts.add = finder.add;
 }
 
+/// Fills in `ends` of `parts`: what the files list as the end, or state beside the tokenizer's.
+pub fn ends(parts: &mut Parts, files: [Option<&Json>; 2]) {
+    for file in files.into_iter().flatten() {
+        let said = |file: &Json| file.get("eos_token_id").filter(|said| !said.is_null()).cloned();
+        let listed = match said(file).or_else(|| said(file.get("text_config")?)) {
+            Some(Json::Array(ids)) => ids,
+            one => one.into_iter().collect(),
+        };
+        for id in listed.iter().filter_map(Json::as_u64).filter_map(|id| u32::try_from(id).ok()) {
+            let new = parts.special_id("eos") != Some(id) && !parts.ends.contains(&id);
+            if new && id < parts.vocab_size {
+                parts.ends.push(id);
+            }
+        }
+    }
+}
+
 /// Sets an id that is not set and is one of the vocabulary's.
 fn set(parts: &mut Parts, name: &str, id: Option<u32>) {
     let fits = id.filter(|id| *id < parts.vocab_size);

@@ -107,6 +107,11 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
         // A note that cannot be taken is lost; there is no one to tell.
         let _ = guard(|| self.0.note(note.as_str()));
     }
+
+    fn warn(&mut self, warning: RStr<'_>) {
+        // As above.
+        let _ = guard(|| self.0.warn(warning.as_str()));
+    }
 }
 
 /// The wire's layout sink as a plugin sees it.
@@ -181,6 +186,10 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
 
     fn note(&mut self, note: &str) {
         self.0.note(note.into());
+    }
+
+    fn warn(&mut self, warning: &str) {
+        self.0.warn(warning.into());
     }
 }
 

@@ -76,8 +76,10 @@ pub trait WireLayoutSink {
     /// Reads bytes of the model.
     fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes>;
     /// Says something.
-    #[sabi(last_prefix_field)]
     fn note(&mut self, note: RStr<'_>);
+    /// Warns.
+    #[sabi(last_prefix_field)]
+    fn warn(&mut self, warning: RStr<'_>);
 }
 
 /// A lent layout sink.

@@ -1,0 +1,207 @@
+//! What a tokenizer of SentencePiece's kind does to a text before it is cut. Its definitions are read step by step, so that what
+//! they do can be compared with what the flags of another format do.
+
+use super::{Kind, Parts, Spelling, TokenType};
+use crate::escape;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::Value as Json;
+
+/// Where a text gets a space before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SpaceFirst {
+    /// Nowhere.
+    #[default]
+    Never,
+    /// At its beginning, and not behind a token that was cut out of it.
+    Start,
+    /// At its beginning, and behind every token that was cut out of it.
+    Always,
+}
+
+/// What is done to a text, as far as formats have words for it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Treatment {
+    /// Where a space is put before it.
+    pub space_first: SpaceFirst,
+    /// Whether it is left out where a space is there already.
+    pub space_once: bool,
+    /// Whether spaces are trimmed and runs of them become one.
+    pub squeezes: bool,
+    /// Whether spaces become U+2581.
+    pub marks_spaces: bool,
+    /// SentencePiece's compiled rules.
+    pub charsmap: Option<Vec<u8>>,
+    /// Whatever else is done, as `tokenizer.json` spells it.
+    pub others: Vec<Json>,
+}
+
+impl Treatment {
+    /// What is done to a text by a tokenizer of pieces; `None` for one of another kind.
+    pub fn of(parts: &Parts) -> Option<Treatment> {
+        if parts.spelling != Spelling::SentencePiece {
+            return None;
+        }
+        let mut treatment = Treatment::default();
+        let mut steps = Vec::new();
+        collect(parts.normalizer.as_ref(), 0, &mut steps);
+        collect(parts.pre_tokenizer.as_ref(), 0, &mut steps);
+        steps.iter().for_each(|step| treatment.take(step, parts));
+        if !treatment.squeezes {
+            treatment.others.extend(steps.into_iter().filter(|step| is_strip(step)).cloned());
+        }
+        // transformers has a flag of its own, which counts.
+        if parts.kind == Kind::Bpe && parts.add_space_prefix == Some(false) {
+            (treatment.space_first, treatment.space_once) = (SpaceFirst::Never, false);
+        }
+        Some(treatment)
+    }
+
+    /// What one step does.
+    fn take(&mut self, step: &Json, parts: &Parts) {
+        let text = |pointer: &str| step.pointer(pointer).and_then(Json::as_str);
+        match (text("/type").unwrap_or_default(), text("/content"), text("/pattern/String")) {
+            ("Prepend", ..) if text("/prepend").is_some_and(is_space) => {
+                self.space_first = SpaceFirst::Always
+            }
+            ("Replace", Some(MARK), Some(" ")) => self.marks_spaces = true,
+            ("Replace", Some(one), _) if text("/pattern/Regex") == Some(RUNS) && is_space(one) => {
+                self.squeezes = true;
+                self.marks_spaces |= one == MARK;
+            }
+            ("Precompiled", ..) => {
+                let map = text("/precompiled_charsmap").and_then(|map| BASE64_STANDARD.decode(map).ok());
+                self.charsmap = map.filter(|map| !map.is_empty());
+            }
+            ("WhitespaceSplit", ..) => self.squeezes = true,
+            // Part of squeezing, if another step is the rest of it.
+            ("Strip", ..) => {}
+            ("Replace", Some(""), _) if text("/pattern/Regex") == Some(ENDS) => {}
+            // Where every space is marked, there is none to cut at.
+            ("Split", _, Some(" ")) if self.marks_spaces => {}
+            ("Metaspace", ..) => {
+                self.marks_spaces = true;
+                self.space_first = scheme(step);
+                // Where pieces are chosen by their cost, this is the only way to put one.
+                self.space_once = parts.kind == Kind::Bpe && self.space_first != SpaceFirst::Never;
+                if step.get("split").and_then(Json::as_bool) != Some(false) && spans_words(parts) {
+                    self.others.push(step.clone());
+                }
+            }
+            _ => self.others.push(step.clone()),
+        }
+    }
+
+    /// What a message calls the other things that are done.
+    pub fn names_of_others(&self) -> String {
+        let name =
+            |step: &Json| escape(step.get("type").and_then(Json::as_str).unwrap_or("?"), 40).to_string();
+        let names: Vec<String> = self.others.iter().map(|step| format!("`{}`", name(step))).collect();
+        names.join(", ")
+    }
+}
+
+/// SentencePiece's space.
+const MARK: &str = "\u{2581}";
+
+/// The pattern of what SentencePiece takes off the ends of a text.
+pub const ENDS: &str = "\\A +|[ \u{2581}]+\\z";
+
+/// The pattern of runs of spaces, of which it makes one.
+pub const RUNS: &str = " {2,}";
+
+fn is_strip(step: &Json) -> bool {
+    step.get("type").is_some_and(|kind| kind == "Strip")
+        || step.pointer("/pattern/Regex").is_some_and(|pattern| pattern == ENDS)
+}
+
+fn is_space(text: &str) -> bool {
+    text == MARK || text == " "
+}
+
+/// Where a Metaspace step puts a space.
+fn scheme(step: &Json) -> SpaceFirst {
+    let puts = step.get("add_prefix_space").and_then(Json::as_bool) != Some(false);
+    match step.get("prepend_scheme").and_then(Json::as_str) {
+        Some("never") => SpaceFirst::Never,
+        _ if !puts => SpaceFirst::Never,
+        Some("first") => SpaceFirst::Start,
+        _ => SpaceFirst::Always,
+    }
+}
+
+/// Whether a piece that is merged has a space inside: none is made where a text is cut at each space. The most probable cut
+/// of a whole text is that of its words.
+fn spans_words(parts: &Parts) -> bool {
+    let spans = |text: &str| text.chars().skip(1).any(|c| MARK.starts_with(c));
+    let merged = |id: u32| parts.type_of(id) == TokenType::Normal;
+    parts.kind == Kind::Bpe && parts.each().any(|(id, text)| merged(id) && spans(text))
+}
+
+/// Sequences inside one another. 8: files have 1.
+const MAX_DEPTH: u32 = 8;
+
+/// The steps of a definition, sequences resolved.
+fn collect<'j>(definition: Option<&'j Json>, depth: u32, steps: &mut Vec<&'j Json>) {
+    let Some(step) = definition.filter(|step| !step.is_null()) else { return };
+    let inner = ["normalizers", "pretokenizers"].into_iter().find_map(|key| step.get(key)?.as_array());
+    match inner.filter(|_| depth < MAX_DEPTH) {
+        Some(inner) => inner.iter().for_each(|step| collect(Some(step), depth + 1, steps)),
+        None => steps.push(step),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(normalizer: Json, pre_tokenizer: Json) -> Treatment {
+        let parts = Parts {
+            spelling: Spelling::SentencePiece,
+            tokens: vec![Some("a\u{2581}b".to_owned())],
+            types: vec![TokenType::Normal],
+            normalizer: Some(normalizer),
+            pre_tokenizer: Some(pre_tokenizer),
+            ..Parts::default()
+        };
+        Treatment::of(&parts).unwrap()
+    }
+
+    #[test]
+    fn two_ways_to_say_it_are_one() {
+        let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": MARK});
+        let prepend = json!({"type": "Prepend", "prepend": MARK});
+        let metaspace = |scheme: &str, split: bool| json!({"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme, "split": split});
+        let plain = of(json!({"type": "Sequence", "normalizers": [prepend, replace]}), Json::Null);
+        assert_eq!(
+            (plain.space_first, plain.marks_spaces, plain.squeezes),
+            (SpaceFirst::Always, true, false)
+        );
+        assert_eq!(of(Json::Null, metaspace("always", false)), Treatment { space_once: true, ..plain });
+        assert_eq!(of(Json::Null, metaspace("first", false)).space_first, SpaceFirst::Start);
+        let gemma = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious"});
+        let never = of(Json::Null, metaspace("never", false));
+        assert_eq!(of(replace, gemma), never);
+        assert_eq!(of(Json::Null, metaspace("never", true)).names_of_others(), "`Metaspace`");
+    }
+
+    #[test]
+    fn what_no_flag_says_is_named() {
+        let runs = json!({"type": "Replace", "pattern": {"Regex": RUNS}, "content": " "});
+        let squeezed = of(
+            json!({"type": "Sequence", "normalizers": [
+                {"type": "Precompiled", "precompiled_charsmap": "AQI="}, {"type": "Strip"}, runs]}),
+            json!({"type": "Digits"}),
+        );
+        assert!(squeezed.squeezes && !squeezed.marks_spaces);
+        assert_eq!(squeezed.charsmap, Some(vec![1, 2]));
+        assert_eq!(squeezed.names_of_others(), "`Digits`");
+        assert_eq!(
+            of(json!({"type": "Strip"}), json!({"type": "Digits"})).names_of_others(),
+            "`Digits`, `Strip`"
+        );
+        let bytes = Parts { spelling: Spelling::Bytes, ..Parts::default() };
+        assert_eq!(Treatment::of(&bytes), None);
+    }
+}

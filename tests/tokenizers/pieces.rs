@@ -279,3 +279,22 @@ fn words_that_look_special_come_back_from_a_file_that_does_not_call_them_so() {
         assert_eq!(tokenizer(&host, &back).token(id), Some(text), "{name}");
     }
 }
+
+#[test]
+fn all_ends_of_a_text_come_back() {
+    let (host, scratch) = (host(), Scratch::new());
+    let changes: [Change<'_>; 2] = [
+        ("config.json", "eos_token_id", json!([2, 7])),
+        ("generation_config.json", "eos_token_id", json!([2, 9, 7])),
+    ];
+    let trained = Trained { golden: "llama", more: &[], edit: &plain, changes: &changes };
+    let ([folder, file, back], _) = through(&host, &scratch, &trained.write(&scratch));
+    for tokenizer in [&folder, &file, &back] {
+        assert_eq!((tokenizer.special_id("eos"), &tokenizer.ends[..]), (Some(2), &[7, 9][..]));
+    }
+    for name in ["config.json", "generation_config.json"] {
+        let text = fs::read(scratch.at("back").join(name)).unwrap();
+        let json: Json = serde_json::from_slice(&text).unwrap();
+        assert_eq!(json["eos_token_id"], json!([2, 7, 9]), "{name}");
+    }
+}

@@ -26,6 +26,7 @@ mod refusal;
 mod table;
 mod tables;
 mod translate;
+mod untold;
 
 pub use called::called;
 pub use check::{Findings, Tried, check, try_on};

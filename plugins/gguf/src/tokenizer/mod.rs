@@ -60,6 +60,9 @@ const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
 
+/// The other ids that end a text: the format has one, and llama.cpp goes by what the tokens are called.
+const ENDS: &str = "tokenizer.apr.ends";
+
 /// Keys of special ids: the SDK's name, the format's (`seperator` is so spelled).
 const SPECIAL: [(&str, &str); 14] = [
     ("bos", "tokenizer.ggml.bos_token_id"),

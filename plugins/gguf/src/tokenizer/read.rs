@@ -2,7 +2,7 @@
 
 use super::scan::Scan;
 use super::{
-    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
+    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
     REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks, unsaid,
 };
 use crate::metadata::Key;
@@ -157,6 +157,8 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
             parts.chat_templates.push((name.to_owned(), text));
         }
     }
+    parts.ends = scan.ids(ENDS)?.unwrap_or_default();
+    parts.ends.retain(|id| *id < parts.vocab_size);
     if let Some(text) = scan.text(CHAT_TEMPLATE)? {
         parts.chat_templates.push(("default".to_owned(), text));
     }

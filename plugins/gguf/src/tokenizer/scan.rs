@@ -80,6 +80,20 @@ impl Scan<'_> {
         }
     }
 
+    /// An array of whole numbers below 2^32.
+    ///
+    /// # Errors
+    /// Malformed if it is something else.
+    pub fn ids(&self, key: &str) -> Result<Option<Vec<u32>>> {
+        match self.array(key)? {
+            None => Ok(None),
+            Some((ValueType::U32, _, items)) => {
+                Ok(Some(items.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()))
+            }
+            Some(_) => Err(odd(key, "an array of u32")),
+        }
+    }
+
     /// An array of bytes.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! `SpecialVocab`.
 
 use super::{
-    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, LOWERCASE, MERGES, MODEL, PRE,
+    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
     REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
 };
 use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, scores_of_merges};
@@ -148,6 +148,10 @@ fn special(keys: &mut Keys, tokenizer: &Tokenizer) {
         if let Some((_, key)) = ADD.iter().find(|(known, _)| known == name) {
             keys.set(key, Value::from_bool(*yes));
         }
+    }
+    if !tokenizer.ends.is_empty() {
+        let ids: Vec<u8> = tokenizer.ends.iter().flat_map(|id| id.to_le_bytes()).collect();
+        keys.set(ENDS, Value::from_items(ValueType::U32, tokenizer.ends.len() as u64, &ids));
     }
     chat_templates(keys, tokenizer);
     if let Some(yes) = tokenizer.lowercase {

@@ -2,7 +2,8 @@
 
 use super::base::{Bases, with_base};
 use super::config::{marks, unstated};
-use super::table::{Dialect, bad, read_dialect, sub_table, truth};
+use super::members::{bad, sub_table, truth};
+use super::table::{Dialect, read_dialect};
 use apr_sdk::{Result, Value};
 use std::borrow::Cow;
 

@@ -18,6 +18,7 @@ mod group;
 mod head;
 mod ledger;
 mod lost;
+mod members;
 mod model;
 mod nearest;
 mod operation;

@@ -3,8 +3,9 @@
 
 use super::config::{ConfigScope, from_value};
 use super::expression::{Expression, Scalar, Scope, same};
+use super::members::{expression, list, scalar, tables, truth, words};
 use super::pattern::Pattern;
-use super::table::{Dialect, Key, Source, Table, expression, list, scalar, tables, truth, words};
+use super::table::{Dialect, Key, Source, Table};
 use apr_sdk::{Error, Result, Tensor, Value, escape};
 use std::collections::HashSet;
 use toml::{Table as Toml, Value as Item};

@@ -298,3 +298,26 @@ fn all_ends_of_a_text_come_back() {
         assert_eq!(json["eos_token_id"], json!([2, 7, 9]), "{name}");
     }
 }
+
+/// llama.cpp calls an empty token so.
+#[test]
+fn an_empty_text_of_tokenizer_json_is_called_by_its_number() {
+    let (host, scratch) = (host(), Scratch::new());
+    let model = Checkpoint::golden(&root().join("tests/golden/gpt2")).unwrap();
+    let folder = scratch.at(&model.name);
+    model.write_to(&folder).unwrap();
+    let path = folder.join("tokenizer.json");
+    let mut json: Json = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let last = json["model"]["merges"].as_array_mut().unwrap().pop().unwrap();
+    let text = match &last {
+        Json::String(pair) => pair.replace(' ', ""),
+        pair => pair.as_array().unwrap().iter().map(|part| part.as_str().unwrap()).collect(),
+    };
+    let id = json["model"]["vocab"].as_object_mut().unwrap().remove(&text).unwrap();
+    json["model"]["vocab"][""] = id.clone();
+    fs::write(&path, json.to_string()).unwrap();
+    let id = u32::try_from(id.as_u64().unwrap()).unwrap();
+    let ([whole, file, back], _) = through(&host, &scratch, &folder);
+    let named = format!("[EMPTY_{id}]");
+    assert_eq!([whole.token(id), file.token(id), back.token(id)], [Some(""), Some(&*named), Some(&*named)]);
+}

@@ -73,6 +73,14 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("gemma3", json!({"attn_logit_softcapping": 50.0}), &["`attn_logit_softcapping` 50"]),
         ("gemma3", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
         ("gemma2", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
+        // Null is not the same as missing.
+        ("gemma2", json!({"attn_logit_softcapping": null}), &["`attn_logit_softcapping`", "switches off"]),
+        ("gemma2", json!({"final_logit_softcapping": null}), &["`final_logit_softcapping`", "switches off"]),
+        ("gemma2", json!({"sliding_window": null}), &["`sliding_window`", "switches off"]),
+        // An output that llama.cpp would take for the embedding.
+        ("gemma", json!({"tie_word_embeddings": false}), &["`tie_word_embeddings` false"]),
+        ("gemma2", json!({"tie_word_embeddings": false}), &["`tie_word_embeddings` false"]),
+        ("command-r", json!({"tie_word_embeddings": false}), &["`tie_word_embeddings` false"]),
         (
             "gemma2",
             json!({"layer_types": ["full_attention", "sliding_attention", "full_attention"]}),

@@ -142,7 +142,7 @@ impl Config {
         for entry in &table.config {
             for name in names_in(entry, dialect) {
                 let value = lookup(name).as_ref().and_then(from_value);
-                if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
+                if let Some(value) = value.filter(|value| !is_null(value) && !is_unlimited(entry, value)) {
                     config.set(&entry.name, of_kind(entry, value)?);
                     used.insert(name.to_owned());
                     break;
@@ -432,6 +432,11 @@ fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> b
         Some(one) => any || wanted.contains(&one),
         None => any,
     }
+}
+
+/// Whether a list stands for JSON's null, which states nothing of any name.
+fn is_null(value: &Scalar) -> bool {
+    matches!(value, Scalar::List(items) if matches!(&items[..], [Scalar::Text(text)] if text == "null"))
 }
 
 /// Whether a dialect's keys mark an architecture: how many conditions held, `None` if not.

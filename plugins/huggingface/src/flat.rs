@@ -6,7 +6,7 @@
 //! | `{"a.b": 1}` | `a\.b` = 1 (I64; U64 above 2^63) |
 //! | numbers that are not all whole: `[1, 0.5]` | an array of F64 |
 //! | other lists, `{}` | an array of one string, its JSON |
-//! | `null` | nothing |
+//! | `null` | nothing; where a model is another without the key, an array of one string, its JSON |
 
 use crate::json::not_json;
 use apr_sdk::{Error, Result, Value, ValueType, escape};
@@ -16,16 +16,31 @@ use std::collections::{HashMap, HashSet};
 /// The members of an object as typed keys, in its order.
 pub fn flatten(object: &Map<String, Json>) -> Vec<(String, Value)> {
     let mut typed = Vec::new();
-    members("", object, &mut typed);
+    let kind = object.get("model_type").and_then(Json::as_str);
+    members("", object, &|key| kind.is_some_and(|kind| OFF.contains(&(kind, key))), &mut typed);
     typed
 }
 
-fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {
+/// Keys whose null switches off what the library does where they are missing: types of models, and the keys.
+const OFF: [(&str, &str); 3] = [
+    ("gemma2", "attn_logit_softcapping"),
+    ("gemma2", "final_logit_softcapping"),
+    ("gemma2", "sliding_window"),
+];
+
+fn members(
+    prefix: &str,
+    object: &Map<String, Json>,
+    says_off: &dyn Fn(&str) -> bool,
+    typed: &mut Vec<(String, Value)>,
+) {
     for (name, json) in object {
         let key = format!("{prefix}{}", name.replace('\\', "\\\\").replace('.', "\\."));
         match json {
-            Json::Null => {}
-            Json::Object(inner) if !inner.is_empty() => members(&format!("{key}."), inner, typed),
+            Json::Null if !says_off(&key) => {}
+            Json::Object(inner) if !inner.is_empty() => {
+                members(&format!("{key}."), inner, says_off, typed);
+            }
             _ => typed.push((key, value(json))),
         }
     }

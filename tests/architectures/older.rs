@@ -36,7 +36,8 @@ fn encoders() -> Vec<Variant> {
             golden: "bert",
             with: &[(1, "classifier.weight", &[1, 64]), (1, "classifier.bias", &[1])],
             config: json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}),
-            dropped: &["pooler", "position_ids"],
+            // The pooler is what the classifier judges.
+            dropped: &["position_ids"],
             says: json!({"architectures": ["BertForSequenceClassification"]}),
             ..Variant::default()
         },

@@ -107,6 +107,9 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("bert", json!({"position_embedding_type": "relative_key"}), &["`position_embedding_type`"]),
         ("bert", json!({"is_decoder": true}), &["`is_decoder` true"]),
         ("nomic-bert", json!({"prenorm": true}), &["`prenorm` true"]),
+        ("bert", json!({"architectures": ["BertForTokenClassification"]}), &["`architectures`", "a head"]),
+        ("roberta", json!({"architectures": ["RobertaForMultipleChoice"]}), &["`architectures`", "a head"]),
+        ("nomic-bert", json!({"architectures": ["NomicBertForTokenClassification"]}), &["a head"]),
         // What other models of Llama's shape state.
         ("llama", json!({"hidden_act": "gelu"}), &["`llama`", "`hidden_act` \"gelu\""]),
         (

@@ -34,11 +34,12 @@ fn encoders() -> Vec<Variant> {
         Variant {
             what: "BERT that judges pairs",
             golden: "bert",
+            prefix: "bert.",
             with: &[(1, "classifier.weight", &[1, 64]), (1, "classifier.bias", &[1])],
             config: json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}),
             // The pooler is what the classifier judges.
             dropped: &["position_ids"],
-            says: json!({"architectures": ["BertForSequenceClassification"]}),
+            says: json!({"architectures": ["BertForSequenceClassification"], "id2label.0": "LABEL_0"}),
             ..Variant::default()
         },
         Variant {

@@ -117,6 +117,12 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
             json!({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}),
             &["`rope_scaling_type` \"dynamic\""],
         ),
+        (
+            "llama",
+            json!({"rope_scaling": {"rope_type": "longrope", "factor": 4.0, "original_max_position_embeddings": 32,
+                "short_factor": [1.0, 1.0], "long_factor": [2.0, 2.0]}}),
+            &["`rope_scaling.long_factor`", "factors of its own"],
+        ),
         ("llama", json!({"layer_types": ["sliding_attention", "full_attention"]}), &["`layer_types`"]),
         (
             "llama",

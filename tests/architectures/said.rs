@@ -3,6 +3,7 @@
 use crate::altered::configure;
 use crate::back::{config, to};
 use crate::models::opened;
+use crate::refused::tried;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{DType, Value};
@@ -52,6 +53,50 @@ fn a_t5_without_one_comes_back_tied() {
     to(&host, "gguf", &folder, &file);
     to(&host, "huggingface", &file, &back);
     assert_eq!(config(&back)["tie_word_embeddings"], true);
+}
+
+/// The folder of a golden with the heads of its library's class for judging texts.
+fn judging(scratch: &Scratch, name: &str, class: &str, heads: &[(&str, &[u64])]) -> PathBuf {
+    let (mut model, folder) = (golden(name), scratch.at(name));
+    model.shards[0].1.extend(heads.iter().map(|(name, shape)| SeededTensor {
+        name: (*name).to_owned(),
+        dtype: DType::F32,
+        shape: shape.to_vec(),
+        center: 0.0,
+    }));
+    model.write_to(&folder).unwrap();
+    configure(&folder, "architectures", json!([class]));
+    folder
+}
+
+#[test]
+fn a_classifier_of_several_outputs_is_refused() {
+    let (host, scratch) = (host(), Scratch::new());
+    let heads: [(&str, &[u64]); 2] = [("classifier.weight", &[3, 64]), ("classifier.bias", &[3])];
+    let folder = judging(&scratch, "bert", "BertForSequenceClassification", &heads);
+    let error = tried(&host, "gguf", &folder, &scratch.at("m.gguf")).unwrap_err();
+    assert!(error.message().contains("`classifier.weight` (a classifier of several outputs)"), "{error}");
+}
+
+#[test]
+fn a_roberta_that_judges_comes_back_under_the_names_that_its_class_loads() {
+    let (host, scratch) = (host(), Scratch::new());
+    let heads: [(&str, &[u64]); 4] = [
+        ("classifier.dense.weight", &[64, 64]),
+        ("classifier.dense.bias", &[64]),
+        ("classifier.out_proj.weight", &[1, 64]),
+        ("classifier.out_proj.bias", &[1]),
+    ];
+    let folder = judging(&scratch, "roberta", "RobertaForSequenceClassification", &heads);
+    let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));
+    to(&host, "gguf", &folder, &file);
+    to(&host, "huggingface", &file, &back);
+    let names: Vec<String> =
+        opened(&host, &back).model.tensors.into_iter().map(|tensor| tensor.name).collect();
+    let (own, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with("classifier."));
+    assert!(own.len() == 4 && !others.is_empty(), "{names:?}");
+    assert!(others.iter().all(|name| name.starts_with("roberta.")), "{names:?}");
+    assert_eq!(config(&back)["id2label.0"], "LABEL_0");
 }
 
 #[test]

@@ -72,7 +72,9 @@ impl Variant {
     fn own_name(&self, name: &str) -> String {
         let name = name.strip_prefix(self.begin).unwrap_or(name);
         let own = |name: String, (own, found): &(&str, &str)| name.replace(found, own);
-        format!("{}{}", self.prefix, self.named.iter().fold(name.to_owned(), own))
+        // A head is not of the model that it sits on.
+        let prefix = if name.starts_with("classifier.") { "" } else { self.prefix };
+        format!("{prefix}{}", self.named.iter().fold(name.to_owned(), own))
     }
 }
 

@@ -75,6 +75,8 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
         let from = key.sets.iter().filter_map(|(_, from)| from.as_ref());
         all.extend(from.map(|e| (at(), e, vec!["it"])));
     }
+    let renames = table.dialects.iter().flat_map(|dialect| &dialect.renames);
+    all.extend(renames.filter_map(|r| r.written.as_ref()).map(|e| ("a rename".to_owned(), e, Vec::new())));
     for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
         all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
     }

@@ -24,6 +24,7 @@ mod nearest;
 mod operation;
 mod pattern;
 mod refusal;
+mod rename;
 mod table;
 mod tables;
 mod translate;

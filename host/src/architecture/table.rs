@@ -7,6 +7,7 @@ use super::members::{bad, expression, list, scalar, sub_table, tables, truth, wo
 use super::operation::Operation;
 use super::pattern::Pattern;
 use super::refusal::Refusal;
+use super::rename::Rename;
 use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashSet;
 use toml::{Table as Toml, Value as Item};
@@ -94,29 +95,6 @@ pub struct Dialect {
     pub renames: Vec<Rename>,
     /// What its files may state and the table does not cover.
     pub refused: Vec<Refusal>,
-}
-
-/// Names as some files have them: with another beginning or end than the table's.
-#[derive(Clone, Debug)]
-pub struct Rename {
-    /// What such names begin with.
-    pub start: Option<String>,
-    /// What such names end in.
-    pub end: Option<String>,
-    /// What the table has in its place.
-    pub to: String,
-}
-
-impl Rename {
-    /// The table's name for a file's, if it is such a name.
-    pub fn apply(&self, name: &str) -> Option<String> {
-        let middle = name.strip_prefix(self.start.as_deref().unwrap_or_default())?;
-        let middle = middle.strip_suffix(self.end.as_deref().unwrap_or_default())?;
-        Some(match self.start {
-            Some(_) => format!("{}{middle}", self.to),
-            None => format!("{middle}{}", self.to),
-        })
-    }
 }
 
 impl Dialect {
@@ -406,14 +384,7 @@ pub(super) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
         })?);
     }
     dialect.refused = Refusal::read(toml, &named)?;
-    for rename in tables(toml, "rename")? {
-        let (start, end) = (words(rename, "start")?, words(rename, "end")?);
-        if start.is_some() == end.is_some() {
-            return Err(Error::invalid_argument("a rename needs `start` or `end`"));
-        }
-        let to = words(rename, "to")?.ok_or_else(|| Error::invalid_argument("a rename has no `to`"))?;
-        dialect.renames.push(Rename { start, end, to });
-    }
+    dialect.renames = Rename::read(toml)?;
     for ignored in tables(toml, "ignore")? {
         let reason = words(ignored, "reason")?.unwrap_or_default();
         if reason.is_empty() {

@@ -114,7 +114,28 @@ pub fn translate(request: &Request<'_>) -> Result<Translated> {
     made.sort_by(|(a, _), (b, _)| a.cmp(b));
     translated.tensors = generated(request, &groups)?;
     translated.tensors.extend(made.into_iter().map(|(_, one)| one));
+    rename(request, &mut translated.tensors)?;
     Ok(translated)
+}
+
+/// Gives tensors of another dialect the names that files of the target's have instead of the table's, where they must.
+fn rename(request: &Request<'_>, tensors: &mut [Made]) -> Result<()> {
+    let Some(dialect) = request.table.dialect(request.to).filter(|_| !request.table.is_own(request.from))
+    else {
+        return Ok(());
+    };
+    for rename in &dialect.renames {
+        if !rename.is_written(request.scope)? {
+            continue;
+        }
+        for made in tensors.iter_mut() {
+            if let Some(name) = rename.undo(&made.name) {
+                name.clone_into(&mut made.facts.name);
+                made.name = name;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The places that tell groups of a rule apart: those that every name of it has, in both dialects.

@@ -23,7 +23,7 @@ impl Holds {
     /// Looks at every value below `root`.
     ///
     /// # Errors
-    /// Malformed for a value that contains itself; LimitExceeded for one that is nested too deep.
+    /// Unsupported for a value that contains itself; LimitExceeded for one that is nested too deep.
     pub fn find(arena: &Arena, root: Id) -> Result<Holds> {
         let mut holds = Holds { states: vec![State::Unseen; arena.nodes.len()], storages: Vec::new() };
         holds.look(arena, root, 0)?;
@@ -38,7 +38,10 @@ impl Holds {
     fn look(&mut self, arena: &Arena, id: Id, depth: usize) -> Result<bool> {
         match self.states.get(id as usize) {
             Some(State::Unseen) => {}
-            Some(State::Open) => return Err(Error::malformed("a value of the pickle contains itself")),
+            Some(State::Open) => {
+                let error = Error::unsupported("a value of the pickle contains itself");
+                return Err(error.hint("save the tensors alone, such as a state_dict()"));
+            }
             state => return Ok(state == Some(&State::With)),
         }
         if depth > DEEPEST {

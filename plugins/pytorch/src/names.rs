@@ -53,7 +53,7 @@ pub struct LeftOut {
 /// Walks over `root`.
 ///
 /// # Errors
-/// Malformed for a value that contains itself; LimitExceeded for one that is nested too deep, or unfolds to too much.
+/// Unsupported for a value that contains itself, and for two tensors of one name; LimitExceeded for one that is nested too deep, or unfolds to too much.
 pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) -> Result<Walked> {
     let holds = Holds::find(arena, root)?;
     let usual = state_dict(arena, root, &holds);
@@ -81,6 +81,11 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
     }
     found.notes.extend(left_out(&found.left_out));
     found.notes.extend(quantized(&found));
+    let mut names = HashSet::new();
+    if let Some((name, _)) = found.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
+        let error = Error::unsupported("the paths of two tensors of the checkpoint make the same name");
+        return Err(error.tensor(name.clone()).hint("save it again with another key for one of them"));
+    }
     Ok(found)
 }
 

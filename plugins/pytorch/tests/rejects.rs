@@ -361,3 +361,16 @@ fn streams_whose_storages_do_not_fit() {
     let error = refuse(&stream(&named(&value)));
     assert!(error.message().contains("a view of 3 elements from 2 in a storage of 4"), "{error}");
 }
+
+#[test]
+fn tensors_whose_paths_make_one_name_are_no_fault_of_the_file() {
+    let value = || tensor(storage("FloatStorage", 4), 0, &[4], &[1]);
+    let inner = [b"}".to_vec(), text("b"), value(), b"s".to_vec()].concat();
+    let object = [b"}(".to_vec(), text("a"), inner, text("a.b"), value(), b"u".to_vec()].concat();
+    let error = open(&checkpoint(&pickle(&object), 16)).map(drop).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.tensor_name()),
+        (apr_sdk::ErrorKind::Unsupported, Some("a.b")),
+        "{error}"
+    );
+}

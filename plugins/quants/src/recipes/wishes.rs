@@ -58,7 +58,7 @@ fn pattern(option: &str, line: &str) -> Result<(Regex, DType)> {
         Error::invalid_argument(format!(
             "--{option}: the pattern of `{shown}` is not a regular expression: {e}"
         ))
-        .hint("write it without look-around and back references, which are not supported")
+        .hint("put a backslash before [ ( { . * + ? that stand for themselves; look-around and back references are not supported")
     })?;
     Ok((regex, named(option, dtype)?))
 }

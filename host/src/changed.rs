@@ -93,7 +93,7 @@ pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
         };
         [
             said(changes.nonfinite, "were not finite in the source"),
-            said(changes.overflowed, "became infinite"),
+            said(changes.overflowed, "were too large to stay finite"),
             said(changes.not_undone, "are not given back when what was added is taken off"),
         ]
     });

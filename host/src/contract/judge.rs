@@ -100,7 +100,7 @@ pub fn judge_nonfinite(
 ) -> Finding {
     let dtype = tensor.dtype;
     let what = format!(
-        "as {dtype}, {became} of its {values} values became infinite, and {were} were not finite before, expected none"
+        "as {dtype}, {became} of its {values} values were too large to stay finite, and {were} were not finite before, expected none"
     );
     let standing = quality.standing(true, quality.allow_nonfinite);
     Finding::new(&tensor.name, concern, Broken { code: FINITE, what }, standing)

@@ -100,6 +100,23 @@ fn a_roberta_that_judges_comes_back_under_the_names_that_its_class_loads() {
 }
 
 #[test]
+fn factors_of_rotation_that_no_configuration_makes_are_written_and_not_made_up_on_the_way_back() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, file) = (folder(&scratch, "llama3"), scratch.at("m.gguf"));
+    configure(
+        &folder,
+        "rope_scaling",
+        json!({"rope_type": "llama3", "factor": 2.5, "low_freq_factor": 0.5, "high_freq_factor": 8.0,
+            "original_max_position_embeddings": 48}),
+    );
+    to(&host, "gguf", &folder, &file);
+    assert!(opened(&host, &file).model.tensors.iter().any(|tensor| tensor.name == "rope_freqs.weight"));
+    let error = tried(&host, "huggingface", &file, &scratch.at("back")).unwrap_err();
+    assert_eq!(error.tensor_name(), Some("rope_freqs.weight"), "{error}");
+    assert!(error.message().contains("no configuration of this architecture"), "{error}");
+}
+
+#[test]
 fn a_window_that_gguf_cannot_say_is_warned_of_where_it_matters() {
     let host = host();
     for golden in ["mistral", "mixtral", "starcoder2"] {

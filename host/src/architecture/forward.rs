@@ -53,7 +53,7 @@ pub fn forward(host: &Host, opened: &OpenedModel, other: &Model) -> Result<Forwa
     let canonical = canonical();
     let dialect = table.dialect(&from).unwrap_or(&canonical);
     let (mut config, _) = journey.config(model, dialect, &first)?;
-    journey.recover(&names, &mut config, &first, &mut Vec::new())?;
+    journey.recover(&names, &mut config, &first)?;
     let scope = ConfigScope::new(table, &config, &first);
     let (tensors, called) = (&names[..], &model.tensors[..]);
     let request = Request { table, scope: &scope, tensors, called, from: &from, to, keep_order: true };

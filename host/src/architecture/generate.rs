@@ -85,6 +85,20 @@ fn longrope_factors(scope: &dyn Scope, name: &str) -> Result<Option<Generated>> 
     Ok(Some((DType::F32, vec![items.len() as u64], bytes)))
 }
 
+/// The names of the configuration that a tensor of a rule's `generate` follows from.
+pub fn follows_from(what: &str) -> &'static [&'static str] {
+    match what {
+        "llama3_freqs" => &[
+            "rope_scaling_type",
+            "rope_scaling_factor",
+            "rope_scaling_low_freq_factor",
+            "rope_scaling_high_freq_factor",
+            "rope_scaling_original_max_position_embeddings",
+        ],
+        _ => &[],
+    }
+}
+
 /// What a tensor of a rule's `generate` says of the configuration: names and values; `None` if they cannot be told.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use super::config::{Config, ConfigScope, Dimensions};
 use super::expression::same;
-use super::generate::recover;
+use super::generate::{follows_from, recover};
 use super::refusal::not_covered;
 use super::table::{Dialect, Table};
 use apr_sdk::{Result, Value, escape};
@@ -74,8 +74,11 @@ fn told(table: &Table, config: &Config, written: &Written<'_>, dimensions: Dimen
         let image = side.images.first();
         let bytes = computed.iter().find(|(name, _)| image.is_some_and(|i| i.numbers(name).is_some()));
         let (Some(what), Some((_, bytes))) = (&side.generated, bytes) else { continue };
-        // Names and values in the model's own words, as far as the tensor leads back to them.
-        for (name, value) in recover(what, bytes, table, config, dimensions)?.unwrap_or_default() {
+        // Names and values in the model's own words; where the tensor does not lead back to them, it tells them all the same.
+        let own = |name: &&str| Some(((*name).to_owned(), config.get(name)?.clone()));
+        let recovered = recover(what, bytes, table, config, dimensions)?;
+        let recovered = recovered.unwrap_or_else(|| follows_from(what).iter().filter_map(own).collect());
+        for (name, value) in recovered {
             told.set(&name, value);
         }
     }

@@ -187,7 +187,7 @@ impl Journey<'_> {
         let first = |name: &str, axis: usize| dimension(self.table, self.from, &names, name, axis);
         let (mut config, used) = self.config(model, from, &first)?;
         let mut notes = Vec::new();
-        self.recover(&names, &mut config, &first, &mut notes)?;
+        self.recover(&names, &mut config, &first)?;
         let scope = ConfigScope::new(self.table, &config, &first);
         let stated = Stated {
             dialect: from,
@@ -285,28 +285,33 @@ impl Journey<'_> {
     }
 
     /// States what the source's dialect says by a computed tensor alone.
+    ///
+    /// # Errors
+    /// Unsupported for such a tensor that no configuration makes; what reading raises.
     pub(super) fn recover(
         &self,
         tensors: &[Tensor],
         config: &mut Config,
         dimensions: Dimensions<'_>,
-        notes: &mut Vec<String>,
     ) -> Result<()> {
         for side in self.table.rules.iter().filter_map(|rule| rule.side(self.from)) {
             let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
             let Some(tensor) = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some()) else {
                 continue;
             };
-            let Payload::Extent { extent, view: None } = tensor.payload else { continue };
-            if tensor.dtype != DType::F32 || extent.len > 1 << 20 {
-                continue;
-            }
-            let bytes = (self.fetch)(&Bytes::Extent(extent))?;
-            let held = bytes.inline().unwrap_or_default();
-            let Some(stated) = recover(what, held, self.table, config, dimensions)? else {
-                let name = escape(&tensor.name, 120);
-                notes.push(format!("`{name}` says what the configuration cannot: it is left out of that"));
-                continue;
+            let stated = match tensor.payload {
+                Payload::Extent { extent, view: None }
+                    if tensor.dtype == DType::F32 && extent.len <= 1 << 20 =>
+                {
+                    let bytes = (self.fetch)(&Bytes::Extent(extent))?;
+                    recover(what, bytes.inline().unwrap_or_default(), self.table, config, dimensions)?
+                }
+                _ => None,
+            };
+            let Some(stated) = stated else {
+                let error = Error::unsupported("it says what no configuration of this architecture can");
+                let hint = "pass --arch none to keep every name, or leave the file in its own format";
+                return Err(error.tensor(&tensor.name).hint(hint));
             };
             for (name, value) in stated {
                 if config.get(&name).is_none() {

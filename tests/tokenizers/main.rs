@@ -10,6 +10,7 @@
 
 mod pieces;
 mod saved;
+mod unsaid;
 
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{

@@ -14,20 +14,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Changes a member of the configuration or of a file, or takes it out.
-type Change<'a> = (&'a str, &'a str, Json);
+pub type Change<'a> = (&'a str, &'a str, Json);
 
 /// The golden's folder without `tokenizer.json`, with `more` behind its SentencePiece model, which `edit` may change piece by
 /// piece, and with members of its JSON files changed.
-struct Trained<'a> {
-    golden: &'a str,
+pub struct Trained<'a> {
+    pub golden: &'a str,
     /// Fields of `ModelProto`, which override those before.
-    more: &'a [u8],
-    edit: &'a dyn Fn(usize, &mut Vec<u8>),
-    changes: &'a [Change<'a>],
+    pub more: &'a [u8],
+    pub edit: &'a dyn Fn(usize, &mut Vec<u8>),
+    pub changes: &'a [Change<'a>],
 }
 
 impl Trained<'_> {
-    fn write(&self, scratch: &Scratch) -> PathBuf {
+    pub fn write(&self, scratch: &Scratch) -> PathBuf {
         let model = Checkpoint::golden(&root().join("tests/golden").join(self.golden)).unwrap();
         let folder = scratch.at(&model.name);
         model.write_to(&folder).unwrap();
@@ -50,7 +50,7 @@ impl Trained<'_> {
     }
 }
 
-fn plain(_: usize, _: &mut Vec<u8>) {}
+pub fn plain(_: usize, _: &mut Vec<u8>) {}
 
 /// Those members of the model that say how it was trained; every piece goes through `edit`, as it is encoded.
 fn edited(mut model: &[u8], edit: &dyn Fn(usize, &mut Vec<u8>)) -> Vec<u8> {
@@ -92,7 +92,7 @@ fn varint(mut n: usize) -> Vec<u8> {
 }
 
 /// A piece, encoded: its text, its score, its type.
-fn piece(text: &str, score: f32, kind: u8) -> Vec<u8> {
+pub fn piece(text: &str, score: f32, kind: u8) -> Vec<u8> {
     let mut bytes = vec![0x0a, u8::try_from(text.len()).unwrap()];
     bytes.extend(text.as_bytes());
     bytes.push(0x15);
@@ -105,9 +105,9 @@ fn piece(text: &str, score: f32, kind: u8) -> Vec<u8> {
 const SQUEEZES: &[u8] = &[0x1a, 2, 0x20, 1];
 
 /// As configurations are that do not say `"legacy": false`, which the golden Llama does.
-const USUAL: Change<'static> = ("tokenizer_config.json", "legacy", Json::Null);
+pub const USUAL: Change<'static> = ("tokenizer_config.json", "legacy", Json::Null);
 
-fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<Converted, Error> {
+pub fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<Converted, Error> {
     let options = ConvertOptions {
         input: input.to_owned(),
         output: Some(output.to_owned()),
@@ -118,7 +118,7 @@ fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<Conve
 }
 
 /// Through a GGUF file: the tokenizers of the folder, of the file and of the folder that comes back, and what was warned of.
-fn through(host: &Host, scratch: &Scratch, input: &Path) -> ([Tokenizer; 3], Vec<String>) {
+pub fn through(host: &Host, scratch: &Scratch, input: &Path) -> ([Tokenizer; 3], Vec<String>) {
     let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));
     let done = tried(host, "gguf", input, &file).unwrap();
     tried(host, "huggingface", &file, &back).unwrap();

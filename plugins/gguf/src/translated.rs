@@ -8,9 +8,10 @@ use apr_sdk::{DType, Error, LayoutRequest, LayoutSink, Model, Result, Tensor, Va
 use std::collections::BTreeMap;
 
 const TYPE_KEY: &str = "general.type";
+const NAME_KEY: &str = "general.name";
 const FILE_TYPE_KEY: &str = "general.file_type";
 /// Keys that every file of llama.cpp's converter has, and that the host does not make.
-const MADE_HERE: [&str; 2] = [TYPE_KEY, "general.name"];
+const MADE_HERE: [&str; 2] = [TYPE_KEY, NAME_KEY];
 
 /// Architectures for which the converter forgets the file's type.
 const NO_FILE_TYPE: [&str; 2] = ["gptneox", "mpt"];
@@ -70,9 +71,10 @@ pub fn complete(
         Some(text) => {
             let tokenizer = Tokenizer::from_json(&text)?;
             tokenizer::note_beyond_scores(&tokenizer, sink);
-            let mut keys = tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?;
-            tokenizer::carry(&tokenizer, &mut keys, sink);
-            keys
+            let name = keys.iter().find(|(key, _)| key == NAME_KEY).and_then(|(_, value)| value.as_str());
+            let mut made = tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?;
+            tokenizer::carry(&tokenizer, name.unwrap_or_default(), &mut made, sink);
+            made
         }
         None => Keys::new(),
     };

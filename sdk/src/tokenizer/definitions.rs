@@ -1,7 +1,7 @@
 //! What `tokenizer.json` would say of kinds of tokenizers that other formats know by name only.
 
 use super::treatment::{ENDS, RUNS};
-use super::{Kind, Parts, SpaceFirst, Spelling};
+use super::{Kind, Parts, SpaceFirst, Spelling, TokenType};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value as Json, json};
 
@@ -69,15 +69,24 @@ fn pieces(parts: &mut Parts, space_first: SpaceFirst) {
     let sequence = |steps: Vec<Json>| json!({"type": "Sequence", "normalizers": steps});
     parts.normalizer = Some(normalizers).filter(|steps| !steps.is_empty()).map(sequence);
     parts.decoder = Some(json!({"type": "Sequence", "decoders": decoders}));
-    parts.byte_fallback = true;
+    parts.byte_fallback = has_bytes(parts);
     parts.fuse_unk = true;
+}
+
+/// Whether there are bytes to stand for what no piece covers.
+fn has_bytes(parts: &Parts) -> bool {
+    parts.types.contains(&TokenType::Byte)
 }
 
 fn unigram(parts: &mut Parts, space_first: SpaceFirst) {
     let metaspace = metaspace(space_first, true);
     // What removes spaces is the splitting at them.
     parts.normalizer = rules(parts, false).pop().or(parts.normalizer.take());
-    parts.decoder = Some(metaspace.clone());
+    parts.byte_fallback = has_bytes(parts);
+    parts.decoder = Some(match parts.byte_fallback {
+        true => json!({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace]}),
+        false => metaspace.clone(),
+    });
     parts.pre_tokenizer = Some(if parts.remove_extra_whitespaces.unwrap_or(true) {
         json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]})
     } else {
@@ -119,14 +128,17 @@ pub fn post_processor(parts: &Parts, around: Around) -> Option<Json> {
     };
     let sequence = |id: &str, type_id: u32| Some(json!({"Sequence": {"id": id, "type_id": type_id}}));
     let single = [special(bos, 0), sequence("A", 0), special(eos, 0)];
-    // Only what separates stands between two texts; a tokenizer of one kind of text begins each anew.
+    // Only what separates stands between two texts; a tokenizer of one kind of text begins each anew. One whose beginning is an
+    // end too would separate them by it.
+    let named = |name: &str| parts.special_id(name).is_some() && parts.special_id(name) == around.bos;
+    let anew = bos.filter(|_| eos.is_none() && !named("eos") && !named("sep"));
     let second = u32::from(parts.kind == Kind::WordPiece);
     let pair = [
         special(bos, 0),
         sequence("A", 0),
         special(eos, 0),
         special(sep.filter(|_| parts.kind == Kind::Bpe), 0),
-        special(bos.filter(|_| eos.is_none()), second),
+        special(anew, second),
         sequence("B", second),
         special(eos, second),
     ];

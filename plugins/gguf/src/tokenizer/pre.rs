@@ -1,7 +1,7 @@
 //! Names of pre-tokenizers. The table is `pre.json`: each entry is one splitter, with the names that llama.cpp has for it
 //! (each followed by the architectures that it is the first choice for) and the definitions that mean it, as
 //! `tokenizer.json` spells them; the first is given back for the name. `ignore_merges`, `bos` and `normalizer` are what
-//! the names imply besides.
+//! the names imply besides, `normalizers` what single ones do.
 //!
 //! A name is found by comparing definitions, never by what a tokenizer makes of a sample text.
 
@@ -114,7 +114,7 @@ pub fn splitter(name: &str) -> Result<Splitter> {
         };
         return Ok(Splitter {
             pre_tokenizer: definition.clone(),
-            normalizer: entry.get("normalizer").cloned(),
+            normalizer: entry.get("normalizer").or_else(|| own_normalizer(&entry, name)).cloned(),
             ignore_merges: flag(&entry, "ignore_merges"),
             bos: flag(&entry, "bos"),
             sep: ["jina-v1-en", "jina-v2-code", "roberta-bpe"].contains(&name),
@@ -126,6 +126,11 @@ pub fn splitter(name: &str) -> Result<Splitter> {
 
 fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {
     entry.get("definitions").and_then(Json::as_array).into_iter().flatten()
+}
+
+/// The normalizer of the models of one of the names.
+fn own_normalizer<'j>(entry: &'j Json, name: &str) -> Option<&'j Json> {
+    entry.get("normalizers")?.get(name)
 }
 
 fn names(entry: &Json) -> impl Iterator<Item = (String, Vec<String>)> {

@@ -13,18 +13,22 @@ const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
 
 /// Which added tokens take spaces: no key says it, llama.cpp goes by names.
 pub fn strips(parts: &mut Parts, name: &str, pre: &str) {
-    let name = name.to_lowercase();
-    let text = |parts: &Parts, id: u32| parts.token(id).unwrap_or_default().to_owned();
-    if ["jina-v2-de", "jina-v2-es", "jina-v2-code"].iter().any(|known| pre.contains(known)) {
-        for n in 0..parts.added.len() {
-            parts.added[n].lstrip |= text(parts, parts.added[n].id) == "<mask>";
-        }
-    } else if ["phi-3", "phi3"].iter().any(|known| name.contains(known)) {
-        for n in 0..parts.added.len() {
-            let own = text(parts, parts.added[n].id);
-            parts.added[n].rstrip = !["<unk>", "<s>", "<|endoftext|>"].contains(&own.as_str());
-        }
+    for n in 0..parts.added.len() {
+        let text = parts.token(parts.added[n].id).unwrap_or_default();
+        let (left, right) = strip(text, name, pre);
+        (parts.added[n].lstrip, parts.added[n].rstrip) = (left, right);
     }
+}
+
+/// Whether an added token takes the spaces before it and behind it, in a model of this name. RoBERTa's is not llama.cpp's, but
+/// what every such model has.
+pub fn strip(text: &str, name: &str, pre: &str) -> (bool, bool) {
+    let name = name.to_lowercase();
+    if ["jina-v2-de", "jina-v2-es", "jina-v2-code", "roberta-bpe"].iter().any(|known| pre.contains(known)) {
+        return (text == "<mask>", false);
+    }
+    let phi = ["phi-3", "phi3"].iter().any(|known| name.contains(known));
+    (false, phi && !["<unk>", "<s>", "<|endoftext|>"].contains(&text))
 }
 
 /// Keys before the tokenizer's own.

@@ -5,7 +5,7 @@ use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
     REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
 };
-use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, scores_of_merges};
+use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, byte_of, scores_of_merges};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use std::collections::HashMap;
 
@@ -18,6 +18,7 @@ const NO_TOKEN: f32 = -10000.0;
 /// Unsupported for a tokenizer that the format cannot say, or whose pre-tokenizer has no name there.
 pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Vec<(String, Value)>> {
     let model = model_name(tokenizer)?;
+    refuse(tokenizer)?;
     let mut keys = Keys(Vec::new());
     quirks::before(&mut keys, tokenizer, arch);
     keys.set(MODEL, Value::from_string(model));
@@ -66,6 +67,45 @@ fn model_name(tokenizer: &Tokenizer) -> Result<&'static str> {
         )
         .hint("convert to a format that holds tokenizers whole")),
     }
+}
+
+/// Fails if tokens are made in a way that no reader of the format knows.
+fn refuse(tokenizer: &Tokenizer) -> Result<()> {
+    if tokenizer.kind != Kind::Bpe {
+        return Ok(());
+    }
+    let quoted = |text: &str| format!("`{}`", escape(text, 40));
+    let what = if let Some(suffix) = tokenizer.word_suffix.as_deref().filter(|text| !text.is_empty()) {
+        format!("marks the ends of words by {} (`end_of_word_suffix`)", quoted(suffix))
+    } else if let Some(prefix) = tokenizer.continuing_prefix.as_deref().filter(|text| !text.is_empty()) {
+        format!("marks what lies inside a word by {} (`continuing_subword_prefix`)", quoted(prefix))
+    } else if tokenizer.spelling == Spelling::Bytes && !has_all_bytes(tokenizer) {
+        match (tokenizer.byte_fallback, tokenizer.fuse_unk && tokenizer.unk.is_some()) {
+            (true, _) => {
+                "lacks some of its 256 bytes and has other tokens for them (`byte_fallback`)".to_owned()
+            }
+            (_, true) => {
+                "lacks some of its 256 bytes and makes one unknown token of several (`fuse_unk`)".to_owned()
+            }
+            _ => return Ok(()),
+        }
+    } else {
+        return Ok(());
+    };
+    Err(Error::unsupported(format!("the tokenizer {what}, which the format cannot express"))
+        .hint("convert to a format that holds tokenizers whole"))
+}
+
+/// Whether each of GPT-2's characters for bytes is a token.
+fn has_all_bytes(tokenizer: &Tokenizer) -> bool {
+    let mut found = std::collections::HashSet::new();
+    for (_, text) in tokenizer.each() {
+        let mut chars = text.chars();
+        if let (Some(c), None) = (chars.next(), chars.next()) {
+            found.extend(byte_of(c));
+        }
+    }
+    found.len() == 256
 }
 
 fn texts(tokenizer: &Tokenizer) -> Result<Value> {

@@ -59,7 +59,10 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
         // Later versions of transformers no longer put a space behind special tokens, and say so.
         let anew = flag("legacy") == Some(false);
         let space_first = if anew { SpaceFirst::Start } else { SpaceFirst::Always };
+        let words = said.as_ref().filter(|_| parts.kind == Kind::WordPiece);
+        words.into_iter().for_each(|said| slow::configure(&mut parts, said));
         fill_definitions_with(&mut parts, space_first);
+        words.into_iter().for_each(|said| slow::redefine(&mut parts, said));
     }
     size(&mut parts, config.as_ref())?;
     special::read(&mut parts, fast.as_ref(), said.as_mut(), config.as_ref());

@@ -74,6 +74,9 @@ struct Normalizer {
     escape_whitespaces: Option<bool>,
 }
 
+/// How many bytes there are.
+const BYTES: usize = 256;
+
 const UNIGRAM: i32 = 1;
 const BPE: i32 = 2;
 
@@ -331,6 +334,7 @@ pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
     let scores = tokenizer.scores.as_ref().filter(|_| tokenizer.spelling == Spelling::SentencePiece)?;
     let model_type = if tokenizer.kind == Kind::Bpe { BPE } else { UNIGRAM };
     let unk = tokenizer.unk?;
+    let all_bytes = tokenizer.types.iter().filter(|kind| **kind == TokenType::Byte).count() == BYTES;
     let mut pieces = Vec::with_capacity(scores.len());
     for ((id, text), score) in (0u32..).zip(&tokenizer.tokens).zip(scores) {
         if !tokenizer.written(id) {
@@ -340,6 +344,8 @@ pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
             _ if id == unk => TokenType::Unknown,
             TokenType::None => TokenType::Unused,
             TokenType::Unknown => TokenType::Normal,
+            // SentencePiece loads all bytes or none.
+            TokenType::Byte if !all_bytes => TokenType::Normal,
             // Of merged pieces, only what begins, ends and pads is never found in a text; other special tokens are, and
             // `tokenizer_config.json` says that they are special.
             TokenType::Control
@@ -369,7 +375,7 @@ pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
         model_type: Some(model_type),
         vocab_size: i32::try_from(pieces.len()).ok(),
         treat_whitespace_as_suffix: None,
-        byte_fallback: Some(tokenizer.byte_fallback),
+        byte_fallback: Some(all_bytes),
         unk_id: i32::try_from(unk).ok(),
         bos_id: Some(id("bos")),
         eos_id: Some(id("eos")),

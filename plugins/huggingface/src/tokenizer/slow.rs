@@ -75,6 +75,22 @@ fn add(parts: &mut Parts, id: u32) {
     }
 }
 
+/// What `tokenizer_config.json` says of how BERT's words are found.
+pub fn configure(parts: &mut Parts, said: &Json) {
+    let flag = |key: &str| said.get(key).and_then(Json::as_bool);
+    parts.lowercase = flag("do_lower_case").or(parts.lowercase);
+    parts.strip_accents = flag("strip_accents").or(parts.strip_accents);
+}
+
+/// As [`configure`], of what the definitions alone say.
+pub fn redefine(parts: &mut Parts, said: &Json) {
+    if said.get("tokenize_chinese_chars").and_then(Json::as_bool) == Some(false)
+        && let Some(normalizer) = &mut parts.normalizer
+    {
+        normalizer["handle_chinese_chars"] = false.into();
+    }
+}
+
 fn words(bytes: Vec<u8>) -> Result<Parts> {
     let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8"))?;
     let mut parts = Parts { kind: Kind::WordPiece, ..Parts::default() };

@@ -1,46 +1,41 @@
-//! What a tokenizer of pieces does to a text and llama.cpp does not: each is a warning, and all of it is carried in a key of
-//! our own, which llama.cpp passes over and the reader here takes back.
+//! Tokenizers of pieces: what llama.cpp does to a text, told by flags, and what theirs do.
 
-use super::scan::Scan;
-use super::{ADD_SPACE_PREFIX, REMOVE_EXTRA_WHITESPACES};
-use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, Tokenizer, Treatment};
-use apr_sdk::{Error, LayoutSink, Result, Value};
-use serde_json::{Value as Json, json};
+use super::super::scan::Scan;
+use super::super::{ADD_SPACE_PREFIX, REMOVE_EXTRA_WHITESPACES};
+use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, TokenType, Tokenizer, Treatment};
+use apr_sdk::{LayoutSink, Value};
+use serde_json::{Map, Value as Json};
 
-/// A JSON object: `normalizer`, `pre_tokenizer` and `decoder` as in `tokenizer.json`, `add_space_prefix` as the SDK has it, and
-/// `space_first`, what llama.cpp does by the key of that name.
-const TEXT: &str = "tokenizer.apr.text";
-
-/// Adds to `keys` what llama.cpp would not do, and warns of it.
-pub fn carry(tokenizer: &Tokenizer, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
+/// Puts into `text` what llama.cpp would not do, and warns of it.
+pub fn carry(
+    tokenizer: &Tokenizer,
+    keys: &[(String, Value)],
+    text: &mut Map<String, Json>,
+    sink: &mut dyn LayoutSink,
+) {
+    fallback(tokenizer).into_iter().for_each(|difference| sink.warn(difference));
     let Some(own) = Treatment::of(tokenizer) else { return };
     let other = of_llama_cpp(tokenizer, keys);
     if own == other {
         return;
     }
     differences(&own, &other).iter().for_each(|difference| sink.warn(difference));
-    let text = json!({
-        "normalizer": tokenizer.normalizer,
-        "pre_tokenizer": tokenizer.pre_tokenizer,
-        "decoder": tokenizer.decoder,
-        "add_space_prefix": tokenizer.add_space_prefix,
-        "space_first": other.space_first == SpaceFirst::Always,
-    });
-    keys.push((TEXT.to_owned(), Value::from_string(text.to_string())));
+    let all = [
+        ("normalizer", tokenizer.normalizer.clone().unwrap_or_default()),
+        ("pre_tokenizer", tokenizer.pre_tokenizer.clone().unwrap_or_default()),
+        ("decoder", tokenizer.decoder.clone().unwrap_or_default()),
+        ("add_space_prefix", tokenizer.add_space_prefix.map(Json::from).unwrap_or_default()),
+        ("space_first", (other.space_first == SpaceFirst::Always).into()),
+    ];
+    text.extend(all.map(|(key, value)| (key.to_owned(), value)));
 }
 
 /// Puts into `parts` what [`carry`] wrote.
-///
-/// # Errors
-/// Malformed for a key that holds something else.
-pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
-    let Some(text) = scan.text(TEXT)? else { return Ok(()) };
-    let json: Json = serde_json::from_str(&text)
-        .map_err(|e| Error::malformed(format!("metadata key `{TEXT}` is not JSON: {e}")))?;
+pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let get = |key: &str| json.get(key).filter(|value| !value.is_null());
     // Where the key was changed since, it is what counts.
     if get("space_first").and_then(Json::as_bool) != Some(scan.flag(ADD_SPACE_PREFIX).unwrap_or(true)) {
-        return Ok(());
+        return;
     }
     parts.normalizer = get("normalizer").cloned();
     parts.pre_tokenizer = get("pre_tokenizer").cloned();
@@ -50,7 +45,20 @@ pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
         parts.remove_extra_whitespaces = own.squeezes.then_some(true);
         parts.charsmap = own.charsmap;
     }
-    Ok(())
+}
+
+/// What becomes of characters that no piece covers: merged pieces are looked for by what bytes are called, others never.
+fn fallback(tokenizer: &Tokenizer) -> Option<&'static str> {
+    let named = || tokenizer.each().any(|(_, text)| text == "<0x00>");
+    match tokenizer.kind {
+        Kind::Unigram if tokenizer.types.contains(&TokenType::Byte) => Some(
+            "llama.cpp has no bytes for characters that no token covers, as this tokenizer has (`byte_fallback`): they become the unknown token",
+        ),
+        Kind::Bpe if !tokenizer.byte_fallback && named() => Some(
+            "llama.cpp takes `<0x00>` and its like for bytes, which this tokenizer does not (`byte_fallback` is false): characters that no token covers become such tokens",
+        ),
+        _ => None,
+    }
 }
 
 /// What llama.cpp does to a text by these keys (`llm_tokenizer_spm_session`, `llm_tokenizer_ugm_session`): merged pieces are

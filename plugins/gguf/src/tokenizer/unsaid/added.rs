@@ -1,0 +1,85 @@
+//! What tokens that are cut out of a text take with them: no key says it, llama.cpp goes by names.
+
+use super::super::{PRE, quirks};
+use apr_sdk::tokenizer::{AddedToken, Parts, Tokenizer};
+use apr_sdk::{LayoutSink, Value, escape};
+use serde_json::{Map, Value as Json, json};
+
+const KEY: &str = "added_tokens";
+
+/// A flag's name in `tokenizer.json`, and its place.
+type Flag = (&'static str, fn(&mut AddedToken) -> &mut bool);
+
+const FLAGS: [Flag; 4] = [
+    ("lstrip", |added| &mut added.lstrip),
+    ("rstrip", |added| &mut added.rstrip),
+    ("single_word", |added| &mut added.single_word),
+    ("normalized", |added| &mut added.normalized),
+];
+
+/// Puts into `text` the flags of added tokens, where one has more than its name means, and warns of it; also where something else
+/// is carried.
+pub fn carry(
+    tokenizer: &Tokenizer,
+    name: &str,
+    keys: &[(String, Value)],
+    text: &mut Map<String, Json>,
+    sink: &mut dyn LayoutSink,
+) {
+    let pre = keys.iter().find(|(key, _)| key == PRE).and_then(|(_, value)| value.as_str());
+    let more = |added: &&AddedToken| {
+        let (left, right) =
+            quirks::strip(tokenizer.token(added.id).unwrap_or_default(), name, pre.unwrap_or_default());
+        tokenizer.written(added.id) && (added.lstrip && !left || added.rstrip && !right || added.single_word)
+    };
+    let lost: Vec<&AddedToken> = tokenizer.added.iter().filter(more).collect();
+    if let Some(first) = lost.first() {
+        sink.warn(&warning(tokenizer, first, lost.len()));
+    } else if text.is_empty() {
+        return;
+    }
+    let entry = |added: &AddedToken| {
+        let mut added = *added;
+        let flags = FLAGS.iter().filter(|(_, flag)| *flag(&mut added));
+        let mut entry: Map<String, Json> = flags.map(|(key, _)| ((*key).to_owned(), true.into())).collect();
+        (!entry.is_empty()).then(|| {
+            entry.insert("id".to_owned(), added.id.into());
+            Json::Object(entry)
+        })
+    };
+    let all: Vec<Json> = tokenizer.added.iter().filter_map(entry).collect();
+    if !all.is_empty() {
+        text.insert(KEY.to_owned(), json!(all));
+    }
+}
+
+fn warning(tokenizer: &Tokenizer, first: &AddedToken, count: usize) -> String {
+    let token = escape(tokenizer.token(first.id).unwrap_or_default(), 60);
+    let (takes, flags) = match (first.lstrip, first.rstrip) {
+        (true, true) => ("takes the spaces on both its sides", "`lstrip`, `rstrip`"),
+        (true, false) => ("takes the spaces before it", "`lstrip`"),
+        (false, true) => ("takes the spaces behind it", "`rstrip`"),
+        (false, false) => ("is only found as a word of its own", "`single_word`"),
+    };
+    let others = match count {
+        1 => String::new(),
+        2 => ", nor so of 1 other".to_owned(),
+        n => format!(", nor so of {} others", n - 1),
+    };
+    format!(
+        "llama.cpp does not know that the added token `{token}` {takes} ({flags}){others}: the text beside it becomes other tokens"
+    )
+}
+
+/// Puts the flags into `parts`; a token that is not listed has none.
+pub fn take_back(json: &Json, parts: &mut Parts) {
+    let Some(list) = json.get(KEY).and_then(Json::as_array) else { return };
+    let entries: std::collections::HashMap<u64, &Json> =
+        list.iter().filter_map(|entry| Some((entry.get("id")?.as_u64()?, entry))).collect();
+    for added in &mut parts.added {
+        let entry = entries.get(&u64::from(added.id));
+        for (key, flag) in FLAGS {
+            *flag(added) = entry.and_then(|entry| entry.get(key)).and_then(Json::as_bool).unwrap_or(false);
+        }
+    }
+}

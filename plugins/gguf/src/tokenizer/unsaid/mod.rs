@@ -1,0 +1,106 @@
+//! What a tokenizer does to a text and llama.cpp does not: each is a warning, and all of it is carried in a key of our own,
+//! which llama.cpp passes over and the reader here takes back.
+
+mod added;
+mod bytes;
+mod pieces;
+mod words;
+
+use super::scan::Scan;
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer};
+use apr_sdk::{Error, LayoutSink, Result, Value, escape};
+use serde_json::{Map, Value as Json};
+
+/// A JSON object: `normalizer`, `pre_tokenizer`, `decoder` and `added_tokens` (ids and flags) as in `tokenizer.json`,
+/// `add_space_prefix` as the SDK has it, and `space_first`, what llama.cpp does by the key of that name. What is not there is as
+/// the other keys have it.
+const TEXT: &str = "tokenizer.apr.text";
+
+/// Adds to `keys` what llama.cpp would not do, and warns of it. `name` is the model's.
+pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
+    let mut text = Map::new();
+    match (tokenizer.kind, tokenizer.spelling) {
+        (_, Spelling::SentencePiece) => pieces::carry(tokenizer, keys, &mut text, sink),
+        (Kind::Bpe, Spelling::Bytes) => bytes::carry(tokenizer, keys, &mut text, sink),
+        (Kind::WordPiece, _) => words::carry(tokenizer, keys, &mut text, sink),
+        _ => {}
+    }
+    added::carry(tokenizer, name, keys, &mut text, sink);
+    if !text.is_empty() {
+        keys.push((TEXT.to_owned(), Value::from_string(Json::Object(text).to_string())));
+    }
+}
+
+/// Puts into `parts` what [`carry`] wrote.
+///
+/// # Errors
+/// Malformed for a key that holds something else.
+pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
+    let Some(text) = scan.text(TEXT)? else { return Ok(()) };
+    let json: Json = serde_json::from_str(&text)
+        .map_err(|e| Error::malformed(format!("metadata key `{TEXT}` is not JSON: {e}")))?;
+    added::take_back(&json, parts);
+    if parts.spelling == Spelling::SentencePiece {
+        pieces::take_back(scan, &json, parts);
+        return Ok(());
+    }
+    let some = |value: &Json| Some(value.clone()).filter(|value| !value.is_null());
+    if let Some(normalizer) = json.get("normalizer") {
+        parts.normalizer = some(normalizer);
+    }
+    if let Some(pre_tokenizer) = json.get("pre_tokenizer").filter(|_| parts.kind == Kind::WordPiece) {
+        parts.pre_tokenizer = some(pre_tokenizer);
+    }
+    Ok(())
+}
+
+/// The steps of a definition, sequences resolved.
+fn steps(definition: Option<&Json>) -> Vec<&Json> {
+    let mut steps = Vec::new();
+    collect(definition, 0, &mut steps);
+    steps
+}
+
+/// Sequences inside one another. 8: files have 1.
+const MAX_DEPTH: u32 = 8;
+
+fn collect<'j>(definition: Option<&'j Json>, depth: u32, steps: &mut Vec<&'j Json>) {
+    let Some(step) = definition.filter(|step| !step.is_null()) else { return };
+    let inner = ["normalizers", "pretokenizers"].into_iter().find_map(|key| step.get(key)?.as_array());
+    match inner.filter(|_| depth < MAX_DEPTH) {
+        Some(inner) => inner.iter().for_each(|step| collect(Some(step), depth + 1, steps)),
+        None => steps.push(step),
+    }
+}
+
+/// What kind of step it is.
+fn kind(step: &Json) -> &str {
+    step.get("type").and_then(Json::as_str).unwrap_or("?")
+}
+
+/// What becomes of a text without a step of a normalizer.
+fn without(step: &Json) -> String {
+    let text = |pointer: &str| step.pointer(pointer).and_then(Json::as_str);
+    let pattern = text("/pattern/String").or(text("/pattern/Regex"));
+    match (kind(step), pattern) {
+        ("Lowercase", _) => {
+            "llama.cpp does not lower-case text (`Lowercase`), as this tokenizer does: capital letters become other tokens"
+                .to_owned()
+        }
+        ("StripAccents", _) => {
+            "llama.cpp does not strip accents (`StripAccents`), as this tokenizer does: letters with accents become other tokens"
+                .to_owned()
+        }
+        (form @ ("NFC" | "NFD" | "NFKC" | "NFKD"), _) => format!(
+            "llama.cpp does not bring text into the form `{form}`, as this tokenizer does: characters that it changes become other tokens"
+        ),
+        ("Replace", Some(pattern)) => {
+            let (pattern, content) = (escape(pattern, 60), escape(text("/content").unwrap_or_default(), 60));
+            format!("llama.cpp does not replace `{pattern}` by `{content}` (`Replace`), as this tokenizer does: text that has it becomes other tokens")
+        }
+        (other, _) => {
+            let other = escape(other, 40);
+            format!("llama.cpp does not do what `{other}` of this tokenizer does: text that it changes becomes other tokens")
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Tokenizers of words: llama.cpp does what BERT's normalizer does, and is told whether it lower-cases and strips accents.
+
+use super::super::{LOWERCASE, STRIP_ACCENTS};
+use super::{kind, steps, without};
+use apr_sdk::tokenizer::Tokenizer;
+use apr_sdk::{LayoutSink, Value, escape};
+use serde_json::{Map, Value as Json};
+
+/// What is done to a text before it is cut into words.
+struct Treatment {
+    cleans: bool,
+    parts_chinese: bool,
+    lowers: bool,
+    strips: bool,
+}
+
+impl Treatment {
+    /// What a tokenizer does, and its steps that are none of that.
+    fn of(tokenizer: &Tokenizer) -> (Treatment, Vec<&Json>) {
+        let mut own = Treatment { cleans: false, parts_chinese: false, lowers: false, strips: false };
+        let mut others = Vec::new();
+        for step in steps(tokenizer.normalizer.as_ref()) {
+            let flag = |key: &str| step.get(key).and_then(Json::as_bool);
+            match kind(step) {
+                "BertNormalizer" => {
+                    own.cleans = flag("clean_text").unwrap_or(true);
+                    own.parts_chinese = flag("handle_chinese_chars").unwrap_or(true);
+                    own.lowers |= flag("lowercase").unwrap_or(true);
+                    own.strips |= flag("strip_accents").unwrap_or(own.lowers);
+                }
+                "Lowercase" => own.lowers = true,
+                "StripAccents" => own.strips = true,
+                _ => others.push(step),
+            }
+        }
+        // What accents are stripped of is decomposed first.
+        others.retain(|step| !(own.strips && kind(step) == "NFD"));
+        (own, others)
+    }
+
+    /// What llama.cpp does by these keys.
+    fn of_llama_cpp(keys: &[(String, Value)]) -> Treatment {
+        let flag =
+            |key: &str| keys.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_bool());
+        let lowers = flag(LOWERCASE).unwrap_or(true);
+        let strips = flag(STRIP_ACCENTS).unwrap_or(lowers);
+        Treatment { cleans: true, parts_chinese: true, lowers, strips }
+    }
+}
+
+/// Puts into `text` what llama.cpp would not do, and warns of it.
+pub fn carry(
+    tokenizer: &Tokenizer,
+    keys: &[(String, Value)],
+    text: &mut Map<String, Json>,
+    sink: &mut dyn LayoutSink,
+) {
+    let ((own, others), other) = (Treatment::of(tokenizer), Treatment::of_llama_cpp(keys));
+    let mut differ = false;
+    for (one, two, what, becomes) in [
+        (
+            own.parts_chinese,
+            other.parts_chinese,
+            "parts Chinese characters from one another",
+            "words of them become",
+        ),
+        (own.cleans, other.cleans, "removes control characters", "text with such characters becomes"),
+        (own.lowers, other.lowers, "lower-cases text", "capital letters become"),
+        (own.strips, other.strips, "strips accents", "letters with accents become"),
+    ] {
+        if one != two {
+            differ = true;
+            sink.warn(&match two {
+                true => format!("llama.cpp {what}, which this tokenizer does not: {becomes} other tokens"),
+                false => format!("this tokenizer {what}, which llama.cpp does not: {becomes} other tokens"),
+            });
+        }
+    }
+    others.iter().for_each(|step| sink.warn(&without(step)));
+    if differ || !others.is_empty() {
+        text.insert("normalizer".to_owned(), tokenizer.normalizer.clone().unwrap_or_default());
+    }
+    let cuts = steps(tokenizer.pre_tokenizer.as_ref());
+    if cuts.iter().map(|step| kind(step)).ne(["BertPreTokenizer"]) {
+        let names: Vec<String> = cuts.iter().map(|step| format!("`{}`", escape(kind(step), 40))).collect();
+        let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        sink.warn(&format!("llama.cpp cuts text at spaces and punctuation, this tokenizer by {names}: text that is cut elsewhere becomes other tokens"));
+        text.insert("pre_tokenizer".to_owned(), tokenizer.pre_tokenizer.clone().unwrap_or_default());
+    }
+}

@@ -1,0 +1,330 @@
+//! What a folder says of its tokenizer and GGUF has no word for: carried in a key of its own, or refused. What llama.cpp does
+//! otherwise is a warning.
+
+use crate::pieces::{Trained, USUAL, piece, plain, through, tried};
+use crate::saved::tokenizer;
+use apr_sdk::ErrorKind;
+use apr_sdk::tokenizer::Tokenizer;
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, host, root};
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The golden's folder with a change to one of its JSON files.
+fn changed(scratch: &Scratch, golden: &str, name: &str, change: impl FnOnce(&mut Json)) -> PathBuf {
+    let model = Checkpoint::golden(&root().join("tests/golden").join(golden)).unwrap();
+    let folder = scratch.at(&model.name);
+    model.write_to(&folder).unwrap();
+    edit(&folder.join(name), change);
+    folder
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Json)) {
+    let mut json: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(path, json.to_string()).unwrap();
+}
+
+/// The tokenizers of the folder, of the file and of the folder that comes back, and what was warned of.
+fn there_and_back(golden: &str, change: impl FnOnce(&mut Json)) -> ([Tokenizer; 3], Vec<String>) {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, golden, "tokenizer.json", change);
+    through(&host, &scratch, &folder)
+}
+
+/// That there is one warning for each of these, which has it.
+fn assert_warned(warnings: &[String], of: &[&str]) {
+    assert_eq!(warnings.len(), of.len(), "{warnings:?}");
+    for (warning, of) in warnings.iter().zip(of) {
+        assert!(warning.contains(of), "{warning} lacks {of}");
+    }
+}
+
+#[test]
+fn normalizers_of_bytes_come_back_and_are_warned_of() {
+    let replace = json!({"type": "Replace", "pattern": {"String": "``"}, "content": "\""});
+    let both = json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, replace]});
+    for (golden, normalizer, of) in [
+        ("gpt2", json!({"type": "Lowercase"}), &["does not lower-case text"][..]),
+        ("gpt2", both, &["the form `NFKC`", "does not replace ```` by `\"`"]),
+        ("qwen2", json!({"type": "StripAccents"}), &["does not strip accents"]),
+        // llama.cpp's converter takes these for the same.
+        ("gpt2", json!({"type": "NFC"}), &[]),
+        ("gpt-neox", json!({"type": "NFC"}), &[]),
+        ("command-r", json!({"type": "NFC"}), &[]),
+        ("qwen2", json!({"type": "NFC"}), &[]),
+        // Of what the name means, this does less.
+        ("qwen2", Json::Null, &[]),
+        ("command-r", Json::Null, &[]),
+    ] {
+        let ([_, file, back], warnings) =
+            there_and_back(golden, |json| json["normalizer"] = normalizer.clone());
+        assert_warned(&warnings, of);
+        let expected = Some(&normalizer).filter(|normalizer| !normalizer.is_null());
+        assert_eq!((file.normalizer.as_ref(), back.normalizer.as_ref()), (expected, expected), "{golden}");
+    }
+}
+
+#[test]
+fn a_composed_form_is_a_note_where_the_name_does_not_mean_it() {
+    let (host, scratch) = (host(), Scratch::new());
+    for (golden, noted) in [("gpt2", true), ("qwen2", false)] {
+        let folder =
+            changed(&scratch, golden, "tokenizer.json", |json| json["normalizer"] = json!({"type": "NFC"}));
+        let done = tried(&host, "gguf", &folder, &scratch.at(&format!("{golden}.gguf"))).unwrap();
+        assert_eq!(done.notes.iter().any(|note| note.contains("`NFC`")), noted, "{:?}", done.notes);
+    }
+}
+
+#[test]
+fn tokens_that_no_reader_of_gguf_makes_are_refused_by_name() {
+    let lacks = |json: &mut Json| {
+        let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();
+        // One of GPT-2's characters, which nothing is merged of.
+        let id = vocabulary.remove("\u{143}").unwrap();
+        vocabulary.insert("<0xAD>".to_owned(), id);
+    };
+    type Change<'a> = &'a dyn Fn(&mut Json);
+    let cases: [(&str, Change<'_>); 4] = [
+        ("`end_of_word_suffix`", &|json| json["model"]["end_of_word_suffix"] = json!("</w>")),
+        ("`continuing_subword_prefix`", &|json| json["model"]["continuing_subword_prefix"] = json!("##")),
+        ("`byte_fallback`", &|json| {
+            lacks(json);
+            json["model"]["byte_fallback"] = json!(true);
+        }),
+        ("`fuse_unk`", &|json| {
+            lacks(json);
+            json["model"]["fuse_unk"] = json!(true);
+            json["model"]["unk_token"] = json!("!");
+        }),
+    ];
+    let host = host();
+    for (word, change) in cases {
+        let scratch = Scratch::new();
+        let folder = changed(&scratch, "gpt2", "tokenizer.json", change);
+        let error = tried(&host, "gguf", &folder, &scratch.at("m.gguf")).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.message().contains(word), "{error:?}");
+        assert!(!scratch.at("m.gguf").exists());
+    }
+    // Where all bytes are tokens, these say nothing.
+    let whole = |json: &mut Json| {
+        json["model"]["byte_fallback"] = json!(true);
+        json["model"]["fuse_unk"] = json!(true);
+    };
+    there_and_back("gpt2", whole);
+}
+
+/// What SentencePiece's model says of bytes: the flag, and how many of its pieces are such. It loads no model in which these differ.
+fn bytes_of(path: &Path) -> (bool, usize) {
+    let (model, mut types) = (fs::read(path).unwrap(), 0);
+    let mut rest = &model[..];
+    let mut flag = None;
+    while let Some((&tag, body)) = rest.split_first() {
+        let (len, size) = match body[0] {
+            short @ 0..0x80 => (usize::from(short), 1),
+            low => {
+                let next = usize::from(body[1]);
+                let more = if next < 0x80 { (0, 2) } else { (usize::from(body[2]) << 14, 3) };
+                (usize::from(low & 0x7f) | (next & 0x7f) << 7 | more.0, more.1)
+            }
+        };
+        let body = &body[size..];
+        let (message, behind) = body.split_at(len);
+        rest = behind;
+        match tag {
+            0x0a => types += usize::from(message.ends_with(&[0x18, 6])),
+            // Field 35 of the trainer's.
+            0x12 => {
+                let at = message.windows(2).position(|pair| pair == [0x98, 2]).unwrap();
+                flag = Some(message[at + 2] == 1);
+            }
+            _ => {}
+        }
+    }
+    (flag.unwrap(), types)
+}
+
+#[test]
+fn a_model_of_pieces_says_that_it_has_bytes_where_it_has_them_all() {
+    let host = host();
+    let is_byte = |body: &[u8]| body.ends_with(&[0x18, 6]);
+    let none = |number: usize, body: &mut Vec<u8>| {
+        if is_byte(body) {
+            *body = piece(&format!("q{number}"), -500.0, 1);
+        }
+    };
+    let some = |number: usize, body: &mut Vec<u8>| {
+        if number < 100 {
+            none(number, body);
+        }
+    };
+    // Pieces that are chosen by their cost.
+    let all = |number: usize, body: &mut Vec<u8>| {
+        if (20..276).contains(&number) {
+            *body = piece(&format!("<0x{:02X}>", number - 20), 0.0, 6);
+        }
+    };
+    type Edit<'a> = &'a dyn Fn(usize, &mut Vec<u8>);
+    let cases: [(&str, Edit<'_>, _, usize); 4] = [
+        ("llama", &plain, (true, 256), 256),
+        ("llama", &none, (false, 0), 0),
+        ("llama", &some, (false, 0), 159),
+        ("t5", &all, (true, 256), 256),
+    ];
+    for (golden, edit, expected, there) in cases {
+        let scratch = Scratch::new();
+        let changes = [USUAL];
+        let folder = Trained { golden, more: &[], edit, changes: &changes }.write(&scratch);
+        let ([before, _, back], warnings) = through(&host, &scratch, &folder);
+        assert_eq!(bytes_of(&scratch.at("back/tokenizer.model")), expected, "{golden}");
+        let count = |tokenizer: &Tokenizer| {
+            let bytes = tokenizer.types.iter().filter(|kind| kind.number() == 6).count();
+            (bytes, tokenizer.byte_fallback)
+        };
+        assert_eq!((count(&before), count(&back)), ((there, there > 0), (there, there > 0)), "{golden}");
+        assert_warned(&warnings, if golden == "t5" { &["has no bytes for characters"] } else { &[] });
+    }
+}
+
+#[test]
+fn pieces_that_only_look_like_bytes_come_back() {
+    let (host, scratch) = (host(), Scratch::new());
+    let change = |json: &mut Json| json["model"]["byte_fallback"] = json!(false);
+    let folder = changed(&scratch, "llama", "tokenizer.json", change);
+    fs::remove_file(folder.join("tokenizer.model")).unwrap();
+    let ([before, _, back], warnings) = through(&host, &scratch, &folder);
+    assert!(!before.byte_fallback && !back.byte_fallback);
+    assert_eq!(before.types, back.types);
+    assert_eq!(bytes_of(&scratch.at("back/tokenizer.model")), (false, 0));
+    assert_warned(&warnings, &["takes `<0x00>` and its like for bytes"]);
+}
+
+#[test]
+fn spaces_that_added_tokens_take_come_back_and_are_warned_of() {
+    for (golden, of) in
+        [("gpt2", "`lstrip`, `rstrip`"), ("llama", "nor so of 1 other"), ("t5", "nor so of 1 other")]
+    {
+        let change = |json: &mut Json| {
+            let added = json["added_tokens"].as_array_mut().unwrap();
+            (added[0]["lstrip"], added[0]["rstrip"]) = (json!(true), json!(true));
+            if golden != "gpt2" {
+                (added[1]["single_word"], added[1]["normalized"]) = (json!(true), json!(true));
+            }
+        };
+        let ([before, file, back], warnings) = there_and_back(golden, change);
+        assert_warned(&warnings, &[of]);
+        let flags = |tokenizer: &Tokenizer| {
+            let mut flags: Vec<_> = tokenizer
+                .added
+                .iter()
+                .filter(|added| tokenizer.written(added.id))
+                .map(|added| (added.id, added.lstrip, added.rstrip, added.single_word))
+                .collect();
+            flags.sort_unstable();
+            flags.retain(|(_, left, right, alone)| *left || *right || *alone);
+            flags
+        };
+        assert_eq!((flags(&file), flags(&back)), (flags(&before), flags(&before)), "{golden}");
+    }
+    // What a name means needs no key: every model of it has it.
+    for golden in ["roberta", "phi3"] {
+        let ([before, _, back], warnings) = there_and_back(golden, |_| {});
+        assert_warned(&warnings, &[]);
+        let strips = |tokenizer: &Tokenizer| {
+            tokenizer
+                .added
+                .iter()
+                .filter(|added| added.lstrip || added.rstrip)
+                .map(|a| a.id)
+                .collect::<Vec<_>>()
+        };
+        let back = strips(&back);
+        assert!(strips(&before).iter().all(|id| back.contains(id)), "{golden}");
+    }
+}
+
+#[test]
+fn what_is_done_to_words_comes_back_and_is_warned_of() {
+    let bert = |chinese: bool, clean: bool| json!({"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese, "strip_accents": null, "lowercase": true});
+    let composed = json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, bert(true, true)]});
+    for (normalizer, of) in [
+        (bert(false, true), &["parts Chinese characters"][..]),
+        (bert(true, false), &["removes control characters"]),
+        (composed, &["the form `NFKC`"]),
+        (Json::Null, &["parts Chinese", "removes control", "lower-cases text", "strips accents"]),
+        // Which keys tell llama.cpp.
+        (
+            json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": true, "lowercase": false}),
+            &[],
+        ),
+    ] {
+        let ([_, file, back], warnings) =
+            there_and_back("bert", |json| json["normalizer"] = normalizer.clone());
+        assert_warned(&warnings, of);
+        let expected = Some(&normalizer).filter(|normalizer| !normalizer.is_null());
+        assert_eq!((file.normalizer.as_ref(), back.normalizer.as_ref()), (expected, expected));
+    }
+    let cut = json!({"type": "WhitespaceSplit"});
+    let ([_, _, back], warnings) = there_and_back("bert", |json| json["pre_tokenizer"] = cut.clone());
+    assert_warned(&warnings, &["by `WhitespaceSplit`"]);
+    assert_eq!(back.pre_tokenizer, Some(cut));
+}
+
+/// As BERT's folders were before `tokenizer.json`.
+#[test]
+fn what_a_list_of_words_is_configured_to_do_is_done() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, "bert", "tokenizer_config.json", |json| {
+        (json["do_lower_case"], json["tokenize_chinese_chars"]) = (json!(false), json!(false));
+    });
+    let json: Json = serde_json::from_slice(&fs::read(folder.join("tokenizer.json")).unwrap()).unwrap();
+    let mut words: Vec<_> = json["model"]["vocab"].as_object().unwrap().iter().collect();
+    words.sort_by_key(|(_, id)| id.as_u64());
+    let lines: Vec<&str> = words.iter().map(|(text, _)| text.as_str()).collect();
+    fs::write(folder.join("vocab.txt"), lines.join("\n")).unwrap();
+    fs::remove_file(folder.join("tokenizer.json")).unwrap();
+    let ([_, file, back], warnings) = through(&host, &scratch, &folder);
+    assert_warned(&warnings, &["parts Chinese characters"]);
+    for tokenizer in [&file, &back] {
+        let normalizer = tokenizer.normalizer.as_ref().unwrap();
+        assert_eq!(
+            (&normalizer["handle_chinese_chars"], &normalizer["lowercase"]),
+            (&json!(false), &json!(false))
+        );
+    }
+}
+
+/// One token begins and ends texts.
+#[test]
+fn a_beginning_that_is_the_end_too_comes_back() {
+    let (host, text) = (host(), "<|endoftext|>");
+    let special = json!({"SpecialToken": {"id": text, "type_id": 0}});
+    let sequence = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
+    let once = json!([special, sequence("A"), sequence("B")]);
+    let anew = json!([special, sequence("A"), special, sequence("B")]);
+    for pair in [once, anew] {
+        let scratch = Scratch::new();
+        let folder = changed(&scratch, "gpt2", "tokenizer.json", |json| {
+            json["post_processor"] = json!({
+                "type": "TemplateProcessing", "single": [special, sequence("A")], "pair": pair,
+                "special_tokens": {text: {"id": text, "ids": [0], "tokens": [text]}},
+            });
+            let id = json["added_tokens"][0]["id"].clone();
+            json["post_processor"]["special_tokens"][text]["ids"][0] = id;
+        });
+        let ([_, file, back], _) = through(&host, &scratch, &folder);
+        assert_eq!((file.adds("bos"), back.adds("bos")), (Some(true), Some(true)));
+        let again = scratch.at("again.gguf");
+        tried(&host, "gguf", &scratch.at("back"), &again).unwrap();
+        let again = tokenizer(&host, &again);
+        assert_eq!((again.adds("bos"), again.core().special), (Some(true), file.core().special));
+    }
+    let scratch = Scratch::new();
+    let folder =
+        changed(&scratch, "gpt2", "tokenizer_config.json", |json| json["add_bos_token"] = json!(true));
+    edit(&folder.join("tokenizer.json"), |json| json["post_processor"] = Json::Null);
+    let ([_, file, back], _) = through(&host, &scratch, &folder);
+    assert_eq!((file.adds("bos"), back.adds("bos")), (Some(true), Some(true)));
+}

@@ -10,6 +10,7 @@
 
 pub mod counting;
 pub mod kinds;
+pub mod whisper;
 
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
@@ -85,6 +86,11 @@ impl Scratch {
         let path = base.join(name);
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// A path in it.

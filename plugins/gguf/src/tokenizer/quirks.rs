@@ -28,6 +28,9 @@ pub fn strip(text: &str, name: &str, pre: &str) -> (bool, bool) {
         return (text == "<mask>", false);
     }
     let phi = ["phi-3", "phi3"].iter().any(|known| name.contains(known));
+    if !phi && name.contains("modern-bert") {
+        return (text == "[MASK]", false);
+    }
     (false, phi && !["<unk>", "<s>", "<|endoftext|>"].contains(&text))
 }
 

@@ -5,6 +5,7 @@ use super::super::{ADD_SPACE_PREFIX, REMOVE_EXTRA_WHITESPACES};
 use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, TokenType, Tokenizer, Treatment};
 use apr_sdk::{LayoutSink, Value};
 use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
 
 /// Puts into `text` what llama.cpp would not do, and warns of it.
 pub fn carry(
@@ -47,14 +48,19 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     }
 }
 
-/// What becomes of characters that no piece covers: merged pieces are looked for by what bytes are called, others never.
+/// What becomes of characters that no piece covers: merged pieces are looked for by what bytes are called, and must be there
+/// (`llama_vocab::byte_to_token`), others never.
 fn fallback(tokenizer: &Tokenizer) -> Option<&'static str> {
-    let named = || tokenizer.each().any(|(_, text)| text == "<0x00>");
+    let named: HashSet<&str> = tokenizer.each().map(|(_, text)| text).collect();
+    let all = || (0..=u8::MAX).all(|byte| named.contains(&*format!("<0x{byte:02X}>")));
     match tokenizer.kind {
         Kind::Unigram if tokenizer.types.contains(&TokenType::Byte) => Some(
             "llama.cpp has no bytes for characters that no token covers, as this tokenizer has (`byte_fallback`): they become the unknown token",
         ),
-        Kind::Bpe if !tokenizer.byte_fallback && named() => Some(
+        Kind::Bpe if !all() => Some(
+            "llama.cpp ends at a character that no token covers, since this tokenizer lacks tokens for bytes (`<0x00>` to `<0xFF>`)",
+        ),
+        Kind::Bpe if !tokenizer.byte_fallback => Some(
             "llama.cpp takes `<0x00>` and its like for bytes, which this tokenizer does not (`byte_fallback` is false): characters that no token covers become such tokens",
         ),
         _ => None,

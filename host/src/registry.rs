@@ -160,12 +160,24 @@ struct QuantizerSlot {
     /// The plugin's number in [`Registry::plugins`].
     plugin: usize,
     provider: Arc<dyn Provider>,
-    made: OnceLock<Result<Arc<dyn Quantizer>>>,
+    made: OnceLock<Result<Able>>,
+}
+
+/// A quantizer, and what it said that it can do: one that fails to say so cannot be used.
+struct Able {
+    quantizer: Arc<dyn Quantizer>,
+    dtypes: Vec<DType>,
+    repacks: Vec<(DType, DType)>,
 }
 
 impl QuantizerSlot {
-    fn make(&self) -> &Result<Arc<dyn Quantizer>> {
-        self.made.get_or_init(|| self.provider.quantizer().map(Arc::from))
+    fn make(&self) -> &Result<Able> {
+        self.made.get_or_init(|| {
+            let quantizer: Arc<dyn Quantizer> = Arc::from(self.provider.quantizer()?);
+            let (dtypes, repacks) = (quantizer.dtypes()?, quantizer.repacks()?);
+            quantizer.recipes()?;
+            Ok(Able { quantizer, dtypes, repacks })
+        })
     }
 }
 
@@ -277,7 +289,11 @@ impl Registry {
     /// The quantizers that can be used, in search order. One that cannot hides no other: [`Registry::faults`] tells why, or
     /// the hint of who found no other ([`Registry::quantizer_hint`]).
     pub fn quantizers(&self) -> Vec<Arc<dyn Quantizer>> {
-        self.quantizers.iter().filter_map(|slot| slot.make().as_ref().ok().cloned()).collect()
+        self.able().map(|able| Arc::clone(&able.quantizer)).collect()
+    }
+
+    fn able(&self) -> impl Iterator<Item = &Able> {
+        self.quantizers.iter().filter_map(|slot| slot.make().as_ref().ok())
     }
 
     /// A hint for who found no quantizer for something, with why those cannot be used that might have been it.
@@ -296,12 +312,12 @@ impl Registry {
 
     /// The first quantizer that makes blocks of one type those of another without any loss.
     pub fn repacker(&self, pair: (DType, DType)) -> Option<Arc<dyn Quantizer>> {
-        self.quantizers().into_iter().find(|quantizer| quantizer.repacks().contains(&pair))
+        self.able().find(|able| able.repacks.contains(&pair)).map(|able| Arc::clone(&able.quantizer))
     }
 
     /// The first quantizer that knows a type, if any does.
     pub fn find_quantizer(&self, dtype: DType) -> Option<Arc<dyn Quantizer>> {
-        self.quantizers().into_iter().find(|quantizer| quantizer.dtypes().contains(&dtype))
+        self.able().find(|able| able.dtypes.contains(&dtype)).map(|able| Arc::clone(&able.quantizer))
     }
 
     /// The first quantizer that knows a type.

@@ -62,7 +62,7 @@ pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use plugin::PluginDecl;
 pub use probe::{Look, Score};
-pub use quantizer::{Assignment, ImportanceSink, ModelFacts, Quantizer, RecipeDecl, TensorFacts};
+pub use quantizer::{Assignment, ImportanceSink, ModelFacts, Quantizer, RecipeDecl, Record, TensorFacts};
 pub use reader::{BlockAt, BlockSink, Fact, ModelSink, OpenModel, PartDecl, Reader, Stream, TensorDecl};
 pub use report::Report;
 pub use scales::{ScaleField, ScaleKind};

@@ -86,6 +86,9 @@ impl Assignment {
     }
 }
 
+/// A record that a quantized model carries: format, key and value of that format's metadata.
+pub type Record = (String, String, Value);
+
 /// Takes what an importance matrix says.
 pub trait ImportanceSink {
     /// The importance of a tensor's columns: for each index of the outermost of three dimensions (one for two) as many
@@ -105,7 +108,10 @@ pub trait ImportanceSink {
 /// Encodes and decodes block types (design section 4). Calls hold many rows, and come from several threads at once.
 pub trait Quantizer: Send + Sync {
     /// The types it decodes.
-    fn dtypes(&self) -> Vec<DType>;
+    ///
+    /// # Errors
+    /// Whatever keeps it from saying so: nothing of it is used then.
+    fn dtypes(&self) -> Result<Vec<DType>>;
 
     /// Decodes whole rows of `row_len` elements.
     ///
@@ -130,8 +136,11 @@ pub trait Quantizer: Send + Sync {
     ) -> Result<()>;
 
     /// Pairs of block types, of which the first becomes the second without any loss.
-    fn repacks(&self) -> Vec<(DType, DType)> {
-        Vec::new()
+    ///
+    /// # Errors
+    /// As [`Quantizer::dtypes`].
+    fn repacks(&self) -> Result<Vec<(DType, DType)>> {
+        Ok(Vec::new())
     }
 
     /// Makes blocks of `to` of blocks of `from`, one of [`Quantizer::repacks`].
@@ -143,8 +152,11 @@ pub trait Quantizer: Send + Sync {
     }
 
     /// Its recipes.
-    fn recipes(&self) -> Vec<RecipeDecl> {
-        Vec::new()
+    ///
+    /// # Errors
+    /// As [`Quantizer::dtypes`].
+    fn recipes(&self) -> Result<Vec<RecipeDecl>> {
+        Ok(Vec::new())
     }
 
     /// What becomes of each tensor under a recipe.
@@ -159,9 +171,13 @@ pub trait Quantizer: Send + Sync {
         options: &Options,
     ) -> Result<Vec<Assignment>>;
 
-    /// What a model quantized by a recipe records of it: (format, key, value) of that format's metadata.
-    fn records(&self, _recipe: &str) -> Vec<(String, String, Value)> {
-        Vec::new()
+    /// What a model quantized by a recipe records of it: (format, key, value) of that format's metadata. Nothing for a
+    /// name that is none of its recipes: a type of floats is asked for as well.
+    ///
+    /// # Errors
+    /// Whatever keeps it from saying so.
+    fn records(&self, _recipe: &str) -> Result<Vec<Record>> {
+        Ok(Vec::new())
     }
 
     /// Reads an importance matrix: file 0 of the source.

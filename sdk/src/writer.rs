@@ -20,13 +20,19 @@ pub trait Writer: Send + Sync {
 
     /// The dtype the format would rather have for each tensor, asked only when names are translated from another
     /// dialect. `wanted` is the dtype the user asked for, if any.
-    fn dtypes(&self, tensors: &[TensorFacts], _wanted: Option<DType>) -> Vec<DTypeChoice> {
-        vec![DTypeChoice::Keep; tensors.len()]
+    ///
+    /// # Errors
+    /// Unsupported or Malformed, for what the facts say and the format cannot have.
+    fn dtypes(&self, tensors: &[TensorFacts], _wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
+        Ok(vec![DTypeChoice::Keep; tensors.len()])
     }
 
     /// The most bytes that [`Writer::encode`] can make of `raw_len` bytes.
-    fn encoded_bound(&self, _codec: u32, raw_len: u64) -> u64 {
-        raw_len
+    ///
+    /// # Errors
+    /// Unsupported unless the format encodes.
+    fn encoded_bound(&self, _codec: u32, _raw_len: u64) -> Result<u64> {
+        Err(Error::unsupported("this format has no encoded payload"))
     }
 
     /// Encodes one block of a payload that the layout declared as encoded; gives the length. Called from several threads.

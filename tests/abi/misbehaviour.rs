@@ -86,10 +86,10 @@ fn writers_are_guarded_too() {
     let at = BlockAt { tensor: 0, block: 0 };
     is_panic(&writer.encode(1, at, b"", &mut [0; 4]).unwrap_err(), "encoding a block");
     assert!(writer.encode(0, at, b"", &mut [0; 4]).is_err());
-    // Calls without a way to fail answer what is safe, and the fault is told.
-    assert_eq!(writer.dtypes(&[TensorFacts::default()], None), [DTypeChoice::Keep]);
-    assert_eq!(writer.dtypes(&vec![TensorFacts::default(); 3], None), [DTypeChoice::Keep; 3]);
-    assert_eq!(writer.encoded_bound(1, 9), 9);
+    let error = writer.dtypes(&[TensorFacts::default()], None).unwrap_err();
+    assert_eq!(error.message(), "plugin `rogue` 0.1.0: chose 1000 dtypes for 1 tensors");
+    is_panic(&writer.dtypes(&vec![TensorFacts::default(); 3], None).unwrap_err(), "choosing dtypes");
+    is_panic(&writer.encoded_bound(1, 9).unwrap_err(), "bounding a block");
 }
 
 #[test]

@@ -13,7 +13,7 @@ const NAME: &str = "blk.0.ffn_up.weight";
 
 /// The types that a model can be quantized to by their own names.
 fn types() -> Vec<DType> {
-    let recipes = (PLUGIN.quantizer)().unwrap().recipes();
+    let recipes = (PLUGIN.quantizer)().unwrap().recipes().unwrap();
     let has_recipe = |dtype: &DType| recipes.iter().any(|recipe| recipe.name == dtype.name());
     TYPES.iter().map(|of| of.dtype).filter(has_recipe).collect()
 }

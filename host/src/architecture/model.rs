@@ -395,7 +395,7 @@ impl Journey<'_> {
         let choices = match came_from_target || self.from == self.to {
             // What was the target's own, or in its dialect, keeps its types.
             true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
-            _ => choices(writer, &facts, wishes.precision),
+            _ => choices(writer, &facts, wishes.precision)?,
         };
         let mut translation = Translation::default();
         let (mut tensors, mut makings, mut cast) = (Vec::new(), Vec::new(), Vec::new());

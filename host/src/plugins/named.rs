@@ -7,7 +7,7 @@ use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, DType, DTypeChoice, Error, ErrorKind, ImportanceSink, LayoutRequest,
     LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink, Quantizer, Reader,
-    RecipeDecl, Report, Result, Score, Source, Stream, TensorFacts, Value, Writer, Written,
+    RecipeDecl, Record, Report, Result, Score, Source, Stream, TensorFacts, Writer, Written,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,14 +22,6 @@ impl Owner {
     /// Runs the plugin's code; names the plugin in what goes wrong.
     fn call<T>(&self, doing: &'static str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         plugin(doing, || self.within(doing, f)).map_err(|error| self.name(error))
-    }
-
-    /// Runs code of the plugin that has no way to fail; a panic is noted and answered by `otherwise`.
-    fn ask<T>(&self, doing: &'static str, f: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
-        guard(|| self.within(doing, f)).unwrap_or_else(|panic| {
-            self.faults.note(panicked(doing, &panic).message());
-            otherwise()
-        })
     }
 
     /// Runs the plugin's code, so that a crash can name it.
@@ -145,7 +137,12 @@ impl<P: Provider> Provider for Named<P> {
 
 impl Reader for Owned<dyn Reader> {
     fn probe(&self, look: &Look<'_>) -> Score {
-        self.owner.ask("probing", || self.object.probe(look), || Score::NO)
+        // "Not mine" is no error, so neither is a panic: it is told, and the next format is asked.
+        let score = guard(|| self.owner.within("probing", || self.object.probe(look)));
+        score.unwrap_or_else(|panic| {
+            self.owner.faults.note(panicked("probing", &panic).message());
+            Score::NO
+        })
     }
 
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
@@ -204,18 +201,17 @@ impl Writer for Owned<dyn Writer> {
         self.owner.call("finishing the output", || self.object.finish(written, sink))
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
-        let keep = || vec![DTypeChoice::Keep; tensors.len()];
-        let chosen = self.owner.ask("choosing dtypes", || self.object.dtypes(tensors, wanted), keep);
-        if chosen.len() == tensors.len() {
-            return chosen;
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
+        let chosen = self.owner.call("choosing dtypes", || self.object.dtypes(tensors, wanted))?;
+        if chosen.len() != tensors.len() {
+            let message = format!("chose {} dtypes for {} tensors", chosen.len(), tensors.len());
+            return Err(self.owner.name(Error::plugin(message)));
         }
-        self.owner.faults.note(&format!("gave {} dtypes for {} tensors", chosen.len(), tensors.len()));
-        keep()
+        Ok(chosen)
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
-        self.owner.ask("bounding a block", || self.object.encoded_bound(codec, raw_len), || raw_len)
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
+        self.owner.call("bounding a block", || self.object.encoded_bound(codec, raw_len))
     }
 
     fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
@@ -226,8 +222,8 @@ impl Writer for Owned<dyn Writer> {
 }
 
 impl Quantizer for Owned<dyn Quantizer> {
-    fn dtypes(&self) -> Vec<DType> {
-        self.owner.ask("listing its types", || self.object.dtypes(), Vec::new)
+    fn dtypes(&self) -> Result<Vec<DType>> {
+        self.owner.call("listing its types", || self.object.dtypes())
     }
 
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
@@ -245,16 +241,16 @@ impl Quantizer for Owned<dyn Quantizer> {
         self.owner.call("encoding rows", || self.object.encode(dtype, rows, row_len, importance, out))
     }
 
-    fn repacks(&self) -> Vec<(DType, DType)> {
-        self.owner.ask("listing its repacks", || self.object.repacks(), Vec::new)
+    fn repacks(&self) -> Result<Vec<(DType, DType)>> {
+        self.owner.call("listing its repacks", || self.object.repacks())
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
         self.owner.call("repacking blocks", || self.object.repack(from, to, blocks, out))
     }
 
-    fn recipes(&self) -> Vec<RecipeDecl> {
-        self.owner.ask("listing its recipes", || self.object.recipes(), Vec::new)
+    fn recipes(&self) -> Result<Vec<RecipeDecl>> {
+        self.owner.call("listing its recipes", || self.object.recipes())
     }
 
     fn assign(
@@ -273,8 +269,8 @@ impl Quantizer for Owned<dyn Quantizer> {
         Ok(assigned)
     }
 
-    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
-        self.owner.ask("recording a recipe", || self.object.records(recipe), Vec::new)
+    fn records(&self, recipe: &str) -> Result<Vec<Record>> {
+        self.owner.call("recording a recipe", || self.object.records(recipe))
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -7,16 +7,23 @@ use crate::wording::n_of;
 use apr_sdk::{DType, DTypeChoice, DTypeKind, Error, Model, Result, TensorFacts, Writer};
 
 /// The type for each tensor; `wanted` is what the user asked for. A writer without an opinion on any leaves it to the user.
-pub fn choices(writer: &dyn Writer, facts: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
-    let choices = writer.dtypes(facts, wanted);
+///
+/// # Errors
+/// What the writer raises.
+pub fn choices(
+    writer: &dyn Writer,
+    facts: &[TensorFacts],
+    wanted: Option<DType>,
+) -> Result<Vec<DTypeChoice>> {
+    let choices = writer.dtypes(facts, wanted)?;
     let (Some(wanted), true) = (wanted, choices.iter().all(|choice| *choice == DTypeChoice::Keep)) else {
-        return choices;
+        return Ok(choices);
     };
     let choose = |facts: &TensorFacts| match facts.dtype.is_some_and(is_float) {
         true => DTypeChoice::Cast(wanted),
         false => DTypeChoice::Keep,
     };
-    facts.iter().map(choose).collect()
+    Ok(facts.iter().map(choose).collect())
 }
 
 /// Whether a type is one of floats.

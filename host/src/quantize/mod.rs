@@ -94,7 +94,7 @@ impl Planned<'_> {
     pub fn apply(&self, wishes: &Quantization, model: &mut Model, makings: &mut Vec<Making>) -> Result<Said> {
         let mut said = Said::default();
         if let Some(dtype) = wishes.precision {
-            self.cast(dtype, model, makings);
+            self.cast(dtype, model, makings)?;
         }
         if let Some(dtype) = wishes.dequantize {
             row_scales::undo(self.host, self.source, dtype, model, makings)?;
@@ -106,7 +106,7 @@ impl Planned<'_> {
         // A model of one type of floats is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.host.registry.quantizers() {
-                self.record(model, quantizer.records(dtype.name()));
+                self.record(model, quantizer.records(dtype.name())?);
             }
         }
         if wishes.has_recipe() {
@@ -119,11 +119,11 @@ impl Planned<'_> {
     }
 
     /// Casts every tensor of floats, but for those that the target wants otherwise.
-    fn cast(&self, dtype: DType, model: &mut Model, makings: &[Making]) {
-        let Some(writer) = self.writer else { return };
+    fn cast(&self, dtype: DType, model: &mut Model, makings: &[Making]) -> Result<()> {
+        let Some(writer) = self.writer else { return Ok(()) };
         let tensors = model.tensors.iter().enumerate();
         let facts: Vec<_> = tensors.map(|(n, t)| facts::of_tensor(t, self.concerns.of(n))).collect();
-        let choices = choices(writer, &facts, Some(dtype));
+        let choices = choices(writer, &facts, Some(dtype))?;
         for ((tensor, making), choice) in model.tensors.iter_mut().zip(makings).zip(choices) {
             if !is_float(making.source_dtype) || tensor.dtype != making.source_dtype {
                 continue;
@@ -132,6 +132,7 @@ impl Planned<'_> {
                 tensor.dtype = wanted;
             }
         }
+        Ok(())
     }
 
     /// Puts what concerns the target into its metadata.
@@ -203,7 +204,7 @@ impl Planned<'_> {
             })?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
-        self.record(model, quantizer.records(&recipe));
+        self.record(model, quantizer.records(&recipe)?);
         if let Some(importance) = &importance {
             // A file that names a matrix was made with it.
             if makings.iter().any(|making| making.importance.is_some()) {
@@ -309,7 +310,7 @@ fn name_some(names: &[String], what: &str) -> String {
 fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
     let mut known = Vec::new();
     for quantizer in registry.quantizers() {
-        for recipe in quantizer.recipes() {
+        for recipe in quantizer.recipes()? {
             if recipe.name.eq_ignore_ascii_case(wanted) {
                 return Ok((quantizer, recipe.name));
             }

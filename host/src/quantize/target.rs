@@ -65,7 +65,7 @@ impl Target {
         let mut best: Option<Candidate> = None;
         let mut least: Option<(u64, String)> = None;
         for quantizer in quantizers {
-            for recipe in quantizer.recipes() {
+            for recipe in quantizer.recipes()? {
                 let assigned = match assign(quantizer.as_ref(), &recipe.name) {
                     Ok(assigned) => assigned,
                     // It has no type for some tensor: others may.

@@ -17,8 +17,8 @@ impl Writer for Gguf {
         Ok(())
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
-        dtypes::choose(tensors, wanted)
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
+        Ok(dtypes::choose(tensors, wanted))
     }
 }
 

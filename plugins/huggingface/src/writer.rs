@@ -14,8 +14,8 @@ use std::collections::HashSet;
 pub struct HuggingFace;
 
 impl Writer for HuggingFace {
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
-        made::dtypes(tensors, wanted)
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
+        Ok(made::dtypes(tensors, wanted))
     }
 
     fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {

@@ -4,16 +4,16 @@ use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
 use crate::{bounds, importance, recipes, repack};
 use apr_sdk::{
-    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
-    TensorFacts, Value,
+    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
+    Source, TensorFacts,
 };
 
 /// The quantizer.
 pub struct Quants;
 
 impl Quantizer for Quants {
-    fn dtypes(&self) -> Vec<DType> {
-        TYPES.iter().map(|of| of.dtype).collect()
+    fn dtypes(&self) -> Result<Vec<DType>> {
+        Ok(TYPES.iter().map(|of| of.dtype).collect())
     }
 
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
@@ -54,16 +54,16 @@ impl Quantizer for Quants {
         (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)
     }
 
-    fn repacks(&self) -> Vec<(DType, DType)> {
-        repack::PAIRS.to_vec()
+    fn repacks(&self) -> Result<Vec<(DType, DType)>> {
+        Ok(repack::PAIRS.to_vec())
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
         repack::repack(from, to, blocks, out)
     }
 
-    fn recipes(&self) -> Vec<RecipeDecl> {
-        recipes::recipes()
+    fn recipes(&self) -> Result<Vec<RecipeDecl>> {
+        Ok(recipes::recipes())
     }
 
     fn assign(
@@ -76,8 +76,8 @@ impl Quantizer for Quants {
         recipes::assign(recipe, tensors, model, options)
     }
 
-    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
-        recipes::records(recipe)
+    fn records(&self, recipe: &str) -> Result<Vec<Record>> {
+        Ok(recipes::records(recipe))
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -269,7 +269,7 @@ fn names_are_found_in_any_case_and_aliases_are_the_middle_ones() {
     for (alias, name) in [("q3_k", "Q3_K_M"), ("Q4_k", "q4_k_m"), ("Q5_K", "Q5_K_M")] {
         assert_eq!(assign(alias).unwrap(), assign(name).unwrap(), "{alias}");
     }
-    let declared = quants().recipes();
+    let declared = quants().recipes().unwrap();
     assert!(declared.iter().all(|recipe| assign(&recipe.name).is_ok()));
     let names: Vec<_> = declared.iter().map(|recipe| recipe.name.as_str()).collect();
     assert!(golden.mixtures.iter().all(|mixture| names.contains(&mixture.as_str())));
@@ -371,7 +371,7 @@ fn importance_is_not_wanted_where_nothing_is_encoded() {
 #[test]
 fn every_block_type_for_weights_can_be_asked_for() {
     let tensors = tensors(&[Line::of("output.weight 8 256", 1)]);
-    for dtype in quants().dtypes() {
+    for dtype in quants().dtypes().unwrap() {
         let options = Options::new().with("output-tensor-type", dtype.name().to_lowercase());
         let assigned = quants().assign("Q8_0", &tensors, &ModelFacts::default(), &options);
         // These two are for activations.

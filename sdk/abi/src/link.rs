@@ -98,7 +98,7 @@ impl Module {
     pub fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
         let made = (self.functions.new_writer())(format.into());
         let object = made.into_result().map_err(from_wire)?;
-        Ok(Box::new(FromWireWriter { object, faults: Arc::clone(&self.faults) }))
+        Ok(Box::new(FromWireWriter { object }))
     }
 
     /// Makes the quantizer.

@@ -164,7 +164,7 @@ fn quantize_with(quantizer: &dyn Quantizer) -> String {
     (model.architecture, model.config, model.has_importance) = (Some("a".to_owned()), "{}".to_owned(), true);
     let assigned =
         quantizer.assign("r", &[facts.clone(), facts], &model, &Options::new().with("pure", "true"));
-    writeln!(text, "{assigned:?} {:?}", quantizer.records("r")).unwrap();
+    writeln!(text, "{assigned:?} {:?} {:?}", quantizer.records("r"), quantizer.records("fails")).unwrap();
     let mut taken = Taken::default();
     for _ in 0..2 {
         writeln!(text, "{:?} {:?}", quantizer.importance(&source(), &mut taken), taken.0).unwrap();
@@ -181,6 +181,7 @@ fn a_quantizer_hears_and_says_the_same_across_the_wire() {
     assert!(plain.contains("needs_importance: true") && plain.contains("Some([0.5, 0.25])"), "{plain}");
     let panicked = loaded.encode(DType::Q4_K, &[], 1, None, &mut []).unwrap_err();
     assert_eq!(panicked.explicit_code(), Some("E_PLUGIN"));
+    assert!(loaded.records("far").unwrap_err().message().contains("must be held"));
     let short = loaded.assign("short", &[TensorFacts::default()], &ModelFacts::default(), &Options::new());
     assert!(short.unwrap_err().message().contains("0 types for 1 tensors"));
 }

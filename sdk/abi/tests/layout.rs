@@ -113,7 +113,9 @@ fn write_with(writer: &dyn Writer) -> String {
     let mut out = [0; 2];
     let at = BlockAt { tensor: 1, block: 2 };
     let encoded = writer.encode(3, at, b"raw", &mut out);
-    writeln!(text, "{:?} {encoded:?} {out:?}", writer.encoded_bound(3, 1 << 40)).unwrap();
+    for codec in [3, 9] {
+        writeln!(text, "{:?} {encoded:?} {out:?}", writer.encoded_bound(codec, 1 << 40)).unwrap();
+    }
     writeln!(text, "{:#?}", heard()).unwrap();
     text
 }

@@ -208,18 +208,18 @@ impl Writer for Toy {
         sink.append(6, b"end")
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
         hear(format!("{tensors:?} {wanted:?}"));
         let choice = |fact: &TensorFacts| match fact.dtype {
             Some(DType::F16) => DTypeChoice::Cast(DType::F16),
             Some(DType::F32) => DTypeChoice::NarrowIfExact(DType::BF16),
             _ => DTypeChoice::Keep,
         };
-        tensors.iter().map(choice).collect()
+        Ok(tensors.iter().map(choice).collect())
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
-        u64::from(codec) + raw_len
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
+        if codec == 9 { Err(full_error()) } else { Ok(u64::from(codec) + raw_len) }
     }
 
     fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
@@ -230,8 +230,8 @@ impl Writer for Toy {
 }
 
 impl Quantizer for Toy {
-    fn dtypes(&self) -> Vec<DType> {
-        vec![DType::Q8_0, DType::Q4_K]
+    fn dtypes(&self) -> Result<Vec<DType>> {
+        Ok(vec![DType::Q8_0, DType::Q4_K])
     }
 
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
@@ -254,8 +254,8 @@ impl Quantizer for Toy {
         Ok(())
     }
 
-    fn repacks(&self) -> Vec<(DType, DType)> {
-        vec![(DType::Q8_0, DType::Q4_K), (DType::Q4_K, DType::Q8_0)]
+    fn repacks(&self) -> Result<Vec<(DType, DType)>> {
+        Ok(vec![(DType::Q8_0, DType::Q4_K), (DType::Q4_K, DType::Q8_0)])
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
@@ -264,8 +264,8 @@ impl Quantizer for Toy {
         Ok(())
     }
 
-    fn recipes(&self) -> Vec<RecipeDecl> {
-        vec![RecipeDecl { name: "A".to_owned(), about: "é".to_owned() }]
+    fn recipes(&self) -> Result<Vec<RecipeDecl>> {
+        Ok(vec![RecipeDecl { name: "A".to_owned(), about: "é".to_owned() }])
     }
 
     fn assign(
@@ -281,8 +281,16 @@ impl Quantizer for Toy {
         Ok(assigned)
     }
 
-    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
-        vec![("format".to_owned(), recipe.to_owned(), Value::from_u32(7))]
+    fn records(&self, recipe: &str) -> Result<Vec<Record>> {
+        match recipe {
+            "fails" => Err(full_error()),
+            "far" => Ok(vec![(
+                String::new(),
+                String::new(),
+                Value { bytes: Extent::default().into(), ..Value::from_u32(7) },
+            )]),
+            _ => Ok(vec![("format".to_owned(), recipe.to_owned(), Value::from_u32(7))]),
+        }
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -105,7 +105,7 @@ impl<'a> Assembly<'a> {
             size.ok_or_else(|| breach(format!("an encoded payload in blocks of {block_size} bytes")))?;
         let mut stored = Vec::new();
         for (block, piece) in (0..).zip(raw.chunks(size)) {
-            let bound = self.writer.encoded_bound(codec, piece.len() as u64);
+            let bound = self.writer.encoded_bound(codec, piece.len() as u64)?;
             let bound = usize::try_from(bound).ok().filter(|_| bound <= LONGEST_GAP);
             let bound = bound.ok_or_else(|| breach("`encoded_bound` is out of proportion"))?;
             let mut out = vec![0; bound];

@@ -21,8 +21,8 @@ impl Writer for Script {
         self.1(written, sink)
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
-        if codec == 66 { 0 } else { raw_len + 1 }
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
+        Ok(if codec == 66 { 0 } else { raw_len + 1 })
     }
 
     /// The block's length, then its bytes.

@@ -16,8 +16,8 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RNone, RSlice, RSliceMut, RSome, RStr, RVec};
 use apr_sdk::{
-    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Result, Source,
-    TensorFacts, Value, ValueType,
+    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
+    Source, TensorFacts, Value, ValueType, escape,
 };
 
 /// A plugin's quantizer for the wire.
@@ -33,7 +33,7 @@ impl ToWireQuantizer {
 impl WireQuantizer for ToWireQuantizer {
     fn dtypes(&self) -> R<RVec<DTypeNumber>> {
         plugin_wire("listing its types", || {
-            Ok(self.0.dtypes().into_iter().map(|dtype| DTypeNumber(dtype.0)).collect())
+            Ok(self.0.dtypes()?.into_iter().map(|dtype| DTypeNumber(dtype.0)).collect())
         })
     }
 
@@ -59,7 +59,7 @@ impl WireQuantizer for ToWireQuantizer {
 
     fn repacks(&self) -> R<RVec<DTypeNumber>> {
         plugin_wire("listing its repacks", || {
-            let pairs = self.0.repacks().into_iter().flat_map(|(from, to)| [from, to]);
+            let pairs = self.0.repacks()?.into_iter().flat_map(|(from, to)| [from, to]);
             Ok(pairs.map(|dtype| DTypeNumber(dtype.0)).collect())
         })
     }
@@ -79,7 +79,7 @@ impl WireQuantizer for ToWireQuantizer {
     fn recipes(&self) -> R<RVec<u8>> {
         plugin_wire("listing its recipes", || {
             let mut out = Vec::new();
-            for recipe in self.0.recipes() {
+            for recipe in self.0.recipes()? {
                 push(&mut out, &recipe.name, recipe.about.as_bytes());
             }
             Ok(out.into())
@@ -104,9 +104,10 @@ impl WireQuantizer for ToWireQuantizer {
     fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>> {
         plugin_wire("recording a recipe", || {
             let mut out = Vec::new();
-            for (format, key, value) in self.0.records(recipe.as_str()) {
+            for (format, key, value) in self.0.records(recipe.as_str())? {
+                let held = || Error::unsupported(format!("the record `{}` must be held", escape(&key, 80)));
                 push(&mut out, &format, key.as_bytes());
-                push(&mut out, &value.kind.0.to_string(), value.bytes.inline().unwrap_or_default());
+                push(&mut out, &value.kind.0.to_string(), value.bytes.inline().ok_or_else(held)?);
             }
             Ok(out.into())
         })
@@ -125,9 +126,8 @@ pub struct FromWireQuantizer {
 }
 
 impl Quantizer for FromWireQuantizer {
-    fn dtypes(&self) -> Vec<DType> {
-        let dtypes = result(self.object.dtypes()).unwrap_or_default();
-        dtypes.into_iter().map(|number| DType(number.0)).collect()
+    fn dtypes(&self) -> Result<Vec<DType>> {
+        Ok(result(self.object.dtypes())?.into_iter().map(|number| DType(number.0)).collect())
     }
 
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
@@ -147,9 +147,13 @@ impl Quantizer for FromWireQuantizer {
         result(self.object.encode(from_dtype(Some(dtype)), &rows, out.into()))
     }
 
-    fn repacks(&self) -> Vec<(DType, DType)> {
-        let numbers = result(self.object.repacks()).unwrap_or_default();
-        numbers.chunks_exact(2).map(|pair| (DType(pair[0].0), DType(pair[1].0))).collect()
+    fn repacks(&self) -> Result<Vec<(DType, DType)>> {
+        let numbers = result(self.object.repacks())?;
+        let pair = |pair: &[DTypeNumber]| match pair {
+            [from, to] => Ok((DType(from.0), DType(to.0))),
+            _ => Err(Error::plugin("gives a type to repack without the other")),
+        };
+        numbers.chunks(2).map(pair).collect()
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
@@ -157,13 +161,12 @@ impl Quantizer for FromWireQuantizer {
         result(self.object.repack(from, to, blocks.into(), out.into()))
     }
 
-    fn recipes(&self) -> Vec<RecipeDecl> {
-        let recipes = result(self.object.recipes()).unwrap_or_default();
+    fn recipes(&self) -> Result<Vec<RecipeDecl>> {
+        let recipes = result(self.object.recipes())?;
         let recipe = |(name, about): (&str, &[u8])| {
-            let about = text(about).unwrap_or_default().to_owned();
-            RecipeDecl { name: name.to_owned(), about }
+            Ok(RecipeDecl { name: name.to_owned(), about: text(about)?.to_owned() })
         };
-        read(&recipes).unwrap_or_default().into_iter().map(recipe).collect()
+        read(&recipes)?.into_iter().map(recipe).collect()
     }
 
     fn assign(
@@ -184,15 +187,15 @@ impl Quantizer for FromWireQuantizer {
         Ok(assigned)
     }
 
-    fn records(&self, recipe: &str) -> Vec<(String, String, Value)> {
-        let records = result(self.object.records(recipe.into())).unwrap_or_default();
-        let pairs = read(&records).unwrap_or_default();
+    fn records(&self, recipe: &str) -> Result<Vec<Record>> {
+        let records = result(self.object.records(recipe.into()))?;
         let record = |pair: &[(&str, &[u8])]| {
-            let [(format, key), (kind, bytes)] = pair else { return None };
-            let value = Value { kind: ValueType(kind.parse().ok()?), bytes: (*bytes).into() };
-            Some(((*format).to_owned(), text(key).ok()?.to_owned(), value))
+            let broken = || Error::plugin("gives a record without a value or its kind");
+            let [(format, key), (kind, bytes)] = pair else { return Err(broken()) };
+            let kind = ValueType(kind.parse().map_err(|_| broken())?);
+            Ok(((*format).to_owned(), text(key)?.to_owned(), Value { kind, bytes: (*bytes).into() }))
         };
-        pairs.chunks(2).filter_map(record).collect()
+        read(&records)?.chunks(2).map(record).collect()
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {

@@ -9,7 +9,7 @@ use super::reader::within;
 use super::request::{
     from_choice, from_dtype, from_facts, from_request, to_choice, to_dtype, to_facts, to_request,
 };
-use crate::guard::{Faults, Guarded, plugin_wire};
+use crate::guard::{Guarded, plugin_wire};
 use crate::wire::{
     DTypeNumber, LayoutSinkMut, ModelRef, PatchSinkMut, R, WireBlockAt, WireLayoutSink_TO, WirePatchSink_TO,
     WireWriter, WireWritten, WriterObject,
@@ -18,10 +18,9 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RSlice, RSliceMut, RVec};
 use apr_sdk::{
-    BlockAt, DType, DTypeChoice, Error, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts,
-    Writer, Written,
+    BlockAt, DType, DTypeChoice, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts, Writer,
+    Written,
 };
-use std::sync::Arc;
 
 /// A plugin's writer for the wire.
 pub struct ToWireWriter(Guarded<dyn Writer>);
@@ -49,13 +48,13 @@ impl WireWriter for ToWireWriter {
 
     fn dtypes(&self, facts: RSlice<'_, u8>, wanted: DTypeNumber) -> R<RVec<DTypeNumber>> {
         plugin_wire("choosing dtypes", || {
-            let chosen = self.0.dtypes(&to_facts(facts.as_slice())?, to_dtype(wanted));
+            let chosen = self.0.dtypes(&to_facts(facts.as_slice())?, to_dtype(wanted))?;
             Ok(chosen.into_iter().map(from_choice).collect())
         })
     }
 
     fn encoded_bound(&self, codec: u32, raw_len: u64) -> R<u64> {
-        plugin_wire("bounding a block", || Ok(self.0.encoded_bound(codec, raw_len)))
+        plugin_wire("bounding a block", || self.0.encoded_bound(codec, raw_len))
     }
 
     fn encode(
@@ -76,7 +75,6 @@ impl WireWriter for ToWireWriter {
 /// The wire's writer as the host sees it.
 pub struct FromWireWriter {
     pub(crate) object: WriterObject,
-    pub(crate) faults: Arc<Faults>,
 }
 
 impl Writer for FromWireWriter {
@@ -92,25 +90,14 @@ impl Writer for FromWireWriter {
         with_written(written, |written| result(self.object.finish(written, &mut sink)))
     }
 
-    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
+    fn dtypes(&self, tensors: &[TensorFacts], wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
         let facts = from_facts(tensors);
-        let chosen = result(self.object.dtypes(facts.as_slice().into(), from_dtype(wanted)));
-        let fault = match chosen {
-            Ok(chosen) if chosen.len() == tensors.len() => {
-                return chosen.iter().map(|choice| to_choice(*choice)).collect();
-            }
-            Ok(chosen) => format!("gave {} dtypes for {} tensors", chosen.len(), tensors.len()),
-            Err(error) => error.message().to_owned(),
-        };
-        self.faults.note(&fault);
-        vec![DTypeChoice::Keep; tensors.len()]
+        let chosen = result(self.object.dtypes(facts.as_slice().into(), from_dtype(wanted)))?;
+        Ok(chosen.iter().map(|choice| to_choice(*choice)).collect())
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> u64 {
-        result(self.object.encoded_bound(codec, raw_len)).unwrap_or_else(|error: Error| {
-            self.faults.note(error.message());
-            raw_len
-        })
+    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
+        result(self.object.encoded_bound(codec, raw_len))
     }
 
     fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {

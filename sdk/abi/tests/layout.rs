@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// Writes down every push.
 #[derive(Default)]
-struct Recorder(Vec<String>);
+pub struct Recorder(Vec<String>);
 
 impl Recorder {
     fn note_down(&mut self, what: String) -> Result<()> {

@@ -13,6 +13,7 @@
 )]
 
 mod crossing;
+mod details;
 mod layout;
 mod toy;
 mod versions;

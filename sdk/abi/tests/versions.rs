@@ -69,6 +69,9 @@ fn an_old_plugin_works_in_a_new_host() {
     // SAFETY: the trait objects' layouts are part of the modules' that were checked.
     let object: next::ReaderObject = unsafe { std::mem::transmute(object) };
     assert_eq!(object.rank(), 7);
+    // So does what only 1.1 says.
+    let mut newer = Vec::new();
+    next::pairs::push(&mut newer, "since 1.1", b"x");
     let look = next::WireLook {
         name: "n".into(),
         head: [].as_slice().into(),
@@ -76,7 +79,7 @@ fn an_old_plugin_works_in_a_new_host() {
         entries: [].as_slice().into(),
         len: 3,
         is_folder: false,
-        reserved: [0; 2],
+        detail: newer.as_slice().into(),
     };
     assert_eq!(object.probe(&look).into_result().unwrap().0, 77);
     assert!(toy::heard()[0].contains("name: \"n\""));

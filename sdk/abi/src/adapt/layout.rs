@@ -245,7 +245,7 @@ pub(crate) fn with_written<T>(written: &Written, use_it: impl FnOnce(&WireWritte
             crc32: tensor.crc32.unwrap_or_default(),
             has_crc32: u32::from(tensor.crc32.is_some()),
             padding: 0,
-            reserved,
+            detail: RSlice::EMPTY,
         })
         .collect();
     let holes: Vec<_> = written
@@ -264,7 +264,7 @@ pub(crate) fn with_written<T>(written: &Written, use_it: impl FnOnce(&WireWritte
         tensors: tensors.as_slice().into(),
         inputs_crc32: written.inputs_crc32.as_slice().into(),
         holes: holes.as_slice().into(),
-        reserved: [0; 4],
+        detail: RSlice::EMPTY,
     })
 }
 

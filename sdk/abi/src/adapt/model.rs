@@ -7,12 +7,12 @@ use super::model_sink::{
 };
 use crate::guard::{host_wire, plugin_wire};
 use crate::wire::{
-    CodingNumber, CrcFormNumber, FactNumber, ModelRef, ModelSinkMut, R, WireBytes, WireExtent, WireModel,
-    WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor, pairs,
+    CodingNumber, CrcFormNumber, FactNumber, ModelRef, ModelSinkMut, PayloadNumber, R, WireBytes, WireExtent,
+    WireModel, WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor, pairs,
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::{RMut, RRef};
-use abi_stable::std_types::RStr;
+use abi_stable::std_types::{RSlice, RStr};
 use apr_sdk::{
     Architecture, Asset, Bytes, Error, ForeignFile, Limits, Model, ModelBuilder, Part, Result, Value,
     ValueType,
@@ -84,7 +84,7 @@ impl ToWireModel<'_> {
                 len,
                 file: part.file,
                 has_range: u32::from(part.range.is_some()),
-                reserved: [0; 2],
+                detail: RSlice::EMPTY,
             }))?;
             let number = u32::try_from(number).map_err(|_| Error::limit("the model has 2^32 parts"))?;
             for name in part.expected.iter().flatten() {
@@ -163,7 +163,10 @@ impl Rebuild {
 impl WireModelSink for Rebuild {
     fn tensor(&mut self, tensor: WireTensor<'_>) -> R<()> {
         plugin_wire("taking a tensor", || {
-            let decl = tensor_from_wire(&tensor)?;
+            // A writer reads no payload: a kind that only a newer host knows is none of its business.
+            let known = PayloadNumber::ALL.iter().any(|(_, number)| *number == tensor.payload.0);
+            let payload = if known { tensor.payload } else { PayloadNumber::SEQUENTIAL };
+            let decl = tensor_from_wire(&WireTensor { payload, ..tensor })?;
             self.model.tensors.push(apr_sdk::Tensor {
                 name: decl.name.to_owned(),
                 dtype: decl.dtype,
@@ -238,8 +241,8 @@ impl WireModelSink for Rebuild {
         tensor: u64,
     ) -> R<()> {
         plugin_wire("taking a checksum", || {
-            let checksum = checksum_from_wire(&covers, &stored, form, (coding, tensor))?;
-            self.model.checksums.push(checksum);
+            // Nor is a checksum that only a newer host can read.
+            self.model.checksums.extend(checksum_from_wire(&covers, &stored, form, (coding, tensor)).ok());
             Ok(())
         })
     }

@@ -59,7 +59,7 @@ pub(crate) fn tensor_to_wire<'a>(
         order: ByteOrder::PLAIN,
         codec: 0,
         padding: 0,
-        reserved: [0; 2],
+        detail: RSlice::EMPTY,
     };
     match payload {
         Payload::Extent { extent, view } => {
@@ -272,7 +272,7 @@ impl ModelSink for FromWireModelSink<'_, '_> {
             len,
             file: part.file,
             has_range: u32::from(part.range.is_some()),
-            reserved: [0; 2],
+            detail: RSlice::EMPTY,
         }))
     }
 

@@ -44,7 +44,12 @@ impl WireReader for ToWireReader {
         })
     }
 
-    fn open(&self, source: &SourceRef<'_>, limits: &WireLimits, options: RSlice<'_, u8>) -> R<WireOpened> {
+    fn open(
+        &self,
+        source: &SourceRef<'_>,
+        limits: &WireLimits<'_>,
+        options: RSlice<'_, u8>,
+    ) -> R<WireOpened> {
         plugin_wire("opening", || {
             let limits = limits_from_wire(limits);
             let options = pairs::to_options(options.as_slice())?;
@@ -53,7 +58,7 @@ impl WireReader for ToWireReader {
             Ok(WireOpened {
                 model: OpenModelObject::from_value(model, TD_Opaque),
                 budget_left: limits.budget.left(),
-                reserved: [0; 2],
+                detail: RVec::new(),
             })
         })
     }
@@ -62,7 +67,7 @@ impl WireReader for ToWireReader {
         &self,
         id: RStr<'_>,
         source: &SourceRef<'_>,
-        limits: &WireLimits,
+        limits: &WireLimits<'_>,
         options: RSlice<'_, u8>,
     ) -> R<WireReport> {
         plugin_wire("making a report", || {
@@ -98,7 +103,7 @@ impl WireOpenModel for ToWireOpenModel {
     fn decode(
         &self,
         codec: u32,
-        at: WireBlockAt,
+        at: WireBlockAt<'_>,
         _options: RSlice<'_, u8>,
         stored: RSlice<'_, u8>,
         mut out: RSliceMut<'_, u8>,
@@ -140,7 +145,7 @@ impl WireStream for ToWireStream {
     }
 }
 
-fn limits_from_wire(wire: &WireLimits) -> Limits {
+fn limits_from_wire(wire: &WireLimits<'_>) -> Limits {
     Limits {
         tensors: wire.tensors,
         dims: usize::try_from(wire.dims).unwrap_or(usize::MAX),
@@ -152,7 +157,7 @@ fn limits_from_wire(wire: &WireLimits) -> Limits {
     }
 }
 
-fn limits_to_wire(limits: &Limits) -> WireLimits {
+fn limits_to_wire(limits: &Limits) -> WireLimits<'static> {
     WireLimits {
         tensors: limits.tensors,
         dims: limits.dims as u64,
@@ -161,7 +166,7 @@ fn limits_to_wire(limits: &Limits) -> WireLimits {
         nesting: limits.nesting,
         files: limits.files,
         budget_left: limits.budget.left(),
-        reserved: [0; 4],
+        detail: RSlice::EMPTY,
     }
 }
 
@@ -181,7 +186,7 @@ impl Reader for FromWireReader {
             entries: entries.as_slice().into(),
             len: look.len,
             is_folder: look.is_folder,
-            reserved: [0; 2],
+            detail: RSlice::EMPTY,
         };
         match result(self.object.probe(&wire)) {
             Ok(score) => Score(score.0),
@@ -249,9 +254,9 @@ impl OpenModel for FromWireOpenModel {
     }
 }
 
-impl From<BlockAt> for WireBlockAt {
-    fn from(at: BlockAt) -> WireBlockAt {
-        WireBlockAt { tensor: at.tensor, block: at.block, reserved: [0; 2] }
+impl From<BlockAt> for WireBlockAt<'_> {
+    fn from(at: BlockAt) -> Self {
+        WireBlockAt { tensor: at.tensor, block: at.block, detail: RSlice::EMPTY }
     }
 }
 

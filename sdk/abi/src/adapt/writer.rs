@@ -60,7 +60,7 @@ impl WireWriter for ToWireWriter {
     fn encode(
         &self,
         codec: u32,
-        at: WireBlockAt,
+        at: WireBlockAt<'_>,
         _options: RSlice<'_, u8>,
         raw: RSlice<'_, u8>,
         mut out: RSliceMut<'_, u8>,

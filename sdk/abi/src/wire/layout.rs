@@ -107,13 +107,13 @@ pub struct WireWritten<'a> {
     /// The files.
     pub files: RSlice<'a, WireWrittenFile<'a>>,
     /// The tensors.
-    pub tensors: RSlice<'a, WireWrittenTensor>,
+    pub tensors: RSlice<'a, WireWrittenTensor<'a>>,
     /// The inputs' CRC-32s.
     pub inputs_crc32: RSlice<'a, u32>,
     /// The holes.
     pub holes: RSlice<'a, WireWrittenHole>,
-    /// Zero.
-    pub reserved: [u64; 4],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// `apr_sdk::WrittenFile`.
@@ -131,7 +131,7 @@ pub struct WireWrittenFile<'a> {
 /// `apr_sdk::WrittenTensor`.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
-pub struct WireWrittenTensor {
+pub struct WireWrittenTensor<'a> {
     /// Its offset.
     pub offset: u64,
     /// Its bytes in the file.
@@ -146,8 +146,8 @@ pub struct WireWrittenTensor {
     pub has_crc32: u32,
     /// Zero.
     pub padding: u32,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// `apr_sdk::WrittenHole`.

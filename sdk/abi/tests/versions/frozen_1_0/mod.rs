@@ -1,6 +1,7 @@
 //! What crosses between host and plugin. From the first tagged release on this only grows: fields are appended to
-//! [`PluginMod`], and methods with a default body to the traits. Plain structs never change; their reserved words are
-//! zero and not looked at. Every enumeration is a number with named constants, since an enum of Rust could not grow.
+//! [`PluginMod`], and methods with a default body to the traits. Plain structs never change: what they say more is in
+//! their `detail`, pairs of key and value of which a reader passes over those it does not know; reserved words are zero and
+//! not looked at. Every enumeration is a number with named constants, since an enum of Rust could not grow.
 
 #![allow(missing_docs, reason = "the trait objects' types and constructors are generated without docs")]
 
@@ -27,7 +28,7 @@ pub use model::{
 pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
     ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber,
-    FactNumber, LogNumber, PayloadNumber, ScoreNumber,
+    FactNumber, LogNumber, NUMBERS, PayloadNumber, ScoreNumber,
 };
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,

@@ -65,8 +65,8 @@ pub struct WireTensor<'a> {
     pub codec: u32,
     /// Zero.
     pub padding: u32,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// A model inside a model.
@@ -85,8 +85,8 @@ pub struct WirePart<'a> {
     pub file: u32,
     /// 1 if it is a range, 0 if it is the whole file.
     pub has_range: u32,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// `apr_sdk::ModelSink`.

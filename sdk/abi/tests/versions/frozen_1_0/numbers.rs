@@ -11,8 +11,14 @@ macro_rules! numbers {
 
         impl $name {
             $($(#[$constant_doc])* pub const $constant: $name = $name($n);)*
+            /// Every constant: its name and number.
+            pub const ALL: &'static [(&'static str, u32)] = &[$((stringify!($constant), $n)),*];
         }
-    )*};
+    )*
+
+    /// Every enumeration: its name and constants.
+    pub const NUMBERS: &[(&str, &[(&str, u32)])] = &[$((stringify!($name), $name::ALL)),*];
+    };
 }
 
 numbers! {

@@ -20,14 +20,14 @@ pub struct WireLook<'a> {
     pub len: u64,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// `apr_sdk::Limits` as numbers. The plugin makes a budget of what is left and says afterwards what it left over.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
-pub struct WireLimits {
+pub struct WireLimits<'a> {
     /// Tensors of a model.
     pub tensors: u64,
     /// Dimensions of a tensor.
@@ -42,8 +42,8 @@ pub struct WireLimits {
     pub files: u32,
     /// What the memory budget has left.
     pub budget_left: u64,
-    /// Zero.
-    pub reserved: [u64; 4],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// What `open` gives.
@@ -54,8 +54,8 @@ pub struct WireOpened {
     pub model: OpenModelObject,
     /// What the plugin left of its memory budget.
     pub budget_left: u64,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RVec<u8>,
 }
 
 /// `apr_sdk::Report`.
@@ -77,13 +77,13 @@ pub struct WireReport {
 /// `apr_sdk::BlockAt`.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
-pub struct WireBlockAt {
+pub struct WireBlockAt<'a> {
     /// The tensor's number.
     pub tensor: u64,
     /// The block's number.
     pub block: u64,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
 }
 
 /// `apr_sdk::Reader`.
@@ -92,14 +92,15 @@ pub trait WireReader: Send + Sync {
     /// How sure it is.
     fn probe(&self, look: &WireLook<'_>) -> R<ScoreNumber>;
     /// Reads the header; `options` are pairs.
-    fn open(&self, source: &SourceRef<'_>, limits: &WireLimits, options: RSlice<'_, u8>) -> R<WireOpened>;
+    fn open(&self, source: &SourceRef<'_>, limits: &WireLimits<'_>, options: RSlice<'_, u8>)
+    -> R<WireOpened>;
     /// Makes a declared report.
     #[sabi(last_prefix_field)]
     fn report(
         &self,
         id: RStr<'_>,
         source: &SourceRef<'_>,
-        limits: &WireLimits,
+        limits: &WireLimits<'_>,
         options: RSlice<'_, u8>,
     ) -> R<WireReport>;
 }
@@ -118,7 +119,7 @@ pub trait WireOpenModel: Send + Sync {
     fn decode(
         &self,
         codec: u32,
-        at: WireBlockAt,
+        at: WireBlockAt<'_>,
         options: RSlice<'_, u8>,
         stored: RSlice<'_, u8>,
         out: RSliceMut<'_, u8>,

@@ -20,7 +20,7 @@ pub trait WireWriter: Send + Sync {
     fn encode(
         &self,
         codec: u32,
-        at: WireBlockAt,
+        at: WireBlockAt<'_>,
         options: RSlice<'_, u8>,
         raw: RSlice<'_, u8>,
         out: RSliceMut<'_, u8>,

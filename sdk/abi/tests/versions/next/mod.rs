@@ -33,7 +33,7 @@ pub use model::{
 pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
     ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber,
-    FactNumber, LogNumber, PayloadNumber, ScoreNumber,
+    FactNumber, LogNumber, NUMBERS, PayloadNumber, ScoreNumber,
 };
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,

@@ -40,7 +40,7 @@ pub use self::compare::Difference;
 pub use self::core::{Core, byte_of};
 pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
 pub use self::pieces::{beyond_scores, merges_of_scores, scores_of_merges};
-pub use self::treatment::{SpaceFirst, Treatment};
+pub use self::treatment::{SpaceFirst, Treatment, steps};
 use crate::Result;
 use serde_json::Value as Json;
 

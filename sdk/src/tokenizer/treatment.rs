@@ -43,9 +43,8 @@ impl Treatment {
             return None;
         }
         let mut treatment = Treatment::default();
-        let mut steps = Vec::new();
-        collect(parts.normalizer.as_ref(), 0, &mut steps);
-        collect(parts.pre_tokenizer.as_ref(), 0, &mut steps);
+        let mut steps = steps(parts.normalizer.as_ref());
+        steps.extend(self::steps(parts.pre_tokenizer.as_ref()));
         steps.iter().for_each(|step| treatment.take(step, parts));
         if !treatment.squeezes {
             treatment.others.extend(steps.into_iter().filter(|step| is_strip(step)).cloned());
@@ -141,10 +140,20 @@ fn spans_words(parts: &Parts) -> bool {
 /// Sequences inside one another. 8: files have 1.
 const MAX_DEPTH: u32 = 8;
 
-/// The steps of a definition, sequences resolved.
+/// What the list of a sequence is called, by what it is a sequence of.
+const SEQUENCES: [&str; 4] = ["normalizers", "pretokenizers", "decoders", "processors"];
+
+/// The steps of a definition as in `tokenizer.json` (a normalizer, pre-tokenizer, decoder or post-processor): the members of
+/// sequences in their order instead of the sequences. None for no definition, and for `null`.
+pub fn steps(definition: Option<&Json>) -> Vec<&Json> {
+    let mut steps = Vec::new();
+    collect(definition, 0, &mut steps);
+    steps
+}
+
 fn collect<'j>(definition: Option<&'j Json>, depth: u32, steps: &mut Vec<&'j Json>) {
     let Some(step) = definition.filter(|step| !step.is_null()) else { return };
-    let inner = ["normalizers", "pretokenizers"].into_iter().find_map(|key| step.get(key)?.as_array());
+    let inner = SEQUENCES.into_iter().find_map(|key| step.get(key)?.as_array());
     match inner.filter(|_| depth < MAX_DEPTH) {
         Some(inner) => inner.iter().for_each(|step| collect(Some(step), depth + 1, steps)),
         None => steps.push(step),
@@ -184,6 +193,21 @@ mod tests {
         let never = of(Json::Null, metaspace("never", false));
         assert_eq!(of(replace, gemma), never);
         assert_eq!(of(Json::Null, metaspace("never", true)).names_of_others(), "`Metaspace`");
+    }
+
+    #[test]
+    fn members_of_sequences_are_steps_and_sequences_are_none() {
+        let (a, b, c) = (json!({"type": "NFC"}), json!({"type": "Fuse"}), json!({"type": "Strip"}));
+        let inner = json!({"type": "Sequence", "decoders": [b, Json::Null]});
+        for key in SEQUENCES {
+            let all = json!({"type": "Sequence", key: [a, inner, c]});
+            assert_eq!(steps(Some(&all)), [&a, &b, &c], "{key}");
+        }
+        assert_eq!(steps(Some(&a)), [&a]);
+        assert!(steps(Some(&Json::Null)).is_empty() && steps(None).is_empty());
+        // What is nested deeper than any file has it stays whole.
+        let deep = (0..20).fold(a.clone(), |inner, _| json!({"type": "Sequence", "normalizers": [inner]}));
+        assert!(steps(Some(&deep))[0].get("normalizers").is_some());
     }
 
     #[test]

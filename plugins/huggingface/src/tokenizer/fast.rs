@@ -1,7 +1,9 @@
 //! `tokenizer.json` to parts: the file of the `tokenizers` library.
 
 use super::added_type;
-use apr_sdk::tokenizer::{AddedToken, Kind, MAX_HOLES, MAX_TOKENS, Parts, Spelling, TokenType, Treatment};
+use apr_sdk::tokenizer::{
+    AddedToken, Kind, MAX_HOLES, MAX_TOKENS, Parts, Spelling, TokenType, Treatment, steps,
+};
 use apr_sdk::{Error, Result, escape};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value as Json};
@@ -60,23 +62,6 @@ fn kind(model: &Map<String, Json>) -> Result<Kind> {
         None if model.contains_key("max_input_chars_per_word") => Ok(Kind::WordPiece),
         None => Err(wrong("model.type")),
     }
-}
-
-/// The step and all inside it.
-fn walk<'a>(step: &'a Json, depth: u32, found: &mut Vec<&'a Json>) {
-    found.push(step);
-    for key in ["normalizers", "pretokenizers", "decoders", "processors"] {
-        let inner = step.get(key).and_then(Json::as_array).filter(|_| depth < 8);
-        inner.into_iter().flatten().for_each(|step| walk(step, depth + 1, found));
-    }
-}
-
-fn steps(definition: Option<&Json>) -> Vec<&Json> {
-    let mut found = Vec::new();
-    if let Some(step) = definition {
-        walk(step, 0, &mut found);
-    }
-    found
 }
 
 fn is(step: &Json, kind: &str) -> bool {

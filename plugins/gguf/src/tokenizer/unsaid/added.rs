@@ -1,6 +1,7 @@
 //! What tokens that are cut out of a text take with them: no key says it, llama.cpp goes by names.
 
 use super::super::{PRE, quirks};
+use super::made;
 use apr_sdk::tokenizer::{AddedToken, Parts, Tokenizer};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json, json};
@@ -26,7 +27,7 @@ pub fn carry(
     text: &mut Map<String, Json>,
     sink: &mut dyn LayoutSink,
 ) {
-    let pre = keys.iter().find(|(key, _)| key == PRE).and_then(|(_, value)| value.as_str());
+    let pre = made(keys, PRE).and_then(Value::as_str);
     let more = |added: &&AddedToken| {
         let (left, right) =
             quirks::strip(tokenizer.token(added.id).unwrap_or_default(), name, pre.unwrap_or_default());

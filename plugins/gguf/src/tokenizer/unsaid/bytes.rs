@@ -1,8 +1,8 @@
 //! Tokenizers of bytes: llama.cpp splits a text and merges its bytes, and changes nothing of it before.
 
 use super::super::{PRE, pre};
-use super::{kind, steps, without};
-use apr_sdk::tokenizer::Tokenizer;
+use super::{kind, made, without};
+use apr_sdk::tokenizer::{Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value};
 use serde_json::{Map, Value as Json};
 
@@ -17,7 +17,7 @@ pub fn carry(
     sink: &mut dyn LayoutSink,
 ) {
     let own = steps(tokenizer.normalizer.as_ref());
-    let name = keys.iter().find(|(key, _)| key == PRE).and_then(|(_, value)| value.as_str());
+    let name = made(keys, PRE).and_then(Value::as_str);
     let implied = name.and_then(|name| pre::splitter(name).ok()).and_then(|splitter| splitter.normalizer);
     if own == steps(implied.as_ref()) {
         return;

@@ -54,23 +54,9 @@ pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-/// The steps of a definition, sequences resolved.
-fn steps(definition: Option<&Json>) -> Vec<&Json> {
-    let mut steps = Vec::new();
-    collect(definition, 0, &mut steps);
-    steps
-}
-
-/// Sequences inside one another. 8: files have 1.
-const MAX_DEPTH: u32 = 8;
-
-fn collect<'j>(definition: Option<&'j Json>, depth: u32, steps: &mut Vec<&'j Json>) {
-    let Some(step) = definition.filter(|step| !step.is_null()) else { return };
-    let inner = ["normalizers", "pretokenizers"].into_iter().find_map(|key| step.get(key)?.as_array());
-    match inner.filter(|_| depth < MAX_DEPTH) {
-        Some(inner) => inner.iter().for_each(|step| collect(Some(step), depth + 1, steps)),
-        None => steps.push(step),
-    }
+/// The value that the plan's keys have for `key`.
+fn made<'k>(keys: &'k [(String, Value)], key: &str) -> Option<&'k Value> {
+    keys.iter().find(|(name, _)| name == key).map(|(_, value)| value)
 }
 
 /// What kind of step it is.

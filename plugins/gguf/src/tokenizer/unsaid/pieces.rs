@@ -2,6 +2,7 @@
 
 use super::super::scan::Scan;
 use super::super::{ADD_SPACE_PREFIX, REMOVE_EXTRA_WHITESPACES};
+use super::made;
 use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, TokenType, Tokenizer, Treatment};
 use apr_sdk::{LayoutSink, Value};
 use serde_json::{Map, Value as Json};
@@ -70,7 +71,7 @@ fn fallback(tokenizer: &Tokenizer) -> Option<&'static str> {
 /// What llama.cpp does to a text by these keys (`llm_tokenizer_spm_session`, `llm_tokenizer_ugm_session`): merged pieces are
 /// not normalized, a space comes behind every special token, and every space is marked.
 fn of_llama_cpp(tokenizer: &Tokenizer, keys: &[(String, Value)]) -> Treatment {
-    let flag = |key: &str| keys.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_bool());
+    let flag = |key: &str| made(keys, key).and_then(Value::as_bool);
     let by_cost = tokenizer.kind == Kind::Unigram;
     let first = flag(ADD_SPACE_PREFIX).unwrap_or(true);
     let mut treatment = Treatment::default();

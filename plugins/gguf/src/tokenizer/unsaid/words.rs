@@ -1,23 +1,23 @@
 //! Tokenizers of words: llama.cpp does what BERT's normalizer does, and is told whether it lower-cases and strips accents.
 
 use super::super::{LOWERCASE, STRIP_ACCENTS};
-use super::{kind, steps, without};
-use apr_sdk::tokenizer::Tokenizer;
+use super::{kind, made, without};
+use apr_sdk::tokenizer::{Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// What is done to a text before it is cut into words.
-struct Treatment {
+struct Normalization {
     cleans: bool,
     parts_chinese: bool,
     lowers: bool,
     strips: bool,
 }
 
-impl Treatment {
+impl Normalization {
     /// What a tokenizer does, and its steps that are none of that.
-    fn of(tokenizer: &Tokenizer) -> (Treatment, Vec<&Json>) {
-        let mut own = Treatment { cleans: false, parts_chinese: false, lowers: false, strips: false };
+    fn of(tokenizer: &Tokenizer) -> (Normalization, Vec<&Json>) {
+        let mut own = Normalization { cleans: false, parts_chinese: false, lowers: false, strips: false };
         let mut others = Vec::new();
         for step in steps(tokenizer.normalizer.as_ref()) {
             let flag = |key: &str| step.get(key).and_then(Json::as_bool);
@@ -39,12 +39,11 @@ impl Treatment {
     }
 
     /// What llama.cpp does by these keys.
-    fn of_llama_cpp(keys: &[(String, Value)]) -> Treatment {
-        let flag =
-            |key: &str| keys.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_bool());
+    fn of_llama_cpp(keys: &[(String, Value)]) -> Normalization {
+        let flag = |key: &str| made(keys, key).and_then(Value::as_bool);
         let lowers = flag(LOWERCASE).unwrap_or(true);
         let strips = flag(STRIP_ACCENTS).unwrap_or(lowers);
-        Treatment { cleans: true, parts_chinese: true, lowers, strips }
+        Normalization { cleans: true, parts_chinese: true, lowers, strips }
     }
 }
 
@@ -55,7 +54,7 @@ pub fn carry(
     text: &mut Map<String, Json>,
     sink: &mut dyn LayoutSink,
 ) {
-    let ((own, others), other) = (Treatment::of(tokenizer), Treatment::of_llama_cpp(keys));
+    let ((own, others), other) = (Normalization::of(tokenizer), Normalization::of_llama_cpp(keys));
     let mut differ = false;
     for (one, two, what, becomes) in [
         (

@@ -2,9 +2,10 @@
 
 #![allow(
     unsafe_code,
-    reason = "intrinsics: the macro below for those on values, and one block with its reason for each load and store"
+    reason = "intrinsics: `call!` for those on values, and one block with its reason for each load and store"
 )]
 
+use super::call::call;
 use super::{Floats, Ints, Lanes, Mask};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Not, Sub};
@@ -35,22 +36,13 @@ pub struct Mask8(__m256);
 #[derive(Clone, Copy)]
 pub struct Table8(__m256, __m256);
 
-/// An expression of intrinsics on values, none of which touches memory.
-macro_rules! avx2 {
-    ($value:expr) => {
-        // SAFETY: values of this file's types are only made from an `Avx2` or from each other, and an `Avx2` is only made
-        // where the machine has AVX2, which is all that these intrinsics need.
-        unsafe { $value }
-    };
-}
-
 macro_rules! operators {
     ($($of:ident: $($operator:ident $method:ident $intrinsic:ident),*;)*) => {$($(
         impl $operator for $of {
             type Output = $of;
             #[inline(always)]
             fn $method(self, other: $of) -> $of {
-                $of(avx2!($intrinsic(self.0, other.0)))
+                $of(call!($intrinsic(self.0, other.0)))
             }
         }
     )*)*};
@@ -67,7 +59,7 @@ impl Not for Mask8 {
     type Output = Mask8;
     #[inline(always)]
     fn not(self) -> Mask8 {
-        Mask8(avx2!(_mm256_xor_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))))
+        Mask8(call!(_mm256_xor_ps(self.0, call!(_mm256_castsi256_ps(call!(_mm256_set1_epi32(-1)))))))
     }
 }
 
@@ -76,7 +68,7 @@ impl Avx2 {
     #[inline(always)]
     fn inside(self, at: Ints8, len: usize) -> Ints8 {
         let last = i32::try_from(len).unwrap_or(i32::MAX) - 1;
-        Ints8(avx2!(_mm256_min_epu32(at.0, _mm256_set1_epi32(last))))
+        Ints8(call!(_mm256_min_epu32(at.0, call!(_mm256_set1_epi32(last)))))
     }
 }
 
@@ -101,19 +93,19 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn floats(self, value: f32) -> Floats8 {
-        Floats8(avx2!(_mm256_set1_ps(value)))
+        Floats8(call!(_mm256_set1_ps(value)))
     }
     #[inline(always)]
     fn ints(self, value: i32) -> Ints8 {
-        Ints8(avx2!(_mm256_set1_epi32(value)))
+        Ints8(call!(_mm256_set1_epi32(value)))
     }
     #[inline(always)]
     fn mask(self, value: bool) -> Mask8 {
-        Mask8(avx2!(_mm256_castsi256_ps(_mm256_set1_epi32(-i32::from(value)))))
+        Mask8(call!(_mm256_castsi256_ps(call!(_mm256_set1_epi32(-i32::from(value))))))
     }
     #[inline(always)]
     fn numbers(self) -> Ints8 {
-        Ints8(avx2!(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
+        Ints8(call!(_mm256_cvtepu8_epi32(call!(_mm_cvtsi64_si128(0x0706_0504_0302_0100)))))
     }
     #[inline(always)]
     fn load(self, from: &[f32]) -> Floats8 {
@@ -146,7 +138,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn of_four(self, four: Floats8, at: Ints8) -> Floats8 {
-        Floats8(avx2!(_mm256_permutevar_ps(four.0, at.0)))
+        Floats8(call!(_mm256_permutevar_ps(four.0, at.0)))
     }
     #[inline(always)]
     fn eight(self, from: &[f32; 8]) -> Floats8 {
@@ -154,7 +146,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn of_eight(self, eight: Floats8, at: Ints8) -> Floats8 {
-        Floats8(avx2!(_mm256_permutevar8x32_ps(eight.0, at.0)))
+        Floats8(call!(_mm256_permutevar8x32_ps(eight.0, at.0)))
     }
     #[inline(always)]
     fn gather(self, from: &[f32], at: Ints8) -> Floats8 {
@@ -185,12 +177,12 @@ impl Lanes for Avx2 {
             let (c, d) =
                 (two_rows(self, from, stride, four * 4, 2), two_rows(self, from, stride, four * 4, 3));
             // A transposition of 4 by 4 in each half.
-            let (ab, cd) = (avx2!(_mm256_unpacklo_ps(a, b)), avx2!(_mm256_unpacklo_ps(c, d)));
-            out[0] = Floats8(avx2!(_mm256_shuffle_ps::<0x44>(ab, cd)));
-            out[1] = Floats8(avx2!(_mm256_shuffle_ps::<0xee>(ab, cd)));
-            let (ab, cd) = (avx2!(_mm256_unpackhi_ps(a, b)), avx2!(_mm256_unpackhi_ps(c, d)));
-            out[2] = Floats8(avx2!(_mm256_shuffle_ps::<0x44>(ab, cd)));
-            out[3] = Floats8(avx2!(_mm256_shuffle_ps::<0xee>(ab, cd)));
+            let (ab, cd) = (call!(_mm256_unpacklo_ps(a, b)), call!(_mm256_unpacklo_ps(c, d)));
+            out[0] = Floats8(call!(_mm256_shuffle_ps::<0x44>(ab, cd)));
+            out[1] = Floats8(call!(_mm256_shuffle_ps::<0xee>(ab, cd)));
+            let (ab, cd) = (call!(_mm256_unpackhi_ps(a, b)), call!(_mm256_unpackhi_ps(c, d)));
+            out[2] = Floats8(call!(_mm256_shuffle_ps::<0x44>(ab, cd)));
+            out[3] = Floats8(call!(_mm256_shuffle_ps::<0xee>(ab, cd)));
         }
     }
     #[inline(always)]
@@ -199,11 +191,11 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn look_up(self, table: Table8, at: Ints8) -> Floats8 {
-        let low = avx2!(_mm256_permutevar8x32_ps(table.0, at.0));
-        let high = avx2!(_mm256_permutevar8x32_ps(table.1, at.0));
+        let low = call!(_mm256_permutevar8x32_ps(table.0, at.0));
+        let high = call!(_mm256_permutevar8x32_ps(table.1, at.0));
         // Bit 3 of the number becomes the sign, which the blend looks at.
-        let upper = avx2!(_mm256_castsi256_ps(_mm256_slli_epi32::<28>(at.0)));
-        Floats8(avx2!(_mm256_blendv_ps(low, high, upper)))
+        let upper = call!(_mm256_castsi256_ps(call!(_mm256_slli_epi32::<28>(at.0))));
+        Floats8(call!(_mm256_blendv_ps(low, high, upper)))
     }
 }
 
@@ -213,61 +205,68 @@ impl Floats for Floats8 {
 
     #[inline(always)]
     fn sqrt(self) -> Floats8 {
-        Floats8(avx2!(_mm256_sqrt_ps(self.0)))
+        Floats8(call!(_mm256_sqrt_ps(self.0)))
     }
     #[inline(always)]
     fn abs(self) -> Floats8 {
-        Floats8(avx2!(_mm256_and_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(i32::MAX)))))
+        Floats8(call!(_mm256_and_ps(self.0, call!(_mm256_castsi256_ps(call!(_mm256_set1_epi32(i32::MAX)))))))
     }
     #[inline(always)]
     fn min(self, other: Floats8) -> Floats8 {
-        Floats8(avx2!(_mm256_min_ps(self.0, other.0)))
+        Floats8(call!(_mm256_min_ps(self.0, other.0)))
     }
     #[inline(always)]
     fn max(self, other: Floats8) -> Floats8 {
-        Floats8(avx2!(_mm256_max_ps(self.0, other.0)))
+        Floats8(call!(_mm256_max_ps(self.0, other.0)))
     }
     #[inline(always)]
     fn less(self, other: Floats8) -> Mask8 {
-        Mask8(avx2!(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0)))
+        Mask8(call!(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn at_most(self, other: Floats8) -> Mask8 {
-        Mask8(avx2!(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, other.0)))
+        Mask8(call!(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn more(self, other: Floats8) -> Mask8 {
-        Mask8(avx2!(_mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0)))
+        Mask8(call!(_mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn equals(self, other: Floats8) -> Mask8 {
-        Mask8(avx2!(_mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, other.0)))
+        Mask8(call!(_mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn nearest_int(self) -> Ints8 {
-        let bits = avx2!(_mm256_castps_si256(_mm256_add_ps(self.0, _mm256_set1_ps(12_582_912.0))));
-        let low = avx2!(_mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff)));
-        Ints8(avx2!(_mm256_sub_epi32(low, _mm256_set1_epi32(0x0040_0000))))
+        let bits =
+            call!(_mm256_castps_si256(call!(_mm256_add_ps(self.0, call!(_mm256_set1_ps(12_582_912.0))))));
+        let low = call!(_mm256_and_si256(bits, call!(_mm256_set1_epi32(0x007f_ffff))));
+        Ints8(call!(_mm256_sub_epi32(low, call!(_mm256_set1_epi32(0x0040_0000)))))
     }
     #[inline(always)]
     fn truncated(self) -> Ints8 {
-        Ints8(avx2!(_mm256_cvttps_epi32(self.0)))
+        Ints8(call!(_mm256_cvttps_epi32(self.0)))
     }
     #[inline(always)]
     fn bits(self) -> Ints8 {
-        Ints8(avx2!(_mm256_castps_si256(self.0)))
+        Ints8(call!(_mm256_castps_si256(self.0)))
     }
     #[inline(always)]
     fn greatest(self) -> f32 {
-        let four = avx2!(_mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0)));
-        let two = avx2!(_mm_max_ps(four, _mm_movehl_ps(four, four)));
-        avx2!(_mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps::<1>(two, two))))
+        let four = call!(_mm_max_ps(
+            call!(_mm256_castps256_ps128(self.0)),
+            call!(_mm256_extractf128_ps::<1>(self.0))
+        ));
+        let two = call!(_mm_max_ps(four, call!(_mm_movehl_ps(four, four))));
+        call!(_mm_cvtss_f32(call!(_mm_max_ss(two, call!(_mm_shuffle_ps::<1>(two, two))))))
     }
     #[inline(always)]
     fn least(self) -> f32 {
-        let four = avx2!(_mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0)));
-        let two = avx2!(_mm_min_ps(four, _mm_movehl_ps(four, four)));
-        avx2!(_mm_cvtss_f32(_mm_min_ss(two, _mm_shuffle_ps::<1>(two, two))))
+        let four = call!(_mm_min_ps(
+            call!(_mm256_castps256_ps128(self.0)),
+            call!(_mm256_extractf128_ps::<1>(self.0))
+        ));
+        let two = call!(_mm_min_ps(four, call!(_mm_movehl_ps(four, four))));
+        call!(_mm_cvtss_f32(call!(_mm_min_ss(two, call!(_mm_shuffle_ps::<1>(two, two))))))
     }
     #[inline(always)]
     fn store(self, to: &mut [f32]) {
@@ -283,47 +282,47 @@ impl Ints for Ints8 {
 
     #[inline(always)]
     fn min(self, other: Ints8) -> Ints8 {
-        Ints8(avx2!(_mm256_min_epi32(self.0, other.0)))
+        Ints8(call!(_mm256_min_epi32(self.0, other.0)))
     }
     #[inline(always)]
     fn max(self, other: Ints8) -> Ints8 {
-        Ints8(avx2!(_mm256_max_epi32(self.0, other.0)))
+        Ints8(call!(_mm256_max_epi32(self.0, other.0)))
     }
     #[inline(always)]
     fn equals(self, other: Ints8) -> Mask8 {
-        Mask8(avx2!(_mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, other.0))))
+        Mask8(call!(_mm256_castsi256_ps(call!(_mm256_cmpeq_epi32(self.0, other.0)))))
     }
     #[inline(always)]
     fn more(self, other: Ints8) -> Mask8 {
-        Mask8(avx2!(_mm256_castsi256_ps(_mm256_cmpgt_epi32(self.0, other.0))))
+        Mask8(call!(_mm256_castsi256_ps(call!(_mm256_cmpgt_epi32(self.0, other.0)))))
     }
     #[inline(always)]
     fn shift_left(self, by: u32) -> Ints8 {
-        Ints8(avx2!(_mm256_sll_epi32(self.0, _mm_cvtsi32_si128(by.cast_signed()))))
+        Ints8(call!(_mm256_sll_epi32(self.0, call!(_mm_cvtsi32_si128(by.cast_signed())))))
     }
     #[inline(always)]
     fn shift_right(self, by: u32) -> Ints8 {
-        Ints8(avx2!(_mm256_srl_epi32(self.0, _mm_cvtsi32_si128(by.cast_signed()))))
+        Ints8(call!(_mm256_srl_epi32(self.0, call!(_mm_cvtsi32_si128(by.cast_signed())))))
     }
     #[inline(always)]
     fn shift_right_signed(self, by: u32) -> Ints8 {
-        Ints8(avx2!(_mm256_sra_epi32(self.0, _mm_cvtsi32_si128(by.cast_signed()))))
+        Ints8(call!(_mm256_sra_epi32(self.0, call!(_mm_cvtsi32_si128(by.cast_signed())))))
     }
     #[inline(always)]
     fn shift_left_each(self, by: Ints8) -> Ints8 {
-        Ints8(avx2!(_mm256_sllv_epi32(self.0, by.0)))
+        Ints8(call!(_mm256_sllv_epi32(self.0, by.0)))
     }
     #[inline(always)]
     fn shift_right_each(self, by: Ints8) -> Ints8 {
-        Ints8(avx2!(_mm256_srlv_epi32(self.0, by.0)))
+        Ints8(call!(_mm256_srlv_epi32(self.0, by.0)))
     }
     #[inline(always)]
     fn to_floats(self) -> Floats8 {
-        Floats8(avx2!(_mm256_cvtepi32_ps(self.0)))
+        Floats8(call!(_mm256_cvtepi32_ps(self.0)))
     }
     #[inline(always)]
     fn as_bits(self) -> Floats8 {
-        Floats8(avx2!(_mm256_castsi256_ps(self.0)))
+        Floats8(call!(_mm256_castsi256_ps(self.0)))
     }
     #[inline(always)]
     fn store(self, to: &mut [i32]) {
@@ -335,9 +334,9 @@ impl Ints for Ints8 {
     fn store_bytes(self, to: &mut [u8]) {
         let to = &mut to[..8];
         // The low bytes of each half come together in its lowest four.
-        let order = avx2!(_mm256_set1_epi64x(0x0c08_0400));
-        let bytes = avx2!(_mm256_shuffle_epi8(self.0, order));
-        let (low, high) = (avx2!(_mm256_castsi256_si128(bytes)), avx2!(_mm256_extracti128_si256::<1>(bytes)));
+        let order = call!(_mm256_set1_epi64x(0x0c08_0400));
+        let bytes = call!(_mm256_shuffle_epi8(self.0, order));
+        let (low, high) = (call!(_mm256_castsi256_si128(bytes)), call!(_mm256_extracti128_si256::<1>(bytes)));
         // SAFETY: eight places, as just checked; AVX2 by `self`.
         unsafe { _mm_storel_epi64(to.as_mut_ptr().cast(), _mm_unpacklo_epi32(low, high)) }
     }
@@ -349,7 +348,7 @@ impl Mask for Mask8 {
 
     #[inline(always)]
     fn pick(self, yes: Floats8, no: Floats8) -> Floats8 {
-        Floats8(avx2!(_mm256_blendv_ps(no.0, yes.0, self.0)))
+        Floats8(call!(_mm256_blendv_ps(no.0, yes.0, self.0)))
     }
     #[inline(always)]
     fn pick_ints(self, yes: Ints8, no: Ints8) -> Ints8 {
@@ -357,6 +356,6 @@ impl Mask for Mask8 {
     }
     #[inline(always)]
     fn bits(self) -> u32 {
-        avx2!(_mm256_movemask_ps(self.0)).cast_unsigned()
+        call!(_mm256_movemask_ps(self.0)).cast_unsigned()
     }
 }

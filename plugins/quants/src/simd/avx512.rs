@@ -2,9 +2,10 @@
 
 #![allow(
     unsafe_code,
-    reason = "intrinsics: the macro below for those on values, and one block with its reason for each load and store"
+    reason = "intrinsics: `call!` for those on values, and one block with its reason for each load and store"
 )]
 
+use super::call::call;
 use super::{Floats, Ints, Lanes, Mask};
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Not, Sub};
@@ -32,22 +33,13 @@ pub struct Ints16(__m512i);
 #[derive(Clone, Copy)]
 pub struct Mask16(__mmask16);
 
-/// An expression of intrinsics on values, none of which touches memory.
-macro_rules! avx512 {
-    ($value:expr) => {
-        // SAFETY: values of this file's types are only made from an `Avx512` or from each other, and an `Avx512` is only
-        // made where the machine has AVX-512 F, BW, DQ and VL, which is all that these intrinsics need.
-        unsafe { $value }
-    };
-}
-
 macro_rules! operators {
     ($($of:ident: $($operator:ident $method:ident $intrinsic:ident),*;)*) => {$($(
         impl $operator for $of {
             type Output = $of;
             #[inline(always)]
             fn $method(self, other: $of) -> $of {
-                $of(avx512!($intrinsic(self.0, other.0)))
+                $of(call!($intrinsic(self.0, other.0)))
             }
         }
     )*)*};
@@ -88,7 +80,7 @@ impl Avx512 {
     #[inline(always)]
     fn inside(self, at: Ints16, len: usize) -> Ints16 {
         let last = i32::try_from(len).unwrap_or(i32::MAX) - 1;
-        Ints16(avx512!(_mm512_min_epu32(at.0, _mm512_set1_epi32(last))))
+        Ints16(call!(_mm512_min_epu32(at.0, call!(_mm512_set1_epi32(last)))))
     }
 }
 
@@ -117,11 +109,11 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn floats(self, value: f32) -> Floats16 {
-        Floats16(avx512!(_mm512_set1_ps(value)))
+        Floats16(call!(_mm512_set1_ps(value)))
     }
     #[inline(always)]
     fn ints(self, value: i32) -> Ints16 {
-        Ints16(avx512!(_mm512_set1_epi32(value)))
+        Ints16(call!(_mm512_set1_epi32(value)))
     }
     #[inline(always)]
     fn mask(self, value: bool) -> Mask16 {
@@ -129,7 +121,10 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn numbers(self) -> Ints16 {
-        Ints16(avx512!(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)))
+        Ints16(call!(_mm512_cvtepu8_epi32(call!(_mm_set_epi64x(
+            0x0f0e_0d0c_0b0a_0908,
+            0x0706_0504_0302_0100
+        )))))
     }
     #[inline(always)]
     fn load(self, from: &[f32]) -> Floats16 {
@@ -162,7 +157,7 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn of_four(self, four: Floats16, at: Ints16) -> Floats16 {
-        Floats16(avx512!(_mm512_permutevar_ps(four.0, at.0)))
+        Floats16(call!(_mm512_permutevar_ps(four.0, at.0)))
     }
     #[inline(always)]
     fn eight(self, from: &[f32; 8]) -> Floats16 {
@@ -172,7 +167,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn of_eight(self, eight: Floats16, at: Ints16) -> Floats16 {
         // Of sixteen values: the upper eight are the lower once more.
-        Floats16(avx512!(_mm512_permutexvar_ps(at.0, eight.0)))
+        Floats16(call!(_mm512_permutexvar_ps(at.0, eight.0)))
     }
     #[inline(always)]
     fn gather(self, from: &[f32], at: Ints16) -> Floats16 {
@@ -203,12 +198,12 @@ impl Lanes for Avx512 {
             let (c, d) =
                 (four_rows(self, from, stride, four * 4, 2), four_rows(self, from, stride, four * 4, 3));
             // A transposition of 4 by 4 in each quarter.
-            let (ab, cd) = (avx512!(_mm512_unpacklo_ps(a, b)), avx512!(_mm512_unpacklo_ps(c, d)));
-            out[0] = Floats16(avx512!(_mm512_shuffle_ps::<0x44>(ab, cd)));
-            out[1] = Floats16(avx512!(_mm512_shuffle_ps::<0xee>(ab, cd)));
-            let (ab, cd) = (avx512!(_mm512_unpackhi_ps(a, b)), avx512!(_mm512_unpackhi_ps(c, d)));
-            out[2] = Floats16(avx512!(_mm512_shuffle_ps::<0x44>(ab, cd)));
-            out[3] = Floats16(avx512!(_mm512_shuffle_ps::<0xee>(ab, cd)));
+            let (ab, cd) = (call!(_mm512_unpacklo_ps(a, b)), call!(_mm512_unpacklo_ps(c, d)));
+            out[0] = Floats16(call!(_mm512_shuffle_ps::<0x44>(ab, cd)));
+            out[1] = Floats16(call!(_mm512_shuffle_ps::<0xee>(ab, cd)));
+            let (ab, cd) = (call!(_mm512_unpackhi_ps(a, b)), call!(_mm512_unpackhi_ps(c, d)));
+            out[2] = Floats16(call!(_mm512_shuffle_ps::<0x44>(ab, cd)));
+            out[3] = Floats16(call!(_mm512_shuffle_ps::<0xee>(ab, cd)));
         }
     }
     #[inline(always)]
@@ -217,7 +212,7 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn look_up(self, table: Floats16, at: Ints16) -> Floats16 {
-        Floats16(avx512!(_mm512_permutexvar_ps(at.0, table.0)))
+        Floats16(call!(_mm512_permutexvar_ps(at.0, table.0)))
     }
 }
 
@@ -227,57 +222,58 @@ impl Floats for Floats16 {
 
     #[inline(always)]
     fn sqrt(self) -> Floats16 {
-        Floats16(avx512!(_mm512_sqrt_ps(self.0)))
+        Floats16(call!(_mm512_sqrt_ps(self.0)))
     }
     #[inline(always)]
     fn abs(self) -> Floats16 {
-        Floats16(avx512!(_mm512_abs_ps(self.0)))
+        Floats16(call!(_mm512_abs_ps(self.0)))
     }
     #[inline(always)]
     fn min(self, other: Floats16) -> Floats16 {
-        Floats16(avx512!(_mm512_min_ps(self.0, other.0)))
+        Floats16(call!(_mm512_min_ps(self.0, other.0)))
     }
     #[inline(always)]
     fn max(self, other: Floats16) -> Floats16 {
-        Floats16(avx512!(_mm512_max_ps(self.0, other.0)))
+        Floats16(call!(_mm512_max_ps(self.0, other.0)))
     }
     #[inline(always)]
     fn less(self, other: Floats16) -> Mask16 {
-        Mask16(avx512!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0)))
+        Mask16(call!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn at_most(self, other: Floats16) -> Mask16 {
-        Mask16(avx512!(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(self.0, other.0)))
+        Mask16(call!(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn more(self, other: Floats16) -> Mask16 {
-        Mask16(avx512!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0)))
+        Mask16(call!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn equals(self, other: Floats16) -> Mask16 {
-        Mask16(avx512!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, other.0)))
+        Mask16(call!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, other.0)))
     }
     #[inline(always)]
     fn nearest_int(self) -> Ints16 {
-        let bits = avx512!(_mm512_castps_si512(_mm512_add_ps(self.0, _mm512_set1_ps(12_582_912.0))));
-        let low = avx512!(_mm512_and_si512(bits, _mm512_set1_epi32(0x007f_ffff)));
-        Ints16(avx512!(_mm512_sub_epi32(low, _mm512_set1_epi32(0x0040_0000))))
+        let bits =
+            call!(_mm512_castps_si512(call!(_mm512_add_ps(self.0, call!(_mm512_set1_ps(12_582_912.0))))));
+        let low = call!(_mm512_and_si512(bits, call!(_mm512_set1_epi32(0x007f_ffff))));
+        Ints16(call!(_mm512_sub_epi32(low, call!(_mm512_set1_epi32(0x0040_0000)))))
     }
     #[inline(always)]
     fn truncated(self) -> Ints16 {
-        Ints16(avx512!(_mm512_cvttps_epi32(self.0)))
+        Ints16(call!(_mm512_cvttps_epi32(self.0)))
     }
     #[inline(always)]
     fn bits(self) -> Ints16 {
-        Ints16(avx512!(_mm512_castps_si512(self.0)))
+        Ints16(call!(_mm512_castps_si512(self.0)))
     }
     #[inline(always)]
     fn greatest(self) -> f32 {
-        avx512!(_mm512_reduce_max_ps(self.0))
+        call!(_mm512_reduce_max_ps(self.0))
     }
     #[inline(always)]
     fn least(self) -> f32 {
-        avx512!(_mm512_reduce_min_ps(self.0))
+        call!(_mm512_reduce_min_ps(self.0))
     }
     #[inline(always)]
     fn store(self, to: &mut [f32]) {
@@ -293,47 +289,47 @@ impl Ints for Ints16 {
 
     #[inline(always)]
     fn min(self, other: Ints16) -> Ints16 {
-        Ints16(avx512!(_mm512_min_epi32(self.0, other.0)))
+        Ints16(call!(_mm512_min_epi32(self.0, other.0)))
     }
     #[inline(always)]
     fn max(self, other: Ints16) -> Ints16 {
-        Ints16(avx512!(_mm512_max_epi32(self.0, other.0)))
+        Ints16(call!(_mm512_max_epi32(self.0, other.0)))
     }
     #[inline(always)]
     fn equals(self, other: Ints16) -> Mask16 {
-        Mask16(avx512!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
+        Mask16(call!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
     }
     #[inline(always)]
     fn more(self, other: Ints16) -> Mask16 {
-        Mask16(avx512!(_mm512_cmpgt_epi32_mask(self.0, other.0)))
+        Mask16(call!(_mm512_cmpgt_epi32_mask(self.0, other.0)))
     }
     #[inline(always)]
     fn shift_left(self, by: u32) -> Ints16 {
-        Ints16(avx512!(_mm512_sll_epi32(self.0, _mm_cvtsi32_si128(by.cast_signed()))))
+        Ints16(call!(_mm512_sll_epi32(self.0, call!(_mm_cvtsi32_si128(by.cast_signed())))))
     }
     #[inline(always)]
     fn shift_right(self, by: u32) -> Ints16 {
-        Ints16(avx512!(_mm512_srl_epi32(self.0, _mm_cvtsi32_si128(by.cast_signed()))))
+        Ints16(call!(_mm512_srl_epi32(self.0, call!(_mm_cvtsi32_si128(by.cast_signed())))))
     }
     #[inline(always)]
     fn shift_right_signed(self, by: u32) -> Ints16 {
-        Ints16(avx512!(_mm512_sra_epi32(self.0, _mm_cvtsi32_si128(by.cast_signed()))))
+        Ints16(call!(_mm512_sra_epi32(self.0, call!(_mm_cvtsi32_si128(by.cast_signed())))))
     }
     #[inline(always)]
     fn shift_left_each(self, by: Ints16) -> Ints16 {
-        Ints16(avx512!(_mm512_sllv_epi32(self.0, by.0)))
+        Ints16(call!(_mm512_sllv_epi32(self.0, by.0)))
     }
     #[inline(always)]
     fn shift_right_each(self, by: Ints16) -> Ints16 {
-        Ints16(avx512!(_mm512_srlv_epi32(self.0, by.0)))
+        Ints16(call!(_mm512_srlv_epi32(self.0, by.0)))
     }
     #[inline(always)]
     fn to_floats(self) -> Floats16 {
-        Floats16(avx512!(_mm512_cvtepi32_ps(self.0)))
+        Floats16(call!(_mm512_cvtepi32_ps(self.0)))
     }
     #[inline(always)]
     fn as_bits(self) -> Floats16 {
-        Floats16(avx512!(_mm512_castsi512_ps(self.0)))
+        Floats16(call!(_mm512_castsi512_ps(self.0)))
     }
     #[inline(always)]
     fn store(self, to: &mut [i32]) {
@@ -355,11 +351,11 @@ impl Mask for Mask16 {
 
     #[inline(always)]
     fn pick(self, yes: Floats16, no: Floats16) -> Floats16 {
-        Floats16(avx512!(_mm512_mask_blend_ps(self.0, no.0, yes.0)))
+        Floats16(call!(_mm512_mask_blend_ps(self.0, no.0, yes.0)))
     }
     #[inline(always)]
     fn pick_ints(self, yes: Ints16, no: Ints16) -> Ints16 {
-        Ints16(avx512!(_mm512_mask_blend_epi32(self.0, no.0, yes.0)))
+        Ints16(call!(_mm512_mask_blend_epi32(self.0, no.0, yes.0)))
     }
     #[inline(always)]
     fn bits(self) -> u32 {

@@ -4,6 +4,7 @@
 //! level.rs    which instructions
 //! lanes.rs    Lanes: vectors of floats, integers and masks, without naming the instructions
 //! avx2.rs     8 lanes          avx512.rs   16 lanes
+//! call.rs     calls of intrinsics on values
 //! rounding.rs whether floats are rounded as usual
 //! dispatch.rs run(level, task): a Task over Lanes, compiled once per level
 //!             compiled(level, body): plain safe code, compiled once per level
@@ -13,6 +14,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod call;
 mod dispatch;
 mod lanes;
 mod level;

@@ -4,7 +4,7 @@
 //! processor, of which the program takes the one it finds itself on.
 
 use crate::registry::Registry;
-use apr_sdk::{DType, DTypeKind, Quantizer, Result, checked_elements};
+use apr_sdk::{DType, DTypeKind, Quantizer, Result, checked_elements, half};
 use fearless_simd::{Level, dispatch};
 use std::sync::{Arc, LazyLock};
 
@@ -218,8 +218,8 @@ macro_rules! table {
 static FORMS: &[(DType, Form, u64)] = &[
     (DType::F64, wide!(f64, n => (n, 0.0)), 1),
     (DType::F32, narrow!(f32, n => n), 1),
-    (DType::F16, narrow!(u16, n => small_float(n.into(), 5, 10, 15, Odd::Ieee)), 1),
-    (DType::BF16, narrow!(u16, n => f32::from_bits(u32::from(n) << 16)), 1),
+    (DType::F16, narrow!(u16, n => half::from_f16(n)), 1),
+    (DType::BF16, narrow!(u16, n => half::from_bf16(n)), 1),
     (DType::F8_E4M3, narrow!(u8, n => small_float(n.into(), 4, 3, 7, Odd::OneNan)), 1),
     (DType::F8_E5M2, narrow!(u8, n => small_float(n.into(), 5, 2, 15, Odd::Ieee)), 1),
     (DType::F8_E4M3FNUZ, narrow!(u8, n => small_float(n.into(), 4, 3, 8, Odd::NanIsMinusZero)), 1),

@@ -16,6 +16,7 @@ mod dtype;
 mod dtype_table;
 mod error;
 mod foreign;
+pub mod half;
 pub mod json;
 mod kernel;
 mod layout;

@@ -4,6 +4,7 @@ use apr_host::contract::Quality;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::Result;
+use apr_sdk::half::to_bf16;
 use apr_testkit::Checkpoint;
 use apr_tests::Scratch;
 use serde_json::Value as Json;
@@ -53,15 +54,5 @@ pub fn converted(
 
 /// BF16 values as bytes.
 pub fn bf16(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
-    values.into_iter().flat_map(|value| value.to_le_bytes().split_off_high()).collect()
-}
-
-trait High {
-    fn split_off_high(self) -> [u8; 2];
-}
-
-impl High for [u8; 4] {
-    fn split_off_high(self) -> [u8; 2] {
-        [self[2], self[3]]
-    }
+    values.into_iter().flat_map(|value| to_bf16(value).to_le_bytes()).collect()
 }

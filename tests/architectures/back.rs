@@ -5,6 +5,7 @@
 use crate::models::{TABLES, goldens, name, opened, payload};
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
+use apr_sdk::half::{from_bf16, from_f16};
 use apr_sdk::{DType, Tensor};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host, root};
@@ -50,19 +51,10 @@ fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::F32 => {
             bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()).into()).collect()
         }
-        DType::BF16 => pairs().map(|bits| f32::from_bits(u32::from(bits) << 16).into()).collect(),
-        DType::F16 => pairs().map(half).collect(),
+        DType::BF16 => pairs().map(|bits| from_bf16(bits).into()).collect(),
+        DType::F16 => pairs().map(|bits| from_f16(bits).into()).collect(),
         _ => bytes.iter().map(|b| f64::from(*b)).collect(),
     }
-}
-
-fn half(bits: u16) -> f64 {
-    let (exponent, significand) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
-    let value = match exponent {
-        0 => significand * 2f64.powi(-24),
-        _ => (1024.0 + significand) * 2f64.powi(exponent - 25),
-    };
-    if bits >> 15 == 1 { -value } else { value }
 }
 
 /// What is wrong with a tensor that came back.

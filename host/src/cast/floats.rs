@@ -1,6 +1,6 @@
 //! The floats that are cast, and how a value becomes the nearest of another type.
 
-use crate::numbers::{Odd, small_float};
+use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 
 /// A value on its way: wide enough for all that is done to it.
 pub trait Wide: Copy + PartialEq {
@@ -76,7 +76,7 @@ impl Source<2> for F16 {
     type Wide = f32;
     #[inline(always)]
     fn read(bytes: [u8; 2]) -> f32 {
-        half(u16::from_le_bytes(bytes))
+        from_f16(u16::from_le_bytes(bytes))
     }
 }
 
@@ -84,7 +84,7 @@ impl Source<2> for BF16 {
     type Wide = f32;
     #[inline(always)]
     fn read(bytes: [u8; 2]) -> f32 {
-        f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
+        from_bf16(u16::from_le_bytes(bytes))
     }
 }
 
@@ -124,16 +124,16 @@ impl Target<4, f64> for F32 {
 impl Target<2, f32> for F16 {
     #[inline(always)]
     fn write(value: f32) -> ([u8; 2], f32) {
-        let bits = to_half(value);
-        (bits.to_le_bytes(), half(bits))
+        let bits = to_f16(value);
+        (bits.to_le_bytes(), from_f16(bits))
     }
 }
 
 impl Target<2, f32> for BF16 {
     #[inline(always)]
     fn write(value: f32) -> ([u8; 2], f32) {
-        let bits = to_upper_half(value);
-        (bits.to_le_bytes(), f32::from_bits(u32::from(bits) << 16))
+        let bits = to_bf16(value);
+        (bits.to_le_bytes(), from_bf16(bits))
     }
 }
 
@@ -151,12 +151,6 @@ macro_rules! by_way_of_f32 {
 }
 
 by_way_of_f32!(F16, BF16);
-
-/// The value of a binary16.
-#[inline(always)]
-fn half(bits: u16) -> f32 {
-    small_float(bits.into(), 5, 10, 15, Odd::Ieee)
-}
 
 /// The nearest `f32`.
 #[inline(always)]
@@ -178,34 +172,4 @@ pub(super) fn to_odd(value: f64) -> f32 {
     let wide = f64::from(near);
     let towards_zero = near.to_bits().wrapping_sub(u32::from(wide.abs() > value.abs()));
     if wide == value || value.is_nan() { near } else { f32::from_bits(towards_zero | 1) }
-}
-
-/// The nearest binary16.
-#[inline(always)]
-fn to_half(value: f32) -> u16 {
-    /// A number so large that what a subnormal binary16 cannot hold is rounded away when it is added.
-    const SHIFT: f32 = 0.5;
-    const REBIAS: u32 = (127 - 15) << 23;
-    let bits = value.to_bits();
-    let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
-    let normal = magnitude.wrapping_sub(REBIAS).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
-    let subnormal = (f32::from_bits(magnitude) + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits());
-    let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
-    let finite = if magnitude < 0x3880_0000 { subnormal } else { normal };
-    let large = if magnitude > 0x7f80_0000 { nan } else { 0x7c00 };
-    low_half(sign | if magnitude < 0x4780_0000 { finite } else { large })
-}
-
-/// The nearest value whose lower half is zero, as its upper half.
-#[inline(always)]
-fn to_upper_half(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-    low_half(if value.is_nan() { bits >> 16 | 0x40 } else { nearest })
-}
-
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "the upper half is left out on purpose")]
-fn low_half(bits: u32) -> u16 {
-    bits as u16
 }

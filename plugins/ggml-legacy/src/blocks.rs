@@ -4,6 +4,7 @@
 //! `i`'s nibble lay beside its neighbour's; since May 2023 it lies beside that of element `i ± 16`. Scales were f32 and
 //! became f16: such a block has a twin of today only if its scales happen to be f16 numbers.
 
+use apr_sdk::half::{from_f16, to_f16};
 use apr_sdk::{DType, Error, Result};
 
 /// How a block stores its scale and minimum.
@@ -172,7 +173,7 @@ impl Layout {
         Ok(match self.scale {
             Width::F16 => {
                 let half = u16::from_le_bytes(self.take(rest)?);
-                Scale { value: widen(half), half: Some(half) }
+                Scale { value: from_f16(half), half: Some(half) }
             }
             Width::F32 => {
                 let value = f32::from_le_bytes(self.take(rest)?);
@@ -211,39 +212,10 @@ struct Scale {
 
 /// The f16 number of exactly this value (of these bits, for a NaN), if there is one.
 fn narrow(value: f32) -> Option<u16> {
-    let bits = value.to_bits();
-    let sign = if bits >> 31 == 1 { 0x8000 } else { 0 };
-    let fraction = bits & 0x007f_ffff;
-    let exponent = (bits >> 23 & 0xff).cast_signed() - 127;
-    let magnitude = match exponent {
-        // Below f32's smallest normal number: only zero fits.
-        -127 if fraction == 0 => 0,
-        // Infinity and NaN: the upper bits of the fraction, if they are all that is set.
-        128 => exact_shift(fraction, 13).map(|upper| 0x7c00 | upper)?,
-        -14..=15 => exact_shift(fraction, 13).map(|upper| ((exponent + 15).cast_unsigned() << 10) | upper)?,
-        // f16's own small numbers: the leading bit becomes part of the fraction.
-        -24..=-15 => exact_shift(fraction | 0x0080_0000, (-1 - exponent).cast_unsigned())?,
-        _ => return None,
-    };
-    u16::try_from(magnitude).ok().map(|magnitude| sign | magnitude)
-}
-
-/// `bits` without its lowest `n`, if those are zero.
-fn exact_shift(bits: u32, n: u32) -> Option<u32> {
-    (bits.trailing_zeros() >= n).then(|| bits.checked_shr(n).unwrap_or(0))
-}
-
-/// The value of an f16 number.
-fn widen(half: u16) -> f32 {
-    let sign = u32::from(half >> 15) << 31;
-    let (exponent, fraction) = (u32::from(half >> 10 & 31), u32::from(half & 0x3ff));
-    let magnitude = match exponent {
-        // 2^-24 of the fraction: both are exact in f32.
-        0 => (f32::from(half & 0x3ff) * f32::from_bits(0x3380_0000)).to_bits(),
-        31 => 0x7f80_0000 | fraction << 13,
-        _ => (exponent + 112) << 23 | fraction << 13,
-    };
-    f32::from_bits(sign | magnitude)
+    let near = to_f16(value);
+    // The nearest of a NaN is quiet.
+    let loud = near & !0x200;
+    [near, loud].into_iter().find(|half| from_f16(*half).to_bits() == value.to_bits())
 }
 
 #[cfg(test)]
@@ -254,7 +226,7 @@ mod tests {
     #[test]
     fn every_f16_number_is_found_again_and_its_neighbours_are_not() {
         for half in 0..=u16::MAX {
-            let value = widen(half);
+            let value = from_f16(half);
             assert_eq!(narrow(value), Some(half), "{half:#06x}");
             // The next f32 number is never an f16 number, NaN included.
             if value.to_bits() & 0x7fff_ffff != 0 {
@@ -275,9 +247,9 @@ mod tests {
             (0x7bff, 65504.0),
             (0xc000, -2.0),
         ] {
-            assert!((widen(half) - value).abs() == 0.0, "{half:#06x}");
+            assert!((from_f16(half) - value).abs() == 0.0, "{half:#06x}");
         }
-        assert!(widen(0x7c00).is_infinite() && widen(0x7e00).is_nan());
+        assert!(from_f16(0x7c00).is_infinite() && from_f16(0x7e00).is_nan());
         assert_eq!(narrow(65536.0), None);
         assert_eq!(narrow(f32::MIN_POSITIVE / 2.0), None);
         assert_eq!(narrow(5.960_464_5e-8 / 2.0), None);
@@ -303,7 +275,7 @@ mod tests {
                 let mut block: Vec<u8> = (0..layout.bytes).map(|_| byte()).collect();
                 if layout.scale == Width::F32 {
                     for at in [0, 4].into_iter().take(1 + usize::from(layout.has_min)) {
-                        let scale = widen(u16::from_le_bytes([byte(), byte()]));
+                        let scale = from_f16(u16::from_le_bytes([byte(), byte()]));
                         block[at..at + 4].copy_from_slice(&scale.to_le_bytes());
                     }
                 }

@@ -1,5 +1,8 @@
 //! Numbers as ggml's x86-64 code sees them: rounding, conversions and half precision, each exact for every input.
 
+pub use apr_sdk::half::from_f16;
+use apr_sdk::half::to_f16;
+
 /// The nearest integer, ties to even, for magnitudes up to 4194303; beyond that, and for what is no number, whatever the
 /// addition of 1.5 · 2²³ leaves in the low 23 bits, as ggml has it.
 #[inline(always)]
@@ -29,39 +32,8 @@ pub fn nearest_digit(value: f32) -> u8 {
 
 /// The bits of the nearest half, ties to even; what is no number becomes the quiet one with its sign.
 pub fn half(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let sign = bits >> 16 & 0x8000;
-    let magnitude = bits & 0x7fff_ffff;
-    let half = if magnitude > 0x7f80_0000 {
-        0x7e00
-    } else if magnitude >= 0x477f_f000 {
-        // 65520 and above round to infinity.
-        0x7c00
-    } else if magnitude >= 0x3880_0000 {
-        // Normal halves: the exponent is moved, and 13 bits are rounded off.
-        let odd = magnitude >> 13 & 1;
-        (magnitude - 0x3800_0000 + 0xfff + odd) >> 13
-    } else {
-        // Subnormal halves: adding 0.5 leaves multiples of 2⁻²⁴ in the low bits, rounded by the addition.
-        (f32::from_bits(magnitude) + 0.5).to_bits() - 0x3f00_0000
-    };
-    // 16 bits by construction.
-    let [low, high, ..] = (sign | half).to_le_bytes();
-    u16::from_le_bytes([low, high])
-}
-
-/// The value of a half.
-pub fn from_half(half: u16) -> f32 {
-    let sign = u32::from(half & 0x8000) << 16;
-    let exponent = u32::from(half >> 10 & 0x1f);
-    let mantissa = u32::from(half & 0x3ff);
-    let magnitude = match exponent {
-        // Exact: a multiple of 2⁻²⁴ below 2⁻¹⁴.
-        0 => (f32::from(half & 0x3ff) * f32::from_bits(0x3380_0000)).to_bits(),
-        31 => 0x7f80_0000 | mantissa << 13,
-        _ => (exponent + 112) << 23 | mantissa << 13,
-    };
-    f32::from_bits(sign | magnitude)
+    let half = to_f16(value);
+    if value.is_nan() { half & 0xfe00 } else { half }
 }
 
 #[cfg(test)]
@@ -69,27 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_comes_back() {
+    fn what_is_no_number_is_the_quiet_half_of_its_sign() {
         for bits in 0..=u16::MAX {
-            let value = from_half(bits);
-            if value.is_nan() {
-                assert_eq!(half(value), bits & 0x8000 | 0x7e00);
-            } else {
-                assert_eq!(half(value), bits, "{value}");
-            }
+            let value = from_f16(bits);
+            assert_eq!(half(value), if value.is_nan() { bits & 0x8000 | 0x7e00 } else { bits }, "{value}");
         }
-    }
-
-    #[test]
-    fn halves_are_rounded_to_even() {
-        for bits in 0..0x7c00u16 {
-            let (low, high) = (from_half(bits), from_half(bits + 1));
-            let middle = if high.is_finite() { low / 2.0 + high / 2.0 } else { 65520.0 };
-            let even = bits + (bits & 1);
-            assert_eq!(half(middle), even, "{middle}");
-            assert_eq!(half(f32::from_bits(middle.to_bits() - 1)), bits);
-            assert_eq!(half(-f32::from_bits(middle.to_bits() + 1)), 0x8000 | (bits + 1));
-        }
+        assert_eq!([0x7f80_0001, 0xffff_ffff].map(|bits| half(f32::from_bits(bits))), [0x7e00, 0xfe00]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Blocks that become blocks of another type without any loss: the same values, in other bits.
 
-use crate::number::{from_half, half};
+use crate::number::{from_f16, half};
 use crate::simd::Level;
 use crate::types::{Rows, block_type};
 use apr_sdk::{DType, Error, Result};
@@ -39,7 +39,7 @@ pub fn repack(from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<(
         (block_type(from)?.decode)(block, &mut values);
         if to == DType::Q8_0 {
             // All these types have one scale, and every element is a whole number times it.
-            let scale = from_half(u16::from_le_bytes([block[scale_at], block[scale_at + 1]]));
+            let scale = from_f16(u16::from_le_bytes([block[scale_at], block[scale_at + 1]]));
             multiples(scale, &values, out);
         } else {
             let rows = Rows { values: &values, row_len: elements, importance: None, level: Level::Scalar };

@@ -1,7 +1,7 @@
 //! Seeded weights: sets that meet every branch of the encoders. Only additions, multiplications and divisions of IEEE 754
 //! are used, so that every machine makes the same.
 
-use apr_plugin_quants::number::{from_half, half};
+use apr_plugin_quants::number::{from_f16, half};
 use std::sync::OnceLock;
 
 /// Elements of a row.
@@ -94,7 +94,7 @@ pub fn importance(set: &str) -> Vec<f32> {
     let value = |column: usize, random: &mut Random| {
         let root = random.normal() * (1.0 + (column % 5) as f32);
         // As the halves of a file would be: nothing depends on it but that products are not all exact.
-        let square = from_half(half(root * root)) + 1e-5;
+        let square = from_f16(half(root * root)) + 1e-5;
         if zeros && column % 61 == 7 { 0.0 } else { square }
     };
     (0..ROW).map(|column| value(column, &mut random)).collect()

@@ -9,6 +9,7 @@
 //! ```
 //! One element in 64 is that small, so that adding 1 to a norm is not always exact and F16 has subnormal numbers.
 
+use apr_sdk::half::{to_bf16, to_f16};
 use apr_sdk::{DType, Error, Result, checked_elements};
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -52,31 +53,4 @@ fn spread(state: u64, index: u64) -> f32 {
     #[expect(clippy::cast_precision_loss, reason = "24 bits fit an f32's significand")]
     let value = number as f32 / (1_u32 << 25) as f32;
     if bits & 63 == 0 { value / 65536.0 } else { value }
-}
-
-/// Rounded to nearest, ties to even. The values above are finite.
-fn to_bf16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    top(bits + 0x7fff + ((bits >> 16) & 1))
-}
-
-/// Rounded to nearest, ties to even. The values above are far below F16's largest.
-fn to_f16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let sign = top(bits) & 0x8000;
-    let (exponent, significand) = ((bits >> 23) & 0xff, (bits & 0x7f_ffff) | 0x80_0000);
-    if exponent < 102 {
-        return sign;
-    }
-    // A subnormal's significand is shifted further and has no hidden bit to take off.
-    let (drop, base) = if exponent < 113 { (126 - exponent, 0) } else { (13, (exponent - 113) << 10) };
-    let kept = significand >> drop;
-    let (rest, half) = (significand & ((1 << drop) - 1), 1 << (drop - 1));
-    let rounded = kept + u32::from(rest > half || (rest == half && kept & 1 == 1));
-    sign | top((base + rounded) << 16)
-}
-
-fn top(bits: u32) -> u16 {
-    let [.., low, high] = bits.to_le_bytes();
-    u16::from_le_bytes([low, high])
 }

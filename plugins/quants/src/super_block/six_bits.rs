@@ -1,7 +1,7 @@
 //! The head of Q4_K and Q5_K: eight scales and eight minima of six bits.
 
 use super::affine::{MOST_SUBS, Scales};
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 
 /// The scales and minima coded where no importance is known: each to a 63rd of the greatest.
 ///
@@ -41,8 +41,8 @@ pub fn write(of: &Scales, out: &mut [u8]) {
 /// Scale and minimum of each sub-block.
 #[inline(always)]
 pub fn factors(block: &[u8]) -> ([f32; MOST_SUBS], [f32; MOST_SUBS]) {
-    let d = from_half(u16::from_le_bytes([block[0], block[1]]));
-    let dmin = from_half(u16::from_le_bytes([block[2], block[3]]));
+    let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
+    let dmin = from_f16(u16::from_le_bytes([block[2], block[3]]));
     let (mut scales, mut offsets) = ([0.0; MOST_SUBS], [0.0; MOST_SUBS]);
     for j in 0..4 {
         let (scale, offset, high) = (block[4 + j], block[8 + j], block[12 + j]);

@@ -14,7 +14,7 @@
 use super::{BlockType, Rows};
 use crate::grids::ternary::{self, Block, DELTA, Sorted, Split, Splits, Ternary, steps, sums};
 use crate::grids::{ELEMENTS, IQ1};
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 use crate::simd::{Ints, Lanes, Mask};
 use apr_sdk::{DType, Result};
 
@@ -31,7 +31,7 @@ fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let words: [u16; 4] =
             std::array::from_fn(|i| u16::from_le_bytes([block[48 + 2 * i], block[49 + 2 * i]]));
-        let d = from_half(words.iter().rev().fold(0, |d, word| d << 4 | word >> 12));
+        let d = from_f16(words.iter().rev().fold(0, |d, word| d << 4 | word >> 12));
         for (k, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let rest = block[32 + k / 2] >> (k % 2 * 4) & 15;
             let scale = words[k / 8] >> (k / 2 % 4 * 3) & 7;

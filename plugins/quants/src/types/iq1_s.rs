@@ -13,7 +13,7 @@
 use super::{BlockType, Rows};
 use crate::grids::ternary::{self, Block, DELTA, Sorted, Split, Splits, Ternary, steps};
 use crate::grids::{ELEMENTS, IQ1};
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 use crate::simd::Lanes;
 use apr_sdk::{DType, Result};
 
@@ -28,7 +28,7 @@ pub static IQ1_S: BlockType = BlockType { dtype: DType::IQ1_S, needs_importance:
 fn decode(blocks: &[u8], out: &mut [f32]) {
     let points = IQ1.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         let (low, rest) = block[2..].split_at(32);
         let blocks = low.as_chunks::<4>().0.iter().zip(rest.as_chunks::<2>().0);
         for ((low, rest), out) in blocks.zip(out.as_chunks_mut::<BLOCK>().0) {

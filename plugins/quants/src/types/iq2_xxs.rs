@@ -14,7 +14,7 @@
 
 use super::{BlockType, Rows};
 use crate::grids::{Again, ELEMENTS, IQ2_XXS as CODEBOOK, Lattice, Packed, Search, even_signs, signed};
-use crate::number::from_half;
+use crate::number::from_f16;
 use crate::search::positive;
 use apr_sdk::{DType, Result};
 
@@ -38,7 +38,7 @@ static LATTICE: Lattice<8, 4> = Lattice {
 fn decode(blocks: &[u8], out: &mut [f32]) {
     let points = CODEBOOK.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (block, out) in block[2..].as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<32>().0) {
             let rest = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
             let scale = d * (0.5 + f32::from((rest >> 28).to_le_bytes()[0])) * 0.25;

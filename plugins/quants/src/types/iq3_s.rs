@@ -13,7 +13,7 @@
 
 use super::{BlockType, Rows};
 use crate::grids::{Again, ELEMENTS, IQ3_S as CODEBOOK, Lattice, Packed, Search, signed};
-use crate::number::from_half;
+use crate::number::from_f16;
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -36,7 +36,7 @@ static LATTICE: Lattice<4, 8> = Lattice {
 fn decode(blocks: &[u8], out: &mut [f32]) {
     let points = CODEBOOK.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (k, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let scale = block[106 + k / 16] >> (k / 8 % 2 * 4) & 15;
             let scale = d * f32::from(1 + 2 * scale);

@@ -12,7 +12,7 @@
 
 use super::{BlockType, Rows};
 use crate::grids::{Again, ELEMENTS, IQ3_XXS as CODEBOOK, Lattice, Packed, Search, even_signs, signed};
-use crate::number::from_half;
+use crate::number::from_f16;
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -35,7 +35,7 @@ static LATTICE: Lattice<4, 8> = Lattice {
 fn decode(blocks: &[u8], out: &mut [f32]) {
     let points = CODEBOOK.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         let (of_points, rests) = block[2..].split_at(64);
         let blocks = of_points.as_chunks::<8>().0.iter().zip(rests.as_chunks::<4>().0);
         for ((of_points, rest), out) in blocks.zip(out.as_chunks_mut::<32>().0) {

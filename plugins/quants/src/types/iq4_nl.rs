@@ -10,7 +10,7 @@
 use super::{BlockType, Rows};
 use crate::nibbles::{ELEMENTS, pack, unpack};
 use crate::nonlinear::{Search, VALUES, codes, scale, variance, weights_of};
-use crate::number::{from_half, half};
+use crate::number::{from_f16, half};
 use crate::simd::{Lanes, Task, run};
 use apr_sdk::{DType, Result};
 
@@ -23,7 +23,7 @@ pub static IQ4_NL: BlockType = BlockType { dtype: DType::IQ4_NL, needs_importanc
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let [d0, d1, codes @ ..] = block;
-        let d = from_half(u16::from_le_bytes([*d0, *d1]));
+        let d = from_f16(u16::from_le_bytes([*d0, *d1]));
         for (value, code) in out.iter_mut().zip(unpack(codes)) {
             *value = d * VALUES[usize::from(code)];
         }

@@ -12,7 +12,7 @@
 use super::{BlockType, Rows};
 use crate::nibbles::{ELEMENTS as SUB_BLOCK, pack, unpack};
 use crate::nonlinear::{MOST_LANES, Search, VALUES, codes, scale, variance, weights_of};
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 use crate::simd::{Floats, Lanes, Task, run};
 use apr_sdk::{DType, Result};
 
@@ -29,7 +29,7 @@ pub static IQ4_XS: BlockType = BlockType { dtype: DType::IQ4_XS, needs_importanc
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let (head, codes) = block.split_at(8);
-        let d = from_half(u16::from_le_bytes([head[0], head[1]]));
+        let d = from_f16(u16::from_le_bytes([head[0], head[1]]));
         let high = u16::from_le_bytes([head[2], head[3]]);
         let sub_blocks = out.as_chunks_mut::<SUB_BLOCK>().0.iter_mut().zip(codes.as_chunks::<16>().0);
         for (at, (values, codes)) in sub_blocks.enumerate() {

@@ -8,7 +8,7 @@
 //! Source: `block_q1_0` and `quantize_row_q1_0_ref` of ggml. Importance is not looked at.
 
 use super::{BlockType, Rows};
-use crate::number::{from_half, half};
+use crate::number::{from_f16, half};
 use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
@@ -22,7 +22,7 @@ pub static Q1_0: BlockType = BlockType { dtype: DType::Q1_0, needs_importance: f
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (byte, values) in block[2..].iter().zip(out.as_chunks_mut::<8>().0) {
             for (at, value) in values.iter_mut().enumerate() {
                 *value = if byte >> at & 1 == 1 { d } else { -d };

@@ -9,7 +9,7 @@
 
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
-use crate::number::{from_half, half, nearest_digit};
+use crate::number::{from_f16, half, nearest_digit};
 use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
@@ -23,7 +23,7 @@ pub static Q2_0: BlockType = BlockType { dtype: DType::Q2_0, needs_importance: f
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (byte, values) in block[2..].iter().zip(out.as_chunks_mut::<4>().0) {
             for (at, value) in values.iter_mut().enumerate() {
                 *value = (f32::from(byte >> (2 * at) & 3) - 1.0) * d;

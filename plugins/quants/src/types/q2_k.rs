@@ -12,7 +12,7 @@
 //! Source: `block_q2_K`, `quantize_row_q2_K_ref` and, with importance, `quantize_row_q2_K_impl` of ggml.
 
 use super::BlockType;
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 use crate::search::{Error, Steps};
 use crate::simd::Lanes;
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
@@ -69,8 +69,8 @@ impl AffineType for Q2K {
 
     #[inline(always)]
     fn factors(block: &[u8]) -> ([f32; MOST_SUBS], [f32; MOST_SUBS]) {
-        let d = from_half(u16::from_le_bytes([block[80], block[81]]));
-        let dmin = from_half(u16::from_le_bytes([block[82], block[83]]));
+        let d = from_f16(u16::from_le_bytes([block[80], block[81]]));
+        let dmin = from_f16(u16::from_le_bytes([block[82], block[83]]));
         let (mut scales, mut offsets) = ([0.0; MOST_SUBS], [0.0; MOST_SUBS]);
         for (sub, code) in block.iter().enumerate().take(MOST_SUBS) {
             scales[sub] = d * f32::from(code & 15);

@@ -13,7 +13,7 @@
 //! Source: `block_q3_K`, `quantize_row_q3_K_ref` and, with importance, `quantize_row_q3_K_impl` of ggml.
 
 use super::BlockType;
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 use crate::simd::Lanes;
 use crate::super_block::codes::{
     Codes, pack_bit, pack_two_bits, symmetric_elements, unpack_bit, unpack_two_bits,
@@ -71,7 +71,7 @@ impl SymmetricType for Q3K {
 
     #[inline(always)]
     fn factors(block: &[u8]) -> [f32; SUBS] {
-        let d = from_half(u16::from_le_bytes([block[108], block[109]]));
+        let d = from_f16(u16::from_le_bytes([block[108], block[109]]));
         let mut out = [0.0; SUBS];
         for (sub, out) in out.iter_mut().enumerate() {
             let low = block[96 + sub % 8] >> (sub / 8 * 4) & 15;

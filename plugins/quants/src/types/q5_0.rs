@@ -11,7 +11,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::widest;
 use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack_five, unpack_five};
-use crate::number::{from_half, half, low_byte};
+use crate::number::{from_f16, half, low_byte};
 use crate::search::symmetric;
 use crate::simd::{Lanes, Task, run};
 use crate::weights::{mean_square, weights};
@@ -26,7 +26,7 @@ pub static Q5_0: BlockType = BlockType { dtype: DType::Q5_0, needs_importance: f
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let [d0, d1, f0, f1, f2, f3, rest @ ..] = block;
-        let d = from_half(u16::from_le_bytes([*d0, *d1]));
+        let d = from_f16(u16::from_le_bytes([*d0, *d1]));
         for (value, code) in out.iter_mut().zip(unpack_five(rest, [*f0, *f1, *f2, *f3])) {
             *value = (f32::from(code) - 16.0) * d;
         }

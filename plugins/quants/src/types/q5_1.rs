@@ -12,7 +12,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::range;
 use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack_five, unpack_five};
-use crate::number::{from_half, half, low_byte};
+use crate::number::{from_f16, half, low_byte};
 use crate::search::{Steps, weighted};
 use crate::simd::{Lanes, Task, run};
 use crate::weights::{mean_square, weights};
@@ -30,8 +30,8 @@ pub static Q5_1: BlockType = BlockType { dtype: DType::Q5_1, needs_importance: f
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let [d0, d1, m0, m1, f0, f1, f2, f3, rest @ ..] = block;
-        let d = from_half(u16::from_le_bytes([*d0, *d1]));
-        let m = from_half(u16::from_le_bytes([*m0, *m1]));
+        let d = from_f16(u16::from_le_bytes([*d0, *d1]));
+        let m = from_f16(u16::from_le_bytes([*m0, *m1]));
         for (value, code) in out.iter_mut().zip(unpack_five(rest, [*f0, *f1, *f2, *f3])) {
             *value = f32::from(code) * d + m;
         }

@@ -12,7 +12,7 @@
 //! Source: `block_q6_K`, `quantize_row_q6_K_ref` and, with importance, `quantize_row_q6_K_impl` of ggml.
 
 use super::BlockType;
-use crate::number::{from_half, half, nearest_int};
+use crate::number::{from_f16, half, nearest_int};
 use crate::search::ZERO_BELOW;
 use crate::simd::Lanes;
 use crate::super_block::codes::{Codes, pack_two_bits, symmetric_elements, unpack_two_bits};
@@ -59,7 +59,7 @@ impl SymmetricType for Q6K {
 
     #[inline(always)]
     fn factors(block: &[u8]) -> [f32; SUBS] {
-        let d = from_half(u16::from_le_bytes([block[208], block[209]]));
+        let d = from_f16(u16::from_le_bytes([block[208], block[209]]));
         let mut out = [0.0; SUBS];
         for (out, code) in out.iter_mut().zip(&block[192..208]) {
             *out = d * f32::from(code.cast_signed());

@@ -10,7 +10,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
 use crate::nibbles::{ELEMENTS, lanes as in_vectors};
-use crate::number::{from_half, half, low_byte};
+use crate::number::{from_f16, half, low_byte};
 use crate::simd::{Ints, Lanes, Task, run};
 use apr_sdk::{DType, Result};
 
@@ -22,7 +22,7 @@ pub static Q8_0: BlockType = BlockType { dtype: DType::Q8_0, needs_importance: f
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[0], block[1]]));
+        let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (value, q) in out.iter_mut().zip(&block[2..]) {
             *value = f32::from(q.cast_signed()) * d;
         }

@@ -13,7 +13,7 @@
 
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
-use crate::number::{from_half, half, nearest_digit};
+use crate::number::{from_f16, half, nearest_digit};
 use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
@@ -29,7 +29,7 @@ pub static TQ1_0: BlockType = BlockType { dtype: DType::TQ1_0, needs_importance:
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[52], block[53]]));
+        let d = from_f16(u16::from_le_bytes([block[52], block[53]]));
         let mut out = &mut out[..];
         for (start, width, digits) in RUNS {
             let mut bytes = [0; 32];

@@ -9,7 +9,7 @@
 
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
-use crate::number::{from_half, half, nearest_digit};
+use crate::number::{from_f16, half, nearest_digit};
 use crate::simd::{Body, compiled};
 use apr_sdk::{DType, Result};
 
@@ -25,7 +25,7 @@ pub static TQ2_0: BlockType = BlockType { dtype: DType::TQ2_0, needs_importance:
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let d = from_half(u16::from_le_bytes([block[64], block[65]]));
+        let d = from_f16(u16::from_le_bytes([block[64], block[65]]));
         for (bytes, out) in block.as_chunks::<HALF>().0.iter().zip(out.as_chunks_mut::<128>().0) {
             for (quarter, values) in out.as_chunks_mut::<HALF>().0.iter_mut().enumerate() {
                 for (value, byte) in values.iter_mut().zip(bytes) {

@@ -39,6 +39,7 @@ mod scales;
 mod shape;
 pub mod shards;
 mod source;
+pub mod strict_json;
 mod text;
 pub mod tokenizer;
 mod value;

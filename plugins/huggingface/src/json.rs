@@ -1,11 +1,9 @@
 //! JSON as Python writes and reads it: strict about keys that occur twice, and with numbers that are no JSON
 //! (`NaN`, `Infinity`), which configurations of some architectures have.
 
-use apr_sdk::{Error, Result, escape};
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value as Json};
+use apr_sdk::{Error, Result, escape, strict_json};
+use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
-use std::fmt;
 
 /// What Python writes for floats that JSON has not, and the strings that stand for them in a parsed tree. No text that
 /// a person or a tool writes begins with NUL.
@@ -43,16 +41,8 @@ pub fn parse_object(text: &str) -> Result<Map<String, Json>> {
 /// As [`parse_object`].
 pub fn parse(text: &str) -> Result<Json> {
     let spelled = spelled(text);
-    let mut json = serde_json::Deserializer::from_str(&spelled);
-    let tree = Tree.deserialize(&mut json).and_then(|tree| json.end().map(|()| tree));
-    tree.map_err(|e| {
-        let before: usize =
-            spelled.split_inclusive('\n').take(e.line().saturating_sub(1)).map(str::len).sum();
-        let message = e.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        Error::malformed(format!("its JSON: {}", escape(message, 200)))
-            .at((before + e.column().saturating_sub(1)) as u64)
-    })
+    strict_json::parse(&spelled)
+        .map_err(|(message, at)| Error::malformed(format!("its JSON: {}", escape(&message, 200))).at(at))
 }
 
 /// The text with each float that JSON has not as the string that stands for it.
@@ -78,69 +68,6 @@ fn spelled(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// Any value, no key twice.
-struct Tree;
-
-impl<'de> DeserializeSeed<'de> for Tree {
-    type Value = Json;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Json, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Tree {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> std::result::Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> std::result::Result<Json, E> {
-        Ok(Json::Bool(value))
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> std::result::Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> std::result::Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> std::result::Result<Json, E> {
-        Number::from_f64(value).map(Json::Number).ok_or_else(|| E::custom("a number out of range"))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Json, E> {
-        Ok(Json::from(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Json, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(Tree)? {
-            items.push(item);
-        }
-        Ok(Json::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Json, A::Error> {
-        let mut members = Map::new();
-        while let Some(key) = map.next_key::<String>()? {
-            if members.contains_key(&key) {
-                return Err(de::Error::custom(format!("the key `{}` occurs twice", escape(&key, 120))));
-            }
-            let value = map.next_value_seed(Tree)?;
-            members.insert(key, value);
-        }
-        Ok(Json::Object(members))
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The index of a sharded model, `pytorch_model.bin.index.json`: which file holds which tensor.
 
 use crate::layout::FORMAT;
-use crate::strict_json;
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, FileId, Limits, ModelSink, OpenModel, Options, PartDecl, Result,
-    Source, Value, escape,
+    Source, Value, escape, strict_json,
 };
 use serde_json::Value as Json;
 

@@ -29,7 +29,6 @@ mod reader;
 mod scan;
 mod shards;
 mod storage;
-mod strict_json;
 mod tree;
 mod writer;
 mod zip_file;

@@ -1,8 +1,9 @@
 //! The index of a sharded model: which file holds which tensor, and what it says besides.
 
-use crate::json::{Forgotten, Text, Tree, first_time, place};
+use crate::json::{Forgotten, Text, first_time, place};
+use apr_sdk::strict_json::Strict;
 use apr_sdk::{Error, Limits, Result, Value, ValueType, escape};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::fmt;
@@ -190,7 +191,7 @@ impl<'de> DeserializeSeed<'de> for Members {
         self,
         deserializer: D,
     ) -> std::result::Result<Self::Value, D::Error> {
-        match Tree.deserialize(deserializer)? {
+        match Strict::deserialize(deserializer)?.0 {
             Json::Null => Ok(None),
             Json::Object(map) => {
                 Ok(Some(map.into_iter().map(|(key, json)| (key, from_json(json))).collect()))

@@ -1,8 +1,7 @@
 //! Strict JSON on top of serde: keys and strings without copies, no key twice, errors with an absolute offset.
 
-use apr_sdk::{Error, escape};
+use apr_sdk::{Error, escape, strict_json};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -114,66 +113,6 @@ impl<'de> Visitor<'de> for Forgotten {
     }
 }
 
-/// Any value as a tree, for the few places that need one: as strict as [`Forgotten`].
-pub struct Tree;
-
-impl<'de> DeserializeSeed<'de> for Tree {
-    type Value = Json;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Tree {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_str<E: de::Error>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Tree)? {
-            list.push(item);
-        }
-        Ok(Json::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let (mut seen, mut tree) = (HashSet::new(), Map::new());
-        while let Some(key) = map.next_key_seed(Text("a key"))? {
-            first_time(&mut seen, key.clone())?;
-            tree.insert(key.into_owned(), map.next_value_seed(Tree)?);
-        }
-        Ok(Json::Object(tree))
-    }
-}
-
 /// Notes `key`, and refuses one that was noted before.
 pub fn first_time<'de, E: de::Error>(seen: &mut HashSet<Cow<'de, str>>, key: Cow<'de, str>) -> Result<(), E> {
     match seen.replace(key) {
@@ -184,13 +123,8 @@ pub fn first_time<'de, E: de::Error>(seen: &mut HashSet<Cow<'de, str>>, key: Cow
 
 /// What serde found wrong with `text`, which begins at `start` of its file, as an error with its place.
 pub fn place(error: &serde_json::Error, text: &str, start: u64, what: &str) -> Error {
-    let shown = error.to_string();
-    let message = shown.rfind(" at line ").map_or(shown.as_str(), |cut| &shown[..cut]);
-    // Columns count the bytes of a line from 1, and name the last byte that was looked at.
-    let lines_before = error.line().saturating_sub(1);
-    let line: usize = text.split_inclusive('\n').take(lines_before).map(str::len).sum();
-    let at = (line + error.column().saturating_sub(1)).min(text.len());
-    Error::malformed(format!("{what}: {}", escape(message, 300))).at(start + at as u64)
+    let (message, at) = strict_json::place(error, text);
+    Error::malformed(format!("{what}: {}", escape(&message, 300))).at(start + at)
 }
 
 #[cfg(test)]

@@ -1,25 +1,31 @@
-//! JSON in which no key stands twice: serde would take the last one without a word.
+//! JSON in which no key stands twice: serde_json alone takes the last value without a word.
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json};
+use crate::escape;
+use serde_core::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value as Json};
 use std::fmt;
 
-/// Parses `text`.
+/// Any value, in none of whose objects a key stands twice. A visitor that walks what lies around it asks for this as for any
+/// other type.
+pub struct Strict(pub Json);
+
+/// Parses any value.
 ///
 /// # Errors
-/// What is wrong and the offset of its byte; a key that stands twice is named.
+/// What is wrong, and the offset of its byte in `text`; a key that stands twice is named.
 pub fn parse(text: &str) -> Result<Json, (String, u64)> {
-    serde_json::from_str(text).map(|Strict(json)| json).map_err(|error| {
-        // Columns count bytes from 1.
-        let before: usize =
-            text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-        let message = error.to_string();
-        let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        (message.to_owned(), (before + error.column().saturating_sub(1)) as u64)
-    })
+    serde_json::from_str(text).map(|Strict(json)| json).map_err(|error| place(&error, text))
 }
 
-struct Strict(Json);
+/// What serde_json found wrong with `text`, and the offset of the byte.
+pub fn place(error: &serde_json::Error, text: &str) -> (String, u64) {
+    let mut message = error.to_string();
+    message.truncate(message.rfind(" at line ").unwrap_or(message.len()));
+    // Columns count the bytes of a line from 1, and name the last byte that was looked at.
+    let lines_before = error.line().saturating_sub(1);
+    let line: usize = text.split_inclusive('\n').take(lines_before).map(str::len).sum();
+    (message, (line + error.column().saturating_sub(1)).min(text.len()) as u64)
+}
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Strict, D::Error> {
@@ -53,7 +59,7 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Json, E> {
-        Ok(number.into())
+        Number::from_f64(number).map(Json::Number).ok_or_else(|| E::custom("a number out of range"))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Json, E> {
@@ -72,8 +78,8 @@ impl<'de> Visitor<'de> for Any {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                let shown = apr_sdk::escape(&key, 120);
-                return Err(de::Error::custom(format!("the key `{shown}` occurs twice")));
+                let key = escape(&key, 120);
+                return Err(de::Error::custom(format!("the key `{key}` occurs twice")));
             }
             map.insert(key, entries.next_value::<Strict>()?.0);
         }
@@ -82,6 +88,7 @@ impl<'de> Visitor<'de> for Any {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 mod tests {
     use super::*;
 
@@ -96,5 +103,14 @@ mod tests {
             assert!((line..line + 5).contains(&at), "{at}");
         }
         assert_eq!(parse("{\n x").unwrap_err().1, 3);
+        assert_eq!(
+            parse(r#"{" at line 1": 1, " at line 1": 2}"#).unwrap_err().0,
+            "the key ` at line 1` occurs twice"
+        );
+    }
+
+    #[test]
+    fn nesting_does_not_reach_the_end_of_the_stack() {
+        assert!(parse(&"[".repeat(1 << 20)).is_err());
     }
 }

@@ -7,8 +7,8 @@
 //! every bit turned over.
 
 use apr_sdk::{
-    BlockAt, BlockSink, DType, Encoding, Endian, Error, Extent, LayoutRequest, LayoutSink, Limits, Look,
-    Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source, Stream,
+    BlockAt, BlockSink, Codec, DType, Encoding, Endian, Error, Extent, LayoutRequest, LayoutSink, Limits,
+    Look, Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source, Stream,
     TensorDecl, View, Writer,
 };
 
@@ -186,7 +186,7 @@ impl OpenModel for Open {
                 'p' => Payload::Extent { extent, view: None },
                 'v' => Payload::Extent { extent, view: view(Endian::Little) },
                 'w' => Payload::Extent { extent, view: view(Endian::Big) },
-                'b' => Payload::Blocks { codec: 7 },
+                'b' => Payload::Blocks { codec: 7.into() },
                 _ => Payload::Sequential,
             };
             sink.tensor(TensorDecl { name: &line.name, dtype: line.dtype, shape: &line.shape, payload })
@@ -204,9 +204,9 @@ impl OpenModel for Open {
         Ok(())
     }
 
-    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let line = self.line(at.tensor)?;
-        if codec != 7 || at.block == line.broken / line.size {
+        if codec.number != 7 || at.block == line.broken / line.size {
             return Err(Error::malformed("a broken block"));
         }
         turn(stored, out);

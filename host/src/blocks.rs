@@ -4,7 +4,7 @@
 use crate::host::Host;
 use crate::open::{OpenedModel, Origin};
 use crate::source::CallSource;
-use apr_sdk::{BlockAt, BlockSink, Budget, Error, Extent, Limits, Result};
+use apr_sdk::{BlockAt, BlockSink, Budget, Codec, Error, Extent, Limits, Result};
 
 /// A block is decoded whole; nothing real has blocks above this.
 const LARGEST: u64 = 256 << 20;
@@ -85,7 +85,7 @@ impl Decoder {
     pub fn fill(
         &mut self,
         opened: &OpenedModel,
-        (tensor, codec): (usize, u32),
+        (tensor, codec): (usize, &Codec),
         list: &BlockList,
         at: u64,
         out: &mut [u8],
@@ -121,7 +121,7 @@ impl Decoder {
     fn decode(
         &mut self,
         opened: &OpenedModel,
-        (tensor, codec): (usize, u32),
+        (tensor, codec): (usize, &Codec),
         list: &BlockList,
         block: usize,
         out: &mut [u8],

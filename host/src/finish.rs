@@ -14,7 +14,7 @@ use crate::tile::Tiles;
 use crate::tile_sums::TileSums;
 use crate::verify::{VerifyMode, verify};
 use crate::witness::Witness;
-use apr_sdk::{CrcForm, Error, Result, Written, WrittenFile, WrittenHole, WrittenTensor};
+use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
 use std::collections::HashMap;
 
 /// What came of it.
@@ -55,7 +55,7 @@ pub fn finish(
     let mut patches = Vec::new();
     for scope in &layout.scopes {
         let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
-        let written = describe_written(prepared, &summer, scope, &inputs);
+        let written = describe_written(prepared, &summer, scope, &inputs)?;
         let mut collector = PatchCollector::new(layout, scope);
         match &scope.format {
             None => prepared.writer.finish(&written, &mut collector)?,
@@ -73,13 +73,9 @@ pub fn finish(
                 staging.files[file].write_at(lengths[file], &bytes)?;
                 lengths[file] += bytes.len() as u64;
             }
-            Patch::Crc32 { id, file, start, end, form } => {
+            Patch::Crc32 { id, file, start, end, sum } => {
                 let summer = Summer { layout, tiles, sums, outputs: &staging.files, holes: &holes };
-                let sum = summer.range(file, start, end)?;
-                let bytes = match form {
-                    CrcForm::Hex => format!("{sum:08x}").into_bytes(),
-                    _ => sum.to_le_bytes().to_vec(),
-                };
+                let bytes = sum.of_crc32(summer.range(file, start, end)?)?;
                 fill_hole(layout, staging, id, &bytes)?;
                 holes.insert(id, bytes);
             }
@@ -118,7 +114,7 @@ fn compare_inputs(
         // What changed meanwhile need not have been damaged before.
         _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
     };
-    let inputs = if layout.wants_crc32 { witness.inputs(&prepared.inputs)? } else { Vec::new() };
+    let inputs = if layout.digests.is_empty() { Vec::new() } else { witness.inputs(&prepared.inputs)? };
     Ok((stored, inputs))
 }
 
@@ -161,8 +157,8 @@ fn describe_written(
     prepared: &Prepared<'_>,
     summer: &Summer<'_>,
     scope: &Scope,
-    inputs_crc32: &[u32],
-) -> Written {
+    inputs: &[u32],
+) -> Result<Written> {
     let layout = summer.layout;
     let files = scope.files.iter().map(|&number| &layout.files[number]);
     let places: Option<HashMap<usize, usize>> = scope
@@ -170,10 +166,11 @@ fn describe_written(
         .as_ref()
         .map(|all| all.iter().enumerate().map(|(own, &number)| (number, own)).collect());
     let n_tensors = places.as_ref().map_or(prepared.model.tensors.len(), HashMap::len);
+    let inputs = inputs.iter().map(|&crc32| layout.digested(|| Some(crc32)));
     let mut written = Written {
         files: files.clone().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
         tensors: vec![WrittenTensor::default(); n_tensors],
-        inputs_crc32: inputs_crc32.to_vec(),
+        inputs: inputs.map(|made| made.map(|digests| WrittenInput { digests })).collect::<Result<_>>()?,
         ..Written::default()
     };
     let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();
@@ -184,8 +181,9 @@ fn describe_written(
                 Segment::Payload { tensor } => {
                     let own = places.as_ref().map_or(Some(tensor), |places| places.get(&tensor).copied());
                     if let Some(slot) = own.and_then(|own| written.tensors.get_mut(own)) {
-                        let crc32 = layout.wants_crc32.then(|| summer.tensor(tensor)).flatten();
-                        *slot = WrittenTensor { file: number, offset, stored_len: len, raw_len: len, crc32 };
+                        let digests = layout.digested(|| summer.tensor(tensor))?;
+                        let (stored_len, raw_len, blocks) = (len, len, Vec::new());
+                        *slot = WrittenTensor { file: number, offset, stored_len, raw_len, digests, blocks };
                     }
                 }
                 Segment::Hole { id } => {
@@ -196,5 +194,5 @@ fn describe_written(
             }
         }
     }
-    written
+    Ok(written)
 }

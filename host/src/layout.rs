@@ -3,8 +3,8 @@
 use crate::open::{GivenOption, OpenedModel};
 use crate::registry::Registry;
 use apr_sdk::{
-    Budget, Bytes, CrcForm, Digest, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits, Model,
-    PartRequest, PatchSink, Result, escape,
+    Budget, Bytes, Digests, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits, Model, PartRequest,
+    PatchSink, Result, Sum, escape,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -60,8 +60,8 @@ pub struct Layout {
     pub entry: usize,
     /// The same with the entries of parts behind it.
     pub entries: Vec<usize>,
-    /// Whether the writer wants CRC-32s.
-    pub wants_crc32: bool,
+    /// The digests that the writers want; all of them CRC-32s.
+    pub digests: Vec<Sum>,
     /// What the writer had to say.
     pub notes: Vec<String>,
     /// What it warned of.
@@ -88,6 +88,28 @@ pub struct Scope {
 }
 
 impl Layout {
+    /// Notes that a writer wants a digest.
+    pub fn wants(&mut self, sum: Sum) {
+        if !self.digests.contains(&sum) {
+            self.digests.push(sum);
+        }
+    }
+
+    /// The digests that are wanted of bytes, whose CRC-32 is asked for only if there are any.
+    ///
+    /// # Errors
+    /// Unsupported for a digest that is no CRC-32.
+    pub fn digested(&self, crc32: impl FnOnce() -> Option<u32>) -> Result<Digests> {
+        let mut digests = Digests::default();
+        let crc32 = if self.digests.is_empty() { None } else { crc32() };
+        for (sum, crc32) in self.digests.iter().zip(std::iter::repeat(crc32)) {
+            if let Some(crc32) = crc32 {
+                digests.push(*sum, sum.of_crc32(crc32)?);
+            }
+        }
+        Ok(digests)
+    }
+
     /// Bytes of all files; u64's greatest for more than it can say.
     pub fn total(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.len))
@@ -358,11 +380,9 @@ impl LayoutSink for Collector<'_> {
         self.lay_out_part(&part)
     }
 
-    fn digest(&mut self, digest: Digest) -> Result<()> {
-        match digest {
-            Digest::Crc32 => self.layout.wants_crc32 = true,
-            _ => return Err(Error::unsupported("this version computes CRC-32 only")),
-        }
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        sum.of_crc32(0)?;
+        self.layout.wants(sum);
         Ok(())
     }
 
@@ -407,7 +427,7 @@ pub enum Patch {
         /// The range's end.
         end: u64,
         /// How it is written.
-        form: CrcForm,
+        sum: Sum,
     },
     /// Bytes at a file's end.
     Append {
@@ -469,15 +489,15 @@ impl PatchSink for PatchCollector<'_> {
         Ok(())
     }
 
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()> {
-        let id = self.fills(id, if form == CrcForm::Hex { 8 } else { 4 })?;
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
+        let id = self.fills(id, sum.of_crc32(0)?.len() as u64)?;
         let number = self.file(file);
         let Some(file) = number.filter(|&file| start <= end && end <= self.layout.files[file].len) else {
             return Err(Error::plugin(format!(
-                "the writer asks for the CRC-32 of {start}..{end} of file {file}"
+                "the writer asks for the {sum} of {start}..{end} of file {file}"
             )));
         };
-        self.patches.push(Patch::Crc32 { id, file, start, end, form });
+        self.patches.push(Patch::Crc32 { id, file, start, end, sum });
         Ok(())
     }
 

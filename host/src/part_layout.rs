@@ -87,7 +87,7 @@ impl Collector<'_> {
         scope.holes = own.holes.into_iter().map(|(id, number)| (id, base + number)).collect();
         self.layout.entries.push(first + part.entry);
         self.layout.next_hole = base + part.next_hole;
-        self.layout.wants_crc32 |= part.wants_crc32;
+        part.digests.into_iter().for_each(|sum| self.layout.wants(sum));
         self.layout.notes.extend(part.notes);
         self.layout.scopes.push(scope);
         self.in_file = false;

@@ -46,7 +46,7 @@ pub fn in_pieces(
         }
         Work::Decode { tensor, codec } => {
             let (list, mut decoder) = (BlockList::read(host, opened, *tensor)?, Decoder::default());
-            Box::new(move |at, out| decoder.fill(opened, (*tensor, *codec), &list, at, out))
+            Box::new(move |at, out| decoder.fill(opened, (*tensor, codec), &list, at, out))
         }
         Work::Stream { tensor } => {
             let mut stream = InOrder::begin(host, opened, *tensor)?;

@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::open::OpenedModel;
 use crate::source::CallSource;
-use apr_sdk::{Checksum, Coding, Error, Extent, Limits, Payload, Result, escape};
+use apr_sdk::{Coding, Error, Extent, Limits, Payload, Result, escape};
 use crc32fast::Hasher;
 
 /// CRC-32 of what the bytes decode to that the checksum of this number covers.
@@ -43,12 +43,12 @@ impl StoredSum {
     /// The stored checksum of this number, beside the computed one.
     ///
     /// # Errors
-    /// What reading the stored one raises; Plugin for a number that was never given.
+    /// What reading the stored one raises; Unsupported for one that is no CRC-32; Plugin for a number that was never given.
     pub fn new(opened: &OpenedModel, number: usize, computed: u32) -> Result<StoredSum> {
         let checksum = opened.model.checksums.get(number);
         let checksum = checksum.ok_or_else(|| Error::plugin(format!("there is no checksum {number}")))?;
         let stored = opened.fetch(&checksum.stored)?;
-        let stored = Checksum::value(checksum.form, stored.inline().unwrap_or_default());
+        let stored = checksum.sum.crc32(stored.inline().unwrap_or_default())?;
         let file = opened.files.get(checksum.covers.file)?.name.clone();
         let is_decoded = checksum.coding != Coding::Raw;
         Ok(StoredSum { covers: checksum.covers, file, computed, stored, is_decoded })

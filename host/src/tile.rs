@@ -8,7 +8,7 @@ use crate::recode::Recode;
 use crate::seen::Place;
 use crate::spool;
 use crate::swap;
-use apr_sdk::{DTypeInfo, Endian, Error, Extent, Model, Payload, Result};
+use apr_sdk::{Codec, DTypeInfo, Endian, Error, Extent, Model, Payload, Result};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -31,8 +31,8 @@ pub enum Work {
     Decode {
         /// The tensor's number.
         tensor: usize,
-        /// The reader's number of the compression method.
-        codec: u32,
+        /// The compression method.
+        codec: Codec,
     },
     /// The stream of a tensor of the source, followed from its begin to its end.
     Stream {
@@ -80,7 +80,7 @@ impl Work {
             Payload::Extent { extent, view: Some(view) } => {
                 Ok(Work::Gather(Box::new(Gather::new(*extent, view, info, &tensor.shape))))
             }
-            Payload::Blocks { codec } => Ok(Work::Decode { tensor: number, codec: *codec }),
+            Payload::Blocks { codec } => Ok(Work::Decode { tensor: number, codec: codec.clone() }),
             Payload::Sequential => Ok(Work::Stream { tensor: number }),
             _ => Err(Error::unsupported("payload of a kind that this program does not know")),
         }

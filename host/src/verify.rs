@@ -10,7 +10,7 @@ use crate::stored_sums::decoded;
 use crate::wording::n_of;
 use apr_sdk::manifest::ForeignCarrier;
 use apr_sdk::tokenizer::Tokenizer;
-use apr_sdk::{Bytes, Checksum, Coding, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
+use apr_sdk::{Bytes, Coding, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -376,7 +376,7 @@ fn compare_checksums(
             _ => decoded(host, written, number)?,
         };
         let stored = written.fetch(&checksum.stored)?;
-        if Checksum::value(checksum.form, stored.inline().unwrap_or_default()) != Some(computed) {
+        if checksum.sum.crc32(stored.inline().unwrap_or_default())? != Some(computed) {
             let message = format!("the stored checksum is not the computed {computed:08x}");
             return Err(not_as_planned(message).in_file(name).code("ROSETTA-CRC-001"));
         }

@@ -7,7 +7,7 @@ use crate::in_order::InOrder;
 use crate::pipeline::Shared;
 use crate::recode::Rows;
 use crate::tile::{Stretch, Work};
-use apr_sdk::{Error, Extent, Result};
+use apr_sdk::{Codec, Error, Extent, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The lists of blocks that some thread works by. The last thread that leaves a tensor drops its list.
@@ -66,7 +66,7 @@ impl<'a> Worker<'a> {
                 self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&collect, at, out))
             }
             Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &collect),
-            Work::Decode { tensor, codec } => self.decode(number, unit, (*tensor, *codec)),
+            Work::Decode { tensor, codec } => self.decode(number, unit, (*tensor, codec)),
             Work::Stream { tensor } => self.stream(number, *tensor),
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, u32)) -> Result<()> {
+    fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, &Codec)) -> Result<()> {
         let shared = self.shared;
         let stretch = &shared.job.tiles.stretches[number];
         if stretch.len > 0 && stretch.tiles_of(unit).all(|tile| shared.job.sums.get(tile).is_some()) {

@@ -31,7 +31,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of their wire numbers.
+    /// Every kind.
     pub const ALL: [ErrorKind; 9] = [
         ErrorKind::Malformed,
         ErrorKind::Unsupported,

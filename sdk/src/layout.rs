@@ -1,28 +1,22 @@
 //! What a writer answers with: files made of segments, and patches for what is known only after the payload.
 
-use crate::{Bytes, Options, Result};
+use crate::{Bytes, Codec, Digests, Options, Result, Sum};
 
 /// How a payload is to lie in the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
     /// Raw: row-major, little-endian.
     Raw,
     /// Encoded block by block by [`crate::Writer::encode`].
     Encoded {
-        /// The writer's own number of the method.
-        codec: u32,
+        /// The method, and what it is told.
+        codec: Codec,
         /// Raw bytes of a block; the last may be shorter.
         block_size: u64,
+        /// Whether [`WrittenTensor::blocks`] is to say how long each block became.
+        lengths: bool,
     },
-}
-
-/// A digest the writer needs in [`Written`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Digest {
-    /// CRC-32 (IEEE) of each tensor's raw payload and of each input's payload.
-    Crc32,
 }
 
 /// A model of another format that is to be written as part of this one.
@@ -89,11 +83,11 @@ pub trait LayoutSink {
     /// Unsupported if no such writer is present.
     fn part(&mut self, part: PartRequest<'_>) -> Result<()>;
 
-    /// Asks for a digest in [`Written`].
+    /// Asks for a digest of each tensor's raw payload and of each input's payload in [`Written`], stated in its form.
     ///
     /// # Errors
-    /// Unsupported for a digest this host lacks.
-    fn digest(&mut self, digest: Digest) -> Result<()>;
+    /// Unsupported, naming it, for a digest that this host does not compute.
+    fn digest(&mut self, sum: Sum) -> Result<()>;
 
     /// The position in the current file: where the next segment begins. `None` after an encoded payload.
     fn position(&self) -> Option<u64>;
@@ -113,16 +107,6 @@ pub trait LayoutSink {
     }
 }
 
-/// How a CRC-32 is written into a hole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CrcForm {
-    /// Four bytes, least significant first.
-    LittleEndian,
-    /// Eight lower-case hexadecimal digits.
-    Hex,
-}
-
 /// Where a writer fills its holes.
 pub trait PatchSink {
     /// Fills hole `id` with bytes; exactly as long as the hole.
@@ -131,12 +115,13 @@ pub trait PatchSink {
     /// Plugin for an unknown or filled hole or a wrong length.
     fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()>;
 
-    /// Fills hole `id` with the CRC-32 of `start..end` of file number `file`, once every hole filled by
+    /// Fills hole `id` with the digest of `start..end` of file number `file`, once every hole filled by
     /// [`PatchSink::fill`], and by earlier calls of this, is in place.
     ///
     /// # Errors
-    /// Plugin for an unknown or filled hole, a wrong length or a range outside the file.
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()>;
+    /// Plugin for an unknown or filled hole, a wrong length or a range outside the file; Unsupported, naming it, for a
+    /// digest that this host does not compute.
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()>;
 
     /// Appends bytes at the end of file number `file`.
     ///
@@ -152,8 +137,8 @@ pub struct Written {
     pub files: Vec<WrittenFile>,
     /// The tensors, in the model's order.
     pub tensors: Vec<WrittenTensor>,
-    /// CRC-32 of each input's payload in file order, in the order of the inputs; if the digest was asked for.
-    pub inputs_crc32: Vec<u32>,
+    /// The inputs, in their order. Those at the end may be missing if they have no payload.
+    pub inputs: Vec<WrittenInput>,
     /// The holes, in the order of the layout.
     pub holes: Vec<WrittenHole>,
 }
@@ -178,8 +163,17 @@ pub struct WrittenTensor {
     pub stored_len: u64,
     /// Its raw bytes.
     pub raw_len: u64,
-    /// CRC-32 of its raw bytes, if the digest was asked for.
-    pub crc32: Option<u32>,
+    /// Digests of its raw bytes, as they were asked for.
+    pub digests: Digests,
+    /// The bytes that each block became, in order; empty unless the layout asked for them.
+    pub blocks: Vec<u64>,
+}
+
+/// One input of the conversion.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenInput {
+    /// Digests of its payload in file order, as they were asked for.
+    pub digests: Digests,
 }
 
 /// One hole of the layout.

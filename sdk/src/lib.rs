@@ -12,6 +12,7 @@
 mod bytes;
 pub mod carried;
 mod cursor;
+mod digest;
 mod dtype;
 mod dtype_table;
 mod error;
@@ -47,18 +48,19 @@ mod writer;
 
 pub use bytes::{Bytes, Extent, FileId};
 pub use cursor::{Cursor, Endian};
+pub use digest::{Digest, DigestForm, Digests, Sum};
 pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{Foreign, ForeignFile};
 pub use kernel::Kernel;
 pub use layout::{
-    CrcForm, Digest, Encoding, LayoutSink, PartRequest, PatchSink, Written, WrittenFile, WrittenHole,
+    Encoding, LayoutSink, PartRequest, PatchSink, Written, WrittenFile, WrittenHole, WrittenInput,
     WrittenTensor,
 };
 pub use limits::{Budget, Limits};
 pub use manifest::{Carries, FormatManifest, Manifest};
 pub use memory::MemorySource;
-pub use model::{Architecture, Asset, Checksum, Coding, Model, Part, Payload, Tensor, View};
+pub use model::{Architecture, Asset, Checksum, Codec, Coding, Model, Part, Payload, Tensor, View};
 pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};

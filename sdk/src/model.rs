@@ -1,6 +1,6 @@
 //! The model that every reader yields and every writer is handed: data and the rules about it.
 
-use crate::{Bytes, CrcForm, DType, Endian, Extent, FileId, Foreign, Options, Result, checked_payload_len};
+use crate::{Bytes, DType, Endian, Extent, FileId, Foreign, Options, Result, Sum, checked_payload_len};
 
 /// A model: an index of tensors, and everything else a file says. It holds no payload. Outside this crate it can only
 /// be built by [`crate::ModelBuilder`], whose checks every writer may rely on: names are unique, shapes and payload
@@ -72,11 +72,27 @@ pub enum Payload {
     },
     /// Compressed blocks, which the host asks for with [`crate::OpenModel::blocks`] when the tensor is first read.
     Blocks {
-        /// The reader's own number of the compression method.
-        codec: u32,
+        /// The compression method, and what it is told.
+        codec: Codec,
     },
     /// A stream that can only be read in order, by [`crate::OpenModel::stream`].
     Sequential,
+}
+
+/// A way to compress, which the host knows by nothing but its number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Codec {
+    /// The format's own number of the method.
+    pub number: u32,
+    /// What the method is told beyond its number (a level, a dictionary's name), in the format's own words.
+    pub options: Options,
+}
+
+impl From<u32> for Codec {
+    /// A method that needs to be told nothing.
+    fn from(number: u32) -> Codec {
+        Codec { number, options: Options::new() }
+    }
 }
 
 /// How the host gathers a tensor from an extent that is not plain.
@@ -121,10 +137,10 @@ pub struct Asset {
 pub struct Checksum {
     /// The bytes it covers, as they lie in the file.
     pub covers: Extent,
-    /// The stored value: held, or where it lies; 4 bytes or 8 digits, as `form` says.
+    /// The stored value: held, or where it lies; as long as [`Sum::width`] says.
     pub stored: Bytes,
-    /// How the value is written.
-    pub form: CrcForm,
+    /// Which digest it is, and how it is written.
+    pub sum: Sum,
     /// Of which bytes it is.
     pub coding: Coding,
 }
@@ -144,20 +160,9 @@ pub enum Coding {
 }
 
 impl Checksum {
-    /// The CRC-32 of bytes as they lie.
-    pub fn raw(covers: Extent, stored: Bytes, form: CrcForm) -> Checksum {
-        Checksum { covers, stored, form, coding: Coding::Raw }
-    }
-
-    /// The value that `stored` spells, given its bytes; `None` if they are not of the form.
-    pub fn value(form: CrcForm, stored: &[u8]) -> Option<u32> {
-        match form {
-            CrcForm::LittleEndian => stored.try_into().ok().map(u32::from_le_bytes),
-            CrcForm::Hex => {
-                let text = std::str::from_utf8(stored).ok().filter(|t| t.len() == 8 && !t.contains('+'))?;
-                u32::from_str_radix(text, 16).ok()
-            }
-        }
+    /// The digest of bytes as they lie.
+    pub fn raw(covers: Extent, stored: Bytes, sum: Sum) -> Checksum {
+        Checksum { covers, stored, sum, coding: Coding::Raw }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::name_set::NameSet;
 use crate::{
-    Architecture, Asset, Bytes, Checksum, Coding, CrcForm, Error, Extent, Fact, FileId, ForeignFile, Limits,
-    Model, ModelSink, Part, PartDecl, Payload, Result, Tensor, TensorDecl, Value, checked_payload_len,
+    Architecture, Asset, Bytes, Checksum, Coding, Error, Extent, Fact, FileId, ForeignFile, Limits, Model,
+    ModelSink, Part, PartDecl, Payload, Result, Tensor, TensorDecl, Value, checked_payload_len,
 };
 use std::collections::HashSet;
 
@@ -75,6 +75,10 @@ impl<'a> ModelBuilder<'a> {
     }
 
     fn payload(&self, tensor: &TensorDecl<'_>, need: u64) -> Result<()> {
+        if let Payload::Blocks { codec } = &tensor.payload {
+            let told = codec.options.iter().map(|(name, value)| (name.len() + value.len()) as u64 + 48).sum();
+            self.limits.budget.charge(told)?;
+        }
         let Payload::Extent { extent, view } = &tensor.payload else { return Ok(()) };
         self.inside(*extent)?;
         match view {
@@ -280,17 +284,14 @@ impl ModelSink for ModelBuilder<'_> {
             Fact::Checksum(checksum) => {
                 self.inside(checksum.covers)?;
                 self.bytes(&checksum.stored)?;
-                let want = match checksum.form {
-                    CrcForm::LittleEndian => 4,
-                    CrcForm::Hex => 8,
-                };
+                let (sum, len) = (checksum.sum, checksum.stored.len());
+                let want = sum.width().ok_or_else(|| Error::unsupported(format!("there is no {sum}")))?;
                 let tensors = self.model.tensors.len() as u64;
                 if matches!(checksum.coding, Coding::Streamed(tensor) if tensor >= tensors) {
                     return Err(Error::plugin("a checksum is of a tensor that did not come"));
                 }
-                let len = checksum.stored.len();
                 if len != want {
-                    return Err(Error::malformed(format!("a CRC-32 of {len} bytes, {want} are expected")));
+                    return Err(Error::malformed(format!("a {sum} of {len} bytes, {want} are expected")));
                 }
                 self.limits.budget.charge(size_of::<Checksum>() as u64)?;
                 self.model.checksums.push(checksum);
@@ -307,7 +308,7 @@ impl ModelSink for ModelBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Endian, View};
+    use crate::{Codec, DType, Digest, DigestForm, Endian, ErrorKind, Options, Sum, View};
 
     fn with_builder(check: impl FnOnce(&mut ModelBuilder<'_>)) -> Model {
         let limits = Limits::default();
@@ -370,24 +371,44 @@ mod tests {
     }
 
     #[test]
+    fn what_a_codec_is_told_is_charged() {
+        let limits = Limits { budget: crate::Budget::new(3000), ..Limits::default() };
+        let mut builder = ModelBuilder::new("toy", &limits, &|_| Ok(100));
+        let mut push = |name, len| {
+            let codec = Codec { number: 0, options: Options::new().with("d", "x".repeat(len)) };
+            let payload = Payload::Blocks { codec };
+            builder.tensor(TensorDecl { name, dtype: DType::U8, shape: &[1], payload })
+        };
+        push("a", 10).unwrap();
+        assert_eq!(push("b", 5000).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
     fn rejects_checksums_outside_the_file_or_of_another_width() {
         with_builder(|b| {
-            let mut push = |covered, stored: Bytes, form| {
+            let mut push = |covered, stored: Bytes, sum| {
                 let covers = Extent::new(0, 0, covered);
-                b.fact(Fact::Checksum(Checksum::raw(covers, stored, form)))
+                b.fact(Fact::Checksum(Checksum::raw(covers, stored, sum)))
             };
-            push(96, Extent::new(0, 96, 4).into(), CrcForm::LittleEndian).unwrap();
-            push(100, "0badcafe".into(), CrcForm::Hex).unwrap();
-            assert!(push(101, "0badcafe".into(), CrcForm::Hex).is_err());
-            assert!(push(96, Extent::new(0, 97, 4).into(), CrcForm::LittleEndian).is_err());
-            assert!(push(100, "badcafe".into(), CrcForm::Hex).is_err());
-            let of_nothing = Checksum::raw(Extent::new(0, 0, 9), "0badcafe".into(), CrcForm::Hex);
+            push(96, Extent::new(0, 96, 4).into(), Sum::CRC32).unwrap();
+            push(100, "0badcafe".into(), Sum::CRC32_HEX).unwrap();
+            assert!(push(101, "0badcafe".into(), Sum::CRC32_HEX).is_err());
+            assert!(push(96, Extent::new(0, 97, 4).into(), Sum::CRC32).is_err());
+            assert!(push(100, "badcafe".into(), Sum::CRC32_HEX).is_err());
+            let of_nothing = Checksum::raw(Extent::new(0, 0, 9), "0badcafe".into(), Sum::CRC32_HEX);
             let of_nothing = Checksum { coding: Coding::Streamed(0), ..of_nothing };
             assert!(b.fact(Fact::Checksum(of_nothing)).is_err());
+            let sha = |form| Sum::new(Digest::Sha256, form);
+            let mut push = |stored: &[u8], sum| {
+                b.fact(Fact::Checksum(Checksum::raw(Extent::new(0, 0, 9), stored.into(), sum)))
+            };
+            push(&[0; 32], sha(DigestForm::Bytes)).unwrap();
+            let error = push(&[0; 32], sha(DigestForm::Masked)).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.message()),
+                (ErrorKind::Unsupported, "there is no SHA-256 (masked)")
+            );
         });
-        assert_eq!(Checksum::value(CrcForm::Hex, b"0badcafe"), Some(0x0bad_cafe));
-        assert_eq!(Checksum::value(CrcForm::Hex, b"+badcafe"), None);
-        assert_eq!(Checksum::value(CrcForm::LittleEndian, &[1, 2, 0, 0]), Some(0x201));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The reading side of a format: a header becomes an index.
 
 use crate::{
-    Bytes, Checksum, DType, Endian, Error, Extent, FileId, Limits, Look, Options, Payload, Report, Result,
-    Score, Source, Value,
+    Bytes, Checksum, Codec, DType, Endian, Error, Extent, FileId, Limits, Look, Options, Payload, Report,
+    Result, Score, Source, Value,
 };
 
 /// Turns a file's header into a model. One object serves all threads and every file of its format.
@@ -45,7 +45,7 @@ pub trait OpenModel: Send + Sync {
     ///
     /// # Errors
     /// Malformed if the block does not decode to exactly that length.
-    fn decode(&self, _codec: u32, _at: BlockAt, _stored: &[u8], _out: &mut [u8]) -> Result<()> {
+    fn decode(&self, _codec: &Codec, _at: BlockAt, _stored: &[u8], _out: &mut [u8]) -> Result<()> {
         Err(Error::unsupported("this format has no compressed blocks"))
     }
 

@@ -1,6 +1,8 @@
 //! The writing side of a format: a model becomes a layout. No I/O happens here.
 
-use crate::{BlockAt, DType, Error, LayoutSink, Model, Options, PatchSink, Result, TensorFacts, Written};
+use crate::{
+    BlockAt, Codec, DType, Error, LayoutSink, Model, Options, PatchSink, Result, TensorFacts, Written,
+};
 
 /// Turns a model into files made of segments. One object serves all threads.
 pub trait Writer: Send + Sync {
@@ -31,7 +33,7 @@ pub trait Writer: Send + Sync {
     ///
     /// # Errors
     /// Unsupported unless the format encodes.
-    fn encoded_bound(&self, _codec: u32, _raw_len: u64) -> Result<u64> {
+    fn encoded_bound(&self, _codec: &Codec, _raw_len: u64) -> Result<u64> {
         Err(Error::unsupported("this format has no encoded payload"))
     }
 
@@ -39,7 +41,7 @@ pub trait Writer: Send + Sync {
     ///
     /// # Errors
     /// Unsupported unless the format encodes.
-    fn encode(&self, _codec: u32, _at: BlockAt, _raw: &[u8], _out: &mut [u8]) -> Result<usize> {
+    fn encode(&self, _codec: &Codec, _at: BlockAt, _raw: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::unsupported("this format has no encoded payload"))
     }
 }

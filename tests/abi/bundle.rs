@@ -4,8 +4,8 @@ use crate::build::root;
 use apr_host::plugins::DiscoverOptions;
 use apr_host::registry::Registry;
 use apr_sdk::{
-    Bytes, Digest, Encoding, LayoutRequest, LayoutSink, Limits, MemorySource, Model, ModelBuilder, Options,
-    PartRequest, Result, Source,
+    Bytes, Encoding, LayoutRequest, LayoutSink, Limits, MemorySource, Model, ModelBuilder, Options,
+    PartRequest, Result, Source, Sum,
 };
 use std::fs;
 
@@ -114,8 +114,8 @@ impl LayoutSink for Pushes {
     fn part(&mut self, part: PartRequest<'_>) -> Result<()> {
         self.push(format!("{part:?}"), 0)
     }
-    fn digest(&mut self, digest: Digest) -> Result<()> {
-        self.push(format!("{digest:?}"), 0)
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        self.push(format!("{sum:?}"), 0)
     }
     fn position(&self) -> Option<u64> {
         Some(self.1)

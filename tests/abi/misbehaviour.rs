@@ -56,7 +56,7 @@ fn every_entry_point_turns_a_panic_into_an_error_with_the_plugins_name() {
     is_panic(&describe("describe").unwrap_err(), "describing a model");
     let mut out = [0; 4];
     let at = BlockAt { tensor: 0, block: 0 };
-    is_panic(&open("decode").unwrap().decode(0, at, b"", &mut out).unwrap_err(), "decoding a block");
+    is_panic(&open("decode").unwrap().decode(&0.into(), at, b"", &mut out).unwrap_err(), "decoding a block");
     is_panic(&open("stream").unwrap().stream(0).err().unwrap(), "starting a stream");
     let read = |how| open(how).unwrap().stream(0).unwrap().read(&source(), &mut [0; 4]);
     is_panic(&read("read").unwrap_err(), "reading a stream");
@@ -71,7 +71,7 @@ fn writers_are_guarded_too() {
         fn fill(&mut self, _: u32, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        fn fill_crc32(&mut self, _: u32, _: u32, _: u64, _: u64, _: CrcForm) -> Result<()> {
+        fn fill_digest(&mut self, _: u32, _: u32, _: u64, _: u64, _: Sum) -> Result<()> {
             Ok(())
         }
         fn append(&mut self, _: u32, _: &[u8]) -> Result<()> {
@@ -84,12 +84,12 @@ fn writers_are_guarded_too() {
     written.files.push(WrittenFile::default());
     is_panic(&writer.finish(&written, &mut Refuses).unwrap_err(), "finishing the output");
     let at = BlockAt { tensor: 0, block: 0 };
-    is_panic(&writer.encode(1, at, b"", &mut [0; 4]).unwrap_err(), "encoding a block");
-    assert!(writer.encode(0, at, b"", &mut [0; 4]).is_err());
+    is_panic(&writer.encode(&1.into(), at, b"", &mut [0; 4]).unwrap_err(), "encoding a block");
+    assert!(writer.encode(&0.into(), at, b"", &mut [0; 4]).is_err());
     let error = writer.dtypes(&[TensorFacts::default()], None).unwrap_err();
     assert_eq!(error.message(), "plugin `rogue` 0.1.0: chose 1000 dtypes for 1 tensors");
     is_panic(&writer.dtypes(&vec![TensorFacts::default(); 3], None).unwrap_err(), "choosing dtypes");
-    is_panic(&writer.encoded_bound(1, 9).unwrap_err(), "bounding a block");
+    is_panic(&writer.encoded_bound(&1.into(), 9).unwrap_err(), "bounding a block");
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn eight_threads_panic_and_decode_in_one_object() {
             scope.spawn(move || {
                 for block in 0..200 {
                     let (at, mut out) = (BlockAt { tensor: thread, block }, [0; 8]);
-                    model.decode(0, at, b"x", &mut out).unwrap();
+                    model.decode(&0.into(), at, b"x", &mut out).unwrap();
                     assert_eq!(out, [block as u8; 8]);
-                    is_panic(&bad.decode(0, at, b"x", &mut out).unwrap_err(), "decoding a block");
+                    is_panic(&bad.decode(&0.into(), at, b"x", &mut out).unwrap_err(), "decoding a block");
                 }
             });
         }

@@ -4,8 +4,8 @@
 use apr_host::convert::convert;
 use apr_host::host::Host;
 use apr_sdk::{
-    Bytes, Digest, Encoding, ErrorKind, LayoutRequest, LayoutSink, Model, PartRequest, PatchSink, PluginDecl,
-    Result, Writer, Written,
+    Bytes, Encoding, ErrorKind, LayoutRequest, LayoutSink, Model, PartRequest, PatchSink, PluginDecl, Result,
+    Sum, Writer, Written,
 };
 use apr_tests::{Scratch, fixtures, must, options};
 
@@ -68,8 +68,8 @@ impl LayoutSink for Mirrored<'_> {
     fn part(&mut self, part: PartRequest<'_>) -> Result<()> {
         self.0.part(part)
     }
-    fn digest(&mut self, digest: Digest) -> Result<()> {
-        self.0.digest(digest)
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        self.0.digest(sum)
     }
     fn position(&self) -> Option<u64> {
         self.0.position()

@@ -5,9 +5,9 @@ use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_host::verify::VerifyMode;
 use apr_sdk::{
-    BlockAt, BlockSink, DType, Encoding, Endian, Error, ErrorKind, Extent, LayoutRequest, LayoutSink, Limits,
-    Look, Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source, Stream,
-    TensorDecl, View, Writer,
+    BlockAt, BlockSink, Codec, DType, Encoding, Endian, Error, ErrorKind, Extent, LayoutRequest, LayoutSink,
+    Limits, Look, Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source,
+    Stream, TensorDecl, View, Writer,
 };
 use apr_tests::{Scratch, must, options};
 
@@ -45,7 +45,7 @@ impl OpenModel for Open {
             b'p' | b'n' | b'd' => Payload::Extent { extent, view: None },
             b's' => Payload::Extent { extent, view: view(&[], Endian::Big) },
             b't' => Payload::Extent { extent, view: view(&[1, 3], Endian::Little) },
-            b'b' | b'x' => Payload::Blocks { codec: 0 },
+            b'b' | b'x' => Payload::Blocks { codec: 0.into() },
             b'q' | b'c' => Payload::Sequential,
             other => return Err(Error::malformed(format!("kind {other}"))),
         };
@@ -60,7 +60,7 @@ impl OpenModel for Open {
         (0..n).try_for_each(|block| sink.block(Extent::new(0, HEAD + block * 8, 8), 8))
     }
 
-    fn decode(&self, _: u32, _: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, _: &Codec, _: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
         out.iter_mut().zip(stored).for_each(|(o, s)| *o = !s);
         Ok(())
     }

@@ -5,8 +5,8 @@ use crate::{bytes, compare, weights, write};
 use apr_host::diff::DiffOptions;
 use apr_host::host::Host;
 use apr_sdk::{
-    BlockAt, BlockSink, DType, Endian, Error, ErrorKind, Extent, Limits, Look, ModelSink, OpenModel, Options,
-    Payload, PluginDecl, Reader, Result, Score, Source, Stream, TensorDecl, View,
+    BlockAt, BlockSink, Codec, DType, Endian, Error, ErrorKind, Extent, Limits, Look, ModelSink, OpenModel,
+    Options, Payload, PluginDecl, Reader, Result, Score, Source, Stream, TensorDecl, View,
 };
 use apr_tests::Scratch;
 use std::path::Path;
@@ -49,7 +49,7 @@ impl OpenModel for Open {
         let payload = match self.kind {
             b's' => Payload::Extent { extent, view: view(&[], Endian::Big) },
             b't' => Payload::Extent { extent, view: view(&[1, rows], Endian::Little) },
-            b'b' => Payload::Blocks { codec: 0 },
+            b'b' => Payload::Blocks { codec: 0.into() },
             b'q' | b'c' => Payload::Sequential,
             _ => Payload::Extent { extent, view: None },
         };
@@ -66,7 +66,7 @@ impl OpenModel for Open {
         Ok(())
     }
 
-    fn decode(&self, _: u32, _: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, _: &Codec, _: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
         out.copy_from_slice(stored);
         Ok(())
     }

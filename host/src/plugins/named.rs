@@ -5,9 +5,10 @@ use super::running::{Running, within};
 use crate::registry::Provider;
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_sdk::{
-    Assignment, BlockAt, BlockSink, DType, DTypeChoice, Error, ErrorKind, ImportanceSink, LayoutRequest,
-    LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink, Quantizer, Reader,
-    RecipeDecl, Record, Report, Result, Score, Source, Stream, TensorFacts, Writer, Written,
+    Assignment, BlockAt, BlockSink, Codec, DType, DTypeChoice, Error, ErrorKind, ImportanceSink,
+    LayoutRequest, LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink,
+    Quantizer, Reader, RecipeDecl, Record, Report, Result, Score, Source, Stream, TensorFacts, Writer,
+    Written,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -164,7 +165,7 @@ impl OpenModel for Owned<dyn OpenModel> {
         self.owner.call("listing blocks", || self.object.blocks(source, tensor, sink))
     }
 
-    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
         self.owner.call("decoding a block", || self.object.decode(codec, at, stored, out))
     }
 
@@ -210,11 +211,11 @@ impl Writer for Owned<dyn Writer> {
         Ok(chosen)
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
+    fn encoded_bound(&self, codec: &Codec, raw_len: u64) -> Result<u64> {
         self.owner.call("bounding a block", || self.object.encoded_bound(codec, raw_len))
     }
 
-    fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+    fn encode(&self, codec: &Codec, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
         let room = out.len();
         let filled = self.owner.call("encoding a block", || self.object.encode(codec, at, raw, out))?;
         self.owner.checked(filled, room)

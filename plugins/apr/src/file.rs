@@ -8,8 +8,8 @@ use crate::parse::Parser;
 use crate::reader::{notes, whole_text};
 use crate::sections::{arrange, check_end, check_entries, check_flags, check_sections, note_odd};
 use apr_sdk::{
-    Bytes, Checksum, CrcForm, Cursor, DType, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel,
-    Result, Source, TensorDecl,
+    Bytes, Checksum, Cursor, DType, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Result,
+    Source, Sum, TensorDecl,
 };
 
 /// An opened file.
@@ -88,7 +88,7 @@ impl File {
             checksum: Checksum::raw(
                 Extent::new(file, 0, footer_at),
                 Bytes::Extent(Extent::new(file, footer_at, Footer::CRC_LEN)),
-                CrcForm::LittleEndian,
+                Sum::CRC32,
             ),
             notes,
         })

@@ -6,8 +6,8 @@ use crate::reader::{notes, open_shard, whole_text};
 use crate::shard_sums::{self, Over};
 use crate::{FORMAT, layout::Footer, layout::VERSION};
 use apr_sdk::{
-    Checksum, CrcForm, Cursor, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Options, PartDecl,
-    Result, Source, escape,
+    Checksum, Cursor, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Options, PartDecl, Result,
+    Source, Sum, escape,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -192,7 +192,7 @@ impl OpenModel for Manifest {
             };
             let covers = Extent::new(shard.file, 0, len);
             let stored = crc32.to_ascii_lowercase().as_str().into();
-            sink.fact(Fact::Checksum(Checksum::raw(covers, stored, CrcForm::Hex)))
+            sink.fact(Fact::Checksum(Checksum::raw(covers, stored, Sum::CRC32_HEX)))
                 .map_err(|e| e.in_file(&self.name))?;
         }
         notes(sink, &self.notes)

@@ -7,8 +7,8 @@ use crate::render::{Origin, Piece, Rendered};
 use crate::shards::{self, Plan};
 use crate::{FORMAT, dtypes::Numbers};
 use apr_sdk::{
-    Bytes, CrcForm, Digest, Encoding, Error, ErrorKind, ForeignPolicy, LayoutRequest, LayoutSink, Model,
-    PatchSink, Result, Written,
+    Bytes, Encoding, Error, ErrorKind, ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result,
+    Sum, Written,
 };
 
 /// Writes APR2 files.
@@ -54,17 +54,17 @@ impl apr_sdk::Writer for Writer {
         let number = |id: u32| usize::try_from(id & !holes::SORT).unwrap_or(usize::MAX);
         for hole in of_sort(holes::INPUT) {
             // An input without payload may be missing from the list; the checksum of nothing is 0.
-            let crc = written.inputs_crc32.get(number(hole.id)).copied().unwrap_or_default();
-            sink.fill(hole.id, format!("{crc:08x}").as_bytes())?;
+            let crc = written.inputs.get(number(hole.id)).and_then(|input| input.digests.get(Sum::CRC32_HEX));
+            sink.fill(hole.id, crc.unwrap_or(b"00000000"))?;
         }
         for hole in of_sort(holes::FOOTER) {
-            sink.fill_crc32(hole.id, hole.file, 0, hole.offset, CrcForm::LittleEndian)?;
+            sink.fill_digest(hole.id, hole.file, 0, hole.offset, Sum::CRC32)?;
         }
         for hole in of_sort(holes::SHARD) {
             let footer = of_sort(holes::FOOTER).find(|footer| number(footer.id) == number(hole.id));
             let footer = footer.ok_or_else(|| Error::plugin("a shard that was never written"))?;
             // What its footer says: with the footer, every shard of this length would have the same.
-            sink.fill_crc32(hole.id, footer.file, 0, footer.offset, CrcForm::Hex)?;
+            sink.fill_digest(hole.id, footer.file, 0, footer.offset, Sum::CRC32_HEX)?;
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ fn metadata(
     let origin = Origin { versions: &request.versions, inputs: &request.inputs };
     let rendered = planned.render(first.then_some(origin), fetch)?;
     if rendered.pieces.iter().any(|piece| matches!(piece, Piece::InputCrc(_))) {
-        sink.digest(Digest::Crc32)?;
+        sink.digest(Sum::CRC32_HEX)?;
     }
     Ok(rendered)
 }

@@ -279,7 +279,7 @@ fn rejects_writing_what_the_format_cannot_hold() {
     assert!(keyed.write(&request()).unwrap_err().message().contains("no typed metadata of its own"));
     let single = with(|r| r.max_shard_size = Some(1));
     assert_eq!(simple().write(&single).unwrap_err().kind(), InvalidArgument);
-    assert_eq!(writer().encoded_bound(0, 7).unwrap_err().kind(), Unsupported);
+    assert_eq!(writer().encoded_bound(&0.into(), 7).unwrap_err().kind(), Unsupported);
 }
 
 /// The files of a sharded model: manifest, first shard, second shard.

@@ -2,8 +2,8 @@
 
 use crate::setup::{Fixture, cut, fixture, open, open_parts, open_source, request, simple, with};
 use apr_sdk::{
-    Bytes, Checksum, CrcForm, DType, Extent, Fact, ForeignPolicy, LayoutRequest, MemorySource, ModelSink,
-    Value, ValueType,
+    Bytes, Checksum, DType, Extent, Fact, ForeignPolicy, LayoutRequest, MemorySource, ModelSink, Sum, Value,
+    ValueType,
 };
 use std::path::{Path, PathBuf};
 
@@ -199,9 +199,9 @@ fn folders_hold_one_file_unless_asked() {
 fn intact(fixture: &Fixture) -> bool {
     let sums = &fixture.model.checksums;
     assert!(!sums.is_empty());
-    sums.iter().all(|Checksum { covers, stored, form, .. }| {
+    sums.iter().all(|Checksum { covers, stored, sum, .. }| {
         let computed = crc32fast::hash(&fixture.fetch(&Bytes::Extent(*covers)));
-        Checksum::value(*form, &fixture.fetch(stored)) == Some(computed)
+        sum.crc32(&fixture.fetch(stored)).unwrap() == Some(computed)
     })
 }
 
@@ -244,5 +244,5 @@ fn manifests_hold_the_checksums_of_the_shards_footers() {
     let manifest = open_source(source).unwrap();
     assert!(intact(&manifest));
     assert_eq!(manifest.model.checksums.len(), 2);
-    assert!(manifest.model.checksums.iter().all(|sum| sum.form == CrcForm::Hex));
+    assert!(manifest.model.checksums.iter().all(|sum| sum.sum == Sum::CRC32_HEX));
 }

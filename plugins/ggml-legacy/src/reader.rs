@@ -7,8 +7,8 @@ use crate::layout::{GGJT, GGLA, GGMF, GGML, LLAMA, MAGIC_AND_VERSION, PROGRAMS, 
 use crate::types::Stored;
 use crate::{GgmlLegacy, ID, complete};
 use apr_sdk::{
-    BlockAt, BlockSink, Cursor, DType, Error, ErrorKind, Extent, Fact, Limits, Look, ModelSink, OpenModel,
-    Options, Payload, Reader, Result, Score, Source, TensorDecl, Value,
+    BlockAt, BlockSink, Codec, Cursor, DType, Error, ErrorKind, Extent, Fact, Limits, Look, ModelSink,
+    OpenModel, Options, Payload, Reader, Result, Score, Source, TensorDecl, Value,
 };
 
 /// Quantization blocks that are converted in one call: 20 to 36 KiB of the file.
@@ -213,7 +213,7 @@ impl OpenModel for File {
                 Stored::Plain(dtype) => (dtype, Payload::Extent { extent: info.extent, view: None }),
                 Stored::Old(layout) => {
                     let today = layout.today.filter(|_| !self.decodes);
-                    (today.unwrap_or(DType::F32), Payload::Blocks { codec: 0 })
+                    (today.unwrap_or(DType::F32), Payload::Blocks { codec: Codec::default() })
                 }
             };
             let tensor = TensorDecl { name: &info.name, dtype, shape: info.shape(), payload };
@@ -241,7 +241,7 @@ impl OpenModel for File {
         Ok(())
     }
 
-    fn decode(&self, _codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, _codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let (info, layout) = self.old(at.tensor)?;
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let (from, to) = (size(layout.bytes), size(self.raw_bytes(&layout)));

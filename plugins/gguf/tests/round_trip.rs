@@ -3,8 +3,8 @@
 use crate::fixture;
 use apr_plugin_gguf::Gguf;
 use apr_sdk::{
-    Bytes, Digest, Encoding, Foreign, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, MemorySource,
-    Model, Options, PartRequest, Result, Value, ValueType, Writer,
+    Bytes, Encoding, Foreign, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, MemorySource, Model,
+    Options, PartRequest, Result, Sum, Value, ValueType, Writer,
 };
 
 /// Little-endian version 3 fixtures of one file, laid out as this writer does.
@@ -248,7 +248,7 @@ impl LayoutSink for Counts {
     fn part(&mut self, _part: PartRequest<'_>) -> Result<()> {
         Ok(())
     }
-    fn digest(&mut self, _digest: Digest) -> Result<()> {
+    fn digest(&mut self, _sum: Sum) -> Result<()> {
         Ok(())
     }
     fn position(&self) -> Option<u64> {

@@ -2,8 +2,8 @@
 
 use crate::fixture::{FORMAT, reader, writer};
 use apr_sdk::{
-    Bytes, DType, Digest, Encoding, ErrorKind, Extent, FileId, LayoutRequest, LayoutSink, Limits, LogLevel,
-    Model, ModelBuilder, ModelSink, Options, PartRequest, Payload, Result, Source, TensorDecl,
+    Bytes, DType, Encoding, ErrorKind, Extent, FileId, LayoutRequest, LayoutSink, Limits, LogLevel, Model,
+    ModelBuilder, ModelSink, Options, PartRequest, Payload, Result, Source, Sum, TensorDecl,
 };
 
 /// What a writer lays out: the bytes that it gives, and how long each file becomes.
@@ -59,7 +59,7 @@ impl LayoutSink for Sketch {
         unreachable!("the format has no parts")
     }
 
-    fn digest(&mut self, _digest: Digest) -> Result<()> {
+    fn digest(&mut self, _sum: Sum) -> Result<()> {
         unreachable!("the format has no digests")
     }
 

@@ -1,6 +1,6 @@
 //! Reading across the wire is reading without it: the toy hears and answers the same, panics become errors.
 
-use crate::toy::{Toy, full_error, heard, module};
+use crate::toy::{Toy, full_error, heard, module, told};
 use apr_sdk::*;
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ fn read_with(reader: &dyn Reader) -> String {
     writeln!(text, "{:?}", blocks.0).unwrap();
     let mut out = [0; 4];
     for codec in [0, 1] {
-        let decoded = model.decode(codec, BlockAt { tensor: 1 << 33, block: 2 }, b"st", &mut out);
+        let decoded = model.decode(&told(codec), BlockAt { tensor: 1 << 33, block: 2 }, b"st", &mut out);
         writeln!(text, "{decoded:?} {out:?}").unwrap();
     }
     writeln!(text, "{:?}", model.stream(0).err()).unwrap();
@@ -60,7 +60,10 @@ fn a_reader_hears_and_says_the_same_across_the_wire() {
     let plain = read_with(&Toy);
     let loaded = read_with(&*module().reader("toy").unwrap());
     assert_eq!(plain, loaded);
-    assert!(plain.contains("form: Hex") && plain.contains("LimitExceeded"), "{plain}");
+    assert!(
+        plain.contains("form: Hex") && plain.contains("form: Masked") && plain.contains("LimitExceeded"),
+        "{plain}"
+    );
     assert!(plain.contains("passed: true") && plain.contains("passed: false"), "{plain}");
 }
 

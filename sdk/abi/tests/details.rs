@@ -79,6 +79,7 @@ impl WireModel for Host<'_> {
             name: "t".into(),
             shape: [2].as_slice().into(),
             strides: RSlice::EMPTY,
+            options: RSlice::EMPTY,
             start: 0,
             offset: 3,
             len: 2,
@@ -104,7 +105,9 @@ impl WireModel for Host<'_> {
         if !self.detail.is_empty() {
             let covers = WireExtent { offset: 0, len: 1, file: 0, padding: 0 };
             let unknown = CodingNumber(99);
-            sink.checksum(covers, none, CrcFormNumber::HEX, unknown, 0).unwrap();
+            let known = DigestNumber::CRC32;
+            sink.checksum(covers, none, known, FormNumber::HEX, unknown, 0).unwrap();
+            sink.checksum(covers, none, DigestNumber(99), FormNumber(99), CodingNumber::RAW, 0).unwrap();
             sink.fact(FactNumber(99), "x".into(), none).unwrap();
         }
         R::ROk(())
@@ -120,7 +123,7 @@ impl apr_sdk::PatchSink for Taken {
         self.0.push(format!("{id} {bytes:?}"));
         Ok(())
     }
-    fn fill_crc32(&mut self, _: u32, _: u32, _: u64, _: u64, _: apr_sdk::CrcForm) -> apr_sdk::Result<()> {
+    fn fill_digest(&mut self, _: u32, _: u32, _: u64, _: u64, _: apr_sdk::Sum) -> apr_sdk::Result<()> {
         Ok(())
     }
     fn append(&mut self, _: u32, _: &[u8]) -> apr_sdk::Result<()> {
@@ -139,20 +142,25 @@ fn write_with(detail: &[u8], payload: PayloadNumber) -> Vec<String> {
     let request = from_request(&LayoutRequest::file("m"));
     // The toy ends by making a hole twice.
     assert!(writer.layout(&model, request.as_slice().into(), &mut sink).is_err());
+    let (known, other) = ((DigestNumber::SHA256, FormNumber::HEX), (DigestNumber(99), FormNumber(99)));
+    let digest = |(digest, form)| WireDigest { stated: b"x".as_slice().into(), digest, form };
+    let digests = [digest(known), digest(other)];
+    let digests = if detail.is_empty() { &digests[..1] } else { &digests[..] };
+    let inputs = [WireWrittenInput { digests: digests.into(), detail: detail.into() }];
     let tensors = [WireWrittenTensor {
         offset: 1,
         stored_len: 2,
         raw_len: 3,
         file: 0,
-        crc32: 5,
-        has_crc32: 1,
+        digests: digests.into(),
+        blocks: RSlice::EMPTY,
         padding: 0,
         detail: detail.into(),
     }];
     let written = WireWritten {
         files: RSlice::EMPTY,
         tensors: tensors.as_slice().into(),
-        inputs_crc32: RSlice::EMPTY,
+        inputs: inputs.as_slice().into(),
         holes: RSlice::EMPTY,
         detail: detail.into(),
     };

@@ -1,6 +1,6 @@
 //! Writing across the wire is writing without it: every field of the model, the request and what was written arrives.
 
-use crate::toy::{Toy, heard, module};
+use crate::toy::{Toy, heard, module, told};
 use apr_sdk::*;
 use std::fmt::Write;
 
@@ -43,8 +43,9 @@ impl LayoutSink for Recorder {
     fn part(&mut self, part: PartRequest<'_>) -> Result<()> {
         self.note_down(format!("{part:?}"))
     }
-    fn digest(&mut self, digest: Digest) -> Result<()> {
-        self.note_down(format!("{digest:?}"))
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        sum.of_crc32(0)?;
+        self.note_down(format!("{sum:?}"))
     }
     fn position(&self) -> Option<u64> {
         (self.0.len() % 2 == 0).then_some(self.0.len() as u64)
@@ -67,8 +68,8 @@ impl PatchSink for Recorder {
     fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
         self.note_down(format!("fill {id} {bytes:?}"))
     }
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()> {
-        self.note_down(format!("crc {id} {file} {start} {end} {form:?}"))
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
+        self.note_down(format!("{sum:?} {id} {file} {start} {end}"))
     }
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
         self.note_down(format!("append {file} {bytes:?}"))
@@ -100,11 +101,16 @@ fn write_with(writer: &dyn Writer) -> String {
     request.versions = vec![("apr".into(), "0".into())];
     writeln!(text, "{:?} {:#?}", writer.layout(&model(), &request, &mut sink), sink.0).unwrap();
     let mut sink = Recorder::default();
-    let tensor = WrittenTensor { file: 1, offset: 2, stored_len: 3, raw_len: 4, crc32: Some(5) };
+    let mut digests = Digests::default();
+    for form in [DigestForm::Bytes, DigestForm::Hex, DigestForm::Masked] {
+        digests.push(Sum::new(Digest::Crc32c, form), *b"stated");
+    }
+    let blocks = vec![1, 1 << 40];
+    let tensor = WrittenTensor { file: 1, offset: 2, stored_len: 3, raw_len: 4, digests, blocks };
     let mut written = Written::default();
     written.files.push(WrittenFile { name: "f".into(), len: 9 });
-    written.tensors = vec![tensor.clone(), WrittenTensor { crc32: None, ..tensor }];
-    written.inputs_crc32 = vec![6, 7];
+    written.inputs = vec![WrittenInput { digests: tensor.digests.clone() }, WrittenInput::default()];
+    written.tensors = vec![tensor.clone(), WrittenTensor { digests: Digests::default(), ..tensor }];
     written.holes.push(WrittenHole { id: 1, file: 2, offset: 3, len: 4 });
     writeln!(text, "{:?} {:#?}", writer.finish(&written, &mut sink), sink.0).unwrap();
     let mut fact = TensorFacts::default();
@@ -112,9 +118,9 @@ fn write_with(writer: &dyn Writer) -> String {
     writeln!(text, "{:?}", writer.dtypes(&[TensorFacts::default(), fact], Some(DType::F32))).unwrap();
     let mut out = [0; 2];
     let at = BlockAt { tensor: 1, block: 2 };
-    let encoded = writer.encode(3, at, b"raw", &mut out);
+    let encoded = writer.encode(&told(3), at, b"raw", &mut out);
     for codec in [3, 9] {
-        writeln!(text, "{:?} {encoded:?} {out:?}", writer.encoded_bound(codec, 1 << 40)).unwrap();
+        writeln!(text, "{:?} {encoded:?} {out:?}", writer.encoded_bound(&told(codec), 1 << 40)).unwrap();
     }
     writeln!(text, "{:#?}", heard()).unwrap();
     text
@@ -125,7 +131,17 @@ fn a_writer_hears_and_says_the_same_across_the_wire() {
     let plain = write_with(&Toy);
     let loaded = write_with(&*module().writer("toy").unwrap());
     assert_eq!(plain, loaded);
-    for field in ["recipe: Some", "checksums: [", "expected: Some", "empty", "Sequential", "Big"] {
+    for field in [
+        "lengths: true",
+        "does not compute SHA-256",
+        "1099511627776",
+        "recipe: Some",
+        "checksums: [",
+        "expected: Some",
+        "empty",
+        "Sequential",
+        "Big",
+    ] {
         assert!(plain.contains(field), "the model has no {field}: {plain}");
     }
 }
@@ -133,6 +149,6 @@ fn a_writer_hears_and_says_the_same_across_the_wire() {
 #[test]
 fn a_count_past_the_buffer_is_refused() {
     let writer = module().writer("toy").unwrap();
-    let error = writer.encode(9, BlockAt { tensor: 0, block: 0 }, b"", &mut [0; 4]).unwrap_err();
+    let error = writer.encode(&told(9), BlockAt { tensor: 0, block: 0 }, b"", &mut [0; 4]).unwrap_err();
     assert_eq!((error.kind(), error.explicit_code()), (ErrorKind::Plugin, Some("E_PLUGIN")));
 }

@@ -53,6 +53,11 @@ pub fn full_error() -> Error {
     error.hint("do").cause("first").cause("second")
 }
 
+/// A method that is told something.
+pub fn told(number: u32) -> Codec {
+    Codec { number, options: Options::new().with("level", "3").with("é", "") }
+}
+
 #[derive(Clone, Copy)]
 pub struct Toy;
 
@@ -106,7 +111,7 @@ impl OpenModel for Toy {
             Payload::Extent { extent, view: None },
             Payload::Extent { extent, view: view(&[1], Endian::Little) },
             Payload::Extent { extent, view: view(&[], Endian::Big) },
-            Payload::Blocks { codec: 7 },
+            Payload::Blocks { codec: told(7) },
             Payload::Sequential,
         ];
         for (n, payload) in payloads.into_iter().enumerate() {
@@ -135,10 +140,16 @@ impl OpenModel for Toy {
         sink.fact(Fact::Note("two"))?;
         let covers = Extent::new(0, 0, 5);
         let stored = Bytes::from(Extent::new(0, 4, 4));
-        sink.fact(Fact::Checksum(Checksum::raw(covers, stored, CrcForm::LittleEndian)))?;
-        let hex = Checksum::raw(covers, "0badcafe".into(), CrcForm::Hex);
+        sink.fact(Fact::Checksum(Checksum::raw(covers, stored, Sum::CRC32)))?;
+        let hex = Checksum::raw(covers, "0badcafe".into(), Sum::CRC32_HEX);
         for coding in [Coding::Raw, Coding::Encoded, Coding::Streamed(5)] {
             sink.fact(Fact::Checksum(Checksum { coding, ..hex.clone() }))?;
+        }
+        for (digest, form, len) in
+            [(Digest::Crc32c, DigestForm::Masked, 4), (Digest::Sha256, DigestForm::Hex, 64)]
+        {
+            let stored = vec![b'0'; len].into();
+            sink.fact(Fact::Checksum(Checksum::raw(covers, stored, Sum::new(digest, form))))?;
         }
         hear(format!("{:?}", sink.mapped(99, "nowhere")));
         hear(format!("{:?}", sink.tensor(TensorDecl::plain("s", DType::U8, &[1], Extent::new(0, 0, 1)))));
@@ -150,10 +161,10 @@ impl OpenModel for Toy {
         sink.block(Extent::new(3, 1 << 40, 5), u64::MAX)
     }
 
-    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
-        hear(format!("{codec} {at:?} {stored:?}"));
+    fn decode(&self, codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        hear(format!("{codec:?} {at:?} {stored:?}"));
         out.fill(9);
-        if codec == 1 { Err(full_error()) } else { Ok(()) }
+        if codec.number == 1 { Err(full_error()) } else { Ok(()) }
     }
 
     fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
@@ -183,7 +194,7 @@ impl Writer for Toy {
         sink.copy(&Extent::new(1, 2, 3).into())?;
         sink.payload(1, 64, Encoding::Raw)?;
         hear(format!("{:?}", sink.position()));
-        sink.payload(2, 1, Encoding::Encoded { codec: 3, block_size: 1 << 20 })?;
+        sink.payload(2, 1, Encoding::Encoded { codec: told(3), block_size: 1 << 20, lengths: true })?;
         hear(format!("{:?}", sink.position()));
         sink.pad_to(32)?;
         sink.hole(7, 8)?;
@@ -192,7 +203,8 @@ impl Writer for Toy {
         for tensors in [all, some, Some(&[])] {
             sink.part(PartRequest { stem: "s", format: "f", tensors, options: options.clone() })?;
         }
-        sink.digest(Digest::Crc32)?;
+        sink.digest(Sum::CRC32)?;
+        hear(format!("{:?}", sink.digest(Sum::new(Digest::Sha256, DigestForm::Bytes))));
         hear(format!("{:?}", sink.fetch(&Extent::new(0, 1, 2).into())));
         hear(format!("{:?}", sink.fetch(&"held".into())));
         sink.note("noted");
@@ -203,8 +215,8 @@ impl Writer for Toy {
     fn finish(&self, written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
         hear(format!("{written:#?}"));
         sink.fill(1, b"bytes")?;
-        sink.fill_crc32(2, 3, 4, 5, CrcForm::LittleEndian)?;
-        sink.fill_crc32(2, 3, 4, 5, CrcForm::Hex)?;
+        sink.fill_digest(2, 3, 4, 5, Sum::CRC32)?;
+        sink.fill_digest(2, 3, 4, 5, Sum::CRC32_HEX)?;
         sink.append(6, b"end")
     }
 
@@ -218,14 +230,15 @@ impl Writer for Toy {
         Ok(tensors.iter().map(choice).collect())
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
-        if codec == 9 { Err(full_error()) } else { Ok(u64::from(codec) + raw_len) }
+    fn encoded_bound(&self, codec: &Codec, raw_len: u64) -> Result<u64> {
+        hear(format!("{codec:?}"));
+        if codec.number == 9 { Err(full_error()) } else { Ok(u64::from(codec.number) + raw_len) }
     }
 
-    fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
-        hear(format!("{codec} {at:?} {raw:?}"));
+    fn encode(&self, codec: &Codec, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+        hear(format!("{codec:?} {at:?} {raw:?}"));
         out[0] = 4;
-        if codec == 9 { Ok(out.len() + 1) } else { Ok(1) }
+        if codec.number == 9 { Ok(out.len() + 1) } else { Ok(1) }
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::payload::read_extent;
 use crate::write::breach;
 use apr_sdk::{
-    BlockAt, Bytes, Digest, Encoding, Error, LayoutSink, Limits, Model, PartRequest, Result, Source, Writer,
-    Written, WrittenFile, WrittenHole, WrittenTensor, escape,
+    BlockAt, Bytes, Codec, Digests, Encoding, Error, LayoutSink, Limits, Model, PartRequest, Result, Source,
+    Sum, Writer, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor, escape,
 };
 
 /// The most bytes that padding and holes may add to a file. 64 MiB: a fixture's writer asks for a few KiB.
@@ -27,9 +27,10 @@ pub(crate) struct Assembly<'a> {
     limits: Limits,
     files: Vec<Growing>,
     entry: Option<usize>,
-    tensors: Vec<Option<WrittenTensor>>,
+    /// What became of each, and the CRC-32 of its raw bytes.
+    tensors: Vec<Option<(WrittenTensor, u32)>>,
     holes: Vec<WrittenHole>,
-    crc: bool,
+    sums: Vec<Sum>,
     notes: Vec<String>,
 }
 
@@ -53,33 +54,43 @@ impl<'a> Assembly<'a> {
             entry: None,
             tensors: vec![None; model.tensors.len()],
             holes: Vec::new(),
-            crc: false,
+            sums: Vec::new(),
             notes: Vec::new(),
         }
     }
 
-    pub(crate) fn wants_crc(&self) -> bool {
-        self.crc
+    pub(crate) fn wants_digests(&self) -> bool {
+        !self.sums.is_empty()
+    }
+
+    /// What was asked for, of bytes of this CRC-32.
+    fn digests(&self, crc32: u32) -> Result<Digests> {
+        let mut digests = Digests::default();
+        for &sum in &self.sums {
+            digests.push(sum, sum.of_crc32(crc32)?);
+        }
+        Ok(digests)
     }
 
     /// Refuses a layout without a file, or one that forgot a tensor.
-    pub(crate) fn finish(self, inputs_crc32: Vec<u32>) -> Result<Assembled> {
+    pub(crate) fn finish(mut self, inputs: &[u32]) -> Result<Assembled> {
         if self.files.is_empty() {
             return Err(breach("the layout has no file"));
         }
         let mut tensors = Vec::with_capacity(self.tensors.len());
-        for (tensor, written) in self.model.tensors.iter().zip(self.tensors) {
-            let mut written =
-                written.ok_or_else(|| breach("the layout never places it").tensor(&tensor.name))?;
-            written.crc32 = written.crc32.filter(|_| self.crc);
-            tensors.push(written);
+        for (tensor, placed) in self.model.tensors.iter().zip(std::mem::take(&mut self.tensors)) {
+            let (written, crc32) =
+                placed.ok_or_else(|| breach("the layout never places it").tensor(&tensor.name))?;
+            tensors.push(WrittenTensor { digests: self.digests(crc32)?, ..written });
         }
+        let digested = |&crc32: &u32| Ok(WrittenInput { digests: self.digests(crc32)? });
+        let inputs = inputs.iter().map(digested).collect::<Result<Vec<_>>>()?;
         let (mut files, mut bytes) = (Vec::new(), Vec::new());
         for file in self.files {
             files.push(WrittenFile { name: file.name, len: file.bytes.len() as u64 });
             bytes.push(file.bytes);
         }
-        let written = Written { files, tensors, inputs_crc32, holes: self.holes };
+        let written = Written { files, tensors, inputs, holes: self.holes };
         Ok((written, bytes, self.entry.unwrap_or(0), self.notes))
     }
 
@@ -99,11 +110,12 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    fn encode(&self, tensor: u64, codec: u32, block_size: u64, raw: &[u8]) -> Result<Vec<u8>> {
+    /// The stored bytes, and how many of them each block has.
+    fn encode(&self, tensor: u64, codec: &Codec, block_size: u64, raw: &[u8]) -> Result<(Vec<u8>, Vec<u64>)> {
         let size = usize::try_from(block_size).ok().filter(|&n| n > 0);
         let size =
             size.ok_or_else(|| breach(format!("an encoded payload in blocks of {block_size} bytes")))?;
-        let mut stored = Vec::new();
+        let (mut stored, mut lengths) = (Vec::new(), Vec::new());
         for (block, piece) in (0..).zip(raw.chunks(size)) {
             let bound = self.writer.encoded_bound(codec, piece.len() as u64)?;
             let bound = usize::try_from(bound).ok().filter(|_| bound <= LONGEST_GAP);
@@ -114,8 +126,9 @@ impl<'a> Assembly<'a> {
             stored.extend_from_slice(
                 encoded.ok_or_else(|| breach(format!("`encode` gives {len} bytes, its bound is {bound}")))?,
             );
+            lengths.push(len as u64);
         }
-        Ok(stored)
+        Ok((stored, lengths))
     }
 }
 
@@ -182,10 +195,13 @@ impl LayoutSink for Assembly<'_> {
             let message = format!("its payload has {raw_len} bytes, {need} are needed");
             return Err(Error::invalid_argument(message).tensor(&facts.name));
         }
-        let crc32 = Some(crc32fast::hash(&raw));
-        let (stored, known) = match encoding {
-            Encoding::Raw => (raw, true),
-            Encoding::Encoded { codec, block_size } => (self.encode(tensor, codec, block_size, &raw)?, false),
+        let (crc32, known) = (crc32fast::hash(&raw), encoding == Encoding::Raw);
+        let (stored, blocks) = match encoding {
+            Encoding::Raw => (raw, Vec::new()),
+            Encoding::Encoded { codec, block_size, lengths } => {
+                let (stored, all) = self.encode(tensor, &codec, block_size, &raw)?;
+                (stored, if lengths { all } else { Vec::new() })
+            }
             other => return Err(Error::unsupported(format!("encoding {other:?}"))),
         };
         let current = self.current()?;
@@ -194,7 +210,8 @@ impl LayoutSink for Assembly<'_> {
         current.bytes.extend_from_slice(&stored);
         current.known &= known;
         let stored_len = stored.len() as u64;
-        self.tensors[index] = Some(WrittenTensor { file, offset, stored_len, raw_len, crc32 });
+        let written = WrittenTensor { file, offset, stored_len, raw_len, blocks, ..WrittenTensor::default() };
+        self.tensors[index] = Some((written, crc32));
         Ok(())
     }
 
@@ -222,10 +239,10 @@ impl LayoutSink for Assembly<'_> {
         Err(Error::unsupported(format!("a part in format `{format}`: there is no other writer in memory")))
     }
 
-    fn digest(&mut self, digest: Digest) -> Result<()> {
-        match digest {
-            Digest::Crc32 => self.crc = true,
-            other => return Err(Error::unsupported(format!("digest {other:?}"))),
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        sum.of_crc32(0)?;
+        if !self.sums.contains(&sum) {
+            self.sums.push(sum);
         }
         Ok(())
     }

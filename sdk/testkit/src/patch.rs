@@ -1,7 +1,7 @@
 //! The patch sink in memory: holes are filled, checksums last.
 
 use crate::write::breach;
-use apr_sdk::{CrcForm, PatchSink, Result, Written, WrittenHole};
+use apr_sdk::{PatchSink, Result, Sum, Written, WrittenHole};
 use std::ops::Range;
 
 /// Fills the holes of rendered files.
@@ -9,7 +9,7 @@ pub(crate) struct Patches<'a> {
     holes: &'a [WrittenHole],
     filled: Vec<bool>,
     files: Vec<Vec<u8>>,
-    sums: Vec<(usize, usize, Range<usize>, CrcForm)>,
+    sums: Vec<(usize, usize, Range<usize>, Sum)>,
 }
 
 impl<'a> Patches<'a> {
@@ -20,13 +20,8 @@ impl<'a> Patches<'a> {
 
     /// Computes the checksums, in the order they were asked for, and refuses a hole that nobody filled.
     pub(crate) fn finish(mut self) -> Result<Vec<Vec<u8>>> {
-        for (hole, file, range, form) in std::mem::take(&mut self.sums) {
-            let sum = crc32fast::hash(&self.files[file][range]);
-            match form {
-                CrcForm::LittleEndian => self.put(hole, &sum.to_le_bytes())?,
-                CrcForm::Hex => self.put(hole, format!("{sum:08x}").as_bytes())?,
-                other => return Err(breach(format!("checksum form {other:?} is not known here"))),
-            }
+        for (hole, file, range, sum) in std::mem::take(&mut self.sums) {
+            self.put(hole, &sum.of_crc32(crc32fast::hash(&self.files[file][range]))?)?;
         }
         match self.filled.iter().position(|filled| !filled) {
             Some(hole) => Err(breach(format!("hole {} was never filled", self.holes[hole].id))),
@@ -64,7 +59,7 @@ impl PatchSink for Patches<'_> {
         self.put(hole, bytes)
     }
 
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()> {
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
         let number = file as usize;
         let len = self.files.get(number).ok_or_else(|| breach(format!("there is no file {file}")))?.len();
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
@@ -72,13 +67,8 @@ impl PatchSink for Patches<'_> {
         let (start, end) = range.ok_or_else(|| {
             breach(format!("a checksum of bytes {start} to {end} of file {file}, which has {len}"))
         })?;
-        let width = match form {
-            CrcForm::LittleEndian => 4,
-            CrcForm::Hex => 8,
-            other => return Err(breach(format!("checksum form {other:?} is not known here"))),
-        };
-        let hole = self.claim(id, width)?;
-        self.sums.push((hole, number, start..end, form));
+        let hole = self.claim(id, sum.of_crc32(0)?.len() as u64)?;
+        self.sums.push((hole, number, start..end, sum));
         Ok(())
     }
 

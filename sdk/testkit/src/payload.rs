@@ -1,7 +1,8 @@
 //! Reads a tensor's payload the way the host does: decoded, row-major, little-endian.
 
 use apr_sdk::{
-    BlockAt, BlockSink, DType, Endian, Error, Extent, Model, OpenModel, Payload, Result, Source, Tensor, View,
+    BlockAt, BlockSink, Codec, DType, Endian, Error, Extent, Model, OpenModel, Payload, Result, Source,
+    Tensor, View,
 };
 
 /// The longest payload that is read into memory. 1 GiB: fixtures are far smaller, and a damaged file that claims more
@@ -26,7 +27,7 @@ pub fn payload(open: &dyn OpenModel, model: &Model, index: usize, source: &dyn S
     }
     let read = match &tensor.payload {
         Payload::Extent { extent, view } => from_extent(tensor, *extent, view.as_ref(), len, source),
-        Payload::Blocks { codec } => from_blocks(open, index as u64, *codec, len, source),
+        Payload::Blocks { codec } => from_blocks(open, index as u64, codec, len, source),
         Payload::Sequential => from_stream(open, index as u64, len, source),
         other => Err(Error::unsupported(format!("payload of an unknown kind: {other:?}"))),
     };
@@ -159,7 +160,7 @@ impl BlockSink for Blocks<'_> {
 fn from_blocks(
     open: &dyn OpenModel,
     tensor: u64,
-    codec: u32,
+    codec: &Codec,
     len: u64,
     source: &dyn Source,
 ) -> Result<Vec<u8>> {

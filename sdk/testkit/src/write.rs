@@ -61,8 +61,8 @@ pub fn render(
 ) -> Result<Rendered> {
     let mut assembly = Assembly::new(writer, model, source, payloads);
     writer.layout(model, request, &mut assembly)?;
-    let inputs = if assembly.wants_crc() { inputs_crc32(model, payloads)? } else { Vec::new() };
-    let (written, files, entry, notes) = assembly.finish(inputs)?;
+    let inputs = if assembly.wants_digests() { inputs_crc32(model, payloads)? } else { Vec::new() };
+    let (written, files, entry, notes) = assembly.finish(&inputs)?;
     let mut patches = Patches::new(&written, files);
     writer.finish(&written, &mut patches)?;
     let bytes = patches.finish()?;

@@ -2,8 +2,8 @@
 
 use crate::{layout, reader, writer};
 use apr_sdk::{
-    BlockAt, Bytes, DType, Error, Extent, Fact, LayoutRequest, LayoutSink, Limits, Look, Model, ModelSink,
-    OpenModel, Options, PartDecl, Reader, Result, Score, Source, TensorDecl, Value, Writer,
+    BlockAt, Bytes, Codec, DType, Error, Extent, Fact, LayoutRequest, LayoutSink, Limits, Look, Model,
+    ModelSink, OpenModel, Options, PartDecl, Reader, Result, Score, Source, TensorDecl, Value, Writer,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -166,7 +166,9 @@ pub struct Kinds;
 
 impl Kinds {
     /// Blocks of two halves, each byte one more than it is.
-    pub const CODEC: u32 = 9;
+    pub fn codec() -> Codec {
+        Codec { number: 9, options: Options::new().with("add", "1") }
+    }
 }
 
 impl OpenModel for Kinds {
@@ -179,8 +181,8 @@ impl OpenModel for Kinds {
         sink.block(Extent::new(0, 4, 2), 2)
     }
 
-    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
-        assert_eq!((codec, at.block), (Kinds::CODEC, u64::from(stored.len() == 2)));
+    fn decode(&self, codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        assert_eq!((codec, at.block), (&Kinds::codec(), u64::from(stored.len() == 2)));
         out.iter_mut().zip(stored).for_each(|(out, stored)| *out = stored + 1);
         Ok(())
     }

@@ -52,7 +52,7 @@ fn swaps_every_field_of_a_block_and_nothing_else() {
 #[test]
 fn decodes_blocks_and_refuses_a_wrong_sum() {
     let blocks =
-        |n| read(&[10, 20, 30, 40, 50, 60], DType::U8, &[n], Payload::Blocks { codec: Kinds::CODEC });
+        |n| read(&[10, 20, 30, 40, 50, 60], DType::U8, &[n], Payload::Blocks { codec: Kinds::codec() });
     assert_eq!(blocks(5).unwrap(), [11, 21, 31, 51, 61]);
     assert!(blocks(4).is_err());
     assert!(blocks(6).is_err());

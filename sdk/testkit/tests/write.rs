@@ -1,8 +1,8 @@
 //! The sinks in memory: every segment, and every breach of the contract.
 
 use apr_sdk::{
-    BlockAt, Bytes, CrcForm, DType, Digest, Encoding, Error, ErrorKind, Extent, LayoutRequest, LayoutSink,
-    Model, Options, PartRequest, PatchSink, Result, Writer, Written,
+    BlockAt, Bytes, Codec, DType, Digest, DigestForm, Encoding, Error, ErrorKind, Extent, LayoutRequest,
+    LayoutSink, Model, Options, PartRequest, PatchSink, Result, Sum, Writer, Written,
 };
 use apr_testkit::{ModelFixture, Rendered, render, write};
 
@@ -21,12 +21,12 @@ impl Writer for Script {
         self.1(written, sink)
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
-        Ok(if codec == 66 { 0 } else { raw_len + 1 })
+    fn encoded_bound(&self, codec: &Codec, raw_len: u64) -> Result<u64> {
+        Ok(if codec.number == 66 { 0 } else { raw_len + 1 })
     }
 
     /// The block's length, then its bytes.
-    fn encode(&self, _: u32, _: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+    fn encode(&self, _: &Codec, _: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
         if let Some(first) = out.first_mut() {
             *first = raw.len() as u8;
             out[1..=raw.len()].copy_from_slice(raw);
@@ -74,8 +74,8 @@ fn renders_every_segment() {
         assert_eq!(sink.fetch(&Bytes::from(Extent::new(0, 5, 3)))?, Bytes::from("bbb"));
         sink.file("two.bin")?;
         sink.entry()?;
-        sink.digest(Digest::Crc32)?;
-        sink.payload(1, 4, Encoding::Encoded { codec: 1, block_size: 2 })?;
+        sink.digest(Sum::CRC32)?;
+        sink.payload(1, 4, Encoding::Encoded { codec: 1.into(), block_size: 2, lengths: true })?;
         assert_eq!(sink.position(), None);
         sink.hole(8, 8)?;
         sink.note("two files");
@@ -87,10 +87,13 @@ fn renders_every_segment() {
             (written.tensors[1].file, written.tensors[1].stored_len, written.tensors[1].raw_len),
             (1, 5, 3)
         );
-        assert_eq!(written.tensors[0].crc32, Some(crc32fast::hash(b"aaaaa")));
-        assert_eq!(written.inputs_crc32, [crc32fast::hash(b"aaaaabbb")]);
+        let crc = |bytes| crc32fast::hash(bytes).to_le_bytes();
+        assert_eq!(written.tensors[0].digests.get(Sum::CRC32), Some(&crc(b"aaaaa")[..]));
+        assert_eq!(written.inputs[0].digests.get(Sum::CRC32), Some(&crc(b"aaaaabbb")[..]));
+        assert_eq!((written.inputs.len(), written.inputs[0].digests.get(Sum::CRC32_HEX)), (1, None));
+        assert_eq!((&written.tensors[0].blocks[..], &written.tensors[1].blocks[..]), (&[][..], &[3, 2][..]));
         assert_eq!((written.holes[1].id, written.holes[1].offset), (8, 5));
-        sink.fill_crc32(8, 1, 0, 5, CrcForm::Hex)?;
+        sink.fill_digest(8, 1, 0, 5, Sum::CRC32_HEX)?;
         sink.fill(7, b"fill")?;
         sink.append(1, b"end")
     };
@@ -117,7 +120,7 @@ fn checksums_see_what_was_filled_before() {
             place(sink)
         },
         |_, sink| {
-            sink.fill_crc32(2, 0, 0, 4, CrcForm::LittleEndian)?;
+            sink.fill_digest(2, 0, 0, 4, Sum::CRC32)?;
             sink.fill(1, b"late")
         },
     );
@@ -147,10 +150,14 @@ fn refuses_every_breach_of_the_layout() {
         ("two holes", |sink| sink.file("x").and_then(|()| sink.hole(0, 1)).and_then(|()| sink.hole(0, 1))),
         ("never filled", |sink| sink.file("x").and_then(|()| sink.hole(0, 1)).and_then(|()| place(sink))),
         ("blocks of 0", |sink| {
-            sink.file("x").and_then(|()| sink.payload(0, 1, Encoding::Encoded { codec: 0, block_size: 0 }))
+            sink.file("x").and_then(|()| {
+                sink.payload(0, 1, Encoding::Encoded { codec: 0.into(), block_size: 0, lengths: false })
+            })
         }),
         ("its bound is", |sink| {
-            sink.file("x").and_then(|()| sink.payload(0, 1, Encoding::Encoded { codec: 66, block_size: 4 }))
+            sink.file("x").and_then(|()| {
+                sink.payload(0, 1, Encoding::Encoded { codec: 66.into(), block_size: 4, lengths: false })
+            })
         }),
     ];
     for (message, layout) in cases {
@@ -160,6 +167,8 @@ fn refuses_every_breach_of_the_layout() {
             "{message}: {error:?}"
         );
     }
+    let sha = rendered(|sink| sink.digest(Sum::new(Digest::Sha256, DigestForm::Bytes)), nothing).unwrap_err();
+    assert!(sha.kind() == ErrorKind::Unsupported && sha.message().contains("SHA-256"), "{sha}");
     let part = rendered(
         |sink| sink.part(PartRequest { stem: "x", format: "y", tensors: None, options: Options::new() }),
         nothing,
@@ -178,10 +187,10 @@ fn refuses_every_breach_of_the_patches() {
         ("no hole 9", |_, sink| sink.fill(9, b"1234")),
         ("3 bytes for hole 1", |_, sink| sink.fill(1, b"123")),
         ("filled twice", |_, sink| sink.fill(1, b"1234").and_then(|()| sink.fill(1, b"1234"))),
-        ("8 bytes for hole 1", |_, sink| sink.fill_crc32(1, 0, 0, 4, CrcForm::Hex)),
-        ("no file 1", |_, sink| sink.fill_crc32(1, 1, 0, 0, CrcForm::LittleEndian)),
-        ("bytes 0 to 99", |_, sink| sink.fill_crc32(1, 0, 0, 99, CrcForm::LittleEndian)),
-        ("bytes 2 to 1", |_, sink| sink.fill_crc32(1, 0, 2, 1, CrcForm::LittleEndian)),
+        ("8 bytes for hole 1", |_, sink| sink.fill_digest(1, 0, 0, 4, Sum::CRC32_HEX)),
+        ("no file 1", |_, sink| sink.fill_digest(1, 1, 0, 0, Sum::CRC32)),
+        ("bytes 0 to 99", |_, sink| sink.fill_digest(1, 0, 0, 99, Sum::CRC32)),
+        ("bytes 2 to 1", |_, sink| sink.fill_digest(1, 0, 2, 1, Sum::CRC32)),
         ("no file 5", |_, sink| sink.append(5, b"x")),
     ];
     for (message, finish) in cases {

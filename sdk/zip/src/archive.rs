@@ -5,8 +5,8 @@ use crate::inflate::{Inflate, MOST_EXPANSION};
 use crate::local::{Central, data_start};
 use crate::window::Window;
 use apr_sdk::{
-    Checksum, Coding, CrcForm, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, Result,
-    Source, Stream, escape,
+    Checksum, Coding, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, Result, Source,
+    Stream, Sum, escape,
 };
 use std::collections::HashSet;
 use zip::read::{ArchiveOffset, Config};
@@ -140,7 +140,7 @@ impl Archive {
                 Method::Stored => Coding::Raw,
                 Method::Deflated => streamed(entry).map_or(Coding::Encoded, Coding::Streamed),
             };
-            let checksum = Checksum::raw(entry.data, stored, CrcForm::LittleEndian);
+            let checksum = Checksum::raw(entry.data, stored, Sum::CRC32);
             sink.fact(Fact::Checksum(Checksum { coding, ..checksum }))?;
         }
         Ok(())

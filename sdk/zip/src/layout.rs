@@ -5,7 +5,7 @@
 
 use crate::end::{end_record, end64_records};
 use crate::local::{LOCAL, LOCAL_LEN, ZIP64};
-use apr_sdk::{CrcForm, Encoding, Error, LayoutSink, PatchSink, Result, Written, escape};
+use apr_sdk::{Encoding, Error, LayoutSink, PatchSink, Result, Sum, Written, escape};
 use std::collections::{HashMap, HashSet};
 
 /// Sizes and offsets above this are written in the ZIP64 form: the limit of Python's `zipfile`. Some readers take
@@ -253,7 +253,7 @@ pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
         let Some([Some((file, start)), Some((_, end))]) = places.get(&(number / PER_ENTRY)) else {
             return Err(Error::plugin(format!("hole {} has no data that it is the CRC-32 of", hole.id)));
         };
-        sink.fill_crc32(hole.id, *file, *start, *end, CrcForm::LittleEndian)?;
+        sink.fill_digest(hole.id, *file, *start, *end, Sum::CRC32)?;
     }
     Ok(())
 }

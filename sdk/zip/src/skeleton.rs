@@ -7,7 +7,7 @@ use crate::archive::Archive;
 use crate::end::{u16_at, u64_at};
 use crate::layout::{CENTRAL_CRC, DATA_END, DATA_START, DESCRIPTOR_CRC, HoleNumbers, LOCAL_CRC};
 use apr_sdk::{
-    Bytes, Digest, Encoding, Error, Extent, FileId, LayoutSink, Limits, LogLevel, PartRequest, Result, Source,
+    Bytes, Encoding, Error, Extent, FileId, LayoutSink, Limits, LogLevel, PartRequest, Result, Source, Sum,
 };
 
 /// The most bytes beside the payloads. 16 MiB: a hundred thousand headers; whoever has more has something else in there.
@@ -363,7 +363,7 @@ impl LayoutSink for Laid {
         Err(Error::unsupported("parts"))
     }
 
-    fn digest(&mut self, _: Digest) -> Result<()> {
+    fn digest(&mut self, _: Sum) -> Result<()> {
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! What is laid out is what Python's `zipfile` writes, and what every reader reads.
 
 use apr_sdk::{
-    Bytes, DType, Digest, Encoding, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Model, PartRequest,
-    PatchSink, Result, Writer, Written,
+    Bytes, DType, Encoding, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Model, PartRequest,
+    PatchSink, Result, Sum, Writer, Written,
 };
 use apr_testkit::{ModelFixture, Random};
 use apr_zip::{Archive, Method, ZipLayout};
@@ -166,7 +166,7 @@ fn rejects_a_patch_of_holes_that_are_not_all_there() {
         fn fill(&mut self, _: u32, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        fn fill_crc32(&mut self, _: u32, _: u32, _: u64, _: u64, _: apr_sdk::CrcForm) -> Result<()> {
+        fn fill_digest(&mut self, _: u32, _: u32, _: u64, _: u64, _: Sum) -> Result<()> {
             Ok(())
         }
         fn append(&mut self, _: u32, _: &[u8]) -> Result<()> {
@@ -220,7 +220,7 @@ impl LayoutSink for Sparse {
     fn part(&mut self, _: PartRequest<'_>) -> Result<()> {
         Err(Error::unsupported("part"))
     }
-    fn digest(&mut self, _: Digest) -> Result<()> {
+    fn digest(&mut self, _: Sum) -> Result<()> {
         Ok(())
     }
     fn position(&self) -> Option<u64> {

@@ -164,7 +164,7 @@ impl OpenModel for Rogue {
         Ok(())
     }
 
-    fn decode(&self, _: u32, at: BlockAt, _: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, _: &Codec, at: BlockAt, _: &[u8], out: &mut [u8]) -> Result<()> {
         self.fails("decode");
         out.fill(at.block.to_le_bytes()[0]);
         Ok(())
@@ -206,13 +206,13 @@ impl Writer for Rogue {
         Ok(vec![DTypeChoice::Keep; 1000])
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
-        assert!(codec != 1, "rogue panics in encoded_bound");
+    fn encoded_bound(&self, codec: &Codec, raw_len: u64) -> Result<u64> {
+        assert!(codec.number != 1, "rogue panics in encoded_bound");
         Ok(raw_len)
     }
 
-    fn encode(&self, codec: u32, _: BlockAt, _: &[u8], _: &mut [u8]) -> Result<usize> {
-        assert!(codec != 1, "rogue panics in encode");
+    fn encode(&self, codec: &Codec, _: BlockAt, _: &[u8], _: &mut [u8]) -> Result<usize> {
+        assert!(codec.number != 1, "rogue panics in encode");
         Ok(usize::MAX)
     }
 }

@@ -4,13 +4,40 @@ use crate::wire::{ErrorNumber, R, WireError};
 use abi_stable::std_types::{RBox, ROption, RString};
 use apr_sdk::{Error, ErrorKind, Result};
 
+fn kind_to_wire(kind: ErrorKind) -> ErrorNumber {
+    match kind {
+        ErrorKind::Malformed => ErrorNumber::MALFORMED,
+        ErrorKind::Unsupported => ErrorNumber::UNSUPPORTED,
+        ErrorKind::LimitExceeded => ErrorNumber::LIMIT_EXCEEDED,
+        ErrorKind::InvalidArgument => ErrorNumber::INVALID_ARGUMENT,
+        ErrorKind::NotFound => ErrorNumber::NOT_FOUND,
+        ErrorKind::Io => ErrorNumber::IO,
+        ErrorKind::Failed => ErrorNumber::FAILED,
+        ErrorKind::Cancelled => ErrorNumber::CANCELLED,
+        _ => ErrorNumber::PLUGIN,
+    }
+}
+
+fn kind_from_wire(number: ErrorNumber) -> ErrorKind {
+    match number {
+        ErrorNumber::MALFORMED => ErrorKind::Malformed,
+        ErrorNumber::UNSUPPORTED => ErrorKind::Unsupported,
+        ErrorNumber::LIMIT_EXCEEDED => ErrorKind::LimitExceeded,
+        ErrorNumber::INVALID_ARGUMENT => ErrorKind::InvalidArgument,
+        ErrorNumber::NOT_FOUND => ErrorKind::NotFound,
+        ErrorNumber::IO => ErrorKind::Io,
+        ErrorNumber::FAILED => ErrorKind::Failed,
+        ErrorNumber::CANCELLED => ErrorKind::Cancelled,
+        _ => ErrorKind::Plugin,
+    }
+}
+
 /// An error for the wire.
 #[cold]
 pub fn to_wire(error: &Error) -> RBox<WireError> {
     let text = |text: Option<&str>| -> ROption<RString> { text.map(RString::from).into() };
-    let kind = ErrorKind::ALL.iter().position(|kind| *kind == error.kind());
     RBox::new(WireError {
-        kind: ErrorNumber(kind.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX)),
+        kind: kind_to_wire(error.kind()),
         message: error.message().into(),
         code: text(error.explicit_code()),
         file: text(error.file()),
@@ -26,8 +53,7 @@ pub fn to_wire(error: &Error) -> RBox<WireError> {
 #[cold]
 pub fn from_wire(wire: RBox<WireError>) -> Error {
     let wire = RBox::into_inner(wire);
-    let kind = usize::try_from(wire.kind.0).ok().and_then(|n| ErrorKind::ALL.get(n).copied());
-    let mut error = Error::new(kind.unwrap_or(ErrorKind::Plugin), String::from(wire.message));
+    let mut error = Error::new(kind_from_wire(wire.kind), String::from(wire.message));
     if let ROption::RSome(code) = wire.code {
         error = error.code(String::from(code));
     }

@@ -1,18 +1,27 @@
 //! The host's sinks for a writer: layouts and patches; and what was written.
 
+use super::digest::{self, sum_from_wire, sum_to_wire};
 use super::error::result;
-use super::model_sink::{bytes_from_wire, bytes_to_wire, form_from_wire, form_to_wire};
+use super::model_sink::{bytes_from_wire, bytes_to_wire};
 use crate::guard::{guard, host_wire};
 use crate::wire::{
-    CrcFormNumber, DigestNumber, EncodingNumber, LayoutSinkMut, PatchSinkMut, R, WireBytes, WireLayoutSink,
-    WireOwnedBytes, WirePartRequest, WirePatchSink, WireWritten, WireWrittenFile, WireWrittenHole,
-    WireWrittenTensor, pairs,
+    DigestNumber, EncodingNumber, FormNumber, LayoutSinkMut, PatchSinkMut, R, WireBytes, WireEncoding,
+    WireLayoutSink, WireOwnedBytes, WirePartRequest, WirePatchSink, WireWritten, WireWrittenFile,
+    WireWrittenHole, WireWrittenInput, WireWrittenTensor, pairs,
 };
 use abi_stable::std_types::{ROption, RSlice, RStr};
 use apr_sdk::{
-    Bytes, CrcForm, Digest, Encoding, Error, Extent, LayoutSink, PartRequest, PatchSink, Result, Written,
-    WrittenFile, WrittenHole, WrittenTensor,
+    Bytes, Codec, Encoding, Error, Extent, LayoutSink, PartRequest, PatchSink, Result, Sum, Written,
+    WrittenFile, WrittenHole, WrittenInput, WrittenTensor,
 };
+
+/// A compression method from the wire.
+///
+/// # Errors
+/// Plugin for options that are no pairs of texts.
+pub(crate) fn codec_from_wire(number: u32, options: &[u8]) -> Result<Codec> {
+    Ok(Codec { number, options: pairs::to_options(options)? })
+}
 
 fn unknown<T>(what: &str, number: u32) -> Result<T> {
     Err(Error::plugin(format!("asks for {what} of unknown number {number}")))
@@ -38,18 +47,15 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
         host_wire("laying out", || self.0.copy(&bytes_from_wire(&bytes)))
     }
 
-    fn payload(
-        &mut self,
-        tensor: u64,
-        align: u64,
-        encoding: EncodingNumber,
-        codec: u32,
-        block_size: u64,
-    ) -> R<()> {
+    fn payload(&mut self, tensor: u64, align: u64, encoding: WireEncoding<'_>) -> R<()> {
         host_wire("laying out", || {
-            let encoding = match encoding {
+            let encoding = match encoding.kind {
                 EncodingNumber::RAW => Encoding::Raw,
-                EncodingNumber::ENCODED => Encoding::Encoded { codec, block_size },
+                EncodingNumber::ENCODED => Encoding::Encoded {
+                    codec: codec_from_wire(encoding.codec, &encoding.options)?,
+                    block_size: encoding.block_size,
+                    lengths: encoding.lengths != 0,
+                },
                 other => return unknown("an encoding", other.0),
             };
             self.0.payload(tensor, align, encoding)
@@ -75,11 +81,8 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
         })
     }
 
-    fn digest(&mut self, digest: DigestNumber) -> R<()> {
-        host_wire("laying out", || match digest {
-            DigestNumber::CRC32 => self.0.digest(Digest::Crc32),
-            other => unknown("a digest", other.0),
-        })
+    fn digest(&mut self, digest: DigestNumber, form: FormNumber) -> R<()> {
+        host_wire("laying out", || self.0.digest(sum_from_wire(digest, form)?))
     }
 
     fn position(&self) -> ROption<u64> {
@@ -135,12 +138,27 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
     }
 
     fn payload(&mut self, tensor: u64, align: u64, encoding: Encoding) -> Result<()> {
-        let (encoding, codec, block_size) = match encoding {
-            Encoding::Raw => (EncodingNumber::RAW, 0, 0),
-            Encoding::Encoded { codec, block_size } => (EncodingNumber::ENCODED, codec, block_size),
-            _ => return Err(Error::unsupported("this encoding cannot cross to the host")),
+        let mut options = Vec::new();
+        let mut wire = WireEncoding {
+            options: RSlice::EMPTY,
+            block_size: 0,
+            kind: EncodingNumber::RAW,
+            codec: 0,
+            lengths: 0,
+            padding: 0,
+            detail: RSlice::EMPTY,
         };
-        result(self.0.payload(tensor, align, encoding, codec, block_size))
+        match encoding {
+            Encoding::Raw => {}
+            Encoding::Encoded { codec, block_size, lengths } => {
+                options = pairs::from_options(&codec.options);
+                (wire.kind, wire.codec) = (EncodingNumber::ENCODED, codec.number);
+                (wire.block_size, wire.lengths) = (block_size, u32::from(lengths));
+            }
+            _ => return Err(Error::unsupported("this encoding cannot cross to the host")),
+        }
+        wire.options = options.as_slice().into();
+        result(self.0.payload(tensor, align, wire))
     }
 
     fn pad_to(&mut self, n: u64) -> Result<()> {
@@ -164,12 +182,9 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
         }))
     }
 
-    fn digest(&mut self, digest: Digest) -> Result<()> {
-        let number = match digest {
-            Digest::Crc32 => DigestNumber::CRC32,
-            _ => return Err(Error::unsupported("this digest cannot cross to the host")),
-        };
-        result(self.0.digest(number))
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        let (digest, form) = sum_to_wire(sum)?;
+        result(self.0.digest(digest, form))
     }
 
     fn position(&self) -> Option<u64> {
@@ -201,8 +216,16 @@ impl WirePatchSink for ToWirePatchSink<'_> {
         host_wire("patching", || self.0.fill(id, bytes.as_slice()))
     }
 
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcFormNumber) -> R<()> {
-        host_wire("patching", || self.0.fill_crc32(id, file, start, end, form_from_wire(form)?))
+    fn fill_digest(
+        &mut self,
+        id: u32,
+        file: u32,
+        start: u64,
+        end: u64,
+        digest: DigestNumber,
+        form: FormNumber,
+    ) -> R<()> {
+        host_wire("patching", || self.0.fill_digest(id, file, start, end, sum_from_wire(digest, form)?))
     }
 
     fn append(&mut self, file: u32, bytes: RSlice<'_, u8>) -> R<()> {
@@ -218,8 +241,9 @@ impl PatchSink for FromWirePatchSink<'_, '_> {
         result(self.0.fill(id, bytes.into()))
     }
 
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcForm) -> Result<()> {
-        result(self.0.fill_crc32(id, file, start, end, form_to_wire(form)?))
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
+        let (digest, form) = sum_to_wire(sum)?;
+        result(self.0.fill_digest(id, file, start, end, digest, form))
     }
 
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
@@ -228,22 +252,37 @@ impl PatchSink for FromWirePatchSink<'_, '_> {
 }
 
 /// Lends what was written to `use_it`, as the wire has it.
-pub(crate) fn with_written<T>(written: &Written, use_it: impl FnOnce(&WireWritten<'_>) -> T) -> T {
+///
+/// # Errors
+/// What `use_it` gives; Unsupported for a digest that this version of the wire lacks.
+pub(crate) fn with_written<T>(
+    written: &Written,
+    use_it: impl FnOnce(&WireWritten<'_>) -> Result<T>,
+) -> Result<T> {
     let reserved = [0; 2];
     let files = written.files.iter();
     let files: Vec<_> = files
         .map(|file| WireWrittenFile { name: file.name.as_str().into(), len: file.len, reserved })
         .collect();
+    let digests = written.tensors.iter().map(|tensor| digest::to_wire(&tensor.digests));
+    let digests = digests.collect::<Result<Vec<_>>>()?;
+    let of_inputs = written.inputs.iter().map(|input| digest::to_wire(&input.digests));
+    let of_inputs = of_inputs.collect::<Result<Vec<_>>>()?;
+    let inputs = of_inputs.iter();
+    let inputs: Vec<_> = inputs
+        .map(|digests| WireWrittenInput { digests: digests.as_slice().into(), detail: RSlice::EMPTY })
+        .collect();
     let tensors: Vec<_> = written
         .tensors
         .iter()
-        .map(|tensor| WireWrittenTensor {
+        .zip(&digests)
+        .map(|(tensor, digests)| WireWrittenTensor {
+            digests: digests.as_slice().into(),
+            blocks: tensor.blocks.as_slice().into(),
             offset: tensor.offset,
             stored_len: tensor.stored_len,
             raw_len: tensor.raw_len,
             file: tensor.file,
-            crc32: tensor.crc32.unwrap_or_default(),
-            has_crc32: u32::from(tensor.crc32.is_some()),
             padding: 0,
             detail: RSlice::EMPTY,
         })
@@ -262,7 +301,7 @@ pub(crate) fn with_written<T>(written: &Written, use_it: impl FnOnce(&WireWritte
     use_it(&WireWritten {
         files: files.as_slice().into(),
         tensors: tensors.as_slice().into(),
-        inputs_crc32: written.inputs_crc32.as_slice().into(),
+        inputs: inputs.as_slice().into(),
         holes: holes.as_slice().into(),
         detail: RSlice::EMPTY,
     })
@@ -276,15 +315,17 @@ pub(crate) fn written_from_wire(wire: &WireWritten<'_>) -> Written {
         offset: tensor.offset,
         stored_len: tensor.stored_len,
         raw_len: tensor.raw_len,
-        crc32: (tensor.has_crc32 != 0).then_some(tensor.crc32),
+        digests: digest::from_wire(tensor.digests),
+        blocks: tensor.blocks.to_vec(),
     });
+    let inputs = wire.inputs.iter().map(|input| WrittenInput { digests: digest::from_wire(input.digests) });
     let holes = wire.holes.iter();
     let holes =
         holes.map(|hole| WrittenHole { id: hole.id, file: hole.file, offset: hole.offset, len: hole.len });
     Written {
         files: files.collect(),
         tensors: tensors.collect(),
-        inputs_crc32: wire.inputs_crc32.to_vec(),
+        inputs: inputs.collect(),
         holes: holes.collect(),
     }
 }

@@ -3,12 +3,13 @@
 
 use super::error::result;
 use super::model_sink::{
-    bytes_from_wire, bytes_to_wire, checksum_from_wire, push_checksum, tensor_from_wire, tensor_to_wire,
+    bytes_from_wire, bytes_to_wire, checksum_from_wire, codec_options, push_checksum, tensor_from_wire,
+    tensor_to_wire,
 };
 use crate::guard::{host_wire, plugin_wire};
 use crate::wire::{
-    CodingNumber, CrcFormNumber, FactNumber, ModelRef, ModelSinkMut, PayloadNumber, R, WireBytes, WireExtent,
-    WireModel, WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor, pairs,
+    CodingNumber, DigestNumber, FactNumber, FormNumber, ModelRef, ModelSinkMut, PayloadNumber, R, WireBytes,
+    WireExtent, WireModel, WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor, pairs,
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::{RMut, RRef};
@@ -100,8 +101,9 @@ impl WireModel for ToWireModel<'_> {
         host_wire("handing over the model", || {
             self.push_facts(sink)?;
             self.0.tensors.iter().try_for_each(|tensor| {
-                let payload = &tensor.payload;
-                result(sink.tensor(tensor_to_wire(&tensor.name, tensor.dtype, &tensor.shape, payload)?))
+                let (payload, options) = (&tensor.payload, codec_options(&tensor.payload));
+                let wire = tensor_to_wire(&tensor.name, tensor.dtype, &tensor.shape, (payload, &options))?;
+                result(sink.tensor(wire))
             })?;
             self.push_foreign(sink)?;
             for asset in &self.0.assets {
@@ -236,13 +238,15 @@ impl WireModelSink for Rebuild {
         &mut self,
         covers: WireExtent,
         stored: WireBytes<'_>,
-        form: CrcFormNumber,
+        digest: DigestNumber,
+        form: FormNumber,
         coding: CodingNumber,
         tensor: u64,
     ) -> R<()> {
         plugin_wire("taking a checksum", || {
             // Nor is a checksum that only a newer host can read.
-            self.model.checksums.extend(checksum_from_wire(&covers, &stored, form, (coding, tensor)).ok());
+            let checksum = checksum_from_wire(&covers, &stored, (digest, form), (coding, tensor));
+            self.model.checksums.extend(checksum.ok());
             Ok(())
         })
     }

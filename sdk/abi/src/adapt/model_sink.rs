@@ -1,15 +1,17 @@
 //! The host's sinks for a reader: models and blocks; and the small things that are pushed.
 
+use super::digest::{sum_from_wire, sum_to_wire};
 use super::error::result;
+use super::layout::codec_from_wire;
 use crate::guard::host_wire;
 use crate::wire::{
-    BlockSinkMut, ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, FactNumber, ModelSinkMut,
+    BlockSinkMut, ByteOrder, CodingNumber, DTypeNumber, DigestNumber, FactNumber, FormNumber, ModelSinkMut,
     PayloadNumber, R, WireBlockSink, WireBytes, WireExtent, WireModelSink, WirePart, WireTensor, pairs,
 };
 use abi_stable::std_types::{RSlice, RStr};
 use apr_sdk::{
-    BlockSink, Bytes, Checksum, Coding, CrcForm, DType, Endian, Error, Extent, Fact, ModelSink, PartDecl,
-    Payload, Result, TensorDecl, Value, ValueType, View,
+    BlockSink, Bytes, Checksum, Coding, DType, Endian, Error, Extent, Fact, ModelSink, PartDecl, Payload,
+    Result, TensorDecl, Value, ValueType, View,
 };
 
 /// Bytes for the wire; borrowed.
@@ -36,7 +38,15 @@ pub(crate) fn bytes_from_wire(wire: &WireBytes<'_>) -> Bytes {
     }
 }
 
-/// A tensor for the wire; borrowed.
+/// What the compression method of a payload is told, as pairs.
+pub(crate) fn codec_options(payload: &Payload) -> Vec<u8> {
+    match payload {
+        Payload::Blocks { codec } => pairs::from_options(&codec.options),
+        _ => Vec::new(),
+    }
+}
+
+/// A tensor for the wire; borrowed, with the payload's [`codec_options`].
 ///
 /// # Errors
 /// Unsupported for a kind of payload that this version of the wire lacks.
@@ -44,12 +54,13 @@ pub(crate) fn tensor_to_wire<'a>(
     name: &'a str,
     dtype: DType,
     shape: &'a [u64],
-    payload: &'a Payload,
+    (payload, options): (&'a Payload, &'a [u8]),
 ) -> Result<WireTensor<'a>> {
     let mut wire = WireTensor {
         name: name.into(),
         shape: shape.into(),
         strides: RSlice::EMPTY,
+        options: options.into(),
         start: 0,
         offset: 0,
         len: 0,
@@ -73,7 +84,7 @@ pub(crate) fn tensor_to_wire<'a>(
                 };
             }
         }
-        Payload::Blocks { codec } => (wire.payload, wire.codec) = (PayloadNumber::BLOCKS, *codec),
+        Payload::Blocks { codec } => (wire.payload, wire.codec) = (PayloadNumber::BLOCKS, codec.number),
         Payload::Sequential => wire.payload = PayloadNumber::SEQUENTIAL,
         _ => return Err(Error::unsupported("this kind of payload cannot cross to a plugin").tensor(name)),
     }
@@ -83,7 +94,7 @@ pub(crate) fn tensor_to_wire<'a>(
 /// A tensor from the wire.
 ///
 /// # Errors
-/// Plugin for a payload or byte order that this side does not know.
+/// Plugin for a payload or byte order that this side does not know, or options that are no pairs.
 pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'a>> {
     let name = wire.name.as_str();
     let unknown = |what: &str| Err(Error::plugin(format!("gave a tensor an unknown {what}")).tensor(name));
@@ -98,7 +109,7 @@ pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'
                 _ => return unknown("byte order"),
             },
         },
-        PayloadNumber::BLOCKS => Payload::Blocks { codec: wire.codec },
+        PayloadNumber::BLOCKS => Payload::Blocks { codec: codec_from_wire(wire.codec, &wire.options)? },
         PayloadNumber::SEQUENTIAL => Payload::Sequential,
         _ => return unknown("kind of payload"),
     };
@@ -118,8 +129,8 @@ pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) ->
         Coding::Streamed(tensor) => (CodingNumber::STREAMED, tensor),
         _ => return Err(Error::unsupported("a checksum of this kind cannot cross the interface")),
     };
-    let (stored, form) = (bytes_to_wire(&checksum.stored), form_to_wire(checksum.form)?);
-    result(sink.checksum(covers, stored, form, coding, tensor))
+    let (stored, (digest, form)) = (bytes_to_wire(&checksum.stored), sum_to_wire(checksum.sum)?);
+    result(sink.checksum(covers, stored, digest, form, coding, tensor))
 }
 
 /// A checksum from the wire.
@@ -129,7 +140,7 @@ pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) ->
 pub(crate) fn checksum_from_wire(
     covers: &WireExtent,
     stored: &WireBytes<'_>,
-    form: CrcFormNumber,
+    (digest, form): (DigestNumber, FormNumber),
     (coding, tensor): (CodingNumber, u64),
 ) -> Result<Checksum> {
     let coding = match coding {
@@ -139,31 +150,7 @@ pub(crate) fn checksum_from_wire(
         other => return Err(Error::plugin(format!("gave a checksum of unknown kind {}", other.0))),
     };
     let covers = Extent::new(covers.file, covers.offset, covers.len);
-    Ok(Checksum { covers, stored: bytes_from_wire(stored), form: form_from_wire(form)?, coding })
-}
-
-/// A form of a CRC-32 for the wire.
-///
-/// # Errors
-/// Unsupported for one that this version of the wire lacks.
-pub(crate) fn form_to_wire(form: CrcForm) -> Result<CrcFormNumber> {
-    match form {
-        CrcForm::LittleEndian => Ok(CrcFormNumber::LITTLE_ENDIAN),
-        CrcForm::Hex => Ok(CrcFormNumber::HEX),
-        _ => Err(Error::unsupported("this form of a CRC cannot cross the interface")),
-    }
-}
-
-/// A form of a CRC-32 from the wire.
-///
-/// # Errors
-/// Plugin for an unknown one.
-pub(crate) fn form_from_wire(form: CrcFormNumber) -> Result<CrcForm> {
-    match form {
-        CrcFormNumber::LITTLE_ENDIAN => Ok(CrcForm::LittleEndian),
-        CrcFormNumber::HEX => Ok(CrcForm::Hex),
-        other => Err(Error::plugin(format!("names a form of a CRC of unknown number {}", other.0))),
-    }
+    Ok(Checksum { covers, stored: bytes_from_wire(stored), sum: sum_from_wire(digest, form)?, coding })
 }
 
 /// The host's model sink for the wire.
@@ -211,12 +198,14 @@ impl WireModelSink for ToWireModelSink<'_> {
         &mut self,
         covers: WireExtent,
         stored: WireBytes<'_>,
-        form: CrcFormNumber,
+        digest: DigestNumber,
+        form: FormNumber,
         coding: CodingNumber,
         tensor: u64,
     ) -> R<()> {
         host_wire("taking a checksum", || {
-            self.0.fact(Fact::Checksum(checksum_from_wire(&covers, &stored, form, (coding, tensor))?))
+            let checksum = checksum_from_wire(&covers, &stored, (digest, form), (coding, tensor))?;
+            self.0.fact(Fact::Checksum(checksum))
         })
     }
 
@@ -242,7 +231,8 @@ pub struct FromWireModelSink<'a, 'b>(pub &'b mut ModelSinkMut<'a>);
 
 impl ModelSink for FromWireModelSink<'_, '_> {
     fn tensor(&mut self, tensor: TensorDecl<'_>) -> Result<()> {
-        let payload = &tensor.payload;
+        let options = codec_options(&tensor.payload);
+        let payload = (&tensor.payload, options.as_slice());
         result(self.0.tensor(tensor_to_wire(tensor.name, tensor.dtype, tensor.shape, payload)?))
     }
 

@@ -1,6 +1,7 @@
 //! Readers, open models and streams: a plugin's put on the wire, and the wire's as the host sees them.
 
 use super::error::result;
+use super::layout::codec_from_wire;
 use super::model_sink::{FromWireBlockSink, FromWireModelSink, ToWireBlockSink, ToWireModelSink};
 use super::source::{FromWireSource, ToWireSource};
 use crate::guard::{Faults, Guarded, plugin_wire};
@@ -13,8 +14,8 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RSlice, RSliceMut, RStr, RVec};
 use apr_sdk::{
-    BlockAt, BlockSink, Budget, Error, Limits, Look, ModelSink, OpenModel, Options, Reader, Report, Result,
-    Score, Source, Stream,
+    BlockAt, BlockSink, Budget, Codec, Error, Limits, Look, ModelSink, OpenModel, Options, Reader, Report,
+    Result, Score, Source, Stream,
 };
 use std::sync::Arc;
 
@@ -104,13 +105,14 @@ impl WireOpenModel for ToWireOpenModel {
         &self,
         codec: u32,
         at: WireBlockAt<'_>,
-        _options: RSlice<'_, u8>,
+        options: RSlice<'_, u8>,
         stored: RSlice<'_, u8>,
         mut out: RSliceMut<'_, u8>,
     ) -> R<()> {
         plugin_wire("decoding a block", || {
             let at = BlockAt { tensor: at.tensor, block: at.block };
-            self.0.decode(codec, at, stored.as_slice(), out.as_mut_slice())
+            let codec = codec_from_wire(codec, options.as_slice())?;
+            self.0.decode(&codec, at, stored.as_slice(), out.as_mut_slice())
         })
     }
 
@@ -235,8 +237,10 @@ impl OpenModel for FromWireOpenModel {
         result(self.0.blocks(&source.object(), tensor, &mut sink))
     }
 
-    fn decode(&self, codec: u32, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
-        result(self.0.decode(codec, at.into(), RSlice::EMPTY, stored.into(), out.into()))
+    fn decode(&self, codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let options = pairs::from_options(&codec.options);
+        let options = options.as_slice().into();
+        result(self.0.decode(codec.number, at.into(), options, stored.into(), out.into()))
     }
 
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {

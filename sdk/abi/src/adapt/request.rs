@@ -1,14 +1,18 @@
 //! What the host asks of a writer, as pairs: layout requests and the facts about tensors.
 
-use crate::wire::DTypeNumber;
 use crate::wire::pairs::{from_options, number, push, read, text, to_options};
+use crate::wire::{DTypeNumber, PolicyNumber};
 use apr_sdk::{
     Assignment, DType, DTypeChoice, ForeignPolicy, LayoutRequest, ModelFacts, Result, TensorFacts,
 };
 
-/// The policies by their wire numbers.
-const POLICIES: [ForeignPolicy; 4] =
-    [ForeignPolicy::Default, ForeignPolicy::Typed, ForeignPolicy::Keep, ForeignPolicy::Drop];
+/// The policies and their wire numbers.
+const POLICIES: [(ForeignPolicy, PolicyNumber); 4] = [
+    (ForeignPolicy::Default, PolicyNumber::DEFAULT),
+    (ForeignPolicy::Typed, PolicyNumber::TYPED),
+    (ForeignPolicy::Keep, PolicyNumber::KEEP),
+    (ForeignPolicy::Drop, PolicyNumber::DROP),
+];
 
 /// A layout request as pairs.
 pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
@@ -19,8 +23,9 @@ pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
     if let Some(size) = request.max_shard_size {
         push(&mut out, "max_shard_size", &size.to_le_bytes());
     }
-    let policy = POLICIES.iter().position(|policy| *policy == request.foreign).unwrap_or_default();
-    push(&mut out, "foreign", &(policy as u64).to_le_bytes());
+    let policy = POLICIES.iter().find(|(policy, _)| *policy == request.foreign);
+    let number = policy.map_or(PolicyNumber::DEFAULT, |(_, number)| *number);
+    push(&mut out, "foreign", &u64::from(number.0).to_le_bytes());
     push(&mut out, "options", &from_options(&request.options));
     for size in &request.inputs {
         push(&mut out, "input", &size.to_le_bytes());
@@ -46,8 +51,9 @@ pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
             "folder" => request.folder = value == [1],
             "max_shard_size" => request.max_shard_size = Some(number(value)?),
             "foreign" => {
-                let policy = usize::try_from(number(value)?).ok().and_then(|n| POLICIES.get(n).copied());
-                request.foreign = policy.unwrap_or_default();
+                let number = number(value)?;
+                let policy = POLICIES.iter().find(|(_, known)| u64::from(known.0) == number);
+                request.foreign = policy.map(|(policy, _)| *policy).unwrap_or_default();
             }
             "options" => request.options = to_options(value)?,
             "input" => request.inputs.push(number(value)?),
@@ -235,7 +241,7 @@ mod tests {
         request.options = Options::new().with("x", "y");
         request.inputs = vec![0, 7];
         request.versions = vec![("apr".into(), "1".into()), ("p\0".into(), String::new())];
-        for policy in POLICIES {
+        for (policy, _) in POLICIES {
             request.foreign = policy;
             assert_eq!(format!("{:?}", to_request(&from_request(&request)).unwrap()), format!("{request:?}"));
         }

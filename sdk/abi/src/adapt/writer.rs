@@ -2,7 +2,8 @@
 
 use super::error::result;
 use super::layout::{
-    FromWireLayoutSink, FromWirePatchSink, ToWireLayoutSink, ToWirePatchSink, with_written, written_from_wire,
+    FromWireLayoutSink, FromWirePatchSink, ToWireLayoutSink, ToWirePatchSink, codec_from_wire, with_written,
+    written_from_wire,
 };
 use super::model::{self, ToWireModel};
 use super::reader::within;
@@ -12,14 +13,14 @@ use super::request::{
 use crate::guard::{Guarded, plugin_wire};
 use crate::wire::{
     DTypeNumber, LayoutSinkMut, ModelRef, PatchSinkMut, R, WireBlockAt, WireLayoutSink_TO, WirePatchSink_TO,
-    WireWriter, WireWritten, WriterObject,
+    WireWriter, WireWritten, WriterObject, pairs,
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RSlice, RSliceMut, RVec};
 use apr_sdk::{
-    BlockAt, DType, DTypeChoice, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts, Writer,
-    Written,
+    BlockAt, Codec, DType, DTypeChoice, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts,
+    Writer, Written,
 };
 
 /// A plugin's writer for the wire.
@@ -53,21 +54,24 @@ impl WireWriter for ToWireWriter {
         })
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> R<u64> {
-        plugin_wire("bounding a block", || self.0.encoded_bound(codec, raw_len))
+    fn encoded_bound(&self, codec: u32, options: RSlice<'_, u8>, raw_len: u64) -> R<u64> {
+        plugin_wire("bounding a block", || {
+            self.0.encoded_bound(&codec_from_wire(codec, options.as_slice())?, raw_len)
+        })
     }
 
     fn encode(
         &self,
         codec: u32,
         at: WireBlockAt<'_>,
-        _options: RSlice<'_, u8>,
+        options: RSlice<'_, u8>,
         raw: RSlice<'_, u8>,
         mut out: RSliceMut<'_, u8>,
     ) -> R<u64> {
         plugin_wire("encoding a block", || {
             let at = BlockAt { tensor: at.tensor, block: at.block };
-            Ok(self.0.encode(codec, at, raw.as_slice(), out.as_mut_slice())? as u64)
+            let codec = codec_from_wire(codec, options.as_slice())?;
+            Ok(self.0.encode(&codec, at, raw.as_slice(), out.as_mut_slice())? as u64)
         })
     }
 }
@@ -96,13 +100,15 @@ impl Writer for FromWireWriter {
         Ok(chosen.iter().map(|choice| to_choice(*choice)).collect())
     }
 
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> Result<u64> {
-        result(self.object.encoded_bound(codec, raw_len))
+    fn encoded_bound(&self, codec: &Codec, raw_len: u64) -> Result<u64> {
+        let options = pairs::from_options(&codec.options);
+        result(self.object.encoded_bound(codec.number, options.as_slice().into(), raw_len))
     }
 
-    fn encode(&self, codec: u32, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
-        let room = out.len();
-        let filled = result(self.object.encode(codec, at.into(), RSlice::EMPTY, raw.into(), out.into()))?;
+    fn encode(&self, codec: &Codec, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
+        let (room, options) = (out.len(), pairs::from_options(&codec.options));
+        let options = options.as_slice().into();
+        let filled = result(self.object.encode(codec.number, at.into(), options, raw.into(), out.into()))?;
         within(filled, room)
     }
 }

@@ -1,6 +1,6 @@
 //! A layout on the wire: segments and patches pushed into the host's sinks, and what was written.
 
-use super::{CrcFormNumber, DigestNumber, EncodingNumber, R, WireBytes};
+use super::{DigestNumber, EncodingNumber, FormNumber, R, WireBytes};
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{ROption, RSlice, RStr, RVec};
 use abi_stable::{StableAbi, sabi_trait};
@@ -43,6 +43,38 @@ pub struct WirePartRequest<'a> {
     pub reserved: [u64; 2],
 }
 
+/// `apr_sdk::Encoding`.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireEncoding<'a> {
+    /// What the method is told, as pairs.
+    pub options: RSlice<'a, u8>,
+    /// Raw bytes of a block.
+    pub block_size: u64,
+    /// Raw, or encoded.
+    pub kind: EncodingNumber,
+    /// The method.
+    pub codec: u32,
+    /// 1 if the lengths of the blocks are asked for.
+    pub lengths: u32,
+    /// Zero.
+    pub padding: u32,
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
+}
+
+/// A digest that was asked for, as it is stated.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireDigest<'a> {
+    /// The bytes.
+    pub stated: RSlice<'a, u8>,
+    /// Which digest it is.
+    pub digest: DigestNumber,
+    /// Its form.
+    pub form: FormNumber,
+}
+
 /// `apr_sdk::LayoutSink`, implemented by the host.
 #[sabi_trait]
 pub trait WireLayoutSink {
@@ -55,14 +87,7 @@ pub trait WireLayoutSink {
     /// Bytes of the model.
     fn copy(&mut self, bytes: WireBytes<'_>) -> R<()>;
     /// A payload.
-    fn payload(
-        &mut self,
-        tensor: u64,
-        align: u64,
-        encoding: EncodingNumber,
-        codec: u32,
-        block_size: u64,
-    ) -> R<()>;
+    fn payload(&mut self, tensor: u64, align: u64, encoding: WireEncoding<'_>) -> R<()>;
     /// Zeros.
     fn pad_to(&mut self, n: u64) -> R<()>;
     /// A hole.
@@ -70,7 +95,7 @@ pub trait WireLayoutSink {
     /// A part.
     fn part(&mut self, part: WirePartRequest<'_>) -> R<()>;
     /// A digest.
-    fn digest(&mut self, digest: DigestNumber) -> R<()>;
+    fn digest(&mut self, digest: DigestNumber, form: FormNumber) -> R<()>;
     /// Where the next segment begins.
     fn position(&self) -> ROption<u64>;
     /// Reads bytes of the model.
@@ -90,8 +115,16 @@ pub type LayoutSinkMut<'a> = WireLayoutSink_TO<'a, RMut<'a, ()>>;
 pub trait WirePatchSink {
     /// Fills a hole with bytes.
     fn fill(&mut self, id: u32, bytes: RSlice<'_, u8>) -> R<()>;
-    /// Fills a hole with a CRC-32.
-    fn fill_crc32(&mut self, id: u32, file: u32, start: u64, end: u64, form: CrcFormNumber) -> R<()>;
+    /// Fills a hole with the digest of a range of a file.
+    fn fill_digest(
+        &mut self,
+        id: u32,
+        file: u32,
+        start: u64,
+        end: u64,
+        digest: DigestNumber,
+        form: FormNumber,
+    ) -> R<()>;
     /// Appends to a file.
     #[sabi(last_prefix_field)]
     fn append(&mut self, file: u32, bytes: RSlice<'_, u8>) -> R<()>;
@@ -108,8 +141,8 @@ pub struct WireWritten<'a> {
     pub files: RSlice<'a, WireWrittenFile<'a>>,
     /// The tensors.
     pub tensors: RSlice<'a, WireWrittenTensor<'a>>,
-    /// The inputs' CRC-32s.
-    pub inputs_crc32: RSlice<'a, u32>,
+    /// The inputs.
+    pub inputs: RSlice<'a, WireWrittenInput<'a>>,
     /// The holes.
     pub holes: RSlice<'a, WireWrittenHole>,
     /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
@@ -132,6 +165,10 @@ pub struct WireWrittenFile<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireWrittenTensor<'a> {
+    /// Digests of its raw bytes.
+    pub digests: RSlice<'a, WireDigest<'a>>,
+    /// The bytes that each block became, if they were asked for.
+    pub blocks: RSlice<'a, u64>,
     /// Its offset.
     pub offset: u64,
     /// Its bytes in the file.
@@ -140,12 +177,18 @@ pub struct WireWrittenTensor<'a> {
     pub raw_len: u64,
     /// Its file.
     pub file: u32,
-    /// CRC-32 of its raw bytes.
-    pub crc32: u32,
-    /// 1 if the CRC-32 is known.
-    pub has_crc32: u32,
     /// Zero.
     pub padding: u32,
+    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    pub detail: RSlice<'a, u8>,
+}
+
+/// `apr_sdk::WrittenInput`.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireWrittenInput<'a> {
+    /// Digests of its payload.
+    pub digests: RSlice<'a, WireDigest<'a>>,
     /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
     pub detail: RSlice<'a, u8>,
 }

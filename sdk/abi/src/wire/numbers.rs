@@ -22,12 +22,57 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// The kind of an error: its position in `apr_sdk::ErrorKind::ALL`.
-    ErrorNumber {}
-    /// How sure a format is: `apr_sdk::Score`.
-    ScoreNumber {}
-    /// An element type: its position in the dtype table.
+    /// The kind of an error: `apr_sdk::ErrorKind`.
+    ErrorNumber {
+        /// The file breaks its own format's rules.
+        MALFORMED = 0,
+        /// Right, but not possible here.
+        UNSUPPORTED = 1,
+        /// A cap or the memory budget would be passed.
+        LIMIT_EXCEEDED = 2,
+        /// The user's request is impossible.
+        INVALID_ARGUMENT = 3,
+        /// A file does not exist.
+        NOT_FOUND = 4,
+        /// The machine failed.
+        IO = 5,
+        /// A plugin broke its contract.
+        PLUGIN = 6,
+        /// A check said no.
+        FAILED = 7,
+        /// The user stopped the work.
+        CANCELLED = 8,
+    }
+    /// How sure a format is: `apr_sdk::Score`. Any number may come; these have names.
+    ScoreNumber {
+        /// Not mine.
+        NO = 0,
+        /// Only the extension speaks for it.
+        EXTENSION = 20,
+        /// The structure fits.
+        STRUCTURE = 50,
+        /// The magic fits.
+        MAGIC = 80,
+        /// The magic and the version fit.
+        MAGIC_AND_VERSION = 100,
+    }
+    /// What becomes of foreign metadata: `apr_sdk::ForeignPolicy`.
+    PolicyNumber {
+        /// The target's default carrier.
+        DEFAULT = 0,
+        /// Without the verbatim forms.
+        TYPED = 1,
+        /// Also where the default is to leave it out.
+        KEEP = 2,
+        /// None.
+        DROP = 3,
+    }
+    /// An element type: the number of `apr_sdk::DType`.
     DTypeNumber {
+        /// The first of those that are given out while the program runs, for types that no table has.
+        FIRST_AT_RUN_TIME = 0x0001_0000,
+        /// The last of those.
+        LAST_AT_RUN_TIME = 0x7fff_fffe,
         /// No type: a tensor keeps the one it has.
         KEEP = 0xffff_ffff,
         /// Added to a type: only if it holds every value exactly.
@@ -92,13 +137,19 @@ numbers! {
     DigestNumber {
         /// CRC-32 (IEEE).
         CRC32 = 0,
+        /// CRC-32C (Castagnoli).
+        CRC32C = 1,
+        /// SHA-256.
+        SHA256 = 2,
     }
-    /// How a CRC-32 is written.
-    CrcFormNumber {
-        /// Four bytes.
-        LITTLE_ENDIAN = 0,
-        /// Eight hexadecimal digits.
+    /// How a digest is written.
+    FormNumber {
+        /// Its bytes, those of a CRC least significant first.
+        BYTES = 0,
+        /// Lower-case hexadecimal digits.
         HEX = 1,
+        /// The bytes of a CRC that was turned by 15 bits and added to `a282ead8`.
+        MASKED = 2,
     }
     /// Of which bytes a checksum is.
     CodingNumber {

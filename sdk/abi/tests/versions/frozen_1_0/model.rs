@@ -1,6 +1,6 @@
 //! A model on the wire: pushed piece by piece into a sink, by a reader into the host's, by the host into a writer's.
 
-use super::{ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, FactNumber, PayloadNumber, R};
+use super::{ByteOrder, CodingNumber, DTypeNumber, DigestNumber, FactNumber, FormNumber, PayloadNumber, R};
 use abi_stable::sabi_types::{RMut, RRef};
 use abi_stable::std_types::{RSlice, RStr};
 use abi_stable::{StableAbi, sabi_trait};
@@ -47,6 +47,8 @@ pub struct WireTensor<'a> {
     pub shape: RSlice<'a, u64>,
     /// The view's strides.
     pub strides: RSlice<'a, u64>,
+    /// What the compression method is told, as pairs.
+    pub options: RSlice<'a, u8>,
     /// The view's start.
     pub start: u64,
     /// The extent's offset.
@@ -106,12 +108,13 @@ pub trait WireModelSink {
     fn part(&mut self, part: WirePart<'_>) -> R<()>;
     /// A tensor that must be in a part.
     fn mapped(&mut self, part: u32, name: RStr<'_>) -> R<()>;
-    /// A CRC-32 that a file holds, and what it covers; `tensor` is 0 but for streamed bytes.
+    /// A digest that a file holds, and what it covers; `tensor` is 0 but for streamed bytes.
     fn checksum(
         &mut self,
         covers: WireExtent,
         stored: WireBytes<'_>,
-        form: CrcFormNumber,
+        digest: DigestNumber,
+        form: FormNumber,
         coding: CodingNumber,
         tensor: u64,
     ) -> R<()>;

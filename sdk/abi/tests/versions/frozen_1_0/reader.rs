@@ -115,7 +115,7 @@ pub trait WireOpenModel: Send + Sync {
     fn describe(&self, source: &SourceRef<'_>, sink: &mut ModelSinkMut<'_>) -> R<()>;
     /// Lists a tensor's blocks.
     fn blocks(&self, source: &SourceRef<'_>, tensor: u64, sink: &mut BlockSinkMut<'_>) -> R<()>;
-    /// Decodes a block.
+    /// Decodes a block; `options` are pairs.
     fn decode(
         &self,
         codec: u32,

@@ -13,8 +13,8 @@ pub trait WireWriter: Send + Sync {
     fn finish(&self, written: &WireWritten<'_>, sink: &mut PatchSinkMut<'_>) -> R<()>;
     /// The dtypes it would rather have; `facts` are nested pairs, one entry a tensor.
     fn dtypes(&self, facts: RSlice<'_, u8>, wanted: DTypeNumber) -> R<RVec<DTypeNumber>>;
-    /// The most bytes that `encode` makes.
-    fn encoded_bound(&self, codec: u32, raw_len: u64) -> R<u64>;
+    /// The most bytes that `encode` makes; `options` are pairs, here and there.
+    fn encoded_bound(&self, codec: u32, options: RSlice<'_, u8>, raw_len: u64) -> R<u64>;
     /// Encodes a block.
     #[sabi(last_prefix_field)]
     fn encode(

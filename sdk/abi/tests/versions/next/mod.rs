@@ -23,8 +23,9 @@ mod writer;
 
 pub use error::{R, WireError};
 pub use layout::{
-    LayoutSinkMut, PatchSinkMut, WireLayoutSink, WireLayoutSink_TO, WireOwnedBytes, WirePartRequest,
-    WirePatchSink, WirePatchSink_TO, WireWritten, WireWrittenFile, WireWrittenHole, WireWrittenTensor,
+    LayoutSinkMut, PatchSinkMut, WireDigest, WireEncoding, WireLayoutSink, WireLayoutSink_TO, WireOwnedBytes,
+    WirePartRequest, WirePatchSink, WirePatchSink_TO, WireWritten, WireWrittenFile, WireWrittenHole,
+    WireWrittenInput, WireWrittenTensor,
 };
 pub use model::{
     BlockSinkMut, ModelRef, ModelSinkMut, WireBlockSink, WireBlockSink_TO, WireBytes, WireExtent, WireModel,
@@ -32,8 +33,8 @@ pub use model::{
 };
 pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
-    ByteOrder, CodingNumber, CrcFormNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber,
-    FactNumber, LogNumber, NUMBERS, PayloadNumber, ScoreNumber,
+    ByteOrder, CodingNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, FormNumber,
+    LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber,
 };
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,

@@ -1,0 +1,88 @@
+//! Digests and their forms, to the wire and back.
+
+use crate::wire::{DigestNumber, FormNumber, WireDigest};
+use abi_stable::std_types::RSlice;
+use apr_sdk::{Digest, DigestForm, Digests, Error, Result, Sum};
+
+/// A digest in its form for the wire.
+///
+/// # Errors
+/// Unsupported for one that this version of the wire lacks.
+pub(crate) fn sum_to_wire(sum: Sum) -> Result<(DigestNumber, FormNumber)> {
+    let lacks = || Error::unsupported(format!("{sum} cannot cross the interface"));
+    let digest = match sum.digest {
+        Digest::Crc32 => DigestNumber::CRC32,
+        Digest::Crc32c => DigestNumber::CRC32C,
+        Digest::Sha256 => DigestNumber::SHA256,
+        _ => return Err(lacks()),
+    };
+    let form = match sum.form {
+        DigestForm::Bytes => FormNumber::BYTES,
+        DigestForm::Hex => FormNumber::HEX,
+        DigestForm::Masked => FormNumber::MASKED,
+        _ => return Err(lacks()),
+    };
+    Ok((digest, form))
+}
+
+/// A digest in its form from the wire.
+///
+/// # Errors
+/// Plugin for unknown numbers.
+pub(crate) fn sum_from_wire(digest: DigestNumber, form: FormNumber) -> Result<Sum> {
+    let digest = match digest {
+        DigestNumber::CRC32 => Digest::Crc32,
+        DigestNumber::CRC32C => Digest::Crc32c,
+        DigestNumber::SHA256 => Digest::Sha256,
+        other => return Err(Error::plugin(format!("names a digest of unknown number {}", other.0))),
+    };
+    let form = match form {
+        FormNumber::BYTES => DigestForm::Bytes,
+        FormNumber::HEX => DigestForm::Hex,
+        FormNumber::MASKED => DigestForm::Masked,
+        other => {
+            return Err(Error::plugin(format!("names a form of a digest of unknown number {}", other.0)));
+        }
+    };
+    Ok(Sum::new(digest, form))
+}
+
+/// Digests for the wire, borrowed.
+///
+/// # Errors
+/// As [`sum_to_wire`].
+pub(crate) fn to_wire(digests: &Digests) -> Result<Vec<WireDigest<'_>>> {
+    let one = |(sum, stated): (Sum, _)| {
+        sum_to_wire(sum).map(|(digest, form)| WireDigest { stated: RSlice::from_slice(stated), digest, form })
+    };
+    digests.iter().map(one).collect()
+}
+
+/// Digests from the wire. What a plugin cannot know it did not ask for: that is left out.
+pub(crate) fn from_wire(wire: RSlice<'_, WireDigest<'_>>) -> Digests {
+    let mut digests = Digests::default();
+    for one in wire.iter() {
+        if let Ok(sum) = sum_from_wire(one.digest, one.form) {
+            digests.push(sum, one.stated.as_slice());
+        }
+    }
+    digests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_its_digest_and_its_form() {
+        for (_, digest) in DigestNumber::ALL {
+            for (_, form) in FormNumber::ALL {
+                let numbers = (DigestNumber(*digest), FormNumber(*form));
+                let sum = sum_from_wire(numbers.0, numbers.1).unwrap();
+                assert_eq!(sum_to_wire(sum).unwrap(), numbers);
+            }
+        }
+        assert!(sum_from_wire(DigestNumber(99), FormNumber::HEX).is_err());
+        assert!(sum_from_wire(DigestNumber::CRC32, FormNumber(99)).is_err());
+    }
+}

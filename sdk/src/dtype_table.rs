@@ -1,5 +1,6 @@
 //! The dtype table. Block sizes and the places of multi-byte fields are those of ggml's published block structs; the
-//! small floats are those of the OCP MX and OFP8 specifications. Numbers are positions in this table.
+//! small floats are those of the OCP MX and OFP8 specifications. Numbers never change: a row is appended, and the wire's list of
+//! numbers (`sdk/abi/tests/numbers.txt`) with it.
 
 use crate::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 

@@ -1,5 +1,5 @@
-//! Builds the rogue plugin in its variants, as crates of their own in the target folder: nothing is written beside the
-//! sources, and a second run builds nothing.
+//! Builds the plugins of these tests, the rogue in its variants, as crates of their own in the target folder: nothing is
+//! written beside the sources, and a second run builds nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub fn root() -> &'static Path {
 
 /// The rogue, as a released build has it: the wire's hash is 0.
 pub static ROGUE: LazyLock<PathBuf> = LazyLock::new(|| build("rogue", &root().join("sdk/abi"), "none", &[]));
+/// The library of features, which says more than this version knows.
+pub static FEATURES: LazyLock<PathBuf> = LazyLock::new(|| build("features", &detailed_abi(), "none", &[]));
 /// The same without symbols.
 pub static STRIPPED: LazyLock<PathBuf> =
     LazyLock::new(|| build("rogue-stripped", &root().join("sdk/abi"), "symbols", &[]));
@@ -35,7 +37,7 @@ static BUILDING: Mutex<()> = Mutex::new(());
 fn build(name: &str, abi: &Path, strip: &str, rustc: &[&str]) -> PathBuf {
     let _one = BUILDING.lock().unwrap();
     let (library, crate_folder) = (name.replace('-', "_"), WORK.join(name));
-    let source = root().join("tests/abi/rogue");
+    let source = root().join("tests/abi").join(name.split('-').next().unwrap());
     let manifest = fs::read_to_string(source.join("Cargo.toml.in")).unwrap();
     let manifest = [
         ("@NAME@", name),
@@ -47,8 +49,11 @@ fn build(name: &str, abi: &Path, strip: &str, rustc: &[&str]) -> PathBuf {
     .iter()
     .fold(manifest, |text, (from, to)| text.replace(from, to));
     write_if_changed(&crate_folder.join("Cargo.toml"), manifest.as_bytes());
-    for file in ["lib.rs", "allocator.rs"] {
-        write_if_changed(&crate_folder.join(file), &fs::read(source.join(file)).unwrap());
+    for file in fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "rs") {
+            let name = file.file_name().unwrap();
+            write_if_changed(&crate_folder.join(name), &fs::read(&file).unwrap());
+        }
     }
     // The same versions as the workspace; cargo drops what this crate does not need.
     let (lock, copied) = (fs::read(root().join("Cargo.lock")).unwrap(), crate_folder.join("copied.lock"));
@@ -73,12 +78,35 @@ fn build(name: &str, abi: &Path, strip: &str, rustc: &[&str]) -> PathBuf {
     target.join("debug").join(file)
 }
 
-/// A copy of the wire crate as a version 1.1 would be: one field appended to the module, nothing else.
+/// The wire crate as a version 1.1 would be: one field appended to the module, nothing else.
 fn next_abi() -> PathBuf {
-    let next = WORK.join("next-abi");
+    let last = "pub take_faults: extern \"C\" fn() -> RVec<RString>,";
+    let field = format!("{last}\n    pub motto: u64,");
+    let edits =
+        [(last, field.as_str()), ("            take_faults,\n", "            take_faults, motto: 11,\n")];
+    let (next, edited) = copy_abi("next-abi", "1.1.0", &edits);
+    assert_eq!(edited, 2, "the wire's last field is another one now: append after that");
+    next
+}
+
+/// The wire crate of this version, which puts a detail of the future wherever there is room for one.
+fn detailed_abi() -> PathBuf {
+    // A key and a value of one byte each.
+    let detail = "[1, 0, 0, 0, 0, 0, 0, 0, b'?', 1, 0, 0, 0, 0, 0, 0, 0, b'!']";
+    let (lent, owned) =
+        (format!("detail: {detail}.as_slice().into()"), format!("detail: {detail}.to_vec().into()"));
+    let edits = [("detail: RSlice::EMPTY", lent.as_str()), ("detail: RVec::new()", owned.as_str())];
+    let (detailed, edited) = copy_abi("detailed-abi", "1.0.0", &edits);
+    assert_eq!(edited, 11, "a struct has a detail that this does not fill, or one less");
+    detailed
+}
+
+/// A copy of the wire crate with every occurrence of some texts replaced; gives how many there were.
+fn copy_abi(name: &str, version: &str, edits: &[(&str, &str)]) -> (PathBuf, usize) {
+    let next = WORK.join(name);
     let from = root().join("sdk/abi");
     let manifest = format!(
-        "[package]\nname = \"apr-abi\"\nversion = \"1.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+        "[package]\nname = \"apr-abi\"\nversion = \"{version}\"\nedition = \"2024\"\n\n[workspace]\n\n\
          [dependencies]\napr-sdk = {{ path = \"{}/sdk\" }}\n\
          abi_stable = {{ version = \"=0.11.3\", default-features = false }}\n",
         root().display()
@@ -94,15 +122,14 @@ fn next_abi() -> PathBuf {
                 continue;
             }
             let mut text = fs::read_to_string(from.join(&path)).unwrap();
-            let last = "pub take_faults: extern \"C\" fn() -> RVec<RString>,";
-            edited += text.matches(last).count() + text.matches("            take_faults,\n").count();
-            text = text.replace(last, &format!("{last}\n    pub motto: u64,"));
-            text = text.replace("            take_faults,\n", "            take_faults, motto: 11,\n");
+            for (old, new) in edits {
+                edited += text.matches(old).count();
+                text = text.replace(old, new);
+            }
             write_if_changed(&next.join(&path), text.as_bytes());
         }
     }
-    assert_eq!(edited, 2, "the wire's last field is another one now: append after that");
-    next
+    (next, edited)
 }
 
 /// Keeps the time of change where nothing changed, so that cargo builds nothing.

@@ -13,6 +13,7 @@
 mod build;
 mod bundle;
 mod crashes;
+mod features;
 mod library;
 mod misbehaviour;
 mod objects;

@@ -15,5 +15,6 @@
 mod crossing;
 mod details;
 mod layout;
+mod numbers;
 mod toy;
 mod versions;

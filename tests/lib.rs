@@ -12,9 +12,9 @@ pub mod counting;
 pub mod kinds;
 pub mod whisper;
 
+use apr_engine::registry::Registry;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
-use apr_host::registry::Registry;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -27,16 +27,16 @@ pub fn host() -> Host {
 
 /// The same behind what a registry has already.
 pub fn host_with(mut registry: Registry) -> Host {
-    registry.add_bundled(&apr_plugin_apr::PLUGIN);
-    registry.add_bundled(&apr_plugin_architectures::PLUGIN);
-    registry.add_bundled(&apr_plugin_ggml_legacy::PLUGIN);
-    registry.add_bundled(&apr_plugin_gguf::PLUGIN);
-    registry.add_bundled(&apr_plugin_huggingface::PLUGIN);
-    registry.add_bundled(&apr_plugin_numpy::PLUGIN);
-    registry.add_bundled(&apr_plugin_onnx::PLUGIN);
-    registry.add_bundled(&apr_plugin_pytorch::PLUGIN);
-    registry.add_bundled(&apr_plugin_quants::PLUGIN);
-    registry.add_bundled(&apr_plugin_safetensors::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_apr::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_architectures::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_ggml_legacy::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_gguf::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_huggingface::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_numpy::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_onnx::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_pytorch::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_quants::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_safetensors::PLUGIN);
     Host::new(registry)
 }
 

@@ -1,30 +1,27 @@
 //! Converting a model: open, plan, write, verify, publish.
 
-use crate::changed;
-pub use crate::changed::ChangedTensor;
-use crate::contract::{Looked, Watch, summary};
-use crate::coverage::Coverage;
-use crate::described;
-use crate::finish::{WrittenOutput, finish, write_inline};
 use crate::host::Host;
-use crate::journal::Journal;
-use crate::journaling::Journaling;
-use crate::loss::{Losses, Quantized};
-use crate::making::copies;
-use crate::open::OpenedModel;
-use crate::pipeline::{self, Job};
-use crate::plan::Plan;
-pub use crate::prepare::Remake;
-use crate::prepare::{Prepared, prepare};
-use crate::publish::outlook::{Outlook, foresee, foretell, outlook};
-use crate::publish::{Finished, Wishes, finish_before};
+use crate::output::{Destination, resolve};
 use crate::report_file;
-pub use crate::request::ConvertOptions;
-use crate::sink::Staging;
-use crate::tile::Tiles;
-use crate::tile_sums::TileSums;
-use crate::witness::taken_over;
-use crate::wording::n_of;
+use crate::storage::publish::outlook::{Outlook, foresee, foretell, outlook};
+use crate::storage::publish::{Finished, Wishes, finish_before};
+use crate::storage::staging::Staging;
+use crate::storage::{Journal, Journaling, Recorder};
+use apr_engine::contract::{Looked, summary};
+use apr_engine::expression::making::copies;
+use apr_engine::layout::described;
+pub use apr_engine::layout::prepare::Remake;
+use apr_engine::layout::prepare::{Prepared, Sourced, prepare};
+use apr_engine::open::OpenedModel;
+use apr_engine::plan::Plan;
+use apr_engine::plan::coverage::Coverage;
+pub use apr_engine::plan::request::ConvertOptions;
+use apr_engine::tiles::losses::Quantized;
+use apr_engine::tiles::write;
+use apr_engine::verify::changed;
+pub use apr_engine::verify::changed::ChangedTensor;
+use apr_engine::verify::finish::{WrittenOutput, finish};
+use apr_engine::wording::n_of;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
@@ -90,8 +87,8 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 /// # Errors
 /// As [`plan`]; what `remake` raises.
 pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
-    let prepared = prepare(host, options, remake, false)?;
-    let outlook = foretell(host, &prepared, options.force)?;
+    let (prepared, destination) = prepared(host, options, remake, false)?;
+    let outlook = foretell(host, &prepared, &destination, options.force)?;
     let Prepared { source, mut plan, model, layout, workings, .. } = prepared;
     // What is told of a million tensors takes the place of what it was made of.
     drop(source);
@@ -99,6 +96,22 @@ pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Re
     plan.notes.extend(outlook.notes(false));
     plan.warnings.extend(outlook.warnings);
     Ok(plan)
+}
+
+/// Everything that is known before a byte is written, and where it goes.
+fn prepared<'h>(
+    host: &'h Host,
+    options: &ConvertOptions,
+    remake: &Remake<'_>,
+    look: bool,
+) -> Result<(Prepared<'h>, Destination)> {
+    let sourced = Sourced::open(host, options, look)?;
+    let (output, mut destination) = resolve(host, options)?;
+    let prepared = prepare(host, options, sourced, output, remake, look)?;
+    if !destination.target.folder && prepared.layout.files.len() > 1 {
+        destination.target = destination.target.with_companions();
+    }
+    Ok((prepared, destination))
 }
 
 /// Converts a model.
@@ -115,7 +128,7 @@ fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)>
     let besides = options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new));
     let besides = besides.filter_map(|path| path.metadata().ok());
     let besides = besides.map(|meta| (meta.dev(), meta.ino()));
-    source.files.all().iter().map(|file| file.identity).chain(besides).collect()
+    source.files.all().iter().filter_map(|file| file.identity()).chain(besides).collect()
 }
 
 /// Converts a model into one made anew: `remake` changes the source's model into it, and says how each of its tensors is
@@ -126,25 +139,25 @@ fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)>
 pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
     let began = Instant::now();
     let finished = finish_before(host, options)?;
-    let mut prepared = prepare(host, options, remake, true)?;
+    let (mut prepared, destination) = prepared(host, options, remake, true)?;
     if let Some(finished) = finished {
         host.progress.log(LogLevel::Warning, &finished.to_string());
         if finished.work == described::digest(host, &prepared)? {
-            return Ok(put_in_place(prepared, &finished, began));
+            return Ok(put_in_place(prepared, &destination, &finished, began));
         }
     }
-    let Prepared { source, output, layout, .. } = &prepared;
+    let Prepared { source, layout, .. } = &prepared;
+    let target = &destination.target;
     let identities = identities(source, options);
     if let Some(report) = &options.report {
-        report_file::check(report, &identities, &output.target.finals(layout), options.force)?;
+        report_file::check(report, &identities, &target.finals(layout), options.force)?;
     }
     if options.resume {
         // A wrong --resume must not cost what is there, nor leave anything.
-        Journal::records(&output.target.beside(".apr-journal"), &described::describe(host, &prepared)?)?;
+        Journal::records(&target.beside(".apr-journal"), &described::describe(host, &prepared)?)?;
     }
-    let mut staging =
-        Staging::create(host, output.target.clone(), layout, &identities, options.force, options.resume)?;
-    let written = match write(host, options, (&mut prepared, began), &mut staging) {
+    let staging = Staging::create(host, target.clone(), layout, &identities, options.force, options.resume)?;
+    let written = match fill(host, options, (&mut prepared, began), (&destination, &staging)) {
         Ok(written) => written,
         Err((error, keep)) => {
             if keep {
@@ -154,11 +167,11 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
             return Err(error);
         }
     };
-    let (finals, outlook) = publish(host, options, &prepared, staging)?;
+    let (finals, outlook) = publish(host, options, &prepared, (&destination, staging))?;
     let files = finals
         .iter()
         .zip(&written.lengths)
-        .map(|(path, &bytes)| ConvertedFile { path: prepared.output.target.show(path), bytes })
+        .map(|(path, &bytes)| ConvertedFile { path: destination.target.show(path), bytes })
         .collect();
     let Prepared { source, model, plan, output, findings, .. } = prepared;
     let looked = written.looked.behind(findings);
@@ -203,20 +216,22 @@ fn publish(
     host: &Host,
     options: &ConvertOptions,
     prepared: &Prepared<'_>,
-    mut staging: Staging,
+    (destination, mut staging): (&Destination, Staging),
 ) -> Result<(Vec<PathBuf>, Outlook)> {
-    let published = outlook(host, prepared, &staging, options.force).and_then(|mut outlook| {
-        // One rename needs no record.
-        let alone = staging.files.len() == 1 || !prepared.output.target.is_within();
-        let work = if alone { String::new() } else { described::digest(host, prepared)? };
-        let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
-        let finals = staging.publish(&wishes)?;
-        outlook.warnings.extend(staging.left_over());
-        Ok((finals, outlook))
-    });
+    let target = &destination.target;
+    let published =
+        outlook(host, prepared, (destination, &staging), options.force).and_then(|mut outlook| {
+            // One rename needs no record.
+            let alone = staging.files.len() == 1 || !target.is_within();
+            let work = if alone { String::new() } else { described::digest(host, prepared)? };
+            let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
+            let finals = staging.publish(&wishes)?;
+            outlook.warnings.extend(staging.left_over());
+            Ok((finals, outlook))
+        });
     let is_kept = staging.is_kept();
     published.map_err(|error| {
-        if is_kept || !prepared.output.target.beside(".apr-journal").exists() {
+        if is_kept || !target.beside(".apr-journal").exists() {
             return error;
         }
         // Hours of work are not thrown away for a file in the way.
@@ -226,14 +241,18 @@ fn publish(
 }
 
 /// What is said of a conversion that had only been stopped while its files were put in place.
-fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> Converted {
+fn put_in_place(
+    prepared: Prepared<'_>,
+    destination: &Destination,
+    finished: &Finished,
+    began: Instant,
+) -> Converted {
+    let target = &destination.target;
     let Prepared { source, model, plan, output, layout, findings, .. } = prepared;
-    let finals = output.target.finals(&layout);
+    let finals = target.finals(&layout);
     let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let files: Vec<_> = finals
-        .iter()
-        .map(|path| ConvertedFile { path: output.target.show(path), bytes: length(path) })
-        .collect();
+    let files: Vec<_> =
+        finals.iter().map(|path| ConvertedFile { path: target.show(path), bytes: length(path) }).collect();
     let mut notes = plan.notes;
     notes.push(finished.to_string());
     Converted {
@@ -256,72 +275,44 @@ fn put_in_place(prepared: Prepared<'_>, finished: &Finished, began: Instant) -> 
 }
 
 /// Fills the staged files. An error says whether what is finished is to be kept.
-fn write(
+fn fill(
     host: &Host,
     options: &ConvertOptions,
     (prepared, began): (&mut Prepared<'_>, Instant),
-    staging: &mut Staging,
+    (destination, staging): (&Destination, &Staging),
 ) -> std::result::Result<WrittenOutput, (Error, bool)> {
-    let discard = |e: Error| (e, false);
     let portions = std::mem::take(&mut prepared.workings.portions);
-    let tiles = Tiles::new(&prepared.layout, &prepared.model, &portions).map_err(discard)?;
-    drop(portions);
-    let Prepared { source, model, output, layout, workings, concerns, .. } = &*prepared;
-    let sums = TileSums::new(&tiles);
-    let watch = Watch::new(model, concerns, options.quality());
-    let journal_path = output.target.beside(".apr-journal");
-    let begin = || Journal::create(&journal_path, &described::describe(host, prepared)?, tiles.count);
-    let journaling = Journaling::new(began, host.journal_interval, &begin);
-    let stopped = |e: Error| {
-        let keep = journaling.is_begun() && e.kind() == ErrorKind::Cancelled;
-        (e, keep)
+    let (carried, has_journal) = {
+        let prepared = &*prepared;
+        let path = destination.target.beside(".apr-journal");
+        let begin = || Journal::create(&path, &described::describe(host, prepared)?);
+        let journaling = Journaling::new(began, host.journal_interval, &begin);
+        let mut earlier = None;
+        if options.resume {
+            let work = described::describe(host, prepared).map_err(|e| (e, false))?;
+            let (journal, records) = Journal::take_up(&path, &work).map_err(|e| (e, true))?;
+            journaling.take_up(journal);
+            earlier = Some(records);
+        } else if prepared.layout.payload_bytes() >= host.journal_bytes {
+            journaling.begin().map_err(|e| (e, false))?;
+        }
+        let foresee = || foresee(host, prepared, (destination, staging), options.force);
+        let recorder = Recorder::new(staging, &journaling, &foresee);
+        let carried = recorder.run(host.threads(), |sink| {
+            write(host, prepared, portions, options.quality(), sink, earlier.as_deref())
+        });
+        let is_kept = |e: Error| {
+            let keep = match recorder.is_under_way() {
+                // What there was to resume is still there.
+                false => options.resume,
+                true => journaling.is_begun() && e.kind() == ErrorKind::Cancelled,
+            };
+            (e, keep)
+        };
+        (carried.map_err(is_kept)?, journaling.is_begun())
     };
-    let mut unmeasured = 0;
-    if options.resume {
-        let work = described::describe(host, prepared).map_err(discard)?;
-        let resumed = Journal::resume(&journal_path, &work, (&tiles, &watch), &staging.files, &sums);
-        journaling.take_up(resumed.map_err(|e| (e, true))?);
-        taken_over(source, &tiles, &sums);
-        let quantized = tiles.stretches.iter().filter(|stretch| stretch.is_tiled());
-        let numbers = quantized.flat_map(|stretch| stretch.first..stretch.first + stretch.n_tiles());
-        unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
-    } else if tiles.bytes >= host.journal_bytes {
-        journaling.begin().map_err(discard)?;
-    }
-    write_inline(layout, &staging.files, options.resume).map_err(|e| (e, options.resume))?;
-    foresee(host, prepared, staging, options.force).map_err(|e| (e, options.resume))?;
-    let spooled = workings.spool.fill(host, source, staging).map_err(stopped)?;
-    let losses = Losses::new(model);
-    let job = Job {
-        source,
-        model,
-        tiles: &tiles,
-        outputs: &staging.files,
-        sums: &sums,
-        watch: Some(&watch),
-        losses: Some(&losses),
-        spool: spooled.as_ref(),
-        allow_nonfinite: options.quality().passes_nonfinite(),
-    };
-    pipeline::run(host, job, Some(&journaling)).map_err(stopped)?;
-    let has_journal = journaling.is_begun();
-    let lost = losses.judge(model, concerns, options.quality()).map_err(discard)?;
-    let looked = watch.finish();
-    let mut quantized = losses.finish(model, &tiles).map_err(discard)?;
-    if unmeasured > 0 {
-        quantized.get_or_insert_default().unmeasured_tiles = unmeasured;
-    }
-    let finishing = finish(host, options, prepared, staging, &tiles, &sums);
-    let mut written = finishing.map_err(|e| {
+    finish(host, options, prepared, staging, carried).map_err(|e| {
         let keep = has_journal && e.kind() == ErrorKind::Cancelled;
         (e, keep)
-    })?;
-    (written.looked, written.quantized) = (looked, quantized);
-    let known = &written.looked.findings;
-    let passed =
-        changed::findings(&written.changed, (&prepared.model, &prepared.concerns), known, options.quality());
-    written.looked.findings.extend(passed.map_err(discard)?);
-    written.looked.findings.extend(lost);
-    written.looked.account(&prepared.model, &tiles);
-    Ok(written)
+    })
 }

@@ -1,25 +1,21 @@
-//! What every operation works with: the plugins, the threads, and the way to stop.
+//! The engine on this machine: its plugins, its threads, its files.
 
-use crate::architecture::Tables;
-use crate::progress::{Progress, Silent};
-use crate::publish::steps::{Steps, Unwatched};
-use crate::registry::Registry;
+use crate::storage::disk::Disk;
+use crate::storage::open_file::allow_many_files;
+use crate::storage::publish::steps::{Steps, Unwatched};
 use crate::threads::Threads;
-use apr_sdk::{Error, LogLevel, Result};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use apr_engine::Engine;
+use apr_engine::registry::Registry;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-/// The context of an operation.
+/// The context of an operation on this machine. It is an [`Engine`], with what storage needs besides.
 pub struct Host {
-    /// The plugins that are present.
-    pub registry: Registry,
-    /// How many threads payload may use; results never depend on it.
-    pub threads: usize,
-    /// Set when the user wants the work to stop.
-    pub cancel: Arc<AtomicBool>,
-    /// Where progress goes.
-    pub progress: Arc<dyn Progress>,
+    engine: Engine,
+    /// The machine's threads; the engine's crew is made of them.
+    threads: Threads,
     /// Jobs that write at least so many bytes keep a journal for `--resume` from the start.
     pub journal_bytes: u64,
     /// How often finished tiles are recorded in it, and how long a smaller job lasts before it begins one.
@@ -28,59 +24,46 @@ pub struct Host {
     pub steps: Arc<dyn Steps>,
     /// How many outputs are being written: while there is one, the process must not end without cleaning up.
     pub outputs: Arc<AtomicUsize>,
-    tables: OnceLock<Tables>,
 }
 
 impl Host {
     /// A host with these plugins, all the machine's threads, and no progress.
     pub fn new(registry: Registry) -> Host {
-        crate::files::allow_many_files();
-        Host {
-            registry,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            cancel: Arc::default(),
-            progress: Arc::new(Silent),
+        allow_many_files();
+        let mut host = Host {
+            engine: Engine::new(registry, Arc::new(Disk)),
+            threads: Threads::new(1),
             journal_bytes: 256_000_000,
             journal_interval: Duration::from_secs(5),
             steps: Arc::new(Unwatched),
             outputs: Arc::default(),
-            tables: OnceLock::new(),
-        }
+        };
+        host.set_threads(std::thread::available_parallelism().map_or(1, usize::from));
+        host
     }
 
-    /// The tables of architectures that are present: each is parsed once, when it is first asked for.
-    pub fn tables(&self) -> &Tables {
-        self.tables.get_or_init(|| Tables::of(&self.registry))
+    /// Lets so many threads work on payload; results never depend on it.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.threads = Threads::new(threads);
+        self.engine.crew = Arc::new(self.threads);
     }
 
     /// The threads that loops run on.
-    pub fn crew(&self) -> Threads {
-        Threads::new(self.threads)
-    }
-
-    /// Tells of panics of plugins that no call could report: those in probes and drops.
-    fn tell_faults(&self) {
-        for fault in self.registry.faults() {
-            self.progress.log(LogLevel::Warning, &fault.to_string());
-        }
-    }
-
-    /// Whether the user wants the work to stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
-    }
-
-    /// Fails once the user wants the work to stop.
-    ///
-    /// # Errors
-    /// Cancelled.
-    pub fn check_cancelled(&self) -> Result<()> {
-        if self.is_cancelled() { Err(Error::cancelled("stopped")) } else { Ok(()) }
+    pub fn threads(&self) -> &Threads {
+        &self.threads
     }
 }
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.tell_faults();
+impl Deref for Host {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl DerefMut for Host {
+    fn deref_mut(&mut self) -> &mut Engine {
+        &mut self.engine
     }
 }

@@ -1,33 +1,31 @@
 //! Which format the output has, and whether it is a file or a folder.
 
 use crate::host::Host;
-use crate::lone_part;
-use crate::registry::Format;
-use crate::request::ConvertOptions;
-use crate::sink::Target;
+use crate::storage::target::Target;
+use apr_engine::layout::prepare::Output;
+use apr_engine::open::lone_part;
+use apr_engine::plan::request::ConvertOptions;
+use apr_engine::registry::Format;
 use apr_sdk::{Error, LayoutRequest, Result};
 use std::path::{Path, PathBuf};
 
 /// An index of shards ends so, whatever the format.
 pub const INDEX: &str = ".index.json";
 
-/// The output as the user meant it.
-pub struct Output<'a> {
-    /// Its format.
-    pub format: &'a Format,
+/// The output's place.
+#[derive(Clone, Debug)]
+pub struct Destination {
     /// Where it goes.
     pub target: Target,
     /// Whether the output is the folder, rather than files in it that have names of their own.
     pub is_folder: bool,
-    /// What the writer is asked.
-    pub request: LayoutRequest,
 }
 
 /// Works out what `OUT`, `--to` and `--max-shard-size` mean.
 ///
 /// # Errors
 /// InvalidArgument if they do not say a format, or say two; NotFound if the folder to write in does not exist.
-pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a>> {
+pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'a>, Destination)> {
     let format = match (&options.to, &options.output) {
         (Some(id), _) => host.registry.format(id)?,
         (None, Some(path)) => by_extension(host, path)?,
@@ -85,7 +83,9 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<Output<'a
     };
     request.max_shard_size = options.max_shard_size;
     request.foreign = options.foreign;
-    Ok(Output { format, target, is_folder: folder, request })
+    let shown = options.output.as_ref().unwrap_or(&target.path).display().to_string();
+    let takes_many = target.folder;
+    Ok((Output { format, request, takes_many, shown }, Destination { target, is_folder: folder }))
 }
 
 /// Whether a path leads to the input, or to the folder that it is a file of.

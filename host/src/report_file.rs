@@ -1,6 +1,6 @@
 //! The file of a report: an output beside the model's, which takes nothing from the user either.
 
-use crate::files::io_error;
+use crate::storage::error::io_error;
 use apr_sdk::{Error, Result};
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};

@@ -1,11 +1,10 @@
 //! Would loading this model elsewhere run code? Each of its files is asked by the report of its format; a format that
 //! declares none holds no code.
 
-use crate::files::Files;
 use crate::host::Host;
-use crate::open::OpenOptions;
-use crate::probe;
-use crate::reports::{FormatReport, declares, report};
+use apr_engine::open::OpenOptions;
+use apr_engine::open::choose;
+use apr_engine::open::reports::{FormatReport, declares, report};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -67,8 +66,7 @@ pub fn scan(host: &Host, path: &Path, options: &OpenOptions) -> Result<Scanned> 
     if path.is_dir() {
         return folder(host, path, options).map(Scanned::Files);
     }
-    let files = Files::open(path, options.shown_name.as_deref(), host.cancel.clone())?;
-    match probe::choose(host, &files, options.from.as_deref(), true) {
+    match choose(host, path, options.from.as_deref(), true) {
         Ok(choice) if !declares(choice.format, SCAN) => {
             let file = ScannedFile {
                 file: path.display().to_string(),
@@ -102,14 +100,13 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
     for name in names {
         host.check_cancelled()?;
         let file = path.join(&name);
-        let opened = Files::open(&file, None, host.cancel.clone())?;
-        let format = match probe::choose(host, &opened, None, true) {
+        let format = match choose(host, &file, None, true) {
             Ok(choice) => choice.format,
             Err(error) if error.explicit_code() == Some("E001") => {
                 found.others.push(name);
                 continue;
             }
-            Err(error) => return Err(opened.show(error)),
+            Err(error) => return Err(error),
         };
         let made = if declares(format, SCAN) { Some(report(host, &file, SCAN, options)?) } else { None };
         let passed = made.as_ref().is_none_or(|made| made.passed);
@@ -131,8 +128,9 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
 
 /// The files below a folder. Links to folders are not followed: they may lead round in a circle.
 fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
-    let failed =
-        |error: std::io::Error| crate::files::io_error(&error, "list").in_file(folder.display().to_string());
+    let failed = |error: std::io::Error| {
+        crate::storage::error::io_error(&error, "list").in_file(folder.display().to_string())
+    };
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let Ok(name) = entry.file_name().into_string() else {

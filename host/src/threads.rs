@@ -1,6 +1,6 @@
 //! The machine's threads, as a crew. The system may refuse any of them; the calling one is always there.
 
-use crate::crew::{Crew, Pass, Passes, panicked};
+use apr_engine::crew::{Crew, Pass, Passes, panicked};
 use apr_sdk::Result;
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
@@ -19,11 +19,6 @@ impl Threads {
     /// So many workers, the caller among them; from 1 to 64.
     pub fn new(wanted: usize) -> Threads {
         Threads { width: wanted.clamp(1, MOST), granted: usize::MAX }
-    }
-
-    /// At most so many workers.
-    pub fn at_most(self, most: usize) -> Threads {
-        Threads { width: self.width.min(most.max(1)), ..self }
     }
 
     /// Runs `main` here, and `other` beside it on a thread of its own. `main` is told whether there is one: without, `other`
@@ -85,7 +80,7 @@ impl Crew for Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crew::{Alone, map};
+    use apr_engine::crew::{Alone, map};
     use apr_sdk::Error;
     use std::collections::HashSet;
     use std::sync::Mutex;

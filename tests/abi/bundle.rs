@@ -1,8 +1,8 @@
 //! The plugins of the house: the bundled list is the folder, and a plugin does the same linked in and loaded.
 
 use crate::build::root;
+use apr_engine::registry::Registry;
 use apr_host::plugins::DiscoverOptions;
-use apr_host::registry::Registry;
 use apr_sdk::{
     Bytes, Encoding, LayoutRequest, LayoutSink, Limits, MemorySource, Model, ModelBuilder, Options,
     PartRequest, Result, Source, Sum,
@@ -36,7 +36,8 @@ fn the_bundled_list_is_the_plugins_folder() {
 /// The plugins as they were built with this test, beside it.
 fn loaded() -> Registry {
     let executable = std::env::current_exe().ok();
-    let mut registry = Registry::discover(&DiscoverOptions { executable, ..DiscoverOptions::default() });
+    let mut registry =
+        apr_host::plugins::discover(&DiscoverOptions { executable, ..DiscoverOptions::default() });
     registry.load_all();
     registry
 }
@@ -139,7 +140,7 @@ fn a_plugin_says_the_same_linked_in_and_loaded() {
         &apr_plugin_numpy::PLUGIN,
         &apr_plugin_safetensors::PLUGIN,
     ] {
-        linked.add_bundled(decl);
+        apr_host::plugins::add_bundled(&mut linked, decl);
     }
     let (mut good, mut bad) = (0, 0);
     for folder in folders() {

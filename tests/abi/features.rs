@@ -3,9 +3,9 @@
 
 use crate::build::FEATURES;
 use crate::library::{Library, discover};
+use apr_engine::plan::request::VerifyMode;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::verify::VerifyMode;
 use apr_sdk::*;
 use apr_testkit::ModelFixture;
 use apr_tests::{Scratch, host_with, must, options};

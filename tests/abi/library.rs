@@ -2,8 +2,8 @@
 
 use crate::build::WORK;
 use apr_abi::manifest::{HEAD_LEN, MAGIC};
+use apr_engine::registry::{Plugin, Registry};
 use apr_host::plugins::DiscoverOptions;
-use apr_host::registry::{Plugin, Registry};
 use apr_sdk::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ impl Drop for Library {
 /// Only the named file, loaded.
 pub fn discover(path: &Path) -> Registry {
     let options = DiscoverOptions { named: vec![path.to_owned()], ..DiscoverOptions::default() };
-    let mut registry = Registry::discover(&options);
+    let mut registry = apr_host::plugins::discover(&options);
     registry.load_all();
     registry
 }

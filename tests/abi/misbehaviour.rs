@@ -3,7 +3,7 @@
 
 use crate::build::ROGUE;
 use crate::library::{Library, discover};
-use apr_host::registry::Registry;
+use apr_engine::registry::Registry;
 use apr_sdk::*;
 use std::process::Command;
 use std::sync::LazyLock;

@@ -3,7 +3,6 @@
 use crate::build::ROGUE;
 use crate::library::Library;
 use apr_host::plugins::DiscoverOptions;
-use apr_host::registry::Registry;
 use apr_sdk::{DType, Error};
 use std::fs;
 use std::path::Path;
@@ -96,7 +95,7 @@ fn where_it_is_the_only_one_it_is_told_of_once_even_if_nobody_needs_it() {
     promising(&mut library);
     library.write();
     let options = DiscoverOptions { named: vec![library.path.clone()], ..DiscoverOptions::default() };
-    let registry = Registry::discover(&options);
+    let registry = apr_host::plugins::discover(&options);
     assert!(registry.faults().is_empty(), "it was not asked for");
     // Who does without its values asks like this.
     assert!(registry.find_quantizer(DType::Q8_0).is_none());

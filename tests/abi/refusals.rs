@@ -3,7 +3,6 @@
 use crate::build::{ABORTS, NEXT, ROGUE, STRIPPED};
 use crate::library::{Library, discover, folder, refusal};
 use apr_host::plugins::DiscoverOptions;
-use apr_host::registry::Registry;
 use std::fs;
 
 fn rogue() -> Library {
@@ -36,7 +35,7 @@ fn nothing_is_loaded_until_it_is_asked_for() {
     let library = rogue();
     library.write();
     let options = DiscoverOptions { named: vec![library.path.clone()], ..DiscoverOptions::default() };
-    let registry = Registry::discover(&options);
+    let registry = apr_host::plugins::discover(&options);
     assert!(registry.plugins()[0].state.is_ok() && !library.ran());
     registry.format("rogue").unwrap().reader().unwrap();
     assert!(library.ran() || !cfg!(target_os = "linux"));
@@ -169,7 +168,7 @@ fn the_earlier_of_two_with_one_id_wins() {
     first.write();
     second.write();
     let named = vec![first.path.clone(), second.path.clone(), first.path.clone()];
-    let mut registry = Registry::discover(&DiscoverOptions { named, ..DiscoverOptions::default() });
+    let mut registry = apr_host::plugins::discover(&DiscoverOptions { named, ..DiscoverOptions::default() });
     registry.load_all();
     assert_eq!(registry.plugins().len(), 2, "the same file twice is one plugin");
     assert!(registry.plugins()[0].state.is_ok());

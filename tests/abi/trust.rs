@@ -4,7 +4,6 @@
 use crate::build::ROGUE;
 use crate::library::{Library, folder, refusal};
 use apr_host::plugins::{DiscoverOptions, sha256};
-use apr_host::registry::Registry;
 use apr_sdk::Error;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -25,14 +24,14 @@ fn named(path: &Path) -> DiscoverOptions {
 }
 
 fn untrusted(options: &DiscoverOptions, names: &Path) -> Error {
-    let error = refusal(&Registry::discover(options));
+    let error = refusal(&apr_host::plugins::discover(options));
     assert_eq!(error.explicit_code(), Some("E_UNTRUSTED"), "{error}");
     assert!(error.message().contains(names.to_str().unwrap()), "{error}");
     error
 }
 
 fn trusted(options: &DiscoverOptions) {
-    let registry = Registry::discover(options);
+    let registry = apr_host::plugins::discover(options);
     assert!(registry.plugins()[0].state.is_ok(), "{:?}", registry.plugins()[0].state.as_ref().err());
 }
 
@@ -155,7 +154,7 @@ fn plugins_are_looked_for_in_order_and_never_by_a_relative_path() {
         system: vec![folder_of(&system), "/nonexistent".into()],
         ..DiscoverOptions::default()
     };
-    let registry = Registry::discover(&options);
+    let registry = apr_host::plugins::discover(&options);
     let found: Vec<_> = registry.plugins().iter().map(|plugin| plugin.path.clone().unwrap()).collect();
     assert_eq!(
         found,

@@ -2,10 +2,10 @@
 //! see what is really different.
 
 use crate::models::{TABLES, goldens, name, opened};
+use apr_engine::diff::{Diff, DiffOptions, FactKind, Status, diff};
+use apr_engine::rosetta::compare::compare;
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::diff::{Diff, DiffOptions, FactKind, Status, diff};
 use apr_host::host::Host;
-use apr_host::rosetta::compare::compare;
 use apr_sdk::{Bytes, Payload};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host, root};
@@ -28,7 +28,7 @@ fn differ(host: &Host, a: &Path, b: &Path) -> Diff {
 
 /// What matters of a comparison, in words.
 fn matters(found: &Diff) -> Vec<String> {
-    let name = |side: &Option<apr_host::diff::TensorSide>| side.as_ref().map(|s| s.name.clone());
+    let name = |side: &Option<apr_engine::diff::TensorSide>| side.as_ref().map(|s| s.name.clone());
     let tensors = found.tensors.iter().filter(|tensor| tensor.matters);
     let tensors = tensors.map(|t| format!("{:?} {:?} {:?}", t.status, name(&t.a), name(&t.b)));
     let facts = found.facts.iter().filter(|fact| fact.matters);

@@ -1,6 +1,6 @@
 //! Model folders with one tensor's bytes changed, converted and loaded.
 
-use apr_host::contract::Quality;
+use apr_engine::contract::Quality;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::Result;

@@ -6,8 +6,8 @@
 
 use crate::altered::{altered, bf16, configure, converted};
 use crate::models::opened;
-use apr_host::architecture::{ContractTensor, contract};
-use apr_host::contract::{
+use apr_engine::architecture::{ContractTensor, contract};
+use apr_engine::contract::{
     BYTES, DENSITY, FINITE, Kind, OUTPUT_SHAPE, Quality, SHAPE, SPOT, Tally, ValidatedEmbedding, Validator,
     judge, kernel_bytes, validated_embedding, validated_vector, validated_weight,
 };

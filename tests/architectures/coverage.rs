@@ -2,8 +2,8 @@
 //! together are all that there are.
 
 use crate::models::{TABLES, goldens, name, opened};
+use apr_engine::plan::coverage::Account;
 use apr_host::convert::{ConvertOptions, Converted, convert};
-use apr_host::coverage::Account;
 use apr_host::host::Host;
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host};

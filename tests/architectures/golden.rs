@@ -2,8 +2,8 @@
 //! bytes, and the same keys (whose order is not compared: the converter puts some of Llama's behind `general.file_type`).
 
 use crate::models::{TABLES, goldens, name, opened, payload, sha256};
+use apr_engine::open::OpenedModel;
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::open::OpenedModel;
 use apr_sdk::{ErrorKind, Value, ValueType};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host};

@@ -1,7 +1,7 @@
 //! The models of `tests/golden`, and what is read of files.
 
+use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, OpenedModel, open};
 use apr_sdk::{Bytes, Payload, Tensor};
 use apr_tests::root;
 use sha2::{Digest, Sha256};

@@ -1,11 +1,10 @@
 //! What a conversion does about values: by itself, and with `--strict`, `--relaxed`, `--force` and `--allow-nonfinite`.
 
 use crate::altered::{altered, bf16, configure, converted};
-use apr_host::contract::{FINITE, Quality, RANGE, Standing};
+use apr_engine::contract::{FINITE, Quality, RANGE, Standing};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_host::plugins::DiscoverOptions;
-use apr_host::registry::Registry;
 use apr_sdk::{DType, Error, ErrorKind, LayoutRequest};
 use apr_testkit::{Checkpoint, ModelFixture, SeededTensor};
 use apr_tests::{Scratch, host, host_with, options};
@@ -91,7 +90,7 @@ fn ranged(scratch: &Scratch, must: bool) -> Host {
     );
     fs::write(&table, text).unwrap();
     let named = DiscoverOptions { named: vec![table], ..DiscoverOptions::default() };
-    host_with(Registry::discover(&named))
+    host_with(apr_host::plugins::discover(&named))
 }
 
 /// Makes a folder's model one of that architecture.
@@ -166,7 +165,7 @@ fn findings_do_not_depend_on_threads() {
     let folder = altered(&scratch, &Checkpoint::small(), WEIGHT, &nan);
     let looked = |threads: usize| {
         let mut host = host();
-        host.threads = threads;
+        host.set_threads(threads);
         let output = scratch.at(&format!("{threads}.apr"));
         converted(&host, &folder, ("apr", &output), PLAIN).unwrap().looked
     };

@@ -2,7 +2,7 @@
 //! `BLESS=1` writes it.
 
 use crate::models::{TABLES, goldens, name};
-use apr_host::architecture::check;
+use apr_engine::architecture::check;
 use apr_tests::{host, root};
 use serde_json::Value as Json;
 use std::fs;

@@ -2,9 +2,9 @@
 //! embeddings, heads that are not hidden over heads, missing biases, padded vocabularies, tokens beyond the vocabulary.
 
 use crate::models::{opened, payload};
+use apr_engine::open::OpenedModel;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::open::OpenedModel;
 use apr_sdk::{Bytes, Result, Tensor, Value};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host, root};

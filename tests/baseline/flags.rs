@@ -1,8 +1,8 @@
 //! The flag sets that every conversion is tried with, as data.
 
 use crate::inputs::Input;
+use apr_engine::registry::Format;
 use apr_host::convert::ConvertOptions;
-use apr_host::registry::Format;
 use apr_sdk::{DType, ForeignPolicy};
 
 /// What a flag set is asked of.

@@ -2,10 +2,10 @@
 //! of these, other files made of them, a Whisper, a packed Llama, and the larger models of `large.rs` with their GGUF files.
 
 use crate::{large, packed};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
-use apr_host::quantize::Quantization;
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, fixtures, must, names_in, root, whisper};
 use std::fs;

@@ -31,8 +31,8 @@ mod packed;
 
 use crate::inputs::{Input, Inputs};
 use crate::listed::{Cells, Listed};
+use apr_engine::registry::Format;
 use apr_host::host::Host;
-use apr_host::registry::Format;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Mutex;
@@ -45,7 +45,7 @@ const AT_ONCE: usize = 2;
 /// A host whose conversions run on so many threads.
 fn host(threads: usize) -> Host {
     let mut host = apr_tests::host();
-    host.threads = threads;
+    host.set_threads(threads);
     host
 }
 

@@ -3,9 +3,9 @@
 use crate::blank::{Places, blank_versions};
 use crate::flags::{Case, FLAG_SETS, FlagSet, Verb};
 use crate::inputs::{Input, Inputs};
+use apr_engine::registry::Format;
 use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
-use apr_host::registry::Format;
 use apr_sdk::{Error, Result};
 use apr_tests::{Scratch, names_in, root};
 use serde_json::{Value as Json, json};

@@ -14,8 +14,8 @@
 
 mod bench;
 
+use apr_engine::registry::{Format, Registry};
 use apr_host::plugins::{DiscoverOptions, file_name};
-use apr_host::registry::{Format, Registry};
 use apr_sdk::{Limits, Look, MemorySource, ModelBuilder, Options, Reader};
 use bench::{median, scratch, verdict};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn ms(since: Instant) -> f64 {
 /// Finds what lies in `folder` and loads it.
 fn load(folder: &Path) -> Registry {
     let named = vec![folder.to_owned()];
-    let mut registry = Registry::discover(&DiscoverOptions { named, ..DiscoverOptions::default() });
+    let mut registry = apr_host::plugins::discover(&DiscoverOptions { named, ..DiscoverOptions::default() });
     registry.load_all();
     assert!(registry.plugins()[0].state.is_ok(), "{:?}", registry.plugins()[0].state.as_ref().err());
     registry

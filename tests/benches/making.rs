@@ -15,9 +15,9 @@
 
 mod bench;
 
-use apr_host::cast::Cast;
+use apr_engine::expression::making::{Making, Piece, copies};
+use apr_engine::values::cast::Cast;
 use apr_host::convert::convert_as;
-use apr_host::making::{Making, Piece, copies};
 use apr_sdk::{DType, Payload, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor, file};
 use bench::{argument, median, noise, number, scratch};
@@ -56,7 +56,7 @@ fn main() {
     let (input, output) = (folder.join("in.kinds"), folder.join("out.kinds"));
     std::fs::write(&input, file((0..TENSORS).map(tensor).collect())).unwrap();
     let mut host = apr_tests::host();
-    host.registry.add_bundled(&apr_tests::kinds::PLUGIN);
+    apr_host::plugins::add_bundled(&mut host.registry, &apr_tests::kinds::PLUGIN);
     let run = |case: Option<&Case>| {
         let _ = std::fs::remove_file(&output);
         let (began, cpu) = (Instant::now(), bench::cpu_seconds());

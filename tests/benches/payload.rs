@@ -15,9 +15,9 @@
 
 mod bench;
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::DType;
 use apr_tests::kinds::{Kind, Tensor, file};
 use bench::{argument, median, noise, number, scratch};
@@ -119,7 +119,7 @@ fn main() {
     ];
     let host = {
         let mut host = apr_tests::host();
-        host.registry.add_bundled(&apr_tests::kinds::PLUGIN);
+        apr_host::plugins::add_bundled(&mut host.registry, &apr_tests::kinds::PLUGIN);
         host
     };
     let (input, plain, output) =

@@ -98,7 +98,7 @@ fn host() -> Host {
         ..PluginDecl::EMPTY
     };
     let mut host = apr_tests::host();
-    host.registry.add_bundled(Box::leak(Box::new(decl)));
+    apr_host::plugins::add_bundled(&mut host.registry, Box::leak(Box::new(decl)));
     host
 }
 

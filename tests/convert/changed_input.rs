@@ -1,9 +1,9 @@
 //! An input that changes while it is read: noticed also where its time of change is put back, and not mistaken for one whose
 //! mode or links changed.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::progress::Progress;
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::progress::Progress;
 use apr_sdk::{ErrorKind, LogLevel, Payload};
 use apr_tests::{Scratch, fixtures, host, must, options};
 use std::fs::{File, Permissions};
@@ -42,7 +42,7 @@ fn inputs() -> Vec<PathBuf> {
 /// Converts a copy of `path` that `act` happens to; gives whether that worked.
 fn converts(path: &Path, act: impl Fn(&Path) -> Act) -> bool {
     let (mut host, scratch) = (host(), Scratch::new());
-    host.threads = 1;
+    host.set_threads(1);
     let input = scratch.at(path.file_name().unwrap().to_str().unwrap());
     std::fs::copy(path, &input).unwrap();
     // A file system's clock ticks every few milliseconds.

@@ -54,7 +54,7 @@ impl Writer for Pair {
 
 fn pair_host() -> Host {
     let mut host = apr_tests::host();
-    host.registry.add_bundled(&PAIR);
+    apr_host::plugins::add_bundled(&mut host.registry, &PAIR);
     host
 }
 

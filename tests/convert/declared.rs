@@ -1,9 +1,9 @@
 //! What a format declares beyond reading and writing: reports of files that need not load, and restrictions that hold
 //! for every input.
 
+use apr_engine::open::reports::report;
+use apr_engine::open::{OpenOptions, open};
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
-use apr_host::reports::report;
 use apr_sdk::{
     Error, ErrorKind, Limits, Look, ModelSink, OpenModel, Options, PartDecl, PluginDecl, Reader, Report,
     Result, Score, Source,
@@ -71,7 +71,7 @@ impl OpenModel for Outer {
 
 fn told_host() -> Host {
     let mut host = apr_tests::host();
-    host.registry.add_bundled(&TOLD);
+    apr_host::plugins::add_bundled(&mut host.registry, &TOLD);
     host
 }
 
@@ -113,7 +113,7 @@ fn a_file_that_no_format_knows_goes_to_the_one_that_has_the_report() {
     let path = scratch.at("x.txt");
     let unknown = wrong(report(&host, &path, "odd", &OpenOptions::default()));
     assert_eq!(unknown.explicit_code(), Some("E001"), "{unknown}");
-    host.registry.add_bundled(&TOLD);
+    apr_host::plugins::add_bundled(&mut host.registry, &TOLD);
     assert_eq!(wrong(report(&host, &path, "odd", &OpenOptions::default())).kind(), ErrorKind::Plugin);
 }
 

@@ -1,7 +1,7 @@
 //! `--set` and `--unset`: any type, kept where it was, and refused where it makes no sense.
 
+use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::open::{OpenOptions, open};
 use apr_sdk::{ErrorKind, Value, ValueType};
 use apr_tests::{Scratch, fixtures, host, must, options};
 use std::path::Path;

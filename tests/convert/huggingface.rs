@@ -1,7 +1,7 @@
 //! Model folders: what is claimed, what comes back to the byte, parts written by other formats' writers, hostile folders.
 
+use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::open::{OpenOptions, open};
 use apr_sdk::{ErrorKind, ForeignPolicy};
 use apr_tests::{Scratch, fixtures, host, must, options};
 use std::os::unix::fs::symlink;

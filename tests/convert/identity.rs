@@ -1,7 +1,7 @@
 //! A -> B -> A: the same bytes where that is promised, the same payload everywhere else.
 
-use apr_host::open::{OpenOptions, open};
-use apr_host::stats::{RowOptions, TensorRow, tensor_rows};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::verify::stats::{RowOptions, TensorRow, tensor_rows};
 use apr_sdk::ForeignPolicy;
 use apr_tests::{Scratch, assert_same_file, fixtures, fixtures_with, host, must, names_in, options};
 use std::path::Path;
@@ -166,7 +166,7 @@ fn any_thread_count_gives_the_same_bytes() {
         let mut outputs = Vec::new();
         for threads in [1, 2, 7] {
             let mut host = host();
-            host.threads = threads;
+            host.set_threads(threads);
             let output = scratch.at(&format!("{name}-{threads}.apr"));
             must(&host, &options(&fixtures("gguf").join(name), &output));
             outputs.push(output);

@@ -2,8 +2,8 @@
 //! silence.
 
 use crate::quantize::{COLUMNS, encoded, payload, quantizing, refused, values, write, write_matrix};
+use apr_engine::plan::quantize::{Quantization, Target};
 use apr_host::convert::ConvertOptions;
-use apr_host::quantize::{Quantization, Target};
 use apr_sdk::{DType, ErrorKind};
 use apr_tests::{Scratch, host, must};
 use std::path::PathBuf;
@@ -186,7 +186,7 @@ fn a_size_that_leads_to_a_type_that_wants_importance_says_so() {
 /// The keys that a file records of the matrix that was used.
 fn recorded(wanted: &ConvertOptions) -> Vec<String> {
     let opened =
-        apr_host::open::open(&host(), &output(wanted), &apr_host::open::OpenOptions::default()).unwrap();
+        apr_engine::open::open(&host(), &output(wanted), &apr_engine::open::OpenOptions::default()).unwrap();
     let keys = opened.model.foreign.iter().flat_map(|f| &f.files).flat_map(|file| &file.typed);
     keys.map(|(key, _)| key.clone()).filter(|key| key.starts_with("quantize.imatrix")).collect()
 }

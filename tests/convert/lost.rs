@@ -1,7 +1,7 @@
 //! Weights that a type cannot hold: whatever the type, they are refused or named, never ruined in silence.
 
 use crate::quantize::{COLUMNS, quantizing, refused, values, write, write_matrix};
-use apr_host::contract::{FINITE, LOSS, Standing};
+use apr_engine::contract::{FINITE, LOSS, Standing};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_plugin_quants::PLUGIN;
 use apr_plugin_quants::types::TYPES;

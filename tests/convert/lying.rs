@@ -1,9 +1,9 @@
 //! Verify must fail when a plugin lies: a check exists because a known-bad input makes it fail. And payload that cannot
 //! be read at any place arrives whole. Both with a toy format that is told what to do by its own header.
 
+use apr_engine::plan::request::VerifyMode;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::verify::VerifyMode;
 use apr_sdk::{
     BlockAt, BlockSink, Codec, DType, Encoding, Endian, Error, ErrorKind, Extent, LayoutRequest, LayoutSink,
     Limits, Look, Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source,
@@ -107,7 +107,7 @@ impl Writer for Toy {
 
 fn toy_host() -> Host {
     let mut host = apr_tests::host();
-    host.registry.add_bundled(&TOY);
+    apr_host::plugins::add_bundled(&mut host.registry, &TOY);
     host
 }
 

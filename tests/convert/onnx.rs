@@ -1,8 +1,8 @@
 //! ONNX with the real host: by way of APR to the byte, data beside the model, and nothing read outside its folder.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::{ErrorKind, ForeignPolicy};
 use apr_tests::{Scratch, assert_same_file, fixtures, fixtures_with, host, must, options};
 use std::fs;

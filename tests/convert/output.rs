@@ -1,7 +1,7 @@
 //! What happens to the output: atomic, exclusive, never an input, nothing left behind.
 
+use apr_engine::plan::request::VerifyMode;
 use apr_host::convert::convert;
-use apr_host::verify::VerifyMode;
 use apr_sdk::{ErrorKind, Result};
 use apr_tests::{Scratch, assert_same_file, fixtures, host, must, options};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -200,7 +200,7 @@ fn a_folder_that_exists_is_written_from_within() {
 #[test]
 fn an_input_that_changes_while_it_is_read_is_not_published() {
     struct Touch(std::path::PathBuf);
-    impl apr_host::progress::Progress for Touch {
+    impl apr_engine::progress::Progress for Touch {
         fn bytes(&self, _: u64, _: u64, _: &str) {
             let file = std::fs::File::options().write(true).open(&self.0).unwrap();
             file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();

@@ -1,10 +1,10 @@
 //! Packed checkpoints: whatever would change codes and scales as if they were weights is refused by the scheme's name, and
 //! exact copies are exact.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
-use apr_host::quantize::Quantization;
 use apr_sdk::{DType, ErrorKind, ForeignPolicy};
 use apr_tests::{Scratch, host, must, names_in, options};
 use serde_json::{Map, Value as Json, json};

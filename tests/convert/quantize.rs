@@ -1,11 +1,11 @@
 //! Weights that get another type on their way: through whole conversions, against the quantizer itself.
 
+use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::plan::quantize::{Quantization, Target};
+use apr_engine::values::loss::Measured;
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
-use apr_host::loss::Measured;
-use apr_host::open::{OpenOptions, OpenedModel, open};
-use apr_host::quantize::{Quantization, Target};
-use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::{DType, DTypeKind, Error, ErrorKind, Quantizer};
 use apr_tests::{Scratch, host, must, options};
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn tiles_and_threads_make_no_difference_to_blocks() {
         let mut files = Vec::new();
         for threads in [1, 3] {
             let mut host = host();
-            host.threads = threads;
+            host.set_threads(threads);
             let output = scratch.at(&format!("{dtype}-{threads}.gguf"));
             let done = must(&host, &quantizing(&input, &output, dtype.name()));
             assert_eq!(payload(&output, "blk.0.ffn_up.weight"), (dtype, want.clone()), "{dtype}");

@@ -1,9 +1,9 @@
 //! `--prefix` and `--tensor-mapping`: other names for the source's tensors, whatever kind of payload they have.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::rename::Renaming;
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::open::{OpenOptions, open};
-use apr_host::rename::Renaming;
-use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::{Error, ErrorKind};
 use apr_tests::{Scratch, host, must, options};
 use std::collections::BTreeMap;

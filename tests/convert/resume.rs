@@ -1,9 +1,9 @@
 //! `--resume` takes up exactly the same work, gives the same bytes, and refuses anything else.
 
 use crate::quantize::{quantizing, values, write};
+use apr_engine::progress::Progress;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::progress::Progress;
 use apr_sdk::{ErrorKind, LogLevel};
 use apr_tests::{Scratch, assert_same_file, host, must, options};
 use std::path::Path;
@@ -189,7 +189,7 @@ fn other_threads_and_another_spelling_of_the_path_are_the_same_work() {
     o.resume = true;
     o.input = scratch.at("./in.safetensors");
     let (mut host, progress) = stopping(u64::MAX);
-    host.threads = 7;
+    host.set_threads(7);
     must(&host, &o);
     assert!(progress.seen.load(Ordering::Relaxed) <= 9 << 20);
 }

@@ -1,10 +1,10 @@
 //! Checksums that an input stores are compared with what was read of it: damage is E004, and nothing is published.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::request::VerifyMode;
+use apr_engine::verify::validate::{ValidateOptions, validate};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
-use apr_host::validate::{ValidateOptions, validate};
-use apr_host::verify::VerifyMode;
 use apr_sdk::{DType, Error, ErrorKind, Payload};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, assert_same_file, fixtures, host, must, options, root};

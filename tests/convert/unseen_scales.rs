@@ -2,8 +2,8 @@
 
 use crate::packed::{casting, to};
 use crate::scaled_codes::file;
+use apr_engine::plan::rename::Renaming;
 use apr_host::convert::{ConvertOptions, convert};
-use apr_host::rename::Renaming;
 use apr_sdk::{DType as T, ErrorKind};
 use apr_tests::{Scratch, host, must};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! format that is told the kind by its own header.
 
 use crate::{bytes, compare, weights, write};
-use apr_host::diff::DiffOptions;
+use apr_engine::diff::DiffOptions;
 use apr_host::host::Host;
 use apr_sdk::{
     BlockAt, BlockSink, Codec, DType, Endian, Error, ErrorKind, Extent, Limits, Look, ModelSink, OpenModel,
@@ -94,8 +94,8 @@ impl Stream for Pieces {
 
 fn odd_host(threads: usize) -> Host {
     let mut host = apr_tests::host();
-    host.registry.add_bundled(&ODD);
-    host.threads = threads;
+    apr_host::plugins::add_bundled(&mut host.registry, &ODD);
+    host.set_threads(threads);
     host
 }
 

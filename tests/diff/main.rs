@@ -12,9 +12,9 @@ mod kinds;
 mod same;
 mod tensors;
 
-use apr_host::diff::{Diff, DiffOptions, diff};
+use apr_engine::diff::{Diff, DiffOptions, diff};
+use apr_engine::open::{OpenOptions, open};
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
 use apr_sdk::Result;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! What is the same: a model and itself, whatever its format.
 
 use crate::{compare, compared};
-use apr_host::diff::DiffOptions;
+use apr_engine::diff::DiffOptions;
 use apr_tests::{Scratch, fixtures, fixtures_with, host, must, options};
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Tensors that differ, and those that only seem to.
 
 use crate::{bytes, compare, compared, weights, write};
-use apr_host::diff::{Diff, DiffOptions, Status, Values};
+use apr_engine::diff::{Diff, DiffOptions, Status, Values};
 use apr_sdk::ErrorKind;
 use apr_tests::{Scratch, host};
 
@@ -46,7 +46,7 @@ fn any_thread_count_gives_the_same_distances() {
     write(&b, &[("w", "F32", "[1500000]", &bytes(&two)), ("x", "F32", "[3]", &bytes(&one[..3]))]);
     let with = |threads| {
         let mut host = host();
-        host.threads = threads;
+        host.set_threads(threads);
         let diff = compare(&host, &a, &b, &DiffOptions::default()).unwrap();
         serde_json::to_string(&diff.tensors).unwrap()
     };

@@ -4,8 +4,8 @@
 use crate::build::{entry, gguf, gguf_with, info, key, safetensors, string};
 use crate::command::fails;
 use crate::judge::judged;
+use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
 use apr_sdk::ErrorKind;
 use apr_tests::{Scratch, fixtures, host, options};
 use std::fs;

@@ -2,11 +2,11 @@
 //! is an error that says so, and no output.
 
 use crate::build::big;
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::progress::Progress;
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
+use apr_engine::verify::validate::{ValidateOptions, validate};
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::progress::Progress;
-use apr_host::stats::{RowOptions, tensor_rows};
-use apr_host::validate::{ValidateOptions, validate};
 use apr_sdk::{ErrorKind, LogLevel};
 use apr_tests::{Scratch, host, options};
 use std::fs::{self, File};
@@ -57,7 +57,7 @@ fn a_file_cut_while_it_is_converted_is_an_error() {
             big(&input, 8);
             let_time_pass();
             let mut host = host();
-            host.threads = 1;
+            host.set_threads(1);
             host.progress =
                 Arc::new(Cut { path: input.clone(), after, to, back: None, done: AtomicBool::new(false) });
             let error = convert(&host, &options(&input, &scratch.at(output))).unwrap_err();

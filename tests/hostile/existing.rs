@@ -3,8 +3,8 @@
 
 use crate::build::big_of;
 use crate::command::{Ended, apr, contents, fails, run, says, wait};
-use apr_host::open::{OpenOptions, open};
-use apr_host::stats::{RowOptions, tensor_rows};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_tests::{Scratch, host, names_in};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -3,9 +3,9 @@
 
 use crate::command::{fails, run};
 use crate::judge::{FORMATS, converted, judged};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::verify::validate::{ValidateOptions, validate};
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::validate::{ValidateOptions, validate};
 use apr_sdk::Payload;
 use apr_tests::{Scratch, fixtures_with, host, options};
 use std::fs::{self, File};

@@ -1,11 +1,11 @@
 //! The outcome rule of design section 9: a mutated file yields a clear error, or a model that passes every host check with
 //! all payload inside the file; in little memory and time.
 
+use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::plan::request::VerifyMode;
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::convert;
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, OpenedModel, open};
-use apr_host::stats::{RowOptions, tensor_rows};
-use apr_host::verify::VerifyMode;
 use apr_sdk::{Error, ErrorKind, Payload, Result};
 use apr_tests::counting::peak_here;
 use apr_tests::{Scratch, options};

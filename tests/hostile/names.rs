@@ -3,7 +3,7 @@
 
 use crate::build::{entry, safetensors};
 use crate::command::{fails, run};
-use apr_host::open::{OpenOptions, open};
+use apr_engine::open::{OpenOptions, open};
 use apr_tests::{Scratch, assert_same_file, host};
 use std::fs;
 

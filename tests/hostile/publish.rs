@@ -4,11 +4,11 @@
 
 use crate::build::big_of;
 use crate::command::{Ended, contents, run};
+use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
-use apr_host::publish::finish;
-use apr_host::publish::steps::{Step, Steps};
+use apr_host::storage::publish::finish;
+use apr_host::storage::publish::steps::{Step, Steps};
 use apr_tests::{Scratch, host, options};
 use std::fs;
 use std::io;

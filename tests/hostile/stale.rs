@@ -3,7 +3,7 @@
 
 use crate::build::{big_of, entry, safetensors};
 use crate::command::{Ended, contents, run};
-use apr_host::open::{OpenOptions, open};
+use apr_engine::open::{OpenOptions, open};
 use apr_tests::{Scratch, host, names_in};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,10 +1,10 @@
 //! Everything arrives, the same with any number of threads, and after a stop too.
 
 use crate::{StopAfter, alone, bytes, host, noise, view, write};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::request::VerifyMode;
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::{convert, plan};
-use apr_host::open::{OpenOptions, open};
-use apr_host::stats::{RowOptions, tensor_rows};
-use apr_host::verify::VerifyMode;
 use apr_sdk::{DType, ErrorKind};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, must, options};

@@ -4,11 +4,11 @@
 use crate::arrival::expected;
 use crate::making::{Wanted, making, remade, slowly, turned};
 use crate::{StopAfter, alone, host, noise, view, write};
-use apr_host::cast::{Cast, Changes};
+use apr_engine::expression::making::{Making, Piece};
+use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::plan::exact::exact_in;
+use apr_engine::values::cast::{Cast, Changes};
 use apr_host::convert::{ChangedTensor, convert_as, plan_as};
-use apr_host::exact::exact_in;
-use apr_host::making::{Making, Piece};
-use apr_host::open::{OpenOptions, OpenedModel, open};
 use apr_sdk::{DType, ErrorKind, Model};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};

@@ -16,8 +16,8 @@ mod making;
 mod memory;
 mod refusal;
 
+use apr_engine::progress::Progress;
 use apr_host::host::Host;
-use apr_host::progress::Progress;
 use apr_sdk::{DType, LogLevel};
 use apr_tests::Scratch;
 use apr_tests::kinds::{Kind, PLUGIN, Tensor, file};
@@ -33,8 +33,8 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn host(threads: usize) -> Host {
     let mut host = apr_tests::host();
-    host.registry.add_bundled(&PLUGIN);
-    host.threads = threads;
+    apr_host::plugins::add_bundled(&mut host.registry, &PLUGIN);
+    host.set_threads(threads);
     host
 }
 

@@ -3,10 +3,10 @@
 use crate::arrival::expected;
 use crate::casts::slowly_cast;
 use crate::{alone, bytes, host, noise, view, write};
+use apr_engine::expression::making::{Making, Piece, unit};
+use apr_engine::open::OpenedModel;
+use apr_engine::plan::request::VerifyMode;
 use apr_host::convert::{Remake, convert_as, plan_as};
-use apr_host::making::{Making, Piece, unit};
-use apr_host::open::OpenedModel;
-use apr_host::verify::VerifyMode;
 use apr_sdk::{DType, Error, Model, Payload, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};

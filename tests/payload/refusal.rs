@@ -1,9 +1,9 @@
 //! What is wrong with a payload is said with its place, and leaves nothing.
 
 use crate::{alone, bytes, host, write};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::stats::{RowOptions, tensor_rows};
 use apr_sdk::{Error, ErrorKind};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};

@@ -182,12 +182,12 @@ fn long_payloads_are_compared_piece_by_piece() {
     let host = apr_tests::host();
     let open = |small: &Small, name: &str| {
         let path = small.write(&scratch, name);
-        apr_host::open::open(&host, &path, &apr_host::open::OpenOptions::default()).unwrap()
+        apr_engine::open::open(&host, &path, &apr_engine::open::OpenOptions::default()).unwrap()
     };
     let (a, b) = (open(&long(0, 0.5), "a.gguf"), open(&long(n - 1, 0.75), "b.gguf"));
     let wide = open(&Small { dtype: DType::F64, ..long(n - 1, 0.75) }, "c.gguf");
     for other in [&b, &wide] {
-        let comparison = apr_host::rosetta::compare::compare(&host, &a, other, Some(0.1)).unwrap();
+        let comparison = apr_engine::rosetta::compare::compare(&host, &a, other, Some(0.1)).unwrap();
         assert_eq!(comparison.max_abs_diff, 0.25);
         assert_eq!(comparison.findings.len(), 1, "{:?}", comparison.findings);
         assert_eq!(comparison.findings[0].code, "ROSETTA-QUANT-001");

@@ -1,8 +1,8 @@
 //! A matrix that cannot turn red proves nothing: formats that lie, each in its own way, and what is said of them. The liar
 //! is the APR plugin under another name, whose manifest or writer was changed.
 
+use apr_engine::registry::Registry;
 use apr_host::host::Host;
-use apr_host::registry::Registry;
 use apr_host::rosetta::matrix::Matrix;
 use apr_host::rosetta::{RunOptions, run};
 use apr_sdk::{Error, LayoutRequest, LayoutSink, Model, PatchSink, PluginDecl, Result, Writer, Written};
@@ -44,8 +44,8 @@ fn matrix(lines: &[(&str, &str)], writer: fn(&str) -> Option<Box<dyn Writer>>, m
         ..PluginDecl::EMPTY
     };
     let mut registry = Registry::new();
-    registry.add_bundled(Box::leak(Box::new(decl)));
-    registry.add_bundled(&apr_plugin_safetensors::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, Box::leak(Box::new(decl)));
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_safetensors::PLUGIN);
     let options = RunOptions { models: vec![models.to_owned()], ..RunOptions::default() };
     run(&Host::new(registry), &options).unwrap()
 }

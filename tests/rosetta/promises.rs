@@ -1,9 +1,9 @@
 //! The byte identities that the design promises (section 3), as data: `promises.toml`. Each is tried with every fixture of
 //! its format; an exception is listed with its reason, and one that is not needed any more is red.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::rosetta::compare::compare;
 use apr_host::convert::convert;
-use apr_host::open::{OpenOptions, open};
-use apr_host::rosetta::compare::compare;
 use apr_tests::{Scratch, fixtures, host, names_in, options, root};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! The tests that the specification names (section 14): direct conversions, round trips and chains between real files.
 //! Quantized models reach formats of floats by `--dequantize`.
 
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::quantize::Quantization;
+use apr_engine::rosetta::compare::compare;
 use apr_host::convert::ConvertOptions;
-use apr_host::open::{OpenOptions, open};
-use apr_host::quantize::Quantization;
-use apr_host::rosetta::compare::compare;
 use apr_sdk::DType;
 use apr_tests::{Scratch, fixtures, host, must, options};
 use std::path::{Path, PathBuf};

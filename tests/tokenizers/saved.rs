@@ -1,9 +1,9 @@
 //! Tokenizers as transformers 5 saves them: `tokenizer.json` and no SentencePiece model. README.md says what is in saved/.
 
 use crate::{Files, gguf, of_folder, parse, read_gguf, same};
+use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
-use apr_host::open::{OpenOptions, open};
 use apr_sdk::Value;
 use apr_sdk::tokenizer::Tokenizer;
 use apr_testkit::Checkpoint;

@@ -6,9 +6,9 @@ use crate::cli::plugins::load_child;
 use crate::cli::settings::Settings;
 use crate::cli::terminal::{Terminal, color_wanted};
 use crate::cli::{progress, signals};
+use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
-use apr_host::registry::{Origin, Registry};
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Context {
         let mut host = Host::new(self.registry());
         match self.settings.number("defaults.threads") {
             0 => {}
-            threads => host.threads = threads,
+            threads => host.set_threads(threads),
         }
         // For tests, whose jobs are smaller and shorter than any that keeps a journal: not settings, and in no help.
         if let Some(bytes) = number_in("APR_JOURNAL_BYTES") {
@@ -63,7 +63,7 @@ impl Context {
 
     /// Every plugin that is found.
     pub fn registry(&self) -> Registry {
-        Registry::discover(&self.discover_options())
+        apr_host::plugins::discover(&self.discover_options())
     }
 
     /// Every plugin that is found, each tried in a process of its own and then loaded: what would be refused at its first
@@ -71,7 +71,7 @@ impl Context {
     pub fn tried_registry(&self) -> Registry {
         let options = self.discover_options();
         let rehearsal = options.rehearsal.map(|known| Rehearsal { remembered: None, every: true, ..known });
-        let mut registry = Registry::discover(&DiscoverOptions { rehearsal, ..options });
+        let mut registry = apr_host::plugins::discover(&DiscoverOptions { rehearsal, ..options });
         registry.load_all();
         registry
     }
@@ -100,7 +100,7 @@ impl Context {
             bundled: false,
             ..everywhere
         };
-        Registry::discover(&named).check_named()
+        apr_host::plugins::discover(&named).check_named()
     }
 
     /// The plugin of one library, found by no other way.
@@ -127,7 +127,7 @@ impl Context {
             return Err(Error::not_found("there is no such library").code("E_NOT_FOUND").in_file(shown));
         }
         let everywhere = self.discover_options();
-        Ok(Registry::discover(&DiscoverOptions {
+        Ok(apr_host::plugins::discover(&DiscoverOptions {
             named: vec![library.to_owned()],
             trusted_folders: everywhere.trusted_folders,
             executable: None,

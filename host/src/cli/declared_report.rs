@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::Report;
-use apr_host::reports::{FormatReport, report};
+use apr_engine::open::reports::{FormatReport, report};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! `--tensor-mapping FILE`: other names for tensors.
 
-use apr_host::small_file::read_text;
+use apr_host::storage::small_file::read_text;
 use apr_sdk::{Error, Result, escape};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Typed metadata for people (cut) and for programs (whole).
 
-use apr_host::open::OpenedModel;
+use apr_engine::open::OpenedModel;
 use apr_sdk::json::bytes_to_json;
 use apr_sdk::{Bytes, Extent, Result, Value, ValueType, escape};
 use serde::{Serialize, Serializer};

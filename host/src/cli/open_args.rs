@@ -1,9 +1,9 @@
 //! The flags of every verb that opens a model.
 
 use crate::cli::context::Context;
+pub use apr_engine::open::GivenOption;
+use apr_engine::open::{OpenOptions, OpenedModel, check_options, open};
 use apr_host::host::Host;
-pub use apr_host::open::GivenOption;
-use apr_host::open::{OpenOptions, OpenedModel, check_options, open};
 use apr_sdk::{Error, Result};
 use std::path::Path;
 

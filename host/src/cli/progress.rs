@@ -1,7 +1,7 @@
 //! Progress on stderr: a bar on a terminal, lines for machines, and what plugins say.
 
 use crate::cli::terminal::{Terminal, json_line};
-use apr_host::progress::Progress;
+use apr_engine::progress::Progress;
 use apr_sdk::{LogLevel, escape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use crate::cli::folders::{self, Env};
 use crate::cli::globals::{ColorWhen, Globals};
-use apr_host::small_file::read_text;
+use apr_host::storage::small_file::read_text;
 use apr_sdk::{Error, ErrorKind, Result, escape};
 use clap::ValueEnum;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, Streamed, plain, write_rows};
-use apr_host::histogram::{Histogram, histogram};
-use apr_host::stats::{RowOptions, Stats, TensorRow, tensor_rows};
+use apr_engine::verify::histogram::{Histogram, histogram};
+use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, tensor_rows};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;

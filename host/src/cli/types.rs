@@ -1,8 +1,8 @@
 //! The flags that say which types weights get.
 
 use crate::cli::sizes::parse_size;
-use apr_host::quantize::{Quantization, Target};
-use apr_host::small_file::read_text;
+use apr_engine::plan::quantize::{Quantization, Target};
+use apr_host::storage::small_file::read_text;
 use apr_sdk::{DType, DTypeKind, Error, Result, escape};
 use std::path::{Path, PathBuf};
 

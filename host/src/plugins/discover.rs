@@ -8,8 +8,8 @@ use super::rehearsal::Rehearsal;
 use super::table_file::TableFile;
 use super::trust::{self, TrustRules};
 use super::{lock, section};
-use crate::registry::{Plugin, Provider, Registry};
-use apr_sdk::{Error, Result};
+use apr_engine::registry::{Linked, Origin, Plugin, Provider, Registry};
+use apr_sdk::{Error, Manifest, PluginDecl, Result};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,30 +62,40 @@ impl DiscoverOptions {
     }
 }
 
-impl Registry {
-    /// Finds and judges every plugin. Their libraries are loaded when first needed; [`Registry::load_all`] does it now.
-    pub fn discover(options: &DiscoverOptions) -> Registry {
-        let mut registry = Registry::new();
-        let rules = TrustRules::new(&options.trusted_folders, options.executable.as_deref());
-        let lock = options.lock.as_deref().map(Lock::read).unwrap_or_else(|| Ok(Lock::default()));
-        let lock = lock.map_err(|error| error.code("E_UNTRUSTED"));
-        let mut seen = HashSet::new();
-        let found = places::find(options);
-        registry.skipped = found.skipped;
-        for candidate in found.candidates {
-            // The same file by another way is the same plugin, not a second one.
-            if let Ok(path) = candidate.path.canonicalize()
-                && !seen.insert(path)
-            {
-                continue;
-            }
-            registry.add(judge(&candidate, options, &rules, &lock));
+/// Finds and judges every plugin. Their libraries are loaded when first needed; [`Registry::load_all`] does it now.
+pub fn discover(options: &DiscoverOptions) -> Registry {
+    let mut registry = Registry::new();
+    let rules = TrustRules::new(&options.trusted_folders, options.executable.as_deref());
+    let lock = options.lock.as_deref().map(Lock::read).unwrap_or_else(|| Ok(Lock::default()));
+    let lock = lock.map_err(|error| error.code("E_UNTRUSTED"));
+    let mut seen = HashSet::new();
+    let found = places::find(options);
+    registry.skipped = found.skipped;
+    for candidate in found.candidates {
+        // The same file by another way is the same plugin, not a second one.
+        if let Ok(path) = candidate.path.canonicalize()
+            && !seen.insert(path)
+        {
+            continue;
         }
-        if options.bundled {
-            crate::bundled::declared().into_iter().for_each(|decl| registry.add_bundled(decl));
-        }
-        registry
+        registry.add(judge(&candidate, options, &rules, &lock));
     }
+    if options.bundled {
+        crate::bundled::declared().into_iter().for_each(|decl| add_bundled(&mut registry, decl));
+    }
+    registry
+}
+
+/// Adds a plugin that is linked into the program.
+pub fn add_bundled(registry: &mut Registry, decl: &'static PluginDecl) {
+    let (manifest, state): (_, Result<Arc<dyn Provider>>) = match Manifest::parse(decl.manifest) {
+        Ok(manifest) => {
+            let provider = Named::new(Linked(decl), &manifest.id, &manifest.version);
+            (Some(manifest), Ok(Arc::new(provider)))
+        }
+        Err(error) => (None, Err(error)),
+    };
+    registry.add(Plugin { manifest, path: None, origin: Origin::Bundled, abi: None, state });
 }
 
 /// Steps 2 to 8 for one file.

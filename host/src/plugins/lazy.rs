@@ -3,8 +3,8 @@
 use super::load::load;
 use super::rehearsal::Rehearsal;
 use super::section::Section;
-use crate::registry::Provider;
 use apr_abi::link::Module;
+use apr_engine::registry::Provider;
 use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
 use std::path::PathBuf;
 use std::sync::OnceLock;

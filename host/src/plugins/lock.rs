@@ -1,7 +1,7 @@
 //! The lock file: plugins pinned by the digest of their file, so that another build under the same id is refused: step 4
 //! of loading.
 
-use crate::small_file::{open_regular, read_bytes};
+use crate::storage::small_file::{open_regular, read_bytes};
 use apr_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -14,8 +14,7 @@ mod table_file;
 pub mod trust;
 
 pub use crash::{leave_crashes_to_others, name_crashes};
-pub use discover::DiscoverOptions;
+pub use discover::{DiscoverOptions, add_bundled, discover};
 pub use lock::{Lock, LockEntry, sha256};
-pub(crate) use named::Named;
 pub use places::{Candidate, Found, Place, file_name, find, is_table, places, table_name};
 pub use rehearsal::{Rehearsal, SURVIVED};

@@ -2,8 +2,8 @@
 //! one that breaks its contract, both end in an error that says whose it is.
 
 use super::running::{Running, within};
-use crate::registry::Provider;
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
+use apr_engine::registry::Provider;
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, Codec, DType, DTypeChoice, Error, ErrorKind, ImportanceSink,
     LayoutRequest, LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink,

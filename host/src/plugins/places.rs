@@ -1,7 +1,7 @@
 //! Where plugins are looked for, in which order, and which files of a folder are judged. Never the current directory.
 
 use super::discover::DiscoverOptions;
-use crate::registry::{Origin, Tier};
+use apr_engine::registry::Origin;
 use std::collections::HashSet;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
@@ -143,23 +143,6 @@ fn is_plugin_name(name: &str) -> bool {
     id.is_some_and(|id| {
         !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     })
-}
-
-impl Origin {
-    /// How far what is found there is trusted.
-    pub fn tier(self) -> Tier {
-        match self {
-            Origin::Bundled => Tier::Bundled,
-            Origin::System => Tier::System,
-            Origin::User | Origin::Beside | Origin::Built => Tier::User,
-            Origin::Flag | Origin::VariableFile | Origin::Variable => Tier::Named,
-        }
-    }
-
-    /// Whether the executable's owner may own it: it lies beside the executable.
-    pub(super) fn beside_executable(self) -> bool {
-        matches!(self, Origin::Beside | Origin::Built)
-    }
 }
 
 #[cfg(test)]

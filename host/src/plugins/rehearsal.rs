@@ -3,7 +3,7 @@
 //! digest.
 
 use super::lock::sha256;
-use crate::registry::Origin;
+use apr_engine::registry::Origin;
 use apr_sdk::{Error, Result, escape};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Reads a plugin's manifest from its library file without loading it, and judges target, panics and interface: steps
 //! 5 to 8 of loading.
 
-use crate::small_file::open_regular;
+use crate::storage::small_file::open_regular;
 use apr_abi::manifest::{self, Head};
 use apr_sdk::{Error, Manifest, Result};
 use object::read::{Object, ObjectSection};

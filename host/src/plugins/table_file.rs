@@ -1,7 +1,7 @@
 //! An architecture table as a file of its own: a plugin without code (design section 6).
 
-use crate::registry::Provider;
-use crate::small_file::read_bytes;
+use crate::storage::small_file::read_bytes;
+use apr_engine::registry::Provider;
 use apr_sdk::{Error, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
 

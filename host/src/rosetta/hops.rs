@@ -1,12 +1,12 @@
 //! A chain of the user's own: one model through formats, compared with where it began after every hop.
 
-use crate::carries::name_after;
 use crate::convert::{ConvertOptions, convert};
 use crate::host::Host;
-use crate::open::{OpenOptions, open};
-use crate::rosetta::compare::{Comparison, Finding, compare};
 use crate::rosetta::growth::{Growth, fit};
 use crate::rosetta::scratch::Scratch;
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::plan::carries::name_after;
+use apr_engine::rosetta::compare::{Comparison, Finding, compare};
 use apr_sdk::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

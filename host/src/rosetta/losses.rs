@@ -1,6 +1,6 @@
 //! Which pairs of formats the present plugins make possible, and what each loses, by what the manifests say.
 
-use crate::registry::{Format, Registry};
+use apr_engine::registry::{Format, Registry};
 use apr_sdk::manifest::{Carries, ForeignCarrier, NameRule};
 use apr_sdk::{DType, FormatManifest};
 use serde::Serialize;

@@ -2,9 +2,7 @@
 //! arrive is computed beforehand from the manifests; nobody lists the pairs.
 
 mod chains;
-pub mod compare;
 mod expect;
-mod facts;
 pub mod growth;
 pub mod hops;
 pub mod losses;

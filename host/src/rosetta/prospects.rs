@@ -3,7 +3,7 @@
 
 use crate::convert::{ConvertOptions, plan};
 use crate::host::Host;
-use crate::open::{OpenOptions, open};
+use apr_engine::open::{OpenOptions, open};
 use apr_sdk::{ErrorKind, Result, escape};
 use serde::Serialize;
 use std::path::Path;

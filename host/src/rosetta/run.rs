@@ -1,9 +1,7 @@
 //! Running the whole matrix: sources first, then every pair, every round trip and the chains, on all threads.
 
 use crate::convert::convert;
-use crate::crew::map;
 use crate::host::Host;
-use crate::registry::Format;
 use crate::rosetta::chains;
 use crate::rosetta::losses::is_pair;
 use crate::rosetta::matrix::{ChainRow, FormatRow, Matrix, PairRow, Red};
@@ -11,6 +9,8 @@ use crate::rosetta::scratch::Scratch;
 use crate::rosetta::sources::{Made, Source, given, make};
 use crate::rosetta::specimens::{self, Specimen};
 use crate::rosetta::walk::{self, Lost, Outcome, walk};
+use apr_engine::crew::map;
+use apr_engine::registry::Format;
 use apr_sdk::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -367,5 +367,5 @@ fn typed(
 
 /// Does `n` things on all threads and gives the answers in order; the first error stops the rest.
 fn side_by_side<T: Send>(host: &Host, n: usize, each: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    map(&host.crew(), n, &|_, number| host.check_cancelled().and_then(|()| each(number)))
+    map(host.crew.as_ref(), n, &|_, number| host.check_cancelled().and_then(|()| each(number)))
 }

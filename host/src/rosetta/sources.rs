@@ -2,12 +2,12 @@
 //! writer.
 
 use crate::host::Host;
-use crate::open::{OpenOptions, OpenedModel, open};
-use crate::payload;
-use crate::registry::Format;
 use crate::rosetta::expect::{obstacle, obstacle_at_source, short};
 use crate::rosetta::scratch::Scratch;
 use crate::rosetta::specimens::{Extra, Specimen};
+use apr_engine::expression::payload;
+use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::registry::Format;
 use apr_sdk::{Error, ErrorKind, ForeignPolicy, Result};
 use apr_testkit::{Fixture, Subject};
 use std::path::{Path, PathBuf};

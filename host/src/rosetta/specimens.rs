@@ -3,7 +3,7 @@
 //!
 //! Names are those of a bag of tensors: models that an architecture table knows come with those tables.
 
-use crate::registry::Format;
+use apr_engine::registry::Format;
 use apr_sdk::{DType, DTypeInfo, DTypeKind, ForeignPolicy, FormatManifest, Packing, Result, Value};
 use apr_testkit::{ModelFixture, Random, tensor_bytes, values};
 use std::collections::BTreeSet;

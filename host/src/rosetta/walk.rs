@@ -1,13 +1,13 @@
 //! One model's way through formats, by the same conversion that users run, judged after every hop.
 
-use crate::carries::name_after;
 use crate::convert::{ConvertOptions, Converted, convert};
 use crate::host::Host;
-use crate::open::{OpenOptions, OpenedModel, open};
-use crate::registry::Format;
-use crate::rosetta::compare::compare;
 use crate::rosetta::expect::{Fate, obstacle, short};
 use crate::rosetta::sources::Source;
+use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::plan::carries::name_after;
+use apr_engine::registry::Format;
+use apr_engine::rosetta::compare::compare;
 use apr_sdk::{Bytes, ErrorKind, Model, Result, ValueType};
 use std::path::{Path, PathBuf};
 

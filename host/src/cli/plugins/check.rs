@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::plugins::info::only;
 use crate::cli::report::{Report, with_schema};
-use apr_host::registry::Format;
+use apr_engine::registry::Format;
 use apr_sdk::{Error, Result, escape};
 use apr_testkit::{CHECKS, Fixture, Subject, Verdict};
 use serde::{Deserialize, Serialize};

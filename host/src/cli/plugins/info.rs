@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::plugins::list::{Row, row};
 use crate::cli::report::{Report, with_schema};
-use apr_host::registry::{Plugin, Registry};
+use apr_engine::registry::{Plugin, Registry};
 use apr_sdk::manifest::{DialectRule, ForeignCarrier, Magic, NameRule};
 use apr_sdk::{Error, FormatManifest, OptionKind, OptionSpec, Result, escape};
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
+use apr_engine::registry::{Origin, Plugin};
 use apr_host::plugins::file_name;
-use apr_host::registry::{Origin, Plugin};
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -68,7 +68,7 @@ pub struct Row {
 /// Whatever looking for plugins raised.
 pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
     let registry = context.tried_registry();
-    let skipped = registry.skipped().iter().map(|path| path.display().to_string()).collect();
+    let skipped = registry.skipped.iter().map(|path| path.display().to_string()).collect();
     let warnings = registry.plugins().iter().filter_map(refused).collect();
     Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped, warnings })
 }

@@ -11,7 +11,7 @@ mod remove;
 
 use crate::cli::context::Context;
 use crate::cli::report::{Report, boxed};
-use apr_host::registry::Tier;
+use apr_engine::registry::Tier;
 use apr_sdk::Result;
 
 /// List, explain, check, write, install and remove plugins

@@ -2,8 +2,8 @@
 
 use crate::cli::context::Context;
 use crate::cli::report::{Report, with_schema};
+use apr_engine::registry::Origin;
 use apr_host::plugins::{find, places};
-use apr_host::registry::Origin;
 use apr_sdk::Result;
 use serde::Serialize;
 use serde_json::Value as Json;

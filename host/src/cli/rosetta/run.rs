@@ -2,7 +2,7 @@
 
 use crate::cli::context::Context;
 use crate::cli::report::{Report, with_schema};
-use apr_host::progress::Silent;
+use apr_engine::progress::Silent;
 use apr_host::rosetta::matrix::Matrix;
 use apr_host::rosetta::{RunOptions, run as run_matrix};
 use apr_sdk::{Error, Result, escape};

@@ -3,8 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::only_a_path;
 use crate::cli::report::{Report, with_schema};
-use apr_host::open::{OpenOptions, open};
-use apr_host::rosetta::compare::{Comparison, FactPair, Finding, compare};
+use apr_engine::open::{OpenOptions, open};
+use apr_engine::rosetta::compare::{Comparison, FactPair, Finding, compare};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -141,7 +141,7 @@ impl fmt::Display for Verified {
 
 fn fact_line(f: &mut fmt::Formatter<'_>, fact: &FactPair) -> fmt::Result {
     let said = |stated: &Option<_>| {
-        stated.as_ref().map(|s: &apr_host::rosetta::compare::Stated| {
+        stated.as_ref().map(|s: &apr_engine::rosetta::compare::Stated| {
             format!("{} ({})", escape(&s.value, 80), escape(&s.key, 120))
         })
     };

@@ -1,0 +1,263 @@
+//! Whether a table is sound: by itself, and on a model's names and shapes.
+
+use crate::architecture::config::lost::{Written, lost};
+use crate::architecture::config::refusal::{Stated, refuse};
+use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::model::dimension;
+use crate::architecture::table::expression::Expression;
+use crate::architecture::table::nearest::knows;
+use crate::architecture::table::{CANONICAL, Source, Table};
+use crate::architecture::translate::{Request, images, translate};
+use apr_sdk::{Error, Payload, Result, Tensor, Value, escape};
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+
+/// What is wrong with a table.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Findings {
+    /// What makes it fail on some model.
+    pub errors: Vec<String>,
+    /// What is missing or may surprise.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at a table alone: every name in its expressions, every place, every name of a tensor.
+pub fn check(table: &Table) -> Findings {
+    let mut found = Findings::default();
+    if table.sources.is_empty() {
+        found.warnings.push("`sources` does not say where its facts come from".to_owned());
+    }
+    for dialect in &table.dialects {
+        if dialect.detect.is_empty() && !table.is_base {
+            let id = &dialect.id;
+            found.warnings.push(format!(
+                "dialect `{id}` has no `detect`: a model in it is only found by --arch {}",
+                table.id
+            ));
+        }
+    }
+    names_of_expressions(table, &mut found);
+    names_of_tensors(table, &mut found);
+    for dialect in &table.dialects {
+        let mut seen = HashSet::new();
+        for key in &dialect.keys {
+            if let Some((name, _)) = &key.sets
+                && !table.config.iter().any(|entry| entry.name == *name)
+            {
+                found.errors.push(format!(
+                    "key `{}` sets `{name}`, which is not a name of the configuration",
+                    key.key
+                ));
+            }
+            if key.when.is_none() && !seen.insert(&key.key) {
+                found.errors.push(format!("key `{}` is written twice", key.key));
+            }
+        }
+    }
+    found
+}
+
+/// Every expression with where it stands and the names that it may use besides the configuration's.
+fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
+    let mut all: Vec<(String, &Expression, Vec<&str>)> = Vec::new();
+    all.extend(table.places.iter().map(|(place, count)| (format!("place `{place}`"), count, Vec::new())));
+    for entry in &table.config {
+        let when = entry.effect.iter().filter_map(|(_, when)| when.as_ref());
+        let own = entry.default.iter().chain(when);
+        all.extend(own.map(|e| (format!("configuration `{}`", entry.name), e, Vec::new())));
+    }
+    for key in table.dialects.iter().flat_map(|dialect| &dialect.keys) {
+        let at = || format!("key `{}`", key.key);
+        if let Source::Expression(value) = &key.value {
+            all.push((at(), value, Vec::new()));
+        }
+        all.extend(key.when.iter().map(|e| (at(), e, Vec::new())));
+        let from = key.sets.iter().filter_map(|(_, from)| from.as_ref());
+        all.extend(from.map(|e| (at(), e, vec!["it"])));
+    }
+    let renames = table.dialects.iter().flat_map(|dialect| &dialect.renames);
+    all.extend(renames.filter_map(|r| r.written.as_ref()).map(|e| ("a rename".to_owned(), e, Vec::new())));
+    for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
+        all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
+    }
+    for rule in &table.rules {
+        let at = || format!("tensor `{}`", rule.members[0].text());
+        let sides = rule.sides.iter().flat_map(|(_, side)| &side.images);
+        let places: Vec<&str> = (rule.members.iter().chain(sides))
+            .flat_map(|pattern| pattern.places())
+            .map(String::as_str)
+            .collect();
+        let of_sides = rule.sides.iter().flat_map(|(_, side)| {
+            let each = side.each.iter().flatten();
+            side.operations.iter().chain(each).flat_map(|operation| operation.expressions())
+        });
+        let own = rule.shapes.iter().flatten().chain(&rule.when).chain(of_sides);
+        all.extend(own.map(|e| (at(), e, places.clone())));
+    }
+    all
+}
+
+fn names_of_expressions(table: &Table, found: &mut Findings) {
+    for (at, expression, others) in expressions(table) {
+        for name in expression.names() {
+            // `none` is the name that never has a value.
+            let known = name == "none"
+                || table.config.iter().any(|entry| entry.name == name)
+                || others.contains(&name.as_str());
+            if !known {
+                found.errors.push(format!(
+                    "{at}: `{expression}` asks for `{}`, which is not a name of the configuration",
+                    escape(&name, 80)
+                ));
+            }
+        }
+    }
+}
+
+fn names_of_tensors(table: &Table, found: &mut Findings) {
+    let dialects = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
+    for dialect in dialects {
+        // Tensors of which a model has one or the other may share a name.
+        let mut seen: HashMap<&str, (&str, bool)> = HashMap::new();
+        for rule in &table.rules {
+            for pattern in images(rule, dialect).0 {
+                let (own, in_some) = (rule.members[0].text(), rule.optional || rule.when.is_some());
+                if let Some((other, _)) =
+                    seen.insert(pattern.text(), (own, in_some)).filter(|(_, other)| !(*other && in_some))
+                {
+                    let name = pattern.text();
+                    found.errors.push(format!(
+                        "in dialect `{dialect}`, `{name}` is the name of both `{other}` and `{own}`"
+                    ));
+                }
+            }
+        }
+    }
+    for rule in &table.rules {
+        let name = rule.members[0].text();
+        if rule.role.is_none() {
+            found.warnings.push(format!("tensor `{name}` has no role"));
+        }
+        if rule.shapes.is_empty() {
+            found.warnings.push(format!("tensor `{name}` has no shape: none is checked"));
+        }
+        for place in rule.members.iter().flat_map(|pattern| pattern.places()) {
+            let said =
+                format!("`[places]` does not say how many `{place}` there are: as many as a model has");
+            if !table.places.iter().any(|(p, _)| p == place) && !found.warnings.contains(&said) {
+                found.warnings.push(said);
+            }
+        }
+    }
+}
+
+/// What came of a table on a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tried {
+    /// The dialect of the model.
+    pub from: String,
+    /// The other dialect.
+    pub to: String,
+    /// How many tensors the model has.
+    pub tensors: usize,
+    /// How many the other dialect has for them.
+    pub there: usize,
+    /// Names of those that are left out on the way.
+    pub dropped: Vec<String>,
+}
+
+/// Leads a model's names and shapes from its dialect to every other that the table knows, and back. `lookup` gives the
+/// model's keys.
+///
+/// # Errors
+/// What the translation raises; Failed if something else comes back.
+pub fn try_on(
+    table: &Table,
+    tensors: &[Tensor],
+    dialect: &str,
+    lookup: &dyn Fn(&str) -> Option<Value>,
+) -> Result<Vec<Tried>> {
+    let canonical = canonical();
+    let from = table.dialect(dialect).unwrap_or(&canonical);
+    let mut tensors = tensors.to_vec();
+    for tensor in &mut tensors {
+        if let Some(own) = table.own_name(dialect, &tensor.name) {
+            tensor.name = own;
+        }
+    }
+    let tensors = &tensors[..];
+    let first = |name: &str, axis: usize| dimension(table, dialect, tensors, name, axis);
+    let (config, used) = Config::read(table, from, lookup, &first)?;
+    let scope = ConfigScope::new(table, &config, &first);
+    refuse(table, &Stated { dialect: from, lookup, used: &used, scope: &scope, tensors, names: &[] })?;
+    let others = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
+    let mut tried = Vec::new();
+    for to in others.filter(|to| *to != dialect) {
+        let there = translated(table, &config, tensors, dialect, to)?;
+        if let Some(dialect) = table.dialect(to) {
+            let keys = config.write(table, dialect, &first)?;
+            lost(table, &config, &Written { dialect, keys: &keys, computed: &there.computed }, &first)?;
+        }
+        let back = translated(table, &config, &there.tensors, to, dialect)?;
+        compare(tensors, &there, &back, (dialect, to))?;
+        let (from, to) = (dialect.to_owned(), to.to_owned());
+        let (tensors, made) = (tensors.len(), there.tensors.len());
+        tried.push(Tried { from, to, tensors, there: made, dropped: there.dropped });
+    }
+    Ok(tried)
+}
+
+/// Names and shapes in another dialect.
+struct Way {
+    tensors: Vec<Tensor>,
+    /// Names and bytes of those that were computed.
+    computed: Vec<(String, Vec<u8>)>,
+    dropped: Vec<String>,
+}
+
+fn translated(table: &Table, config: &Config, tensors: &[Tensor], from: &str, to: &str) -> Result<Way> {
+    let dimensions = |name: &str, axis: usize| dimension(table, from, tensors, name, axis);
+    let scope = ConfigScope::new(table, config, &dimensions);
+    let request = Request { table, scope: &scope, tensors, called: tensors, from, to, keep_order: true };
+    let translated = translate(&request)?;
+    let plain = |made: crate::architecture::translate::Made| Tensor {
+        name: made.name,
+        dtype: made.dtype,
+        shape: made.shape,
+        payload: Payload::Sequential,
+    };
+    let computed = translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?)));
+    Ok(Way {
+        computed: computed.collect(),
+        tensors: translated.tensors.into_iter().map(plain).collect(),
+        dropped: translated.dropped.into_iter().map(|(name, _)| name).collect(),
+    })
+}
+
+fn compare(tensors: &[Tensor], there: &Way, back: &Way, (from, to): (&str, &str)) -> Result<()> {
+    let fail = |what: &str, name: &str| {
+        Err(Error::failed(format!("from `{from}` to `{to}` and back, it {what}")).tensor(name))
+    };
+    let returned: HashMap<&str, &Tensor> = back.tensors.iter().map(|t| (t.name.as_str(), t)).collect();
+    for tensor in tensors {
+        match returned.get(tensor.name.as_str()) {
+            None if there.dropped.contains(&tensor.name) => {}
+            None => return fail("is lost", &tensor.name),
+            Some(other) if other.shape != tensor.shape || other.dtype != tensor.dtype => {
+                return fail("has another shape or type", &tensor.name);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+impl Table {
+    /// The dialect in which the table knows most of the names; its own if it knows none.
+    pub fn nearest_dialect(&self, names: &[&str]) -> &str {
+        let known = |id: &str| names.iter().filter(|name| knows(self, id, name)).count();
+        let dialects = self.dialects.iter().map(|d| (known(&d.id), d.id.as_str()));
+        let best = dialects.filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n);
+        best.map_or(CANONICAL, |(_, id)| id)
+    }
+}

@@ -1,0 +1,28 @@
+//! Which float types tensors get, between what the user asked for and what the target is used to.
+
+use apr_sdk::{DType, DTypeChoice, DTypeKind, Result, TensorFacts, Writer};
+
+/// The type for each tensor; `wanted` is what the user asked for. A writer without an opinion on any leaves it to the user.
+///
+/// # Errors
+/// What the writer raises.
+pub fn choices(
+    writer: &dyn Writer,
+    facts: &[TensorFacts],
+    wanted: Option<DType>,
+) -> Result<Vec<DTypeChoice>> {
+    let choices = writer.dtypes(facts, wanted)?;
+    let (Some(wanted), true) = (wanted, choices.iter().all(|choice| *choice == DTypeChoice::Keep)) else {
+        return Ok(choices);
+    };
+    let choose = |facts: &TensorFacts| match facts.dtype.is_some_and(is_float) {
+        true => DTypeChoice::Cast(wanted),
+        false => DTypeChoice::Keep,
+    };
+    Ok(facts.iter().map(choose).collect())
+}
+
+/// Whether a type is one of floats.
+pub fn is_float(dtype: DType) -> bool {
+    dtype.info().is_some_and(|info| info.kind == DTypeKind::Float)
+}

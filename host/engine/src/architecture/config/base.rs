@@ -1,0 +1,136 @@
+//! Tables that build on others: what of the base stays.
+
+use apr_sdk::{Error, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use toml::{Table as Toml, Value as Item};
+
+/// The tables that others build on, each parsed once.
+pub struct Bases<F> {
+    text: F,
+    whole: Mutex<HashMap<String, Arc<Toml>>>,
+}
+
+impl<F: Fn(&str) -> Result<String>> Bases<F> {
+    /// `text` gives the text of a table by its id.
+    pub fn new(text: F) -> Bases<F> {
+        Bases { text, whole: Mutex::default() }
+    }
+
+    /// The text of a table.
+    ///
+    /// # Errors
+    /// What giving it raises.
+    pub fn text(&self, id: &str) -> Result<String> {
+        (self.text)(id)
+    }
+
+    fn whole(&self, id: &str, depth: u32) -> Result<Arc<Toml>> {
+        let known = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(whole) = known().get(id) {
+            return Ok(Arc::clone(whole));
+        }
+        let whole = Arc::new(with_base(&self.text(id)?, self, depth)?);
+        known().insert(id.to_owned(), Arc::clone(&whole));
+        Ok(whole)
+    }
+}
+
+/// The table's TOML with what it takes over from its base, which is `depth` tables deep in others' bases.
+///
+/// # Errors
+/// InvalidArgument for text that is no TOML, and for bases in a circle; what the bases' texts raise.
+pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
+    let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
+        Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
+    })?;
+    let Some(name) = toml.remove("base") else { return Ok(toml) };
+    let name = name.as_str().unwrap_or_default();
+    if depth > 4 {
+        return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
+    }
+    let mut whole = bases.whole(name, depth + 1)?.as_ref().clone();
+    for key in ["is_base", "sources"] {
+        whole.remove(key);
+    }
+    if let Some(Item::Array(gone)) = toml.remove("remove")
+        && let Some(Item::Array(tensors)) = whole.get_mut("tensor")
+    {
+        let all = gone.iter().any(|g| g.as_str() == Some("*"));
+        tensors.retain(|tensor| !all && !gone.iter().any(|g| tensor.get("name") == Some(g)));
+    }
+    if let Some(Item::Array(gone)) = toml.remove("remove_config")
+        && let Some(Item::Table(config)) = whole.get_mut("config")
+    {
+        config.retain(|name, _| !gone.iter().any(|g| g.as_str() == Some(name)));
+    }
+    merge(&mut whole, toml);
+    Ok(whole)
+}
+
+/// Puts `over` on top of `under`: tables by key, lists of tensors by `name`, lists of keys by `key`, what is ignored,
+/// dropped, renamed or refused behind what the base has of it, all else replaced.
+fn merge(under: &mut Toml, over: Toml) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Item::Table(have)), Item::Table(more)) => merge(have, more),
+            (Some(Item::Array(have)), Item::Array(more)) if ["tensor", "key"].contains(&key.as_str()) => {
+                let identity = if key == "key" { "key" } else { "name" };
+                for item in more {
+                    match have.iter_mut().find(|old| old.get(identity) == item.get(identity)) {
+                        Some(old) => *old = item,
+                        None => have.push(item),
+                    }
+                }
+                // An empty value removes a key of the base.
+                have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
+            }
+            (Some(Item::Array(have)), Item::Array(more))
+                if ["ignore", "drop", "rename", "refuse"].contains(&key.as_str()) =>
+            {
+                // What is refused for the same keys is said anew.
+                if key == "refuse" {
+                    let keys = |item: &Item| item.get("keys").cloned();
+                    have.retain(|old| keys(old).is_none() || more.iter().all(|new| keys(new) != keys(old)));
+                }
+                have.extend(more);
+            }
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::architecture::Table;
+
+    const BASE: &str = "id = 'base'\n[dialect.hf]\nsame_names = true\nrename = [{ start = '', to = 'model.' }]\n\
+        [[dialect.hf.ignore]]\nkeys = ['a.*']\nreason = 'x'\n[[tensor]]\nname = 'model.a'\n[[tensor]]\nname = 'model.b'\n";
+
+    #[test]
+    fn what_is_renamed_and_ignored_adds_up_and_tensors_are_taken_out() {
+        let over = "id = 'over'\nbase = 'base'\nremove = ['*']\n[[dialect.hf.rename]]\nend = '.gamma'\nto = '.weight'\n\
+            [[dialect.hf.ignore]]\nkeys = ['b']\nreason = 'y'\n[[tensor]]\nname = 'model.{layer}.weight'\n";
+        let table = Table::parse(over, &|_| Ok(BASE.to_owned())).unwrap();
+        assert_eq!(table.rules.len(), 1);
+        let dialect = table.dialect("hf").unwrap();
+        let ignored = ["a.b", "a", "b", "b.c"].map(|key| dialect.ignores(key));
+        assert_eq!(ignored, [true, false, true, false]);
+        for (name, own) in [
+            ("3.weight", Some("model.3.weight")),
+            ("model.3.gamma", Some("model.3.weight")),
+            ("3.gamma", Some("model.3.weight")),
+            ("model.3.weight", None),
+            ("model.a", None),
+            ("gamma", None),
+        ] {
+            assert_eq!(table.own_name("hf", name).as_deref(), own, "{name}");
+        }
+        for wrong in ["to = 'x'", "start = ''\nend = ''\nto = ''", "start = ''"] {
+            let text = format!("id = 'x'\n[[dialect.hf.rename]]\n{wrong}\n");
+            Table::parse(&text, &|_| Ok(String::new())).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Weights that lie in integers or in floats of 8 bits and fewer. Without scales nobody knows their values, so they go
+//! into another dialect's names and rows only where that changes nothing.
+
+use crate::architecture::translate::Made;
+use crate::expression::compose::merged;
+use apr_sdk::{DType, DTypeKind, Error, Result, Tensor};
+
+/// Refuses to translate weights that are codes.
+///
+/// # Errors
+/// Unsupported, with the first such tensor.
+pub fn refuse_codes(made: &[Made], sources: &[Tensor]) -> Result<()> {
+    for one in made {
+        for number in one.boxes.iter().filter_map(|b| b.tensor) {
+            let Some(source) = sources.get(number).filter(|tensor| is_code(tensor.dtype)) else { continue };
+            let is_whole = match &one.boxes[..] {
+                [only] => only.start == 0 && merged(&only.dims).len() < 2,
+                _ => false,
+            };
+            if one.name != source.name || one.shape != source.shape || !is_whole {
+                let message =
+                    format!("it lies in {}, and nothing says what these codes stand for", source.dtype);
+                let hint = "take the model with its scales, or the one that it was quantized from";
+                return Err(Error::unsupported(message).tensor(&source.name).hint(hint));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a type of weights holds codes. Positions and indices of experts lie in I64.
+fn is_code(dtype: DType) -> bool {
+    let Some(info) = dtype.info() else { return false };
+    match info.kind {
+        DTypeKind::Int | DTypeKind::Uint => ![DType::I64, DType::U64].contains(&dtype),
+        DTypeKind::Float => info.block_bytes < 2 || info.block_elements > 1,
+        _ => false,
+    }
+}

@@ -1,0 +1,87 @@
+//! How many layers, experts, heads there are: what the configuration says against what the tensors show.
+
+use crate::architecture::config::key_of;
+use crate::architecture::table::expression::{Expression, Scope};
+use crate::architecture::translate::Request;
+use crate::wording::n_of;
+use apr_sdk::{Error, Result};
+
+/// The most groups of one rule: layers times experts, with room.
+pub(in crate::architecture) const MOST_GROUPS: u64 = 1_000_000;
+
+/// Fails for a count that the model cannot have: each of a place is a tensor, or a part of one along a dimension.
+pub(in crate::architecture) fn check_counts(request: &Request<'_>) -> Result<()> {
+    let n_tensors = request.tensors.len();
+    let longest = request.tensors.iter().flat_map(|tensor| &tensor.shape).copied().max().unwrap_or(0);
+    for (place, _) in &request.table.places {
+        if let Some(count) = count_of(request, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
+            let has = format!(
+                "the model has {} in all, and no dimension above {longest}",
+                n_of(n_tensors, "tensor")
+            );
+            return Err(too_many(request, place, count, &has));
+        }
+    }
+    Ok(())
+}
+
+/// The error for a count of a place, naming the keys that it comes from.
+pub(in crate::architecture) fn too_many(request: &Request<'_>, place: &str, count: u64, has: &str) -> Error {
+    let expression = expression_of(request, place);
+    let mut said: Vec<String> = Vec::new();
+    for name in expression.map(|expression| expression.names()).unwrap_or_default() {
+        if let Ok(Some(value)) = request.scope.value(&name) {
+            said.push(format!("`{}` is {value}", key_of(request.table, request.from, &name)));
+        }
+    }
+    said.dedup();
+    let is_name = expression.is_some_and(|expression| expression.name().is_some());
+    let message = match said.len() {
+        0 => format!("there would be {count} of `{place}`, but {has}"),
+        1 if is_name => format!("{}, but {has}", said[0]),
+        _ => format!("{}, which makes {count} of `{place}`, but {has}", said.join(" and ")),
+    };
+    Error::malformed(message)
+        .hint("correct the configuration, or get the model again: tensors may be missing")
+}
+
+/// How many there are of a place, if the configuration says.
+pub(in crate::architecture) fn count_of(request: &Request<'_>, place: &str) -> Result<Option<u64>> {
+    match request.table.places.iter().find(|(p, _)| p == place) {
+        Some((_, count)) if count.value(request.scope)?.is_some() => count.size(request.scope).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// How many there are of every place that the table counts.
+pub(in crate::architecture) fn counts<'a>(request: &Request<'a>) -> Result<Vec<(&'a String, Option<u64>)>> {
+    request.table.places.iter().map(|(place, _)| Ok((place, count_of(request, place)?))).collect()
+}
+
+/// The error for a tensor with a number that the count of its place leaves no room for, or of a place without a count.
+pub(in crate::architecture) fn uncounted(
+    request: &Request<'_>,
+    place: &str,
+    number: u64,
+    tensor: &str,
+) -> Error {
+    let names = expression_of(request, place).map(Expression::names).unwrap_or_default();
+    let mut said: Vec<String> = Vec::new();
+    for name in names {
+        let key = key_of(request.table, request.from, &name);
+        said.push(match request.scope.value(&name) {
+            Ok(Some(value)) => format!("`{key}` is {value}"),
+            _ => format!("`{key}` is not stated"),
+        });
+    }
+    said.dedup();
+    let message =
+        format!("{}, but the model has this tensor of {place} {number}, counted from 0", said.join(" and "));
+    Error::malformed(message)
+        .tensor(tensor)
+        .hint("correct the configuration, or leave out the tensors that it does not count")
+}
+
+fn expression_of<'a>(request: &Request<'a>, place: &str) -> Option<&'a Expression> {
+    request.table.places.iter().find(|(name, _)| name == place).map(|(_, count)| count)
+}

@@ -1,0 +1,145 @@
+//! Tensors that a dialect holds and that follow from the configuration.
+
+use crate::architecture::config::{Config, ConfigScope, Dimensions};
+use crate::architecture::table::Table;
+use crate::architecture::table::expression::{Scalar, Scope};
+use apr_sdk::{DType, Error, Result, escape};
+
+/// A computed tensor: dtype, shape and little-endian bytes.
+pub type Generated = (DType, Vec<u64>, Vec<u8>);
+
+/// Makes the tensor of a rule's `generate`; `None` if the configuration does not ask for it.
+///
+/// # Errors
+/// InvalidArgument for an unknown generator, or a configuration that it cannot work with.
+pub fn generate(what: &str, scope: &dyn Scope) -> Result<Option<Generated>> {
+    match what {
+        "llama3_freqs" => llama3_freqs(scope),
+        "longrope_factors_long" => longrope_factors(scope, "rope_scaling_long_factor"),
+        "longrope_factors_short" => longrope_factors(scope, "rope_scaling_short_factor"),
+        other => Err(Error::invalid_argument(format!("`{}` is not a generator", escape(other, 80)))),
+    }
+}
+
+fn number(scope: &dyn Scope, name: &str) -> Result<Option<f64>> {
+    Ok(match scope.value(name)? {
+        Some(Scalar::Int(n)) => n.to_string().parse().ok(),
+        Some(Scalar::Float(x)) => Some(x),
+        _ => None,
+    })
+}
+
+/// The divisors of Llama 3's rotary frequencies, as llama.cpp's converter computes them (`rope_freqs.weight`): 1 below
+/// the wavelength `ctx / high`, the factor above `ctx / low`, smooth between.
+fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
+    if scope.value("rope_scaling_type")? != Some(Scalar::Text("llama3".to_owned())) {
+        return Ok(None);
+    }
+    let get = |name: &str| {
+        number(scope, name)?.ok_or_else(|| {
+            Error::invalid_argument(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
+        })
+    };
+    let (theta, dim) = (get("rope_theta")?, get("head_dim")?);
+    let factor = get("rope_scaling_factor")?;
+    let (low, high) = (get("rope_scaling_low_freq_factor")?, get("rope_scaling_high_freq_factor")?);
+    let context = get("rope_scaling_original_max_position_embeddings")?;
+    if low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
+        return Err(Error::invalid_argument("Llama 3's rope scaling is stated with impossible numbers"));
+    }
+    // The converter computes with F32 tensors, and Python's floats join in as F32.
+    #[allow(clippy::cast_possible_truncation, reason = "as above")]
+    let [theta, dim, factor, low, high, context] = [theta, dim, factor, low, high, context].map(|x| x as f32);
+    let (low_wavelength, high_wavelength) = (context / low, context / high);
+    let (mut bytes, mut exponent) = (Vec::new(), 0.0f32);
+    while exponent < dim {
+        let frequency = 1.0 / theta.powf(exponent / dim);
+        let wavelength = 2.0 * std::f32::consts::PI / frequency;
+        let divisor = if wavelength < high_wavelength {
+            1.0
+        } else if wavelength > low_wavelength {
+            factor
+        } else {
+            let smooth = (context / wavelength - low) / (high - low);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        };
+        bytes.extend_from_slice(&divisor.to_le_bytes());
+        exponent += 2.0;
+    }
+    Ok(Some((DType::F32, vec![bytes.len() as u64 / 4], bytes)))
+}
+
+/// The long or short factors of LongRoPE, which the configuration lists.
+fn longrope_factors(scope: &dyn Scope, name: &str) -> Result<Option<Generated>> {
+    let Some(Scalar::List(items)) = scope.value(name)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    for item in &items {
+        let x = match item {
+            Scalar::Int(n) => n.to_string().parse().unwrap_or(f64::NAN),
+            Scalar::Float(x) => *x,
+            other => return Err(Error::invalid_argument(format!("`{name}` holds {other}"))),
+        };
+        #[allow(clippy::cast_possible_truncation, reason = "F32 is what is written")]
+        bytes.extend_from_slice(&(x as f32).to_le_bytes());
+    }
+    Ok(Some((DType::F32, vec![items.len() as u64], bytes)))
+}
+
+/// The names of the configuration that a tensor of a rule's `generate` follows from.
+pub fn follows_from(what: &str) -> &'static [&'static str] {
+    match what {
+        "llama3_freqs" => &[
+            "rope_scaling_type",
+            "rope_scaling_factor",
+            "rope_scaling_low_freq_factor",
+            "rope_scaling_high_freq_factor",
+            "rope_scaling_original_max_position_embeddings",
+        ],
+        _ => &[],
+    }
+}
+
+/// What a tensor of a rule's `generate` says of the configuration: names and values; `None` if they cannot be told.
+///
+/// # Errors
+/// What [`generate`] raises.
+pub fn recover(
+    what: &str,
+    bytes: &[u8],
+    table: &Table,
+    config: &Config,
+    dimensions: Dimensions<'_>,
+) -> Result<Option<Vec<(String, Scalar)>>> {
+    let floats = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let named = |name: &str, value: Scalar| (name.to_owned(), value);
+    let kind = |kind: &str| named("rope_scaling_type", Scalar::Text(kind.to_owned()));
+    let list = |name: &str| {
+        // The shortest decimal that is this float: what people wrote.
+        let items = floats.clone().map(|x| Scalar::Float(x.to_string().parse().unwrap_or(f64::NAN)));
+        Ok(Some(vec![kind("longrope"), named(name, Scalar::List(items.collect()))]))
+    };
+    match what {
+        "longrope_factors_long" => return list("rope_scaling_long_factor"),
+        "longrope_factors_short" => return list("rope_scaling_short_factor"),
+        _ => {}
+    }
+    // The factor is the largest divisor. Files do not say the other three; those that Llama 3 has are tried, and are
+    // right if the same tensor follows.
+    let factor = floats.fold(0.0, f32::max);
+    for context in [8192, 4096, 2048, 1024, 512, 256, 128, 64, 16_384, 32_768, 65_536, 131_072] {
+        let stated = vec![
+            kind("llama3"),
+            named("rope_scaling_factor", Scalar::Float(factor.into())),
+            named("rope_scaling_low_freq_factor", Scalar::Float(1.0)),
+            named("rope_scaling_high_freq_factor", Scalar::Float(4.0)),
+            named("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
+        ];
+        let mut tried = config.clone();
+        stated.iter().for_each(|(name, value)| tried.set(name, value.clone()));
+        let made = generate(what, &ConfigScope::new(table, &tried, dimensions))?;
+        if made.is_some_and(|(_, _, made)| made == bytes) {
+            return Ok(Some(stated));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,86 @@
+//! What of a configuration the keys and the computed tensors of a dialect do not tell its readers.
+
+use crate::architecture::config::generate::{follows_from, recover};
+use crate::architecture::config::refusal::not_covered;
+use crate::architecture::config::{Config, ConfigScope, Dimensions};
+use crate::architecture::table::expression::same;
+use crate::architecture::table::{Dialect, Table};
+use apr_sdk::{Result, Value, escape};
+
+/// What was written in a dialect.
+pub struct Written<'a> {
+    /// The dialect.
+    pub dialect: &'a Dialect,
+    /// Its keys.
+    pub keys: &'a [(String, Value)],
+    /// Names and bytes of the tensors that were computed from the configuration.
+    pub computed: &'a [(String, Vec<u8>)],
+}
+
+/// What of a configuration was written nowhere.
+#[derive(Debug, Default)]
+pub struct Lost {
+    /// Names without further ado.
+    pub names: Vec<String>,
+    /// What follows from others, in words.
+    pub effects: Vec<String>,
+}
+
+/// What of the configuration is not told by what was written.
+///
+/// # Errors
+/// Unsupported if some of it changes what the model computes; what reading and evaluating raise.
+pub fn lost(
+    table: &Table,
+    config: &Config,
+    written: &Written<'_>,
+    dimensions: Dimensions<'_>,
+) -> Result<Lost> {
+    let told = told(table, config, written, dimensions)?;
+    let (mut lost, mut changes) = (Lost::default(), Vec::new());
+    for name in config.beyond(&ConfigScope::new(table, &told, dimensions))? {
+        let entry = table.config.iter().find(|entry| entry.name == name);
+        let (Some(entry), Some(value)) = (entry, config.get(&name)) else {
+            lost.names.push(name);
+            continue;
+        };
+        let (shown, whose) = (escape(&name, 80), &written.dialect.id);
+        match (&entry.covers, &entry.effect) {
+            (Some(covers), _) if covers.iter().any(|one| same(one, value)) => {}
+            (Some(_), _) => changes
+                .push(format!("`{shown}` {value} (names and keys of the dialect `{whose}` cannot say it)")),
+            (None, Some((effect, when))) => {
+                let scope = ConfigScope::new(table, config, dimensions);
+                if when.as_ref().map_or(Ok(true), |when| when.holds(&scope))? {
+                    lost.effects
+                        .push(format!("not carried: `{shown}` {value} of the configuration: {effect}"));
+                } else {
+                    lost.names.push(name);
+                }
+            }
+            (None, None) => lost.names.push(name),
+        }
+    }
+    not_covered(table, changes)?;
+    Ok(lost)
+}
+
+/// The configuration that a reader finds.
+fn told(table: &Table, config: &Config, written: &Written<'_>, dimensions: Dimensions<'_>) -> Result<Config> {
+    let Written { dialect, keys, computed } = written;
+    let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let (mut told, _) = Config::read(table, dialect, &lookup, dimensions)?;
+    for side in table.rules.iter().filter_map(|rule| rule.side(&dialect.id)) {
+        let image = side.images.first();
+        let bytes = computed.iter().find(|(name, _)| image.is_some_and(|i| i.numbers(name).is_some()));
+        let (Some(what), Some((_, bytes))) = (&side.generated, bytes) else { continue };
+        // Names and values in the model's own words; where the tensor does not lead back to them, it tells them all the same.
+        let own = |name: &&str| Some(((*name).to_owned(), config.get(name)?.clone()));
+        let recovered = recover(what, bytes, table, config, dimensions)?;
+        let recovered = recovered.unwrap_or_else(|| follows_from(what).iter().filter_map(own).collect());
+        for (name, value) in recovered {
+            told.set(&name, value);
+        }
+    }
+    Ok(told)
+}

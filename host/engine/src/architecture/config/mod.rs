@@ -1,0 +1,470 @@
+//! The configuration: from the keys of one dialect to canonical names, and to the keys of another.
+
+pub(crate) mod base;
+pub(crate) mod codes;
+pub(crate) mod counts;
+pub(crate) mod generate;
+pub(crate) mod lost;
+pub(crate) mod refusal;
+pub(crate) mod untold;
+
+use crate::architecture::table::expression::{Scalar, Scope, same};
+use crate::architecture::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
+use apr_sdk::{Error, Result, Value, ValueType, escape};
+use serde_json::{Map, Value as Json};
+use std::cell::Cell;
+use std::collections::HashSet;
+
+/// What a model states of itself, under canonical names, in the table's order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    values: Vec<(String, Scalar)>,
+}
+
+/// Dimensions of canonical tensors, for `dim("name", axis)`.
+pub type Dimensions<'a> = &'a dyn Fn(&str, usize) -> Option<u64>;
+
+/// The configuration with its defaults, and numbers of places (`layer`).
+pub struct ConfigScope<'a> {
+    table: &'a Table,
+    config: &'a Config,
+    numbers: &'a [(String, u64)],
+    dimensions: Dimensions<'a>,
+    depth: Cell<u32>,
+    /// Defaults evaluated for one value so far.
+    steps: Cell<u32>,
+}
+
+/// The most defaults that are evaluated for one value: few, but each may ask for others several times.
+const MOST_STEPS: u32 = 10_000;
+
+impl<'a> ConfigScope<'a> {
+    /// The values of `config`, else the defaults of `table`.
+    pub fn new(table: &'a Table, config: &'a Config, dimensions: Dimensions<'a>) -> ConfigScope<'a> {
+        ConfigScope { table, config, numbers: &[], dimensions, depth: Cell::new(0), steps: Cell::new(0) }
+    }
+
+    /// The same with numbers at places.
+    pub fn at(&self, numbers: &'a [(String, u64)]) -> ConfigScope<'a> {
+        ConfigScope { numbers, depth: Cell::new(0), steps: Cell::new(0), ..*self }
+    }
+}
+
+impl Scope for ConfigScope<'_> {
+    fn value(&self, name: &str) -> Result<Option<Scalar>> {
+        if let Some((_, number)) = self.numbers.iter().find(|(place, _)| place == name) {
+            return Ok(i64::try_from(*number).ok().map(Scalar::Int));
+        }
+        if let Some(value) = self.config.get(name) {
+            return Ok(Some(value.clone()));
+        }
+        let entry = self.table.config.iter().find(|entry| entry.name == name);
+        let Some(default) = entry.and_then(|entry| entry.default.as_ref()) else { return Ok(None) };
+        if self.depth.get() > 16 {
+            return Err(Error::invalid_argument(format!("the defaults of `{name}` go in a circle")));
+        }
+        let steps = if self.depth.get() == 0 { 1 } else { self.steps.get() + 1 };
+        if steps > MOST_STEPS {
+            let message = format!("the default of `{name}` asks for more than {MOST_STEPS} others");
+            return Err(Error::invalid_argument(message));
+        }
+        self.steps.set(steps);
+        self.depth.set(self.depth.get() + 1);
+        let value = default.value(self);
+        self.depth.set(self.depth.get() - 1);
+        value
+    }
+
+    fn stated(&self, name: &str) -> bool {
+        self.config.get(name).is_some()
+    }
+
+    fn dimension(&self, tensor: &str, axis: usize) -> Option<u64> {
+        (self.dimensions)(tensor, axis)
+    }
+}
+
+impl Config {
+    /// The value that was stated for a name.
+    pub fn get(&self, name: &str) -> Option<&Scalar> {
+        self.values.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// All values that were stated.
+    pub fn values(&self) -> &[(String, Scalar)] {
+        &self.values
+    }
+
+    /// States a value.
+    pub fn set(&mut self, name: &str, value: Scalar) {
+        match self.values.iter_mut().find(|(n, _)| n == name) {
+            Some(slot) => slot.1 = value,
+            None => self.values.push((name.to_owned(), value)),
+        }
+    }
+
+    /// The configuration that a model's canonical JSON states. Keys that the table does not know are left.
+    ///
+    /// # Errors
+    /// Malformed for what is no JSON object, InvalidArgument for a value of the wrong kind.
+    pub fn from_json(table: &Table, json: &[u8]) -> Result<Config> {
+        let json: Map<String, Json> = match json {
+            [] => Map::new(),
+            _ => serde_json::from_slice(json).map_err(|e| {
+                Error::malformed(format!("the architecture's configuration is not JSON: {e}"))
+            })?,
+        };
+        let mut config = Config::default();
+        for entry in &table.config {
+            let value = json.get(&entry.name).and_then(from_json);
+            if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
+                config.set(&entry.name, of_kind(entry, value)?);
+            }
+        }
+        Ok(config)
+    }
+
+    /// The configuration as a JSON object.
+    ///
+    /// # Errors
+    /// Unsupported for a float that JSON cannot say.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let mut json = Map::new();
+        for (name, value) in &self.values {
+            json.insert(name.clone(), to_json(value)?);
+        }
+        Ok(Json::Object(json).to_string().into_bytes())
+    }
+
+    /// Reads the keys of a dialect; `lookup` gives a key's value. Says which keys were used.
+    ///
+    /// # Errors
+    /// InvalidArgument for a value of the wrong kind.
+    pub fn read(
+        table: &Table,
+        dialect: &Dialect,
+        lookup: &dyn Fn(&str) -> Option<Value>,
+        dimensions: Dimensions<'_>,
+    ) -> Result<(Config, HashSet<String>)> {
+        let (mut config, mut used) = (Config::default(), HashSet::new());
+        for entry in &table.config {
+            for name in names_in(entry, dialect) {
+                let value = lookup(name).as_ref().and_then(from_value);
+                if let Some(value) = value.filter(|value| !is_null(value) && !is_unlimited(entry, value)) {
+                    config.set(&entry.name, of_kind(entry, value)?);
+                    used.insert(name.to_owned());
+                    break;
+                }
+            }
+            // All names that say the same are accounted for.
+            used.extend(names_in(entry, dialect).filter(|name| lookup(name).is_some()).map(str::to_owned));
+        }
+        // Those that are computed with others come after them.
+        let computed = |key: &&Key| key.sets.as_ref().is_some_and(|(_, from)| from.is_some());
+        let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(computed);
+        for key in before.into_iter().chain(after) {
+            let Some(it) = lookup(&key.key) else { continue };
+            used.insert(key.key.clone());
+            let (Some((name, from)), Some(it)) = (&key.sets, from_value(&it)) else { continue };
+            let Some(entry) = table.config.iter().find(|entry| entry.name == *name) else { continue };
+            let value = match from {
+                None => Some(it),
+                Some(from) => {
+                    let scope = ItScope { it, inner: ConfigScope::new(table, &config, dimensions) };
+                    from.value(&scope)?
+                }
+            };
+            if let Some(value) = value {
+                config.set(name, of_kind(entry, value)?);
+            }
+        }
+        // In the table's order, whatever the order of keys was.
+        let place = |name: &str| table.config.iter().position(|entry| entry.name == name);
+        config.values.sort_by_key(|(name, _)| place(name));
+        Ok((config, used))
+    }
+
+    /// The names whose values `other` does not have, as far as an F32 tells numbers apart.
+    ///
+    /// # Errors
+    /// What evaluating defaults raises.
+    pub fn beyond(&self, other: &ConfigScope<'_>) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for (name, value) in &self.values {
+            let has = other.value(name)?.is_some_and(|other| same(&narrowed(value), &narrowed(&other)));
+            if !has {
+                names.push(escape(name, 80).to_string());
+            }
+        }
+        Ok(names)
+    }
+
+    /// The keys of a dialect, in its order.
+    ///
+    /// # Errors
+    /// InvalidArgument for a value that its key's type cannot hold.
+    pub fn write(
+        &self,
+        table: &Table,
+        dialect: &Dialect,
+        dimensions: Dimensions<'_>,
+    ) -> Result<Vec<(String, Value)>> {
+        let scope = ConfigScope::new(table, self, dimensions);
+        let mut keys: Vec<(String, Value)> = Vec::new();
+        for key in &dialect.keys {
+            if let Some(when) = &key.when
+                && !when.holds(&scope)?
+            {
+                continue;
+            }
+            let value = match &key.value {
+                Source::Constant(value) => Some(value.clone()),
+                Source::Expression(value) => value.value(&scope)?,
+            };
+            let Some(value) = value else { continue };
+            let typed = typed(&value, key.kind).ok_or_else(|| {
+                let message =
+                    format!("`{}` would be {value}, which is not of its type", escape(&key.key, 120));
+                Error::invalid_argument(message)
+            })?;
+            keys.push((key.key.clone(), typed));
+        }
+        if dialect.same_names {
+            for entry in &table.config {
+                let Some(value) = self.get(&entry.name) else { continue };
+                let Some(name) = names_in(entry, dialect).next() else { continue };
+                if keys.iter().all(|(key, _)| key != name)
+                    && let Some(value) = typed(value, None)
+                {
+                    keys.push((name.to_owned(), value));
+                }
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// A value whose floats are those of F32.
+#[allow(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub(in crate::architecture) fn narrowed(value: &Scalar) -> Scalar {
+    match value {
+        Scalar::Float(x) => Scalar::Float((*x as f32).into()),
+        Scalar::List(items) => Scalar::List(items.iter().map(narrowed).collect()),
+        other => other.clone(),
+    }
+}
+
+/// What a dialect calls a name of the configuration; the name itself if it has none for it.
+pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
+    let Some(dialect) = table.dialect(dialect) else { return name };
+    let entry = table.config.iter().find(|entry| entry.name == name);
+    if let Some(key) = entry.and_then(|entry| names_in(entry, dialect).next()) {
+        return key;
+    }
+    let is_it = |key: &&Key| match (&key.sets, &key.value) {
+        (Some((set, _)), _) => set == name,
+        (None, Source::Expression(value)) => value.name() == Some(name),
+        (None, Source::Constant(_)) => false,
+    };
+    dialect.keys.iter().find(is_it).map_or(name, |key| key.key.as_str())
+}
+
+/// The names of a configuration value in a dialect whose keys are such names.
+fn names_in<'a>(entry: &'a ConfigName, dialect: &Dialect) -> impl Iterator<Item = &'a str> + use<'a> {
+    let other = entry.names.iter().find(|(id, _)| *id == dialect.id).map(|(_, names)| names);
+    let own = (other.is_none() && dialect.same_names).then_some(entry.name.as_str());
+    own.into_iter().chain(other.into_iter().flatten().map(String::as_str))
+}
+
+/// A scope in which `it` is a key's value.
+struct ItScope<'a> {
+    it: Scalar,
+    inner: ConfigScope<'a>,
+}
+
+impl Scope for ItScope<'_> {
+    fn value(&self, name: &str) -> Result<Option<Scalar>> {
+        if name == "it" { Ok(Some(self.it.clone())) } else { self.inner.value(name) }
+    }
+    fn stated(&self, name: &str) -> bool {
+        self.inner.stated(name)
+    }
+    fn dimension(&self, tensor: &str, axis: usize) -> Option<u64> {
+        self.inner.dimension(tensor, axis)
+    }
+}
+
+/// Whole numbers below are floats of their own: 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What transformers has for a length that is not known (`LARGE_INTEGER`, `VERY_LARGE_INTEGER`).
+const UNLIMITED: [f64; 2] = [1e20, 1e30];
+
+/// Whether a value only says that none is known, which is as good as not stating it.
+fn is_unlimited(entry: &ConfigName, value: &Scalar) -> bool {
+    matches!((value, entry.kind), (Scalar::Float(x), Kind::Int) if UNLIMITED.contains(x))
+}
+
+/// The value, if it is of the kind that the name wants.
+fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
+    let fits = match (&value, entry.kind) {
+        (Scalar::Int(_), Kind::Int | Kind::Float | Kind::IntOrList)
+        | (Scalar::Float(_), Kind::Float)
+        | (Scalar::Bool(_), Kind::Bool)
+        | (Scalar::Text(_), Kind::Text)
+        | (Scalar::List(_), Kind::List | Kind::IntOrList) => true,
+        // `64.0` is an integer for all that is meant.
+        (Scalar::Float(x), Kind::Int | Kind::IntOrList) => x.fract() == 0.0 && x.abs() < EXACT,
+        _ => false,
+    };
+    if !fits {
+        return Err(Error::invalid_argument(format!("`{}` is {value}, which is not its kind", entry.name)));
+    }
+    Ok(match (value, entry.kind) {
+        #[allow(clippy::cast_possible_truncation, reason = "the float is whole and below 2^53")]
+        (Scalar::Float(x), Kind::Int | Kind::IntOrList) => Scalar::Int(x as i64),
+        (Scalar::Int(n), Kind::Float) => Scalar::Float(n.to_string().parse().unwrap_or(f64::NAN)),
+        (value, _) => value,
+    })
+}
+
+/// A typed value as a scalar; `None` for one that lies in a file, or is no text.
+pub fn from_value(value: &Value) -> Option<Scalar> {
+    let held = value.bytes.inline()?;
+    if value.kind == ValueType::ARRAY {
+        return value.items().iter().map(from_value).collect::<Option<_>>().map(Scalar::List);
+    }
+    Some(match value.kind {
+        ValueType::BOOL => Scalar::Bool(value.as_bool()?),
+        ValueType::STRING => Scalar::Text(value.as_str()?.to_owned()),
+        // The shortest decimal that is this float: what people wrote.
+        ValueType::F32 => Scalar::Float(value.as_f32()?.to_string().parse().ok()?),
+        ValueType::F64 => Scalar::Float(value.as_f64()?),
+        ValueType::U8 => Scalar::Int(value.as_u8()?.into()),
+        ValueType::I8 => Scalar::Int(value.as_i8()?.into()),
+        ValueType::U16 => Scalar::Int(value.as_u16()?.into()),
+        ValueType::I16 => Scalar::Int(value.as_i16()?.into()),
+        ValueType::U32 => Scalar::Int(value.as_u32()?.into()),
+        ValueType::I32 => Scalar::Int(value.as_i32()?.into()),
+        ValueType::U64 => Scalar::Int(value.as_u64()?.try_into().ok()?),
+        ValueType::I64 => Scalar::Int(i64::from_le_bytes(held.try_into().ok()?)),
+        _ => return None,
+    })
+}
+
+/// A scalar as a typed value; of the type that it is by itself, if none is asked for.
+pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
+    match (value, kind) {
+        (Scalar::List(items), Some((of, true))) => {
+            let mut bytes = Vec::new();
+            for item in items {
+                bytes.extend_from_slice(typed(item, Some((of, false)))?.bytes.inline()?);
+            }
+            Some(Value::from_items(of, items.len() as u64, &bytes))
+        }
+        (one, Some((_, true))) => typed(&Scalar::List(vec![one.clone()]), kind),
+        (Scalar::List(items), None) => {
+            let of = match items.first()? {
+                Scalar::Int(_) => ValueType::I64,
+                Scalar::Float(_) => ValueType::F64,
+                Scalar::Bool(_) => ValueType::BOOL,
+                Scalar::Text(_) => ValueType::STRING,
+                Scalar::List(_) => return None,
+            };
+            typed(value, Some((of, true)))
+        }
+        // A list of one value for all layers may be asked for as a number, and is not one.
+        (Scalar::List(_), Some((_, false))) => None,
+        (Scalar::Bool(truth), None | Some((ValueType::BOOL, _))) => Some(Value::from_bool(*truth)),
+        (Scalar::Text(text), None | Some((ValueType::STRING, _))) => Some(Value::from_string(text)),
+        (Scalar::Float(x), None | Some((ValueType::F64, _))) => Some(Value::from_f64(*x)),
+        #[allow(clippy::cast_possible_truncation, reason = "the file's type is F32")]
+        (Scalar::Float(x), Some((ValueType::F32, _))) => Some(Value::from_f32(*x as f32)),
+        // A whole float is an integer for all that is meant.
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the float is whole, and sizes are far below 2^53"
+        )]
+        (Scalar::Float(x), Some(_)) if x.fract() == 0.0 && x.abs() < 9e15 => {
+            typed(&Scalar::Int(*x as i64), kind)
+        }
+        (Scalar::Int(n), None | Some((ValueType::I64, _))) => Some(Value::from_i64(*n)),
+        (Scalar::Int(n), Some((of, _))) => match of {
+            ValueType::U8 => Some(Value::from_u8(u8::try_from(*n).ok()?)),
+            ValueType::I8 => Some(Value::from_i8(i8::try_from(*n).ok()?)),
+            ValueType::U16 => Some(Value::from_u16(u16::try_from(*n).ok()?)),
+            ValueType::I16 => Some(Value::from_i16(i16::try_from(*n).ok()?)),
+            ValueType::U32 => Some(Value::from_u32(u32::try_from(*n).ok()?)),
+            ValueType::I32 => Some(Value::from_i32(i32::try_from(*n).ok()?)),
+            ValueType::U64 => Some(Value::from_u64(u64::try_from(*n).ok()?)),
+            ValueType::F32 | ValueType::F64 => {
+                typed(&Scalar::Float(n.to_string().parse().ok()?), Some((of, false)))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn from_json(json: &Json) -> Option<Scalar> {
+    Some(match json {
+        Json::Bool(truth) => Scalar::Bool(*truth),
+        Json::Number(n) => n.as_i64().map(Scalar::Int).or_else(|| n.as_f64().map(Scalar::Float))?,
+        Json::String(text) => Scalar::Text(text.clone()),
+        Json::Array(items) => Scalar::List(items.iter().map(from_json).collect::<Option<_>>()?),
+        Json::Null | Json::Object(_) => return None,
+    })
+}
+
+fn to_json(value: &Scalar) -> Result<Json> {
+    Ok(match value {
+        Scalar::Int(n) => Json::from(*n),
+        Scalar::Float(x) => serde_json::Number::from_f64(*x).map(Json::Number).ok_or_else(|| {
+            Error::unsupported(format!("the configuration holds {x}, which JSON cannot say"))
+        })?,
+        Scalar::Bool(truth) => Json::Bool(*truth),
+        Scalar::Text(text) => Json::String(text.clone()),
+        Scalar::List(items) => Json::Array(items.iter().map(to_json).collect::<Result<_>>()?),
+    })
+}
+
+/// A key, and its values of which one marks the architecture (`*` for any).
+type Condition = (String, Vec<Scalar>);
+
+/// Whether a condition on a key holds.
+fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> bool {
+    let Some(value) = lookup(key) else { return false };
+    let any = wanted.contains(&Scalar::Text("*".to_owned()));
+    match from_value(&value) {
+        Some(Scalar::List(items)) => any || items.iter().any(|item| wanted.contains(item)),
+        Some(one) => any || wanted.contains(&one),
+        None => any,
+    }
+}
+
+/// Whether a list stands for JSON's null, which states nothing of any name.
+fn is_null(value: &Scalar) -> bool {
+    matches!(value, Scalar::List(items) if matches!(&items[..], [Scalar::Text(text)] if text == "null"))
+}
+
+/// Whether a dialect's keys mark an architecture: how many conditions held, `None` if not.
+pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
+    let all_hold = |all: &&Vec<Condition>| !all.is_empty() && all.iter().all(|one| holds(one, lookup));
+    dialect.detect.iter().filter(all_hold).map(Vec::len).max()
+}
+
+/// The keys that a model would have to state besides, for a dialect's keys to mark the architecture: the fewest. `None` if it
+/// states none of a condition's keys, or one otherwise.
+pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
+    let lacks = |all: &'d Vec<Condition>| {
+        let (stated, lacking): (Vec<_>, Vec<_>) = all.iter().partition(|(key, _)| lookup(key).is_some());
+        let marked = !stated.is_empty() && stated.into_iter().all(|one| holds(one, lookup));
+        (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
+    };
+    dialect.detect.iter().filter_map(lacks).min_by_key(Vec::len)
+}
+
+/// The dialect whose configuration names are the table's own.
+pub fn canonical() -> Dialect {
+    Dialect { id: CANONICAL.to_owned(), same_names: true, ..Dialect::default() }
+}

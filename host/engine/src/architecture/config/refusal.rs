@@ -1,0 +1,239 @@
+//! What a model states and its table does not cover: such a model is refused by name, never translated into one that computes
+//! something else.
+
+use crate::architecture::config::{ConfigScope, from_value};
+use crate::architecture::table::expression::{Expression, Scalar, Scope, same};
+use crate::architecture::table::members::{expression, list, scalar, tables, truth, words};
+use crate::architecture::table::pattern::Pattern;
+use crate::architecture::table::{Dialect, Key, Source, Table};
+use apr_sdk::{Error, Result, Tensor, Value, escape};
+use std::collections::HashSet;
+use toml::{Table as Toml, Value as Item};
+
+/// Something that a dialect's files may state and the table does not cover. All that it names must hold.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Keys, any of which is enough.
+    keys: Vec<String>,
+    /// The values of these keys that it is about.
+    values: Values,
+    /// Whether keys count that the table reads, or ignores.
+    only_unknown: bool,
+    /// A tensor's name.
+    tensor: Option<Pattern>,
+    /// Parts of the names that the model gives itself, in small letters with hyphens.
+    named: Vec<String>,
+    /// A condition on the configuration, and on the numbers in the tensor's name.
+    when: Option<Expression>,
+    /// What it does to the model.
+    reason: String,
+}
+
+/// Values of a key; of a list every item.
+#[derive(Clone, Debug)]
+enum Values {
+    /// Whatever it is.
+    Any,
+    /// One of these.
+    These(Vec<Scalar>),
+    /// Any but these.
+    Unless(Vec<Scalar>),
+    /// A list that does not repeat this one.
+    UnlessCycle(Vec<Scalar>),
+}
+
+impl Values {
+    fn hold(&self, value: &Value) -> bool {
+        // A value that is too long to be held is none of those that are listed.
+        let Some(value) = from_value(value) else { return !matches!(self, Values::These(_)) };
+        let items = match value {
+            Scalar::List(items) => items,
+            one => vec![one],
+        };
+        let is_in = |all: &[Scalar], item: &Scalar| all.iter().any(|one| same(one, item));
+        match self {
+            Values::Any => true,
+            Values::These(these) => items.iter().any(|item| is_in(these, item)),
+            Values::Unless(these) => !items.iter().all(|item| is_in(these, item)),
+            Values::UnlessCycle(cycle) => {
+                items.iter().zip(cycle.iter().cycle()).any(|(item, wanted)| !same(item, wanted))
+            }
+        }
+    }
+}
+
+/// A list of constants; `None` if it is not there.
+///
+/// # Errors
+/// InvalidArgument for what is no list of constants.
+pub fn values(toml: &Toml, key: &str) -> Result<Option<Vec<Scalar>>> {
+    match toml.get(key) {
+        None => Ok(None),
+        Some(Item::Array(items)) => items.iter().map(scalar).collect::<Result<_>>().map(Some),
+        Some(_) => Err(Error::invalid_argument(format!("`{key}` is not a list of constants"))),
+    }
+}
+
+impl Refusal {
+    /// Reads a dialect's `refuse` entries; `named` puts the architecture's name into keys.
+    ///
+    /// # Errors
+    /// InvalidArgument for an entry without a condition or without a reason.
+    pub(in crate::architecture) fn read(
+        dialect: &Toml,
+        named: &dyn Fn(&str) -> String,
+    ) -> Result<Vec<Refusal>> {
+        tables(dialect, "refuse")?.into_iter().map(|entry| Refusal::entry(entry, named)).collect()
+    }
+
+    fn entry(toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Refusal> {
+        const KNOWN: [&str; 9] =
+            ["keys", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
+        if let Some(key) = toml.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+            return Err(Error::invalid_argument(format!("`{}` is not a key of a refusal", escape(key, 80))));
+        }
+        let values = match (values(toml, "values")?, values(toml, "unless")?, values(toml, "cycle")?) {
+            (None, None, None) => Values::Any,
+            (Some(these), None, None) => Values::These(these),
+            (None, Some(these), None) => Values::Unless(these),
+            (None, None, Some(cycle)) if !cycle.is_empty() => Values::UnlessCycle(cycle),
+            _ => return Err(Error::invalid_argument("a refusal has one of `values`, `unless` and `cycle`")),
+        };
+        let refusal = Refusal {
+            keys: list(toml, "keys")?.iter().map(|key| named(key)).collect(),
+            values,
+            only_unknown: truth(toml, "unknown")?,
+            tensor: words(toml, "tensor")?.map(|name| Pattern::parse(&name)).transpose()?,
+            named: list(toml, "named")?,
+            when: expression(toml, "when")?,
+            reason: words(toml, "reason")?.unwrap_or_default(),
+        };
+        let conditions = !refusal.keys.is_empty()
+            || refusal.tensor.is_some()
+            || !refusal.named.is_empty()
+            || refusal.when.is_some();
+        match conditions && !refusal.reason.is_empty() {
+            true => Ok(refusal),
+            false => Err(Error::invalid_argument("a refusal needs a condition and a `reason`")),
+        }
+    }
+
+    /// The reason for which this key and value would be refused where a table does not read it.
+    pub(in crate::architecture) fn effect(&self, key: &str, value: &Value) -> Option<&str> {
+        let is_it = self.only_unknown && self.keys.iter().any(|own| own == key) && self.values.hold(value);
+        is_it.then_some(self.reason.as_str())
+    }
+
+    /// The condition, with the names of places that it may use.
+    pub(in crate::architecture) fn condition(&self) -> Option<(&Expression, Vec<&str>)> {
+        let places = self.tensor.iter().flat_map(Pattern::places).map(String::as_str);
+        self.when.as_ref().map(|when| (when, places.collect()))
+    }
+
+    /// What the model states of it, in words; nothing if it does not hold.
+    fn found(&self, model: &Stated<'_>) -> Result<Vec<String>> {
+        let reason = &self.reason;
+        let is_named = |part: &String| model.names.iter().any(|name| name.contains(part));
+        if !self.named.is_empty() && !self.named.iter().any(is_named) {
+            return Ok(Vec::new());
+        }
+        if let Some(pattern) = &self.tensor {
+            for tensor in model.tensors {
+                let Some(numbers) = pattern.numbers(&tensor.name) else { continue };
+                let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
+                if self.holds(&model.scope.at(&numbers))? {
+                    return Ok(vec![format!("the tensor `{}` ({reason})", escape(&tensor.name, 120))]);
+                }
+            }
+            return Ok(Vec::new());
+        }
+        if !self.holds(model.scope)? {
+            return Ok(Vec::new());
+        }
+        if self.keys.is_empty() {
+            return Ok(vec![reason.clone()]);
+        }
+        let is_left = |key: &&String| !self.only_unknown || !model.reads(key);
+        let stated = |key: &String| {
+            let value = (model.lookup)(key).filter(|value| self.values.hold(value))?;
+            let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
+            Some(format!("`{}`{shown} ({reason})", escape(key, 80)))
+        };
+        Ok(self.keys.iter().filter(is_left).filter_map(stated).collect())
+    }
+
+    fn holds(&self, scope: &dyn Scope) -> Result<bool> {
+        self.when.as_ref().map_or(Ok(true), |when| when.holds(scope))
+    }
+}
+
+/// What a model states, in its dialect.
+pub struct Stated<'a> {
+    /// The dialect.
+    pub dialect: &'a Dialect,
+    /// The value of a key.
+    pub lookup: &'a dyn Fn(&str) -> Option<Value>,
+    /// The keys that the table reads.
+    pub used: &'a HashSet<String>,
+    /// The configuration that they state.
+    pub scope: &'a ConfigScope<'a>,
+    /// The tensors, by the table's own names.
+    pub tensors: &'a [Tensor],
+    /// What the model calls itself, in small letters with hyphens.
+    pub names: &'a [String],
+}
+
+impl Stated<'_> {
+    /// Whether the table reads a key, or says that it says nothing.
+    fn reads(&self, key: &str) -> bool {
+        self.used.contains(key) || self.dialect.ignores(key)
+    }
+
+    /// What the model states of a key of which the table writes one number or truth value, if it is another. Texts are
+    /// names, of which a table may read several.
+    fn other_constant(&self, key: &Key) -> Option<String> {
+        let Source::Constant(own @ (Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_))) = &key.value else {
+            return None;
+        };
+        let prefix = self.dialect.prefix.as_deref();
+        let is_own = self.dialect.same_names || prefix.is_some_and(|prefix| key.key.starts_with(prefix));
+        let value = (self.lookup)(&key.key).filter(|_| is_own && key.when.is_none())?;
+        let value = from_value(&value).filter(|value| !same(value, own))?;
+        Some(format!("`{}` {value} (the table knows {own} alone)", escape(&key.key, 80)))
+    }
+}
+
+/// Fails if a model states what its table does not cover.
+///
+/// # Errors
+/// Unsupported, naming everything of it; what evaluating conditions raises.
+pub fn refuse(table: &Table, model: &Stated<'_>) -> Result<()> {
+    let mut found = Vec::new();
+    for refusal in &model.dialect.refused {
+        found.extend(refusal.found(model)?);
+    }
+    found.extend(model.dialect.keys.iter().filter_map(|key| model.other_constant(key)));
+    not_covered(table, found)
+}
+
+/// Fails for what a table does not cover.
+///
+/// # Errors
+/// Unsupported, naming everything that was `found`.
+pub fn not_covered(table: &Table, mut found: Vec<String>) -> Result<()> {
+    const SHOWN: usize = 8;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let more = found.len().saturating_sub(SHOWN);
+    found.truncate(SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let message = format!(
+        "the table of architecture `{}` does not cover what the model states: {}{more}",
+        table.id,
+        found.join("; ")
+    );
+    let hint =
+        "cover it in a table of your own (`apr arch draft IN`), or pass --arch none to keep every name";
+    Err(Error::unsupported(message).hint(hint))
+}

@@ -1,0 +1,92 @@
+//! Models that no table translates: why there is none, and what may be done about it.
+
+use crate::architecture::config::from_value;
+use crate::architecture::model::{Translation, names_of, stated};
+use crate::architecture::table::tables::Tables;
+use crate::registry::Format;
+use apr_sdk::{Error, Model, Result, escape};
+
+/// What becomes of a model that no table translates to the dialect `want`: its names are kept, if `target` does without.
+///
+/// # Errors
+/// Unsupported where `target` requires that dialect: why there is no table, and the ways out.
+pub fn no_table(
+    tables: &Tables,
+    model: &Model,
+    target: &Format,
+    want: &str,
+    required: bool,
+) -> Result<Translation> {
+    let have = model.dialect.as_str();
+    let what = &target.manifest.name;
+    let mut translation = Translation::default();
+    // To a bag of tensors that may stay one, no table matters.
+    if have == "none" && !required {
+        return Ok(translation);
+    }
+    for (id, error) in tables.broken() {
+        let id = escape(id, 80);
+        translation.notes.push(format!("the table of architecture `{id}` is left out: {}", error.message()));
+    }
+    if required {
+        let said = said_of_architecture(tables, model);
+        let nearly = tables.nearly(have, &|key| stated(model, key));
+        let mut message = match (said.is_empty(), have) {
+            (false, _) => match untold(&nearly) {
+                Some(untold) => format!("{untold} ({})", said.join(", ")),
+                None => format!("no table knows this architecture ({})", said.join(", ")),
+            },
+            (true, "none") => "nothing states the model's architecture".to_owned(),
+            (true, _) => format!("no table translates names of the dialect `{have}`"),
+        };
+        message += &format!(", and {what} needs names of the dialect `{want}`");
+        let names = names_of(model);
+        let mut hint = String::new();
+        if !nearly.is_empty() {
+            let ways: Vec<String> = nearly.iter().map(|(id, _)| format!("--arch {id}")).collect();
+            hint = format!("pass {} to say which it is; ", ways.join(" or "));
+        } else if let Some(near) = tables.nearest(&names, have).filter(|near| near.known * 2 >= names.len()) {
+            let (id, known, all) = (&near.table.id, near.known, names.len());
+            hint = format!(
+                "pass --arch {id} to convert it as the nearest one, which knows {known} of its {all} names; "
+            );
+        }
+        hint += "run `apr arch draft IN` to begin a table for it, or pass --arch none to keep every name";
+        let error = Error::unsupported(message).hint(hint);
+        return Err(translation.notes.into_iter().fold(error, Error::cause));
+    }
+    let note = format!("names are kept in the dialect `{have}`: no table translates them to `{want}`");
+    translation.notes.push(note);
+    Ok(translation)
+}
+
+/// Why none of the architectures that a model's keys fit is known to be its own: what it does not state.
+fn untold(nearly: &[(&str, Vec<&str>)]) -> Option<String> {
+    let quoted = |texts: Vec<&str>, between: &str| {
+        let all: Vec<String> = texts.into_iter().map(|text| format!("`{}`", escape(text, 80))).collect();
+        all.join(between)
+    };
+    let mut keys: Vec<&str> = nearly.iter().flat_map(|(_, keys)| keys).copied().collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let ids = nearly.iter().map(|(id, _)| *id).collect();
+    let what = |n: usize| if n == 1 { "it states no" } else { "it does not state" };
+    (!nearly.is_empty()).then(|| {
+        format!(
+            "the model could be of architecture {}, since {} {}",
+            quoted(ids, " or "),
+            what(keys.len()),
+            quoted(keys, ", ")
+        )
+    })
+}
+
+/// What the model's keys say of its architecture: those that tables go by.
+fn said_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
+    let keys = tables.marking_keys(&model.dialect);
+    let said = |key: &String| {
+        let value = from_value(&stated(model, key)?)?;
+        Some(format!("{} {value}", escape(key, 80)))
+    };
+    keys.iter().filter_map(said).collect()
+}

@@ -1,0 +1,458 @@
+//! A table begun from a model: what it shares with the nearest table, and what is its own.
+
+use super::{Tables, try_on};
+use crate::architecture::config::base::{Bases, with_base};
+use crate::architecture::config::{Config, ConfigScope, canonical, from_value};
+use crate::architecture::model::dimension;
+use crate::architecture::table::expression::{Expression, Scalar, Scope};
+use crate::architecture::table::nearest::{Near, knows, missing};
+use crate::architecture::table::pattern::Pattern;
+use crate::architecture::table::{Dialect, Kind, Table};
+use apr_sdk::{Error, Model, Result, Tensor, Value};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
+use toml::Value as Item;
+
+/// The dialect whose keys are the configuration's names: in which a table is drafted.
+const HOME: &str = "hf";
+
+/// Sizes of shapes that are looked for first, of several that are equal.
+const SIZES: &[&str] = &[
+    "hidden_size",
+    "intermediate_size",
+    "vocab_size",
+    "num_attention_heads * head_dim",
+    "num_key_value_heads * head_dim",
+    "head_dim",
+];
+
+/// The text of a table for `model`. What it cannot know is said in comments that begin with `# ?`.
+///
+/// # Errors
+/// InvalidArgument for a model without tensors, or one that a table knows whole.
+pub fn draft(
+    tables: &Tables,
+    base_text: &dyn Fn(&str) -> Result<String>,
+    model: &Model,
+    lookup: &dyn Fn(&str) -> Option<Value>,
+) -> Result<String> {
+    if model.tensors.is_empty() {
+        return Err(Error::invalid_argument("a model without tensors has no architecture"));
+    }
+    let names: Vec<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let kinds: BTreeSet<String> = names.iter().map(|name| patterned(name, &|_| true).0).collect();
+    if kinds.len() > MOST_KINDS {
+        let message = format!("the tensors' names are of {} kinds, which no table could list", kinds.len());
+        return Err(Error::unsupported(message).hint("pass --arch none to convert it as a bag of tensors"));
+    }
+    // With less in common there is nothing to build on.
+    let near = tables.nearest(&names, &model.dialect).filter(|near| near.known * 3 >= names.len());
+    let dialect = match (&near, model.dialect.as_str()) {
+        (Some(near), "none") => near.dialect.clone(),
+        (None, "none") => HOME.to_owned(),
+        (_, known) => known.to_owned(),
+    };
+    let keys = tables.marking_keys(&dialect);
+    let draft = Draft { model, names, near: near.as_ref(), dialect, keys, lookup };
+    let text = draft.text(base_text)?;
+    let table = Table::parse(&text, base_text)?;
+    let own = table.nearest_dialect(&draft.names).to_owned();
+    Ok(match try_on(&table, &model.tensors, &own, lookup) {
+        Ok(_) => text,
+        Err(error) => {
+            let at = error.tensor_name().map(|name| format!(" ({name})")).unwrap_or_default();
+            format!("# ? It does not fit yet: {}{at}\n{text}", error.message())
+        }
+    })
+}
+
+struct Draft<'a> {
+    model: &'a Model,
+    names: Vec<&'a str>,
+    near: Option<&'a Near<'a>>,
+    dialect: String,
+    /// The keys of the dialect by which tables find their models.
+    keys: Vec<String>,
+    lookup: &'a dyn Fn(&str) -> Option<Value>,
+}
+
+/// The most kinds of names for which a table is drafted. The largest architectures have some hundreds.
+const MOST_KINDS: usize = 4096;
+
+/// Tensors whose names are of one pattern.
+struct Kin<'a> {
+    pattern: String,
+    /// For each place, its name and how many there are.
+    places: Vec<(String, u64)>,
+    tensors: Vec<&'a Tensor>,
+}
+
+impl Draft<'_> {
+    fn text(&self, base_text: &dyn Fn(&str) -> Result<String>) -> Result<String> {
+        let id = self.id();
+        let mut out = String::new();
+        let line = |out: &mut String, text: &str| {
+            out.push_str(text);
+            out.push('\n');
+        };
+        line(&mut out, &format!("id = {}", quoted(&id)));
+        line(&mut out, &format!("name = {}", quoted(&id)));
+        match self.near {
+            Some(near) => {
+                let (all, known) = (self.names.len(), near.known);
+                line(&mut out, &format!("# The nearest: it knows {known} of {all} names."));
+                line(&mut out, &format!("base = {}", quoted(&near.table.id)));
+                line(
+                    &mut out,
+                    "# ? norm: pairs are neighbours (rows of Q and K are permuted); neox: halves; none",
+                );
+                line(&mut out, &format!("rope = {}", quoted(&near.table.rope)));
+                let gone = missing(near.table, &self.dialect, &self.names);
+                let gone: Vec<Item> =
+                    gone.map(|rule| Item::String(rule.members[0].text().to_owned())).collect();
+                if !gone.is_empty() {
+                    line(&mut out, &format!("remove = {}", Item::Array(gone)));
+                }
+            }
+            None => line(&mut out, "rope = \"none\""),
+        }
+        line(&mut out, "# ? the code that this follows");
+        line(&mut out, "sources = []");
+        let kins = self.unknown();
+        let mut entries = String::new();
+        let sizes = self.configuration(&mut entries)?;
+        self.places(&mut out, &kins, &sizes);
+        self.dialects(&mut out, &id);
+        out.push_str(&entries);
+        self.changed(&mut out, base_text, &sizes)?;
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (place, count) in kins.iter().flat_map(|kin| &kin.places) {
+            let most = counts.entry(place).or_default();
+            *most = (*most).max(*count);
+        }
+        for kin in &kins {
+            let everywhere = kin.places.iter().map(|(place, _)| counts[place.as_str()]).product();
+            self.tensor(&mut out, kin, everywhere, &sizes);
+        }
+        Ok(out)
+    }
+
+    /// The architecture's id: what the model calls itself.
+    fn id(&self) -> String {
+        let said = self.keys.iter().find_map(|key| match from_value(&(self.lookup)(key)?)? {
+            Scalar::Text(text) => Some(text),
+            _ => None,
+        });
+        let said = said.unwrap_or_else(|| "drafted".to_owned());
+        let fits = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+        said.chars().take(64).map(fits).collect()
+    }
+
+    /// The tensors that the nearest table does not know, by the pattern of their names.
+    fn unknown(&self) -> Vec<Kin<'_>> {
+        let known = |name: &str| self.near.is_some_and(|n| knows(n.table, &self.dialect, name));
+        let unknown = || self.model.tensors.iter().filter(|tensor| !known(&tensor.name));
+        // A number that is the same in all names of a pattern is a part of the name.
+        let mut numbers: HashMap<String, Vec<BTreeSet<u64>>> = HashMap::new();
+        for tensor in unknown() {
+            let (pattern, found) = patterned(&tensor.name, &|_| true);
+            let sets = numbers.entry(pattern).or_insert_with(|| vec![BTreeSet::new(); found.len()]);
+            for (set, (_, number)) in sets.iter_mut().zip(&found) {
+                set.insert(*number);
+            }
+        }
+        let mut kins: BTreeMap<String, Kin<'_>> = BTreeMap::new();
+        for tensor in unknown() {
+            let sets = &numbers[&patterned(&tensor.name, &|_| true).0];
+            let (pattern, found) =
+                patterned(&tensor.name, &|at| at == 0 || sets.get(at).is_some_and(|set| set.len() > 1));
+            let kin = kins.entry(pattern.clone()).or_insert_with(|| {
+                let places = found.iter().map(|(place, _)| (place.clone(), 0)).collect();
+                Kin { pattern, places, tensors: Vec::new() }
+            });
+            for ((_, most), (_, number)) in kin.places.iter_mut().zip(&found) {
+                *most = (*most).max(number + 1);
+            }
+            kin.tensors.push(tensor);
+        }
+        kins.into_values().collect()
+    }
+
+    fn places(&self, out: &mut String, kins: &[Kin<'_>], sizes: &[(String, i64)]) {
+        let base = |place: &str| {
+            self.near.is_some_and(|near| near.table.places.iter().any(|(known, _)| known == place))
+        };
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (place, count) in kins.iter().flat_map(|kin| &kin.places).filter(|(place, _)| !base(place)) {
+            let most = counts.entry(place).or_default();
+            *most = (*most).max(*count);
+        }
+        if !counts.is_empty() {
+            out.push_str("\n[places]\n");
+        }
+        for (place, count) in counts {
+            let words: &[&str] = match place {
+                "layer" => &["num_hidden_layers", "n_layer", "n_layers", "num_layers"],
+                "expert" => &["num_local_experts", "num_experts", "n_routed_experts"],
+                _ => &[],
+            };
+            let same =
+                |(name, n): &&(String, i64)| words.contains(&name.as_str()) && u64::try_from(*n) == Ok(count);
+            let _ = match sizes.iter().find(same) {
+                Some((name, _)) => writeln!(out, "{place} = {}", quoted(name)),
+                None => writeln!(out, "{place} = {count}"),
+            };
+        }
+    }
+
+    fn dialects(&self, out: &mut String, id: &str) {
+        let own = &self.dialect;
+        let _ = writeln!(out, "\n[dialect.{own}]");
+        if self.near.is_none() && own == HOME {
+            out.push_str("same_names = true\n");
+        }
+        let said: Vec<(&String, Scalar)> = self
+            .keys
+            .iter()
+            .filter_map(|key| Some((key, from_value(&(self.lookup)(key)?)?)))
+            .filter(|(_, said)| matches!(said, Scalar::Text(_) | Scalar::List(_)))
+            .collect();
+        let first = |said: &Scalar| match said {
+            Scalar::List(items) => items.first().map(Scalar::to_string),
+            one => Some(one.to_string()),
+        };
+        let marks =
+            said.iter().filter_map(|(key, said)| Some(format!("{{ {} = {} }}", quoted(key), first(said)?)));
+        let marks: Vec<String> = marks.collect();
+        let _ = writeln!(out, "detect = [{}]", marks.join(", "));
+        for (key, said) in &said {
+            let _ = writeln!(out, "\n[[dialect.{own}.key]]\nkey = {}\nconst = {said}", quoted(key));
+        }
+        for other in self.near.iter().flat_map(|near| &near.table.dialects).filter(|d| d.id != *own) {
+            let Some((key, _)) = other.detect.first().and_then(|all| all.first()) else { continue };
+            let (dialect, key, id) = (&other.id, quoted(key), quoted(id));
+            let _ = writeln!(
+                out,
+                "\n# ? what it is called there\n[dialect.{dialect}]\narch = {id}\ndetect = [{{ {key} = {id} }}]"
+            );
+        }
+    }
+
+    /// Keys that the nearest table does not know; gives all sizes by name.
+    fn configuration(&self, out: &mut String) -> Result<Vec<(String, i64)>> {
+        let mut sizes: Vec<(String, i64)> = Vec::new();
+        let mut used = std::collections::HashSet::new();
+        if let Some(near) = self.near {
+            let own = canonical();
+            let from = near.table.dialect(&self.dialect).unwrap_or(&own);
+            let first = |name: &str, axis: usize| {
+                dimension(near.table, &self.dialect, &self.model.tensors, name, axis)
+            };
+            let (config, known) = Config::read(near.table, from, self.lookup, &first)?;
+            used = known;
+            let scope = ConfigScope::new(near.table, &config, &first);
+            for text in SIZES {
+                if let Ok(Some(Scalar::Int(n))) = Expression::parse(text)?.value(&scope) {
+                    sizes.push(((*text).to_owned(), n));
+                }
+            }
+            for entry in near.table.config.iter().filter(|entry| entry.kind == Kind::Int) {
+                if let Ok(Some(Scalar::Int(n))) = scope.value(&entry.name) {
+                    sizes.push((entry.name.clone(), n));
+                }
+            }
+        }
+        if self.dialect != HOME {
+            return Ok(sizes);
+        }
+        let file = self.model.foreign_of(&self.model.format).and_then(|foreign| foreign.files.first());
+        let mut entries = String::new();
+        for (key, value) in file.map_or(&[][..], |file| &file.typed) {
+            let Some(value) = from_value(value).filter(|_| !used.contains(key)) else { continue };
+            let kind = match &value {
+                Scalar::Int(n) => {
+                    sizes.push((canonical_name(key), *n));
+                    "int"
+                }
+                Scalar::Float(_) => "float",
+                Scalar::Bool(_) => "bool",
+                Scalar::Text(_) => "text",
+                Scalar::List(_) => "list",
+            };
+            if self.keys.contains(key) {
+                continue;
+            }
+            let name = quoted(&canonical_name(key));
+            match self.effect(key, kind) {
+                // A dialect that does not say it then gives another model, which is refused.
+                Some(effect) => {
+                    let _ = writeln!(
+                        entries,
+                        "# ? {effect}: a key of each dialect must say it\n{name} = {{ type = \"{kind}\", hf = [{}], covers = [] }}",
+                        quoted(key)
+                    );
+                }
+                None => {
+                    let _ = writeln!(entries, "{name} = {{ type = \"{kind}\", hf = [{}] }}", quoted(key));
+                }
+            }
+        }
+        if !entries.is_empty() {
+            out.push_str("\n# ? what of this a model needs; the rest goes to [[dialect.hf.ignore]] with a reason\n[config]\n");
+            out.push_str(&entries);
+        }
+        Ok(sizes)
+    }
+
+    /// What a key that the nearest table does not know does to the model, as far as its name or that table says.
+    fn effect(&self, key: &str, kind: &str) -> Option<String> {
+        const WORDS: [&str; 5] = ["multiplier", "scal", "softcap", "clip", "clamp"];
+        let value = (self.lookup)(key)?;
+        let refused = self.near.and_then(|near| near.table.dialect(&self.dialect)).map(|d| &d.refused);
+        let known = refused.into_iter().flatten().find_map(|refusal| refusal.effect(key, &value));
+        let sounds = ["float", "int"].contains(&kind) && WORDS.iter().any(|word| key.contains(word));
+        known.map(str::to_owned).or_else(|| sounds.then(|| "may scale or limit activations".to_owned()))
+    }
+
+    /// Tensors that the nearest table knows in another shape, or in every layer.
+    fn changed(
+        &self,
+        out: &mut String,
+        base_text: &dyn Fn(&str) -> Result<String>,
+        sizes: &[(String, i64)],
+    ) -> Result<()> {
+        let Some(near) = self.near.filter(|_| self.dialect == HOME) else { return Ok(()) };
+        let own = canonical();
+        let from: &Dialect = near.table.dialect(&self.dialect).unwrap_or(&own);
+        let first =
+            |name: &str, axis: usize| dimension(near.table, &self.dialect, &self.model.tensors, name, axis);
+        let (config, _) = Config::read(near.table, from, self.lookup, &first)?;
+        let scope = ConfigScope::new(near.table, &config, &first);
+        let text = with_base(&base_text(&near.table.id)?, &Bases::new(base_text), 0)?;
+        let items = text.get("tensor").and_then(Item::as_array).cloned().unwrap_or_default();
+        for rule in near.table.rules.iter().filter(|rule| rule.side(&self.dialect).is_none()) {
+            let [member] = &rule.members[..] else { continue };
+            let Some(tensor) = self.model.tensors.iter().find(|t| member.numbers(&t.name).is_some()) else {
+                continue;
+            };
+            let numbers: Vec<(String, u64)> = member
+                .places()
+                .iter()
+                .cloned()
+                .zip(member.numbers(&tensor.name).unwrap_or_default())
+                .collect();
+            let scope = scope.at(&numbers);
+            let shape = rule.shapes.first().map(|shape| shape.iter().map(|size| size.size(&scope)).collect());
+            let fits =
+                shape.is_none_or(|shape: Result<Vec<u64>>| shape.is_ok_and(|shape| shape == tensor.shape));
+            let all: Vec<Vec<u64>> = self.names.iter().filter_map(|name| member.numbers(name)).collect();
+            let count = |(at, place): (usize, &String)| {
+                let said = near.table.places.iter().find(|(name, _)| name == place);
+                let said = said.and_then(|(_, count)| count.size(&scope).ok());
+                let most = all.iter().filter_map(|numbers| numbers.get(at)).max();
+                said.unwrap_or_else(|| most.map_or(1, |n| n + 1))
+            };
+            let wanted: u64 = member.places().iter().enumerate().map(count).product();
+            let in_some = !rule.optional && (all.len() as u64) < wanted;
+            if fits && !in_some {
+                continue;
+            }
+            let named = |item: &&Item| item.get("name").and_then(Item::as_str) == Some(member.text());
+            let Some(Item::Table(mut item)) = items.iter().find(named).cloned() else { continue };
+            if !fits {
+                let shape = tensor.shape.iter().map(|size| Item::String(size_word(*size, sizes)));
+                item.insert("shape".to_owned(), Item::Array(shape.collect()));
+            }
+            if in_some {
+                item.insert("optional".to_owned(), Item::Boolean(true));
+            }
+            let whole = toml::Table::from_iter([("tensor".to_owned(), Item::Array(vec![Item::Table(item)]))]);
+            let _ =
+                writeln!(out, "\n# As in the nearest, but of another shape or not in every layer.\n{whole}");
+        }
+        Ok(())
+    }
+
+    fn tensor(&self, out: &mut String, kin: &Kin<'_>, everywhere: u64, sizes: &[(String, i64)]) {
+        let _ = writeln!(out, "\n[[tensor]]\n# ? what it is\n# role = \"\"\nname = {}", quoted(&kin.pattern));
+        let shape = &kin.tensors[0].shape;
+        if kin.tensors.iter().all(|tensor| tensor.shape == *shape) {
+            let words: Vec<String> = shape.iter().map(|size| quoted(&size_word(*size, sizes))).collect();
+            let _ = writeln!(out, "shape = [{}]", words.join(", "));
+        }
+        if (kin.tensors.len() as u64) < everywhere {
+            out.push_str("# Not every layer has it.\noptional = true\n");
+        }
+        for other in self.near.iter().flat_map(|near| &near.table.dialects).filter(|d| d.id != self.dialect) {
+            let _ = writeln!(out, "# ? its name there, and what is done to it\n# {} = \"\"", other.id);
+        }
+    }
+}
+
+/// A name with its numbers as places: `layer` for the first, `expert` behind `experts`, else `n`, `m`, ... `is_place` says
+/// which numbers, counted from 0, become places.
+fn patterned(name: &str, is_place: &dyn Fn(usize) -> bool) -> (String, Vec<(String, u64)>) {
+    let mut numbers: Vec<(String, u64)> = Vec::new();
+    let (mut words, mut before, mut at) = (Vec::new(), "", 0);
+    for word in name.split('.') {
+        let number = word.parse::<u64>().ok().filter(|n| n.to_string() == word && word.len() < 9);
+        let free = |place: &&&str| !numbers.iter().any(|(taken, _)| taken == **place);
+        let wanted: &[&str] = if before.contains("expert") { &["expert"] } else { &["layer"] };
+        let place = wanted.iter().chain(&["n", "m", "k"]).find(free);
+        words.push(match (number, place) {
+            (Some(number), Some(place)) => {
+                at += 1;
+                match is_place(at - 1) {
+                    true => {
+                        numbers.push(((*place).to_owned(), number));
+                        format!("{{{place}}}")
+                    }
+                    false => word.to_owned(),
+                }
+            }
+            _ => word.to_owned(),
+        });
+        before = word;
+    }
+    let text = words.join(".");
+    match Pattern::parse(&text) {
+        Ok(_) => (text, numbers),
+        Err(_) => (name.to_owned(), Vec::new()),
+    }
+}
+
+/// The configuration's word for a size; the number itself where none has it. Small numbers are rarely what they equal.
+fn size_word(size: u64, sizes: &[(String, i64)]) -> String {
+    let same = |(_, n): &&(String, i64)| size >= 8 && u64::try_from(*n) == Ok(size);
+    sizes.iter().find(same).map_or_else(|| size.to_string(), |(word, _)| word.clone())
+}
+
+/// A key as a name of the configuration.
+fn canonical_name(key: &str) -> String {
+    key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}
+
+fn quoted(text: &str) -> String {
+    Item::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_places() {
+        let (text, numbers) = patterned("model.layers.3.mlp.experts.7.w.0.bias", &|_| true);
+        assert_eq!(text, "model.layers.{layer}.mlp.experts.{expert}.w.{n}.bias");
+        assert_eq!(numbers.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [3, 7, 0]);
+        assert_eq!(patterned("block.3.layer.1.w", &|at| at == 0).0, "block.{layer}.layer.1.w");
+        assert_eq!(patterned("a{b}.01", &|_| true).0, "a{b}.01");
+        assert_eq!(patterned("norm.weight", &|_| true), ("norm.weight".to_owned(), Vec::new()));
+    }
+
+    #[test]
+    fn sizes_get_words() {
+        let sizes = [("hidden_size".to_owned(), 64), ("heads".to_owned(), 4), ("other".to_owned(), 64)];
+        assert_eq!([64, 4, 65].map(|n| size_word(n, &sizes)), ["hidden_size", "4", "65"]);
+    }
+}

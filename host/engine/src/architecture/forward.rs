@@ -1,0 +1,98 @@
+//! A model as another dialect calls it, to be compared with one that is in that dialect: nothing is written, no type
+//! changes, and no keys are placed.
+
+use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
+use crate::architecture::model::{Journey, dimension, find_table, making, stated};
+use crate::architecture::table::Source;
+use crate::architecture::table::expression::same;
+use crate::architecture::translate::{Request, translate};
+use crate::engine::Engine;
+use crate::expression::making::Making;
+use crate::open::OpenedModel;
+use apr_sdk::{DType, Error, Model, Payload, Result, Tensor, escape};
+
+/// A model in the dialect of another.
+#[derive(Debug)]
+pub struct Forward {
+    /// Its tensors, under that dialect's names.
+    pub tensors: Vec<Tensor>,
+    /// How each is made of the model's own.
+    pub makings: Vec<Making>,
+    /// Tensors that the dialect has no place for, and why.
+    pub dropped: Vec<(String, String)>,
+    /// What both state of the configuration, and differently: the name, and both values.
+    pub differing: Vec<(String, String, String)>,
+}
+
+/// The tensors of `opened` in the dialect of `other`, and where the two configurations contradict each other.
+///
+/// # Errors
+/// Unsupported if no table leads there, or the table does not know a tensor; Malformed for a model that lacks what its
+/// architecture has.
+pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<Forward> {
+    let (model, to) = (&opened.model, other.dialect.as_str());
+    let tables = engine.tables();
+    let found = find_table(tables, model, None)?;
+    let (table, from) = found.ok_or_else(|| {
+        Error::unsupported(format!("no table knows its architecture in the dialect `{}`", model.dialect))
+    })?;
+    if !table.knows(to) || !table.knows(&from) {
+        let message = format!("the table of architecture `{}` does not lead to the dialect `{to}`", table.id);
+        return Err(Error::unsupported(message));
+    }
+    let target = engine.registry.format(&other.format)?;
+    let fetch = |bytes: &apr_sdk::Bytes| opened.fetch(bytes);
+    let journey = Journey { table, from: &from, to, target, fetch: &fetch };
+    let mut names = model.tensors.clone();
+    for tensor in &mut names {
+        if let Some(own) = table.own_name(&from, &tensor.name) {
+            tensor.name = own;
+        }
+    }
+    let first = |name: &str, axis: usize| dimension(table, &from, &names, name, axis);
+    let canonical = canonical();
+    let dialect = table.dialect(&from).unwrap_or(&canonical);
+    let (mut config, _) = journey.config(model, dialect, &first)?;
+    journey.recover(&names, &mut config, &first)?;
+    let scope = ConfigScope::new(table, &config, &first);
+    let (tensors, called) = (&names[..], &model.tensors[..]);
+    let request = Request { table, scope: &scope, tensors, called, from: &from, to, keep_order: true };
+    let translated = translate(&request)?;
+    let mut forward = Forward {
+        tensors: Vec::new(),
+        makings: Vec::new(),
+        dropped: translated.dropped,
+        differing: Vec::new(),
+    };
+    for made in translated.tensors {
+        // What is added to is added in F32, and stays that wide: so it can be compared with what was made so.
+        let narrow = [DType::F16, DType::BF16].contains(&made.dtype);
+        let dtype = if made.add != 0.0 && narrow { DType::F32 } else { made.dtype };
+        forward.makings.push(making(&made, called)?);
+        let payload = Payload::Sequential;
+        forward.tensors.push(Tensor { name: made.name, dtype, shape: made.shape, payload });
+    }
+    let Some(theirs) = table.dialect(to) else { return Ok(forward) };
+    // Not every key says what it is made of: both are taken as that dialect's keys say them.
+    let keys = config.write(table, theirs, &first)?;
+    let would = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &first)?;
+    let (own, _) = Config::read(table, theirs, &would, &first)?;
+    for (name, value) in told.values() {
+        if let Some(own) = own.get(name)
+            && !same(&narrowed(own), &narrowed(value))
+        {
+            forward.differing.push((name.clone(), own.to_string(), value.to_string()));
+        }
+    }
+    // A key that the table always writes is of another architecture, where it is another.
+    for key in &theirs.keys {
+        let Source::Constant(wanted) = &key.value else { continue };
+        let have = stated(other, &key.key).as_ref().and_then(from_value);
+        if let Some(have) = have.filter(|have| !same(have, wanted)) {
+            let name = escape(&key.key, 120);
+            forward.differing.push((name, wanted.to_string(), have.to_string()));
+        }
+    }
+    Ok(forward)
+}

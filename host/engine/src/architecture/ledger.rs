@@ -1,0 +1,103 @@
+//! What a translation did with each key and tensor of its source, for the account of where everything went.
+
+use crate::architecture::config::canonical;
+use crate::architecture::table::{ConfigName, Dialect, Table};
+use std::collections::{HashMap, HashSet};
+
+/// Why a key that no table speaks of is dropped.
+const OF_FORM: &str = "is stated outside the configuration, and the output cannot hold it";
+
+/// The keys by which a table's dialects state its configuration.
+fn said(table: &Table) -> HashSet<String> {
+    let keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).map(|key| key.key.clone());
+    let names = |entry: &ConfigName| {
+        let others = entry.names.iter().flat_map(|(_, names)| names).cloned();
+        others.chain([entry.name.clone()]).collect::<Vec<_>>()
+    };
+    keys.chain(table.config.iter().flat_map(names)).collect()
+}
+
+/// What a translation did.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    table: String,
+    /// Keys of the source that state the configuration.
+    used: HashSet<String>,
+    /// What the table leaves out, and why: tensors, and keys.
+    tensors: HashMap<String, String>,
+    from: Dialect,
+    /// Names of the canonical configuration.
+    names: HashSet<String>,
+    /// Keys by which the table's dialects state the configuration.
+    said: HashSet<String>,
+    dialects: Vec<Dialect>,
+}
+
+impl Ledger {
+    /// The ledger of a translation from a dialect: keys that state the configuration, tensors that are left out with their
+    /// reasons, and of all tensors the table's own name and the file's.
+    pub(super) fn new<'a>(
+        table: &Table,
+        from: &str,
+        used: HashSet<String>,
+        dropped: &[(String, String)],
+        called: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Ledger {
+        let mut tensors: HashMap<String, String> = dropped.iter().cloned().collect();
+        for (own, file) in called.filter(|(own, file)| own != file) {
+            if let Some(reason) = tensors.get(own).cloned() {
+                tensors.entry(file.to_owned()).or_insert(reason);
+            }
+        }
+        Ledger {
+            table: table.id.clone(),
+            used,
+            tensors,
+            from: table.dialect(from).cloned().unwrap_or_else(canonical),
+            said: said(table),
+            dialects: table.dialects.clone(),
+            names: table.config.iter().map(|entry| entry.name.clone()).collect(),
+        }
+    }
+
+    /// Why the table leaves a tensor out.
+    pub fn dropped_tensor(&self, name: &str) -> Option<&str> {
+        self.tensors.get(name).map(String::as_str)
+    }
+
+    /// Whether a key states something of the configuration.
+    pub fn is_used(&self, key: &str) -> bool {
+        self.used.contains(key) && !self.from.ignores(key)
+    }
+
+    /// Whether the configuration has this canonical name.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether a key of any of the table's dialects states something that the table leads to the output, or that says
+    /// nothing of the model.
+    pub fn is_said(&self, key: &str) -> bool {
+        self.said.contains(key) || self.dialects.iter().any(|dialect| dialect.ignores(key))
+    }
+
+    /// Whether a dropped key belongs to the source's form, as far as is known.
+    pub fn is_of_form(rule: &str) -> bool {
+        rule == OF_FORM
+    }
+
+    /// Why what is not known is dropped.
+    pub fn unknown(&self) -> String {
+        format!("the table of `{}` does not know it", self.table)
+    }
+
+    /// Why a key that states nothing is dropped; `first` says that it is of the file with the configuration.
+    pub fn rule_of_key(&self, first: bool, key: &str) -> String {
+        let own = self.from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
+        match self.from.reason(key).filter(|_| first) {
+            Some(reason) => reason.to_owned(),
+            None if first && (own || self.from.same_names) => self.unknown(),
+            None => OF_FORM.to_owned(),
+        }
+    }
+}

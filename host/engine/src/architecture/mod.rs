@@ -1,0 +1,26 @@
+//! Architectures are data (design section 6): tables say what each tensor and key is called in each dialect, and this
+//! engine translates a model from one to another.
+
+mod check;
+mod choices;
+mod concerns;
+mod config;
+mod draft;
+mod forward;
+mod ledger;
+mod model;
+mod table;
+mod translate;
+
+pub use check::{Findings, Tried, check, try_on};
+pub use choices::{choices, is_float};
+pub use concerns::{Concern, Concerns, ContractTensor, concerns, contract};
+pub use draft::draft;
+pub use forward::{Forward, forward};
+pub use ledger::Ledger;
+pub use model::{Wishes, translate_model};
+pub use table::Table;
+pub use table::called::called;
+pub use table::expected::{Expected, Figure};
+pub use table::pattern::Pattern;
+pub use table::tables::Tables;

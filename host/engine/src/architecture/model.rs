@@ -1,0 +1,525 @@
+//! A whole model from one dialect to the one that its target wants: tensors, configuration, and what is said of both.
+
+use crate::architecture::Tables;
+use crate::architecture::config::codes::refuse_codes;
+use crate::architecture::config::generate::recover;
+use crate::architecture::config::lost::{Lost, Written, lost};
+use crate::architecture::config::refusal::{Stated, refuse};
+use crate::architecture::config::untold::no_table;
+use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value};
+use crate::architecture::ledger::Ledger;
+use crate::architecture::table::array::Box_;
+use crate::architecture::table::expression::same;
+use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
+use crate::architecture::translate::{Made, Request, Translated, images, translate};
+use crate::architecture::{choices, is_float};
+use crate::engine::Engine;
+use crate::expression::making::{Making, Piece};
+use crate::registry::Format;
+use crate::wording::n_of;
+use apr_sdk::manifest::{DialectRule, ForeignCarrier};
+use apr_sdk::{
+    Architecture, Bytes, DType, DTypeChoice, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload,
+    Result, Tensor, Value, Writer, escape,
+};
+use std::collections::HashSet;
+
+/// What became of a model.
+#[derive(Debug, Default)]
+pub struct Translation {
+    /// How each tensor of the changed model is made of the source's; `None` if the model was left as it is.
+    pub makings: Option<Vec<Making>>,
+    /// Tensors that become this dtype if it holds every value exactly: their numbers.
+    pub narrow_if_exact: Vec<(usize, DType)>,
+    /// What was done with each key and tensor, if there was a translation.
+    pub ledger: Option<Ledger>,
+    /// What the summary should say.
+    pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+/// What the user asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes<'a> {
+    /// `--arch`.
+    pub arch: Option<&'a str>,
+    /// Whether an architecture is wanted even where the target would do without.
+    pub required: bool,
+    /// `--precision`.
+    pub precision: Option<DType>,
+    /// `--foreign`.
+    pub foreign: ForeignPolicy,
+}
+
+/// Gives bytes that lie in the source.
+pub type Fetch<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes>;
+
+/// Translates `model` into the dialect that `target` wants, if it wants another.
+///
+/// # Errors
+/// Unsupported if the target requires another dialect and no table leads there, or the table does not know a tensor;
+/// Malformed for a model that lacks what its architecture has.
+pub fn translate_model(
+    engine: &Engine,
+    model: &mut Model,
+    target: &Format,
+    writer: &dyn Writer,
+    wishes: Wishes<'_>,
+    fetch: Fetch<'_>,
+) -> Result<Translation> {
+    let (want, required) = match &target.manifest.dialect {
+        DialectRule::Always(want) | DialectRule::Requires(want) => (want.as_str(), true),
+        DialectRule::Prefers(want) => (want.as_str(), wishes.required),
+        _ => return Ok(Translation::default()),
+    };
+    if wishes.arch == Some("none") || model.dialect == want {
+        return Ok(Translation::default());
+    }
+    let tables = engine.tables();
+    let Some((table, from)) = find_table(tables, model, wishes.arch)? else {
+        return no_table(tables, model, target, want, required);
+    };
+    if !table.knows(want) || !table.knows(&from) {
+        let missing = if table.knows(want) { &from } else { want };
+        let message =
+            format!("the table of architecture `{}` says nothing of the dialect `{missing}`", table.id);
+        return if required {
+            Err(ways_out(Error::unsupported(message)))
+        } else {
+            no_table(tables, model, target, want, false)
+        };
+    }
+    let journey = Journey { table, from: &from, to: want, target, fetch };
+    match journey.translate(model, writer, wishes) {
+        // A target that only would rather have other names does without, where the table does not fit all of the model.
+        Err(error)
+            if !required
+                && wishes.arch.is_none()
+                && [ErrorKind::Malformed, ErrorKind::Unsupported].contains(&error.kind()) =>
+        {
+            let tensor =
+                error.tensor_name().map(|name| format!(" ({})", escape(name, 120))).unwrap_or_default();
+            let note = format!(
+                "names are kept in the dialect `{from}`: the table of architecture `{}` does not fit: {}{tensor}",
+                table.id,
+                error.message()
+            );
+            Ok(Translation { notes: vec![note], ..Translation::default() })
+        }
+        done => done,
+    }
+}
+
+/// The table of the model's architecture, and the dialect that the model is in.
+pub(super) fn find_table<'t>(
+    tables: &'t Tables,
+    model: &Model,
+    arch: Option<&str>,
+) -> Result<Option<(&'t Table, String)>> {
+    let lookup = |key: &str| stated(model, key);
+    if let Some(id) = arch {
+        let table = tables.find(id)?;
+        let from = match model.dialect.as_str() {
+            // Names alone must say which dialect it is.
+            "none" => table.nearest_dialect(&names_of(model)).to_owned(),
+            known => known.to_owned(),
+        };
+        return Ok(Some((table, from)));
+    }
+    if let Some(architecture) = &model.architecture {
+        let found = tables.find(&architecture.id).ok();
+        return Ok(found.map(|table| (table, model.dialect.clone())));
+    }
+    if model.dialect == "none" {
+        return Ok(None);
+    }
+    Ok(tables.detect(&model.dialect, &lookup)?.map(|table| (table, model.dialect.clone())))
+}
+
+/// A key that the model's own format states.
+pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
+    model.foreign_of(&model.format)?.get(key).cloned()
+}
+
+pub(super) fn names_of(model: &Model) -> Vec<&str> {
+    model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+}
+
+fn ways_out(error: Error) -> Error {
+    error.hint(
+        "name the architecture with --arch ID (`apr arch list`), or pass --arch none to keep every name",
+    )
+}
+
+/// A dimension of the tensor that a canonical name has in the dialect `from`.
+pub(super) fn dimension(
+    table: &Table,
+    from: &str,
+    tensors: &[Tensor],
+    name: &str,
+    axis: usize,
+) -> Option<u64> {
+    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+    let pattern = images(rule, from).0.first()?;
+    let tensor = tensors.iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
+    tensor.shape.get(axis).copied()
+}
+
+/// One translation's fixed points.
+pub(super) struct Journey<'a> {
+    pub(super) table: &'a Table,
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    pub(super) target: &'a Format,
+    pub(super) fetch: Fetch<'a>,
+}
+
+impl Journey<'_> {
+    fn translate(&self, model: &mut Model, writer: &dyn Writer, wishes: Wishes<'_>) -> Result<Translation> {
+        let canonical = canonical();
+        let from = self.table.dialect(self.from).unwrap_or(&canonical);
+        let mut names = model.tensors.clone();
+        for tensor in &mut names {
+            if let Some(own) = self.table.own_name(self.from, &tensor.name) {
+                tensor.name = own;
+            }
+        }
+        let first = |name: &str, axis: usize| dimension(self.table, self.from, &names, name, axis);
+        let (mut config, used) = self.config(model, from, &first)?;
+        let mut notes = Vec::new();
+        self.recover(&names, &mut config, &first)?;
+        let scope = ConfigScope::new(self.table, &config, &first);
+        let stated = Stated {
+            dialect: from,
+            lookup: &|key| stated(model, key),
+            used: &used,
+            scope: &scope,
+            tensors: &names,
+            names: &self.names(model)?,
+        };
+        refuse(self.table, &stated)?;
+        let came_from_target = model.foreign_of(self.target.id()).is_some();
+        let request = Request {
+            table: self.table,
+            scope: &scope,
+            tensors: &names,
+            called: &model.tensors,
+            from: self.from,
+            to: self.to,
+            keep_order: came_from_target,
+        };
+        let translated = translate(&request)?;
+        refuse_codes(&translated.tensors, &model.tensors)?;
+        self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
+        self.say_what_is_dropped(&translated, &mut notes);
+        let computed: Vec<(String, Vec<u8>)> =
+            translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
+        let called = names.iter().zip(&model.tensors);
+        let called = called.map(|(own, file)| (own.name.as_str(), file.name.as_str()));
+        let ledger = Ledger::new(self.table, self.from, used, &translated.dropped, called);
+        let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
+        notes.append(&mut translation.notes);
+        translation.notes = notes;
+        translation.ledger = Some(ledger);
+        let config_json = config.to_json()?;
+        model.architecture =
+            Some(Architecture { id: self.table.id.clone(), config: Bytes::from(config_json) });
+        self.to.clone_into(&mut model.dialect);
+        if let Some(dialect) = self.table.dialect(self.to)
+            && self.target.manifest.carries.has_metadata()
+        {
+            let keys = config.write(self.table, dialect, &first)?;
+            if !came_from_target {
+                let written = Written { dialect, keys: &keys, computed: &computed };
+                let Lost { names, effects } = lost(self.table, &config, &written, &first)?;
+                translation.warnings.extend(effects);
+                if !names.is_empty() && !self.carries_foreign(wishes.foreign) {
+                    let (what, names) = (n_of(names.len(), "value"), names.join(", "));
+                    let whose = &self.target.manifest.name;
+                    translation.notes.push(format!(
+                        "not carried: {what} of the configuration that {whose} does not state: {names}"
+                    ));
+                }
+            }
+            self.place_keys(model, dialect, keys, &mut translation.notes);
+        }
+        Ok(translation)
+    }
+
+    pub(super) fn config(
+        &self,
+        model: &Model,
+        from: &Dialect,
+        dimensions: Dimensions<'_>,
+    ) -> Result<(Config, HashSet<String>)> {
+        if let Some(architecture) = model.architecture.as_ref().filter(|a| a.id == self.table.id)
+            && let Some(json) = architecture.config.inline()
+            && from.id == CANONICAL
+        {
+            return Ok((Config::from_json(self.table, json)?, HashSet::new()));
+        }
+        Config::read(self.table, from, &|key| stated(model, key), dimensions)
+    }
+
+    /// What the model calls itself, in small letters with hyphens: in its card, and in the headings of its README.
+    fn names(&self, model: &Model) -> Result<Vec<String>> {
+        const LONGEST: u64 = 1 << 20;
+        let small = |text: &str| text.trim().to_lowercase().replace([' ', '_'], "-");
+        let mut names = Vec::new();
+        if let Some(card) = &model.model_card {
+            let card = (self.fetch)(card)?;
+            let card =
+                card.inline().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
+            let said = |key: &str| card.as_ref()?.get(key)?.as_str().map(small);
+            names.extend(["name", "basename"].into_iter().filter_map(said));
+            let ids = card.as_ref().and_then(|card| card.get("ids")?.as_array());
+            names.extend(ids.into_iter().flatten().filter_map(serde_json::Value::as_str).map(small));
+        }
+        let readme = model.assets.iter().find(|asset| asset.name == "README.md");
+        if let Some(readme) = readme.filter(|readme| readme.bytes.len() <= LONGEST) {
+            let text = (self.fetch)(&readme.bytes)?;
+            let text = String::from_utf8_lossy(text.inline().unwrap_or_default()).into_owned();
+            names.extend(text.lines().filter_map(|line| line.strip_prefix("# ")).map(small));
+        }
+        Ok(names)
+    }
+
+    /// States what the source's dialect says by a computed tensor alone.
+    ///
+    /// # Errors
+    /// Unsupported for such a tensor that no configuration makes; what reading raises.
+    pub(super) fn recover(
+        &self,
+        tensors: &[Tensor],
+        config: &mut Config,
+        dimensions: Dimensions<'_>,
+    ) -> Result<()> {
+        for side in self.table.rules.iter().filter_map(|rule| rule.side(self.from)) {
+            let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
+            let Some(tensor) = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some()) else {
+                continue;
+            };
+            let stated = match tensor.payload {
+                Payload::Extent { extent, view: None }
+                    if tensor.dtype == DType::F32 && extent.len <= 1 << 20 =>
+                {
+                    let bytes = (self.fetch)(&Bytes::Extent(extent))?;
+                    recover(what, bytes.inline().unwrap_or_default(), self.table, config, dimensions)?
+                }
+                _ => None,
+            };
+            let Some(stated) = stated else {
+                let error = Error::unsupported("it says what no configuration of this architecture can");
+                let hint = "pass --arch none to keep every name, or leave the file in its own format";
+                return Err(error.tensor(&tensor.name).hint(hint));
+            };
+            for (name, value) in stated {
+                if config.get(&name).is_none() {
+                    config.set(&name, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says which keys of the source's configuration have no counterpart, and takes out those that are now said otherwise.
+    fn say_what_is_left(
+        &self,
+        model: &mut Model,
+        from: &Dialect,
+        used: &HashSet<String>,
+        policy: ForeignPolicy,
+        notes: &mut Vec<String>,
+    ) {
+        if self.carries_foreign(policy) || model.format == self.target.id() {
+            return;
+        }
+        let Some(at) = model.foreign.iter().position(|f| f.format == model.format) else { return };
+        let own = |key: &str| from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
+        let entry = model.foreign[at].files.first();
+        let keys = entry.into_iter().flat_map(|file| &file.typed).map(|(key, _)| key.as_str());
+        let in_table = |key: &&str| from.same_names || own(key);
+        let left: Vec<String> = keys
+            .filter(in_table)
+            .filter(|key| !used.contains(*key) && !from.ignores(key))
+            .map(|key| escape(key, 80).to_string())
+            .collect();
+        if !left.is_empty() {
+            notes.push(format!(
+                "not carried: {} that the table does not know: {}",
+                n_of(left.len(), "key"),
+                left.join(", ")
+            ));
+        }
+        model.foreign.remove(at);
+    }
+
+    /// Whether the target holds the source's own keys as they are.
+    fn carries_foreign(&self, policy: ForeignPolicy) -> bool {
+        let carries = self.target.manifest.carries.foreign;
+        carries == ForeignCarrier::All || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None
+    }
+
+    fn say_what_is_dropped(&self, translated: &Translated, notes: &mut Vec<String>) {
+        let mut reasons: Vec<&str> = translated.dropped.iter().map(|(_, reason)| reason.as_str()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            let names: Vec<String> = translated
+                .dropped
+                .iter()
+                .filter(|(_, r)| r == reason)
+                .map(|(name, _)| escape(name, 120).to_string())
+                .collect();
+            let shown = match names.len() {
+                0..=4 => names.join(", "),
+                n => format!("{}, ... and {} more", names[..3].join(", "), n - 3),
+            };
+            notes.push(format!("left out: {} ({reason}): {shown}", n_of(names.len(), "tensor")));
+        }
+        for name in &translated.padded {
+            notes.push(format!("rows that the source lacks are zeros: {}", escape(name, 120)));
+        }
+    }
+
+    /// Puts the translated tensors into the model, with the dtypes that the target's writer wants.
+    fn tensors(
+        &self,
+        model: &mut Model,
+        translated: Translated,
+        writer: &dyn Writer,
+        came_from_target: bool,
+        wishes: Wishes<'_>,
+    ) -> Result<Translation> {
+        let facts: Vec<_> = translated.tensors.iter().map(|made| made.facts.clone()).collect();
+        let choices = match came_from_target || self.from == self.to {
+            // What was the target's own, or in its dialect, keeps its types.
+            true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
+            _ => choices(writer, &facts, wishes.precision)?,
+        };
+        let mut translation = Translation::default();
+        let (mut tensors, mut makings, mut cast) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (made, choice)) in translated.tensors.into_iter().zip(choices).enumerate() {
+            let mut dtype = made.dtype;
+            match choice {
+                DTypeChoice::Cast(wanted)
+                    if wanted != dtype
+                        && (is_cast(dtype) || wishes.precision.is_some() && is_float(dtype)) =>
+                {
+                    if narrows(dtype, wanted) {
+                        cast.push((dtype, wanted));
+                    }
+                    dtype = wanted;
+                }
+                DTypeChoice::NarrowIfExact(wanted) if wanted != dtype && is_cast(dtype) => {
+                    translation.narrow_if_exact.push((number, wanted));
+                }
+                _ => {}
+            }
+            let making = making(&made, &model.tensors)?;
+            let payload = match made.boxes.iter().find_map(|b| b.tensor) {
+                Some(source) => model.tensors[source].payload.clone(),
+                None => Payload::Sequential,
+            };
+            tensors.push(Tensor { name: made.name, dtype, shape: made.shape, payload });
+            makings.push(making);
+        }
+        for (from, to) in [
+            (DType::F64, DType::F32),
+            (DType::F32, DType::F16),
+            (DType::F32, DType::BF16),
+            (DType::BF16, DType::F16),
+            (DType::F16, DType::BF16),
+        ] {
+            let n = cast.iter().filter(|pair| **pair == (from, to)).count();
+            if n > 0 {
+                let what = n_of(n, "tensor");
+                translation.notes.push(format!(
+                    "{what} of {from} written as {to}, as is usual for {}",
+                    self.target.manifest.name
+                ));
+            }
+        }
+        model.tensors = tensors;
+        translation.makings = Some(makings);
+        Ok(translation)
+    }
+
+    /// The target's keys: over those that it brought along itself, or as a record of their own.
+    fn place_keys(
+        &self,
+        model: &mut Model,
+        dialect: &Dialect,
+        keys: Vec<(String, Value)>,
+        notes: &mut Vec<String>,
+    ) {
+        let n_tensors = model.tensors.len() as u64;
+        let foreign = model.foreign_mut(self.target.id());
+        if foreign.files.is_empty() {
+            foreign.files.push(ForeignFile { name: String::new(), n_tensors, typed: keys, verbatim: None });
+            return;
+        }
+        for (key, value) in keys {
+            // What it left unsaid, or says under another name, stays so; and the names that it has for itself.
+            let is_name = |k: &Key| match k.value {
+                Source::Constant(_) => k.key == key,
+                // What is computed for others to read, and not read here.
+                Source::Expression(_) => k.key == key && k.sets.is_none() && dialect.same_names,
+            };
+            let Some(have) = foreign.get(&key).filter(|_| !dialect.keys.iter().any(is_name)) else {
+                continue;
+            };
+            let scalars = from_value(have).zip(from_value(&value));
+            let same = *have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
+            if !same && let Some(file) = foreign.files.first_mut() {
+                notes.push(format!("the key `{}` follows the model's configuration", escape(&key, 120)));
+                file.set(&key, value);
+            }
+        }
+    }
+}
+
+/// Whether a dtype is one that casts lead from.
+fn is_cast(dtype: DType) -> bool {
+    [DType::F64, DType::F32, DType::F16, DType::BF16].contains(&dtype)
+}
+
+/// Whether some value of `from` may not fit `to`.
+fn narrows(from: DType, to: DType) -> bool {
+    let exact = [
+        (DType::F16, DType::F32),
+        (DType::BF16, DType::F32),
+        (DType::F32, DType::F64),
+        (DType::F16, DType::F64),
+        (DType::BF16, DType::F64),
+    ];
+    !exact.contains(&(from, to))
+}
+
+/// How the pipeline makes a tensor.
+pub(super) fn making(made: &Made, sources: &[Tensor]) -> Result<Making> {
+    let piece = |one: &Box_| match one.tensor {
+        Some(tensor) => Ok(Piece::Box { tensor, start: one.start, dims: one.dims.clone() }),
+        None => {
+            let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
+            let bytes = units.saturating_mul(u64::from(made.dtype.require()?.block_bytes));
+            let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
+            let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
+            Ok(Piece::Bytes(vec![0; bytes]))
+        }
+    };
+    let mut pieces: Vec<Piece> = made.boxes.iter().map(piece).collect::<Result<_>>()?;
+    if let Some(bytes) = &made.bytes {
+        pieces.push(Piece::Bytes(bytes.clone()));
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
+    let add = (made.add != 0.0).then_some(made.add as f32);
+    let mut ops: Vec<String> =
+        made.words.iter().filter(|w| **w != "add").map(|word| (*word).to_owned()).collect();
+    let source_name = made.boxes.iter().find_map(|b| b.tensor).map(|n| sources[n].name.as_str());
+    if ops.is_empty() && source_name.is_some_and(|name| name != made.name) {
+        ops.push("rename".to_owned());
+    }
+    Ok(Making { pieces, source_dtype: made.dtype, add, importance: None, row_scale: None, ops })
+}

@@ -1,0 +1,25 @@
+//! The architecture that a model says it has.
+
+use crate::architecture::config::from_value;
+use crate::architecture::model::{find_table, stated};
+use crate::architecture::table::expression::Scalar;
+use crate::engine::Engine;
+use apr_sdk::Model;
+
+/// The id of a model's architecture: of its table, else what the model itself calls it.
+pub fn called(engine: &Engine, model: &Model) -> Option<String> {
+    if let Some(architecture) = &model.architecture {
+        return Some(architecture.id.clone());
+    }
+    // A bag of tensors says nothing.
+    model.foreign_of(&model.format).filter(|_| model.dialect != "none")?;
+    let tables = engine.tables();
+    if let Ok(Some((table, _))) = find_table(tables, model, None) {
+        return Some(table.id.clone());
+    }
+    let texts = tables.marking_keys(&model.dialect);
+    texts.iter().find_map(|key| match from_value(&stated(model, key)?)? {
+        Scalar::Text(text) => Some(text),
+        _ => None,
+    })
+}

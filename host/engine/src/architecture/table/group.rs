@@ -1,0 +1,324 @@
+//! One group of tensors, a layer's experts say: from the source's names and rows to the canonical ones, and on to the
+//! target's.
+
+use crate::architecture::config::ConfigScope;
+use crate::architecture::config::counts::count_of;
+use crate::architecture::table::array::Array;
+use crate::architecture::table::operation::{Item, Operation, View, backwards, forwards};
+use crate::architecture::table::pattern::Pattern;
+use crate::architecture::table::{CANONICAL, Rule, Side};
+use crate::architecture::translate::{Group, Made, Request, Translated, images, is_kept, whole};
+use crate::values::rule_codes::shape_rule;
+use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
+use std::collections::HashSet;
+
+/// What the steps on one group share.
+pub(in crate::architecture) struct GroupWork<'a> {
+    /// The translation.
+    pub request: &'a Request<'a>,
+    /// The rule.
+    pub rule: &'a Rule,
+    /// The configuration, with the numbers of the places.
+    pub scope: &'a ConfigScope<'a>,
+    /// The numbers of the outer places.
+    pub numbers: &'a [(String, u64)],
+    /// The group's tensors in the source.
+    pub sources: &'a [usize],
+}
+
+/// A member on its way: which, its inner numbers, its array.
+struct Member {
+    pattern: usize,
+    inner: Vec<u64>,
+    item: Item,
+}
+
+impl GroupWork<'_> {
+    /// The result's tensors of the group.
+    ///
+    /// # Errors
+    /// What the operations raise; Malformed for a tensor that is missing or of another shape.
+    pub fn make(&self, group: &Group, translated: &mut Translated) -> Result<Vec<Made>> {
+        let dtype = self.request.tensors[self.sources[0]].dtype;
+        let (from, to) = (self.rule.side(self.request.from), self.rule.side(self.request.to));
+        let operations: Vec<&Operation> = [from, to]
+            .into_iter()
+            .flatten()
+            .flat_map(|s| s.operations.iter().chain(s.each.iter().flatten()))
+            .collect();
+        if operations.is_empty() {
+            return self.renamed(group);
+        }
+        if let Some(&other) = self.sources.iter().find(|&&n| self.request.tensors[n].dtype != dtype) {
+            let tensor = &self.request.tensors[other];
+            let message = format!("its type is {}, but related tensors are {dtype}", tensor.dtype);
+            return Err(Error::unsupported(message)
+                .tensor(&tensor.name)
+                .hint("give them one type first: --dequantize f32"));
+        }
+        let info = dtype.require()?;
+        let block = u64::from(info.block_elements);
+        if info.packing == Packing::Flat && block > 1 {
+            return Err(Error::unsupported(format!("rows of {dtype} cannot be moved")));
+        }
+        let view = View { scope: self.scope, block };
+        let members = self.members(group, view)?;
+        let words: Vec<&'static str> = operations.iter().map(|operation| operation.word()).collect();
+        let mut out = Vec::new();
+        let (items, patterns): (Vec<Item>, Vec<String>) = match to {
+            Some(side) => {
+                let items = members.iter().map(|member| member.item.clone()).collect();
+                let (items, _) = forwards(&side.operations, items, view)?;
+                let items = self.each(items, side, view)?;
+                let names = side.images.iter().map(|image| image.name(|place| self.number(place, &[], &[])));
+                (items, names.collect())
+            }
+            None => {
+                let name = |member: &Member| {
+                    let pattern = &self.rule.members[member.pattern];
+                    pattern.name(|place| self.number(place, &self.inner_places(pattern), &member.inner))
+                };
+                let names = members.iter().map(name).collect();
+                (members.iter().map(|member| member.item.clone()).collect(), names)
+            }
+        };
+        if items.len() != patterns.len() {
+            let message = format!("the table gives {} names to {} tensors", patterns.len(), items.len());
+            return Err(Error::invalid_argument(message));
+        }
+        let canonical = members.iter().map(|m| self.member_name(m)).max().unwrap_or_default();
+        for (item, name) in items.into_iter().zip(patterns) {
+            let mut shape = item.array.shape();
+            if let Some(last) = shape.last_mut() {
+                *last = last.saturating_mul(block);
+            }
+            let boxes = item.array.boxes()?;
+            if boxes.iter().any(|b| b.tensor.is_none()) {
+                translated.padded.push(name.clone());
+            }
+            let facts = self.facts(&name, &canonical, dtype, &shape);
+            out.push(Made {
+                name,
+                dtype,
+                shape,
+                boxes,
+                add: item.add,
+                bytes: None,
+                words: words.clone(),
+                facts,
+            });
+        }
+        Ok(out)
+    }
+
+    /// Tensors that only change their names, if that.
+    fn renamed(&self, group: &Group) -> Result<Vec<Made>> {
+        let mut out = Vec::new();
+        for ((image, inner), &number) in &group.found {
+            let tensor = &self.request.tensors[number];
+            let from = &images(self.rule, self.request.from).0[*image];
+            let to = images(self.rule, self.request.to).0;
+            let to = to.get(*image).ok_or_else(|| Error::invalid_argument("the table has no name for it"))?;
+            let places = self.inner_places(from);
+            let name = match is_kept(self.request, self.rule) {
+                true => self.request.called[number].name.clone(),
+                false => to.name(|place| self.number(place, &places, inner)),
+            };
+            let member = &self.rule.members[(*image).min(self.rule.members.len() - 1)];
+            let canonical = member.name(|place| self.number(place, &places, inner));
+            self.check_shape(*image, inner, &places, tensor)?;
+            let boxes = vec![whole(number, tensor)?];
+            let facts = self.facts(&name, &canonical, tensor.dtype, &tensor.shape);
+            let (dtype, shape) = (tensor.dtype, tensor.shape.clone());
+            out.push(Made { name, dtype, shape, boxes, add: 0.0, bytes: None, words: Vec::new(), facts });
+        }
+        Ok(out)
+    }
+
+    /// The canonical tensors of the group, from the source's.
+    fn members(&self, group: &Group, view: View<'_>) -> Result<Vec<Member>> {
+        let (patterns, side) = images(self.rule, self.request.from);
+        let whole = |number: usize| {
+            let shape = view.units(&self.request.tensors[number].shape)?;
+            Ok(Item::new(Array::whole(number, &shape)))
+        };
+        let Some(side) = side.filter(|s| !s.operations.is_empty() || !s.each.is_empty()) else {
+            let mut members = Vec::new();
+            for ((pattern, inner), &number) in &group.found {
+                self.check_shape(
+                    *pattern,
+                    inner,
+                    &self.inner_places(&patterns[*pattern]),
+                    &self.request.tensors[number],
+                )?;
+                members.push(Member { pattern: *pattern, inner: inner.clone(), item: whole(number)? });
+            }
+            self.check_whole(&members, patterns)?;
+            return Ok(members);
+        };
+        let mut items = Vec::new();
+        for (n, pattern) in patterns.iter().enumerate() {
+            let Some(&number) = group.found.get(&(n, Vec::new())) else {
+                let name = pattern.name(|place| self.number(place, &[], &[]));
+                return Err(Error::malformed("missing, but related tensors are present").tensor(name));
+            };
+            items.push(whole(number)?);
+        }
+        self.undo(side, items, view)
+    }
+
+    /// Undoes a side's operations.
+    fn undo(&self, side: &Side, items: Vec<Item>, view: View<'_>) -> Result<Vec<Member>> {
+        let mut members = Vec::new();
+        for (pattern, place) in self.rule.members.iter().enumerate().map(|(n, p)| (n, self.inner_places(p))) {
+            match place[..] {
+                [] => members.push((pattern, Vec::new())),
+                [inner] => {
+                    let stacked = items.first().and_then(|item| item.array.shape().first().copied());
+                    let count = count_of(self.request, inner)?.or(stacked).unwrap_or(0);
+                    members.extend((0..count).map(|n| (pattern, vec![n])));
+                }
+                _ => return Err(Error::invalid_argument("the table stacks along more than one place")),
+            }
+        }
+        let mut shapes = Vec::new();
+        for (pattern, inner) in &members {
+            let shape = match self.rule.shapes.get(*pattern) {
+                Some(shape) => {
+                    let numbers = self.with_inner(*pattern, inner);
+                    let scope = self.request.scope.at(&numbers);
+                    let sizes: Result<Vec<u64>> = shape.iter().map(|size| size.size(&scope)).collect();
+                    view.units(&sizes?)?
+                }
+                None => items.first().map(|item| item.array.shape()).unwrap_or_default(),
+            };
+            shapes.push(shape);
+        }
+        // Forwards with arrays of no content, to see the shapes on the way.
+        let blank = shapes.iter().enumerate().map(|(n, shape)| Item::new(Array::whole(n, shape))).collect();
+        let (blank, met) = forwards(&side.operations, blank, view)?;
+        let mut undone = Vec::new();
+        for (n, item) in items.into_iter().enumerate() {
+            let operations = side.each.get(n).map_or(&[][..], Vec::as_slice);
+            let blank = blank
+                .get(n)
+                .cloned()
+                .ok_or_else(|| Error::invalid_argument("the table names more tensors than it makes"))?;
+            let (made, met) = forwards(operations, vec![blank], view)?;
+            let (want, have) = (made[0].array.shape(), item.array.shape());
+            if want != have {
+                return Err(Error::malformed(format!(
+                    "its shape is {have:?}, the configuration says {want:?} (in units of its type)"
+                ))
+                .code(shape_rule(self.rule.role.as_deref(), want.len())));
+            }
+            undone.extend(backwards(operations, vec![item], &met, view)?);
+        }
+        let undone = backwards(&side.operations, undone, &met, view)?;
+        if undone.len() != members.len() {
+            return Err(Error::invalid_argument(format!(
+                "{} tensors come back as {}",
+                members.len(),
+                undone.len()
+            )));
+        }
+        let whole = members.into_iter().zip(undone);
+        Ok(whole.map(|((pattern, inner), item)| Member { pattern, inner, item }).collect())
+    }
+
+    fn each(&self, items: Vec<Item>, side: &Side, view: View<'_>) -> Result<Vec<Item>> {
+        let mut out = Vec::new();
+        for (n, item) in items.into_iter().enumerate() {
+            match side.each.get(n) {
+                Some(operations) => out.extend(forwards(operations, vec![item], view)?.0),
+                None => out.push(item),
+            }
+        }
+        Ok(out)
+    }
+
+    /// Every member is there, and of each the inner numbers run from 0.
+    fn check_whole(&self, members: &[Member], patterns: &[Pattern]) -> Result<()> {
+        for (n, pattern) in patterns.iter().enumerate() {
+            let places = self.inner_places(pattern);
+            let have: HashSet<&[u64]> =
+                members.iter().filter(|m| m.pattern == n).map(|m| &m.inner[..]).collect();
+            let count = match places.first() {
+                Some(place) => count_of(self.request, place)?.unwrap_or(have.len() as u64),
+                None => 1,
+            };
+            for want in 0..count {
+                let inner: Vec<u64> = places.iter().map(|_| want).collect();
+                if !have.contains(&inner[..]) {
+                    let name = pattern.name(|place| self.number(place, &places, &inner));
+                    return Err(Error::malformed("missing, but related tensors are present").tensor(name));
+                }
+            }
+            if have.len() as u64 > count {
+                let message =
+                    format!("there are {} tensors of this name, the configuration says {count}", have.len());
+                return Err(Error::malformed(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares a tensor with the shape that the table says its member has.
+    fn check_shape(&self, pattern: usize, inner: &[u64], places: &[&str], tensor: &Tensor) -> Result<()> {
+        let Some(shape) = self.rule.shapes.get(pattern) else { return Ok(()) };
+        let mut numbers = self.numbers.to_vec();
+        numbers.extend(places.iter().map(|p| (*p).to_owned()).zip(inner.iter().copied()));
+        let scope = self.request.scope.at(&numbers);
+        let mut want = Vec::new();
+        for size in shape {
+            // What the configuration does not state cannot be compared.
+            if size.value(&scope)?.is_none() {
+                return Ok(());
+            }
+            want.push(size.size(&scope)?);
+        }
+        if want == tensor.shape {
+            return Ok(());
+        }
+        let message = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
+        Err(Error::malformed(message)
+            .tensor(&tensor.name)
+            .code(shape_rule(self.rule.role.as_deref(), tensor.shape.len())))
+    }
+
+    /// The places of a name that do not tell groups apart.
+    fn inner_places<'p>(&self, pattern: &'p Pattern) -> Vec<&'p str> {
+        let is_outer = |place: &&str| self.numbers.iter().any(|(p, _)| p == place);
+        pattern.places().iter().map(String::as_str).filter(|place| !is_outer(place)).collect()
+    }
+
+    fn with_inner(&self, pattern: usize, inner: &[u64]) -> Vec<(String, u64)> {
+        let places = self.inner_places(&self.rule.members[pattern]);
+        let inner = places.into_iter().map(str::to_owned).zip(inner.iter().copied());
+        self.numbers.iter().cloned().chain(inner).collect()
+    }
+
+    fn number(&self, place: &str, inner: &[&str], numbers: &[u64]) -> u64 {
+        let outer = self.numbers.iter().find(|(p, _)| p == place).map(|(_, n)| *n);
+        let inner = || inner.iter().position(|p| *p == place).and_then(|at| numbers.get(at).copied());
+        outer.or_else(inner).unwrap_or(0)
+    }
+
+    fn member_name(&self, member: &Member) -> String {
+        let pattern = &self.rule.members[member.pattern];
+        pattern.name(|place| self.number(place, &self.inner_places(pattern), &member.inner))
+    }
+
+    fn facts(&self, name: &str, canonical: &str, dtype: DType, shape: &[u64]) -> TensorFacts {
+        let mut facts = TensorFacts::default();
+        name.clone_into(&mut facts.name);
+        facts.role.clone_from(&self.rule.role);
+        facts.names = vec![(CANONICAL.to_owned(), canonical.to_owned())];
+        if self.request.to != CANONICAL {
+            facts.names.push((self.request.to.to_owned(), name.to_owned()));
+        }
+        facts.shape = shape.to_vec();
+        facts.dtype = Some(dtype);
+        facts
+    }
+}

@@ -1,0 +1,149 @@
+//! What of a table says which models are its own: to find a model's table, nothing else of any table is parsed.
+
+use crate::architecture::config::base::{Bases, with_base};
+use crate::architecture::config::{marks, unstated};
+use crate::architecture::table::members::{bad, sub_table, truth};
+use crate::architecture::table::{Dialect, read_dialect};
+use apr_sdk::{Result, Value};
+use std::borrow::Cow;
+
+/// A table's conditions on keys.
+#[derive(Debug)]
+pub struct Head {
+    /// Whether it only is a base for others.
+    pub is_base: bool,
+    dialects: Vec<Dialect>,
+}
+
+impl Head {
+    /// Parses the head of a table that may build on one of `bases`, which are heads too.
+    ///
+    /// # Errors
+    /// InvalidArgument for what is no head; what the bases raise.
+    pub fn on<F: Fn(&str) -> Result<String>>(head: &str, bases: &Bases<F>) -> Result<Head> {
+        let toml = with_base(head, bases, 0)?;
+        let mut dialects = Vec::new();
+        for (id, item) in sub_table(&toml, "dialect")? {
+            dialects.push(read_dialect(id, item.as_table().ok_or_else(|| bad("a dialect", item))?)?);
+        }
+        Ok(Head { is_base: truth(&toml, "is_base")?, dialects })
+    }
+
+    /// Whether a model's keys in `dialect` mark the architecture: how many conditions held, `None` if not.
+    pub fn marks(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
+        self.dialect(dialect).and_then(|dialect| marks(dialect, lookup))
+    }
+
+    /// The keys that a model would have to state besides, for its keys in `dialect` to mark the architecture; `None` if they
+    /// say otherwise.
+    pub fn unstated(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&str>> {
+        self.dialect(dialect).and_then(|dialect| unstated(dialect, lookup))
+    }
+
+    /// The keys of a dialect that conditions name.
+    pub fn marking_keys(&self, dialect: &str) -> impl Iterator<Item = &str> {
+        self.dialect(dialect).into_iter().flat_map(|d| &d.detect).flatten().map(|(key, _)| key.as_str())
+    }
+
+    fn dialect(&self, id: &str) -> Option<&Dialect> {
+        self.dialects.iter().find(|dialect| dialect.id == id)
+    }
+}
+
+/// A table's text without the sections that say nothing of its models' keys: a tenth of it. A text in which lines might look
+/// like the heads of sections, and not be any, is left as it is.
+pub fn cut(text: &str) -> Cow<'_, str> {
+    // Such strings may hold any line.
+    if text.contains("\"\"\"") || text.contains("'''") {
+        return Cow::Borrowed(text);
+    }
+    let (mut kept, mut keeps) = (String::new(), true);
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with('[') {
+            let Some(path) = section(line) else { return Cow::Borrowed(text) };
+            let mut path = path.split('.');
+            keeps = path.next() == Some("dialect") && [None, Some("detect")].contains(&path.nth(1));
+        }
+        if keeps {
+            kept.push_str(line);
+        }
+    }
+    Cow::Owned(kept)
+}
+
+/// The name in a section's head; `None` for a line that might be of an array. No array has a bare word that is of letters
+/// and no constant.
+fn section(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let name = line
+        .strip_prefix("[[")
+        .map_or_else(|| line.strip_prefix('[')?.strip_suffix(']'), |rest| rest.strip_suffix("]]"))?;
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let first = name.split('.').next()?;
+    let is_word = first.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !["true", "false", "inf", "nan"].contains(&first);
+    (is_word && name.chars().all(is_bare)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Table;
+    use super::*;
+
+    #[test]
+    fn sections_that_say_nothing_of_keys_are_cut_out() {
+        let text = "id = 'a'\nbase = 'b'\n[dialect.x] \ndetect = [\n  { k = '[tensor]' },\n]\n[[dialect.x.key]]\nkey = 1\n\
+            [[dialect.x.detect]]\nk = 2\n[config]\nn = 'int'\n  [[tensor]]\nname = 't'\n[dialect.y]\narch = 'y'\n";
+        let wanted = "id = 'a'\nbase = 'b'\n[dialect.x] \ndetect = [\n  { k = '[tensor]' },\n]\n\
+            [[dialect.x.detect]]\nk = 2\n[dialect.y]\narch = 'y'\n";
+        assert_eq!(cut(text), wanted);
+    }
+
+    #[test]
+    fn a_text_whose_lines_could_mislead_is_left_whole() {
+        for doubtful in [
+            "a = '''\n[config]\n'''",
+            "a = \"\"\"\n[tensor]\n\"\"\"",
+            "a = [\n[1],\n]",
+            "a = [\n[true]\n]",
+            "a = [\n[\"tensor\"]\n]",
+            "[\"dialect\".x]",
+            "[ dialect . x ]",
+            "[config] # more",
+            "[[tensor]",
+        ] {
+            let text = format!("[[tensor]]\n{doubtful}\n");
+            assert_eq!(cut(&text), text);
+        }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test reads the tables that are checked in")]
+    fn the_heads_of_our_tables_say_what_the_whole_tables_say() {
+        let mut folder = Vec::new();
+        for entry in
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/architectures/tables"))
+                .unwrap()
+        {
+            let path = entry.unwrap().path();
+            let id = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            folder.push((id, std::fs::read_to_string(path).unwrap()));
+        }
+        assert!(folder.len() > 20);
+        let text = |id: &str| Ok(folder.iter().find(|(known, _)| known == id).unwrap().1.clone());
+        let whole = Bases::new(text);
+        let heads = Bases::new(|id: &str| text(id).map(|text| cut(&text).into_owned()));
+        let all: usize = folder.iter().map(|(_, text)| text.len()).sum();
+        let kept: usize = folder.iter().map(|(_, text)| cut(text).len()).sum();
+        assert!(kept * 4 < all, "{kept} of {all} bytes");
+        let detects = |dialects: &[Dialect]| {
+            dialects.iter().map(|d| format!("{}: {:?}", d.id, d.detect)).collect::<Vec<_>>()
+        };
+        for (id, text) in &folder {
+            let table = Table::on(text, &whole).unwrap();
+            let head = Head::on(&cut(text), &heads).unwrap();
+            assert_eq!(head.is_base, table.is_base, "{id}");
+            assert_eq!(detects(&head.dialects), detects(&table.dialects), "{id}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Members of a table's TOML, by their kinds.
+
+use crate::architecture::table::expression::{Expression, Scalar};
+use apr_sdk::{Error, Result, escape};
+use toml::{Table as Toml, Value as Item};
+
+/// The error for a value that is not `what` may be.
+pub fn bad(what: &str, value: &Item) -> Error {
+    Error::invalid_argument(format!("{what} cannot be `{}`", escape(&value.to_string(), 120)))
+}
+
+/// A text.
+pub fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
+    match toml.get(key) {
+        None => Ok(None),
+        Some(Item::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+/// A truth value; false where there is none.
+pub fn truth(toml: &Toml, key: &str) -> Result<bool> {
+    match toml.get(key) {
+        None => Ok(false),
+        Some(Item::Boolean(truth)) => Ok(*truth),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+/// A list of text; a single text is a list of one.
+pub fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
+    let text = |item: &Item| item.as_str().map(str::to_owned).ok_or_else(|| bad(&format!("`{key}`"), item));
+    match toml.get(key) {
+        None => Ok(Vec::new()),
+        Some(Item::Array(items)) => items.iter().map(text).collect(),
+        Some(one) => Ok(vec![text(one)?]),
+    }
+}
+
+/// A list of tables.
+pub fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
+    match toml.get(key) {
+        None => Ok(Vec::new()),
+        Some(Item::Array(items)) => {
+            items.iter().map(|item| item.as_table().ok_or_else(|| bad(&format!("`{key}`"), item))).collect()
+        }
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+/// An expression; a number or a truth value is one.
+pub fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
+    match toml.get(key) {
+        None => Ok(None),
+        Some(Item::Integer(n)) => Ok(Some(Expression::parse(&n.to_string())?)),
+        Some(Item::Float(x)) => Ok(Some(Expression::parse(&x.to_string())?)),
+        Some(Item::Boolean(b)) => Ok(Some(Expression::parse(&b.to_string())?)),
+        Some(Item::String(text)) => Ok(Some(Expression::parse(text)?)),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}
+
+/// A constant.
+pub fn scalar(item: &Item) -> Result<Scalar> {
+    Ok(match item {
+        Item::Integer(n) => Scalar::Int(*n),
+        Item::Float(x) => Scalar::Float(*x),
+        Item::Boolean(b) => Scalar::Bool(*b),
+        Item::String(text) => Scalar::Text(text.clone()),
+        Item::Array(items) => Scalar::List(items.iter().map(scalar).collect::<Result<_>>()?),
+        other => return Err(bad("a constant", other)),
+    })
+}
+
+/// A table inside; an empty one where there is none.
+pub fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
+    static EMPTY: std::sync::LazyLock<Toml> = std::sync::LazyLock::new(Toml::new);
+    match toml.get(key) {
+        None => Ok(&EMPTY),
+        Some(Item::Table(inside)) => Ok(inside),
+        Some(other) => Err(bad(&format!("`{key}`"), other)),
+    }
+}

@@ -1,0 +1,525 @@
+//! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
+
+pub(crate) mod array;
+pub(crate) mod called;
+pub(crate) mod expected;
+pub(crate) mod expression;
+pub(crate) mod group;
+pub(crate) mod head;
+pub(crate) mod members;
+pub(crate) mod nearest;
+pub(crate) mod operation;
+pub(crate) mod pattern;
+pub(crate) mod rename;
+pub(crate) mod tables;
+
+use crate::architecture::config::base::{Bases, with_base};
+use crate::architecture::config::refusal::Refusal;
+use crate::architecture::table::expected::Expected;
+use crate::architecture::table::expression::{Expression, Scalar};
+use crate::architecture::table::members::{bad, expression, list, scalar, sub_table, tables, truth, words};
+use crate::architecture::table::operation::Operation;
+use crate::architecture::table::pattern::Pattern;
+use crate::architecture::table::rename::Rename;
+use apr_sdk::{Error, Result, ValueType, escape};
+use std::collections::HashSet;
+use toml::{Table as Toml, Value as Item};
+
+/// The dialect that is the tables' own: the names and rows of the configuration and the members.
+pub const CANONICAL: &str = "canonical";
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The architecture's id.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// How rows of Q and K rotate in memory for inference: `norm`, `neox` or `none`.
+    pub rope: String,
+    /// Where facts and names come from.
+    pub sources: Vec<String>,
+    /// Whether it only is a base for others.
+    pub is_base: bool,
+    /// The configuration's names, in order.
+    pub config: Vec<ConfigName>,
+    /// How many there are of each place of names: `layer`, `expert`.
+    pub places: Vec<(String, Expression)>,
+    /// The dialects.
+    pub dialects: Vec<Dialect>,
+    /// The tensors.
+    pub rules: Vec<Rule>,
+    /// Tensors of a dialect that are left out.
+    pub drops: Vec<Drop>,
+}
+
+/// A name of the canonical configuration.
+#[derive(Clone, Debug)]
+pub struct ConfigName {
+    /// The name.
+    pub name: String,
+    /// What its values are.
+    pub kind: Kind,
+    /// Its value where nothing is stated; never written as if it were.
+    pub default: Option<Expression>,
+    /// For a name that changes what the model computes: the values of which a dialect may lose the statement.
+    pub covers: Option<Vec<Scalar>>,
+    /// What follows where a dialect loses the statement, and in which case.
+    pub effect: Option<(String, Option<Expression>)>,
+    /// Its names in dialects that keep configuration under names: (dialect, names, of which the first is written).
+    pub names: Vec<(String, Vec<String>)>,
+}
+
+/// What a configuration value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer.
+    Int,
+    /// A float; an integer is one too.
+    Float,
+    /// A truth value.
+    Bool,
+    /// Text.
+    Text,
+    /// A list.
+    List,
+    /// An integer for all layers, or a list of them.
+    IntOrList,
+}
+
+/// A dialect's side of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Dialect {
+    /// Its id.
+    pub id: String,
+    /// Conditions on its keys, any of which marks the architecture: keys and their values (`*` for any).
+    pub detect: Vec<Vec<(String, Vec<Scalar>)>>,
+    /// Whether its keys are the configuration's names.
+    pub same_names: bool,
+    /// Whether tensors are written in the bytewise order of their canonical names.
+    pub by_name: bool,
+    /// What its own keys begin with: each of these must be in the table.
+    pub prefix: Option<String>,
+    /// Keys, in the order they are written.
+    pub keys: Vec<Key>,
+    /// Keys that say nothing of the model, and why; one that ends in `*` is all that begin so.
+    pub ignored: Vec<(String, String)>,
+    /// Other names that files have.
+    pub renames: Vec<Rename>,
+    /// What its files may state and the table does not cover.
+    pub refused: Vec<Refusal>,
+}
+
+impl Dialect {
+    /// Whether a key says nothing of the model.
+    pub fn ignores(&self, key: &str) -> bool {
+        self.reason(key).is_some()
+    }
+
+    /// Why a key says nothing of the model.
+    pub fn reason(&self, key: &str) -> Option<&str> {
+        let is_it = |(ignored, _): &&(String, String)| match ignored.strip_suffix('*') {
+            Some(start) => key.starts_with(start),
+            None => key == ignored,
+        };
+        self.ignored.iter().find(is_it).map(|(_, reason)| reason.as_str())
+    }
+}
+
+/// A key of a dialect.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The key.
+    pub key: String,
+    /// Its type; by the value if `None`. `true` for an array of that type.
+    pub kind: Option<(ValueType, bool)>,
+    /// What is written.
+    pub value: Source,
+    /// Whether it is written.
+    pub when: Option<Expression>,
+    /// The configuration name that reading it states, and the expression over `it`; the value's own name by default.
+    pub sets: Option<(String, Option<Expression>)>,
+}
+
+/// Where a key's value comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// An expression over the configuration.
+    Expression(Expression),
+    /// A constant.
+    Constant(Scalar),
+}
+
+/// How canonical tensors (the members) and those of each dialect belong together.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What they are.
+    pub role: Option<String>,
+    /// The canonical names.
+    pub members: Vec<Pattern>,
+    /// Their shapes, if stated.
+    pub shapes: Vec<Vec<Expression>>,
+    /// Whether a model may lack them.
+    pub optional: bool,
+    /// For which numbers of places they exist.
+    pub when: Option<Expression>,
+    /// What is expected of their values.
+    pub expected: Option<Expected>,
+    /// The dialects in which they have other names or rows: (dialect, side).
+    pub sides: Vec<(String, Side)>,
+}
+
+/// A rule's tensors in one dialect.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// The names.
+    pub images: Vec<Pattern>,
+    /// What leads from the members to the images.
+    pub operations: Vec<Operation>,
+    /// What is then done to each image alone.
+    pub each: Vec<Vec<Operation>>,
+    /// Why it has none.
+    pub dropped: Option<String>,
+    /// What makes it where the source has none.
+    pub generated: Option<String>,
+}
+
+/// A tensor that a dialect's files may hold and that is left out.
+#[derive(Clone, Debug)]
+pub struct Drop {
+    /// The dialect.
+    pub dialect: String,
+    /// The name.
+    pub pattern: Pattern,
+    /// Why.
+    pub reason: String,
+}
+
+impl Table {
+    /// Parses a table. `base` gives the text of another table, on which this one may build.
+    ///
+    /// # Errors
+    /// InvalidArgument, saying where.
+    pub fn parse(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Table> {
+        Table::on(text, &Bases::new(base))
+    }
+
+    /// Parses a table that may build on one of `bases`.
+    ///
+    /// # Errors
+    /// As [`Table::parse`].
+    pub(in crate::architecture) fn on<F: Fn(&str) -> Result<String>>(
+        text: &str,
+        bases: &Bases<F>,
+    ) -> Result<Table> {
+        let toml = with_base(text, bases, 0)?;
+        let id = words(&toml, "id")?
+            .ok_or_else(|| Error::invalid_argument("an architecture table has no `id`"))?;
+        read(&toml, &id).map_err(|e| {
+            let message = format!("architecture table `{}`: {}", escape(&id, 80), e.message());
+            Error::invalid_argument(message)
+        })
+    }
+
+    /// A dialect's side of the configuration.
+    pub fn dialect(&self, id: &str) -> Option<&Dialect> {
+        self.dialects.iter().find(|d| d.id == id)
+    }
+
+    /// Whether a dialect's files may have a tensor of this name, whatever the configuration says.
+    pub fn names(&self, dialect: &str, name: &str) -> bool {
+        let open = |rule: &&Rule| rule.when.is_none() && rule.members.iter().any(Pattern::is_open);
+        let mut open = self.rules.iter().filter(open).flat_map(|rule| match rule.side(dialect) {
+            Some(side) => &side.images,
+            None => &rule.members,
+        });
+        self.matches(dialect, name, false) || open.any(|pattern| pattern.numbers(name).is_some())
+    }
+
+    /// Whether a name of the dialect, open or not, is this one.
+    fn matches(&self, dialect: &str, name: &str, open: bool) -> bool {
+        let is = |pattern: &Pattern| pattern.is_open() == open && pattern.numbers(name).is_some();
+        let images =
+            |rule: &'_ Rule| rule.side(dialect).map_or(&rule.members, |side| &side.images).iter().any(is);
+        let dropped = |drop: &Drop| drop.dialect == dialect && is(&drop.pattern);
+        self.rules.iter().any(images) || self.drops.iter().any(dropped)
+    }
+
+    /// The table's own name for a tensor that a file calls otherwise; `None` if it is called so, or unknown.
+    pub fn own_name(&self, dialect: &str, name: &str) -> Option<String> {
+        let has = |d: &&Dialect| d.id == dialect || dialect == CANONICAL && d.same_names;
+        let renames = self.dialects.iter().find(has).map_or(&[][..], |d| &d.renames);
+        if renames.is_empty() || self.matches(dialect, name, false) {
+            return None;
+        }
+        // Another beginning, another end, or both.
+        let mut others = vec![name.to_owned()];
+        for is_end in [false, true] {
+            let these = || renames.iter().filter(move |rename| rename.end.is_some() == is_end);
+            let more: Vec<String> =
+                others.iter().flat_map(|other| these().filter_map(|rename| rename.apply(other))).collect();
+            others.extend(more);
+        }
+        let found = |open| others.iter().find(|other| self.matches(dialect, other, open));
+        found(false).or_else(|| found(true)).filter(|other| *other != name).cloned()
+    }
+
+    /// Whether a dialect's names are the members', unless a rule says otherwise.
+    pub fn is_own(&self, dialect: &str) -> bool {
+        dialect == CANONICAL || self.dialect(dialect).is_some_and(|d| d.same_names)
+    }
+
+    /// Whether it says anything of a dialect.
+    pub fn knows(&self, dialect: &str) -> bool {
+        dialect == CANONICAL || self.dialect(dialect).is_some()
+    }
+}
+
+impl Rule {
+    /// Its side in a dialect; `None` where that has the members as they are.
+    pub fn side(&self, dialect: &str) -> Option<&Side> {
+        self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
+    }
+}
+
+fn read(toml: &Toml, id: &str) -> Result<Table> {
+    let known = ["id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop"];
+    if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
+    }
+    let mut table = Table {
+        id: id.to_owned(),
+        name: words(toml, "name")?.unwrap_or_else(|| id.to_owned()),
+        rope: words(toml, "rope")?.unwrap_or_else(|| "none".to_owned()),
+        sources: list(toml, "sources")?,
+        is_base: truth(toml, "is_base")?,
+        ..Table::default()
+    };
+    for (name, item) in sub_table(toml, "dialect")? {
+        let inside = item.as_table().ok_or_else(|| bad("a dialect", item))?;
+        table.dialects.push(read_dialect(name, inside)?);
+    }
+    for (name, item) in sub_table(toml, "config")? {
+        table.config.push(read_config(name, item, &table.dialects)?);
+    }
+    for (place, _) in sub_table(toml, "places")? {
+        let count = expression(sub_table(toml, "places")?, place)?;
+        table.places.extend(count.map(|count| (place.clone(), count)));
+    }
+    for rule in tables(toml, "tensor")? {
+        let rule =
+            read_rule(rule, &table.dialects).map_err(|e| match rule.get("name").and_then(Item::as_str) {
+                Some(name) => Error::invalid_argument(format!("tensor `{name}`: {}", e.message())),
+                None => e,
+            })?;
+        table.rules.push(rule);
+    }
+    let mut names = HashSet::new();
+    for name in table.rules.iter().flat_map(|rule| &rule.members).map(Pattern::text) {
+        if !names.insert(name) {
+            return Err(Error::invalid_argument(format!("tensor `{}` occurs twice", escape(name, 120))));
+        }
+    }
+    for drop in tables(toml, "drop")? {
+        for name in list(drop, "name")? {
+            let pattern = Pattern::parse(&name)?;
+            let dialect = words(drop, "dialect")?.unwrap_or_default();
+            let reason = words(drop, "reason")?.unwrap_or_default();
+            if !table.knows(&dialect) || reason.is_empty() {
+                return Err(Error::invalid_argument(format!(
+                    "the drop of `{name}` needs a dialect and a reason"
+                )));
+            }
+            table.drops.push(Drop { dialect, pattern, reason });
+        }
+    }
+    Ok(table)
+}
+
+fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigName> {
+    const OWN: [&str; 5] = ["type", "default", "covers", "effect", "effect_when"];
+    let empty = Toml::new();
+    let (kind, inside) = match item {
+        Item::String(kind) => (kind.clone(), &empty),
+        Item::Table(inside) => (words(inside, "type")?.unwrap_or_default(), inside),
+        other => return Err(bad(name, other)),
+    };
+    let kind = match kind.as_str() {
+        "int" => Kind::Int,
+        "float" => Kind::Float,
+        "bool" => Kind::Bool,
+        "text" => Kind::Text,
+        "list" => Kind::List,
+        "int or list" => Kind::IntOrList,
+        other => return Err(Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"))),
+    };
+    let mut names = Vec::new();
+    for key in inside.keys().filter(|key| !OWN.contains(&key.as_str())) {
+        if !dialects.iter().any(|d| d.id == *key) {
+            return Err(Error::invalid_argument(format!("`{name}` speaks of the unknown dialect `{key}`")));
+        }
+        names.push((key.clone(), list(inside, key)?));
+    }
+    let covers = crate::architecture::config::refusal::values(inside, "covers")?;
+    let effect = match (words(inside, "effect")?, expression(inside, "effect_when")?) {
+        (Some(effect), when) => Some((effect, when)),
+        (None, None) => None,
+        (None, Some(_)) => {
+            return Err(Error::invalid_argument(format!("`{name}` has `effect_when` without `effect`")));
+        }
+    };
+    let default = expression(inside, "default")?;
+    Ok(ConfigName { name: name.to_owned(), kind, default, covers, effect, names })
+}
+
+pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
+    let arch = words(toml, "arch")?.unwrap_or_default();
+    let named = |text: &str| text.replace("{arch}", &arch);
+    let mut dialect = Dialect {
+        id: id.to_owned(),
+        same_names: truth(toml, "same_names")?,
+        by_name: truth(toml, "by_name")?,
+        prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
+        ..Dialect::default()
+    };
+    for condition in tables(toml, "detect")? {
+        let mut all = Vec::new();
+        for (key, item) in condition {
+            let values = match item {
+                Item::Array(items) => items.iter().map(scalar).collect::<Result<_>>()?,
+                one => vec![scalar(one)?],
+            };
+            all.push((named(key), values));
+        }
+        dialect.detect.push(all);
+    }
+    for key in tables(toml, "key")? {
+        let name = words(key, "key")?.ok_or_else(|| Error::invalid_argument("a key has no `key`"))?;
+        dialect.keys.push(read_key(named(&name), key, &named).map_err(|e| {
+            Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
+        })?);
+    }
+    dialect.refused = Refusal::read(toml, &named)?;
+    dialect.renames = Rename::read(toml)?;
+    for ignored in tables(toml, "ignore")? {
+        let reason = words(ignored, "reason")?.unwrap_or_default();
+        if reason.is_empty() {
+            return Err(Error::invalid_argument("keys are ignored without a reason"));
+        }
+        dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
+    }
+    Ok(dialect)
+}
+
+fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Key> {
+    let kind = match words(toml, "type")? {
+        None => None,
+        Some(text) => {
+            let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+            let kind = ValueType::from_name(inner.unwrap_or(&text))
+                .ok_or_else(|| Error::invalid_argument(format!("`{text}` is not a type")))?;
+            Some((kind, inner.is_some()))
+        }
+    };
+    let value = match (expression(toml, "value")?, toml.get("const")) {
+        (Some(value), None) => Source::Expression(value),
+        (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
+        (None, Some(constant)) => Source::Constant(scalar(constant)?),
+        _ => return Err(Error::invalid_argument("it needs `value` or `const`")),
+    };
+    let own = match &value {
+        Source::Expression(value) => value.name().map(str::to_owned),
+        Source::Constant(_) => None,
+    };
+    let sets = match words(toml, "sets")? {
+        Some(none) if none.is_empty() => None,
+        Some(name) => Some((name, expression(toml, "from")?)),
+        None => own.map(|name| (name, None)),
+    };
+    Ok(Key { key, kind, value, when: expression(toml, "when")?, sets })
+}
+
+fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
+    let names = match toml.contains_key("names") {
+        true => list(toml, "names")?,
+        false => list(toml, "name")?,
+    };
+    let members: Vec<Pattern> = names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
+    if members.is_empty() {
+        return Err(Error::invalid_argument("a tensor has no `name`"));
+    }
+    let shape = |item: &Item| {
+        let items = item.as_array().ok_or_else(|| bad("`shape`", item))?;
+        let size = |size: &Item| match size {
+            Item::Integer(n) => Expression::parse(&n.to_string()),
+            Item::String(text) => Expression::parse(text),
+            other => Err(bad("a size", other)),
+        };
+        items.iter().map(size).collect::<Result<Vec<_>>>()
+    };
+    let shapes = match (toml.get("shape"), toml.get("shapes")) {
+        (Some(one), None) => vec![shape(one)?; members.len()],
+        (None, Some(Item::Array(items))) => items.iter().map(shape).collect::<Result<_>>()?,
+        (None, None) => Vec::new(),
+        _ => return Err(Error::invalid_argument("it needs `shape`, or `shapes` as a list")),
+    };
+    if !shapes.is_empty() && shapes.len() != members.len() {
+        return Err(Error::invalid_argument("it has as many shapes as names"));
+    }
+    let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "expected"];
+    let mut sides = Vec::new();
+    for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+        if !dialects.iter().any(|d| d.id == *dialect) {
+            return Err(Error::invalid_argument(format!("it speaks of the unknown dialect `{dialect}`")));
+        }
+        sides.push((dialect.clone(), read_side(item)?));
+    }
+    let role = words(toml, "role")?;
+    if role.as_ref().is_some_and(String::is_empty) {
+        return Err(Error::invalid_argument("its `role` is empty: say what it is, or leave it out"));
+    }
+    Ok(Rule {
+        role,
+        members,
+        shapes,
+        optional: truth(toml, "optional")?,
+        when: expression(toml, "when")?,
+        expected: toml.get("expected").map(Expected::parse).transpose()?,
+        sides,
+    })
+}
+
+fn read_side(item: &Item) -> Result<Side> {
+    let toml = match item {
+        Item::String(name) => {
+            return Ok(Side { images: vec![Pattern::parse(name)?], ..Side::default() });
+        }
+        Item::Table(toml) => toml,
+        other => return Err(bad("a dialect's side", other)),
+    };
+    let operations =
+        |texts: Vec<String>| texts.iter().map(|text| Operation::parse(text)).collect::<Result<Vec<_>>>();
+    let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
+    let mut side = Side {
+        images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
+        operations: operations(list(toml, "ops")?)?,
+        dropped: words(toml, "drop")?,
+        generated: words(toml, "generate")?,
+        ..Side::default()
+    };
+    if let Some(Item::Array(each)) = toml.get("each") {
+        for one in each {
+            let inside = Toml::from_iter([("ops".to_owned(), one.clone())]);
+            side.each.push(operations(list(&inside, "ops")?)?);
+        }
+    }
+    if side.images.is_empty() != side.dropped.is_some() {
+        return Err(Error::invalid_argument(
+            "a dialect's side needs names, or a reason why it has none (`drop`)",
+        ));
+    }
+    if !side.each.is_empty() && side.each.len() != side.images.len() {
+        return Err(Error::invalid_argument("`each` has as many entries as names"));
+    }
+    Ok(side)
+}

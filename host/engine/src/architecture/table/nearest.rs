@@ -1,0 +1,88 @@
+//! Which table comes nearest to a model that none fits: for messages, and for what a draft builds on.
+
+use crate::architecture::Tables;
+use crate::architecture::table::{CANONICAL, Rule, Table};
+use crate::architecture::translate::images;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// How well a table knows a model's names in one of its dialects.
+pub struct Near<'t> {
+    /// The table.
+    pub table: &'t Table,
+    /// The dialect.
+    pub dialect: String,
+    /// How many of the names it knows.
+    pub known: usize,
+}
+
+impl Tables {
+    /// The table that knows most of `names`, in `dialect` or, if that is `none`, in any; of several the one that wants the
+    /// fewest others, then the one that knows the most names besides.
+    pub fn nearest(&self, names: &[&str], dialect: &str) -> Option<Near<'_>> {
+        let kinds = kinds(names);
+        let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
+        let mut near: Vec<Near<'_>> = Vec::new();
+        for table in self.all() {
+            let own = table.dialects.iter().map(|d| d.id.as_str());
+            for id in own.filter(|id| dialect == "none" || dialect == *id || dialect == CANONICAL) {
+                let known = kinds.iter().filter(|(name, _)| knows(table, id, name)).map(|(_, n)| n).sum();
+                near.push(Near { table, dialect: id.to_owned(), known });
+            }
+        }
+        let most = near.iter().map(|near| near.known).max().filter(|most| *most > 0)?;
+        let merits = |near: &Near<'_>| {
+            let lacks = lacking(near.table, &near.dialect, &names).count();
+            (Reverse(lacks), near.table.rules.len())
+        };
+        // Of several that are equal the first.
+        near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)
+    }
+}
+
+/// Names that differ in numbers alone are of one kind: the first of each kind, and how many there are. Where names are of more
+/// kinds than any architecture has, the first of them tell enough.
+fn kinds<'n>(names: &[&'n str]) -> Vec<(&'n str, usize)> {
+    const MOST: usize = 1000;
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        let words = name.split('.').map(|word| if is_number(word) { "0" } else { word });
+        let kind = words.collect::<Vec<_>>().join(".");
+        match numbers.get(&kind) {
+            Some(&number) => kinds[number].1 += 1,
+            None if kinds.len() < MOST => {
+                numbers.insert(kind, kinds.len());
+                kinds.push((name, 1));
+            }
+            None => {}
+        }
+    }
+    kinds
+}
+
+/// Whether a table knows a tensor of a dialect, be it as one that is left out or one that it calls otherwise.
+pub(in crate::architecture) fn knows(table: &Table, dialect: &str, name: &str) -> bool {
+    table.names(dialect, name) || table.own_name(dialect, name).is_some()
+}
+
+/// The rules that every model of the table has, and of which none of `names` is.
+pub(in crate::architecture) fn missing<'t>(
+    table: &'t Table,
+    dialect: &str,
+    names: &[&str],
+) -> impl Iterator<Item = &'t Rule> {
+    lacking(table, dialect, names).filter(|rule| rule.when.is_none())
+}
+
+/// The rules that models of the table may be expected to have, and of which none of `names` is.
+fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator<Item = &'t Rule> {
+    let own = |name: &&str| table.own_name(dialect, name).unwrap_or_else(|| (*name).to_owned());
+    let names: Vec<String> = names.iter().map(own).collect();
+    table.rules.iter().filter(move |rule| {
+        let dropped = rule.side(dialect).is_some_and(|side| side.dropped.is_some());
+        let found = |name: &String| images(rule, dialect).0.iter().any(|p| p.numbers(name).is_some());
+        !rule.optional && !dropped && !names.iter().any(found)
+    })
+}

@@ -1,0 +1,75 @@
+//! Names as some files have them: with another beginning or end than the table's.
+
+use crate::architecture::table::expression::{Expression, Scope};
+use crate::architecture::table::members::{expression, list, tables, words};
+use apr_sdk::{Error, Result};
+use toml::Table as Toml;
+
+/// Another beginning, or another end.
+#[derive(Clone, Debug)]
+pub struct Rename {
+    /// What such names begin with.
+    pub start: Option<String>,
+    /// What such names end in.
+    pub end: Option<String>,
+    /// What the table has in its place.
+    pub to: String,
+    /// Where names that come from another dialect are written so too.
+    pub written: Option<Expression>,
+    /// What names begin with that are not written so.
+    pub but: Vec<String>,
+}
+
+impl Rename {
+    /// Reads a dialect's `rename` entries.
+    ///
+    /// # Errors
+    /// InvalidArgument for one that has not either `start` or `end`, or no `to`.
+    pub(in crate::architecture) fn read(dialect: &Toml) -> Result<Vec<Rename>> {
+        tables(dialect, "rename")?.into_iter().map(Rename::entry).collect()
+    }
+
+    fn entry(toml: &Toml) -> Result<Rename> {
+        let rename = Rename {
+            start: words(toml, "start")?,
+            end: words(toml, "end")?,
+            to: words(toml, "to")?.ok_or_else(|| Error::invalid_argument("a rename has no `to`"))?,
+            written: expression(toml, "written")?,
+            but: list(toml, "but")?,
+        };
+        if rename.start.is_some() == rename.end.is_some() {
+            return Err(Error::invalid_argument("a rename needs `start` or `end`"));
+        }
+        Ok(rename)
+    }
+
+    /// The table's name for a file's, if it is such a name.
+    pub fn apply(&self, name: &str) -> Option<String> {
+        let middle = name.strip_prefix(self.start.as_deref().unwrap_or_default())?;
+        let middle = middle.strip_suffix(self.end.as_deref().unwrap_or_default())?;
+        Some(match self.start {
+            Some(_) => format!("{}{middle}", self.to),
+            None => format!("{middle}{}", self.to),
+        })
+    }
+
+    /// Whether names of other dialects are written so in a model of this configuration.
+    ///
+    /// # Errors
+    /// What evaluating the condition raises.
+    pub fn is_written(&self, scope: &dyn Scope) -> Result<bool> {
+        self.written.as_ref().map_or(Ok(false), |when| when.holds(scope))
+    }
+
+    /// A file's name for the table's, where names are written so.
+    pub fn undo(&self, name: &str) -> Option<String> {
+        if self.but.iter().any(|start| name.starts_with(start)) {
+            return None;
+        }
+        Some(match (&self.start, &self.end) {
+            (Some(start), _) => format!("{start}{}", name.strip_prefix(&self.to)?),
+            (None, Some(end)) => format!("{}{end}", name.strip_suffix(&self.to)?),
+            (None, None) => return None,
+        })
+    }
+}

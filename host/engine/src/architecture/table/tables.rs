@@ -1,0 +1,126 @@
+//! The tables that are present. A table is parsed when it is asked for; which one a model is of is known by their heads.
+
+use crate::architecture::config::base::Bases;
+use crate::architecture::table::Table;
+use crate::architecture::table::head::{Head, cut};
+use crate::registry::{Registry, TableTexts};
+use apr_sdk::{Error, Result, Value, escape};
+use std::sync::{Arc, OnceLock};
+
+/// Gives the text of a table by its id.
+type TextOf = Box<dyn Fn(&str) -> Result<String> + Send + Sync>;
+
+/// The tables that are present.
+pub struct Tables {
+    slots: Vec<Slot>,
+    bases: Bases<TextOf>,
+    heads_of_bases: Bases<TextOf>,
+}
+
+/// A table that a plugin has.
+struct Slot {
+    id: String,
+    /// `None` if it is wrong.
+    head: OnceLock<Option<Head>>,
+    whole: OnceLock<Result<Table>>,
+}
+
+impl Tables {
+    /// The tables of every plugin, and those that lie in plugin folders. One that is wrong hides no other.
+    pub fn of(registry: &Registry) -> Tables {
+        let texts: Arc<TableTexts> = Arc::new(registry.table_texts());
+        let slot = |id: &str| Slot { id: id.to_owned(), head: OnceLock::new(), whole: OnceLock::new() };
+        let slots = texts.ids().map(slot).collect();
+        let again = Arc::clone(&texts);
+        let text: TextOf = Box::new(move |id| texts.get(id));
+        let head: TextOf = Box::new(move |id| again.get(id).map(|text| cut(&text).into_owned()));
+        Tables { slots, bases: Bases::new(text), heads_of_bases: Bases::new(head) }
+    }
+
+    fn whole<'t>(&'t self, slot: &'t Slot) -> Result<&'t Table> {
+        let parse = || self.bases.text(&slot.id).and_then(|text| Table::on(&text, &self.bases));
+        slot.whole.get_or_init(parse).as_ref().map_err(Error::clone)
+    }
+
+    /// The heads of the tables of architectures, without bases, and without those whose heads are wrong already.
+    fn heads(&self) -> impl Iterator<Item = (&Slot, &Head)> {
+        let head = |slot: &Slot| {
+            self.heads_of_bases.text(&slot.id).and_then(|text| Head::on(&text, &self.heads_of_bases)).ok()
+        };
+        let heads = self
+            .slots
+            .iter()
+            .filter_map(move |slot| Some((slot, slot.head.get_or_init(|| head(slot)).as_ref()?)));
+        heads.filter(|(_, head)| !head.is_base)
+    }
+
+    /// The tables that are wrong, and what is wrong.
+    pub fn broken(&self) -> impl Iterator<Item = (&str, Error)> {
+        self.slots.iter().filter_map(|slot| Some((slot.id.as_str(), self.whole(slot).err()?)))
+    }
+
+    /// The tables of architectures, bases aside.
+    pub fn all(&self) -> impl Iterator<Item = &Table> {
+        self.slots.iter().filter_map(|slot| self.whole(slot).ok()).filter(|table| !table.is_base)
+    }
+
+    /// The table of an architecture.
+    ///
+    /// # Errors
+    /// InvalidArgument for an architecture without one, or with a wrong one.
+    pub fn find(&self, id: &str) -> Result<&Table> {
+        let is_it = |table: &&Table| table.id == id && !table.is_base;
+        // Plugins call their tables by their ids; what does not is looked for among all.
+        if let Some(slot) = self.slots.iter().find(|slot| slot.id == id)
+            && let Some(table) = Some(self.whole(slot)?).filter(is_it)
+        {
+            return Ok(table);
+        }
+        self.all().find(is_it).ok_or_else(|| {
+            let known: Vec<&str> = self.all().map(|table| table.id.as_str()).collect();
+            let message = format!("no table for architecture `{}`", escape(id, 80));
+            Error::invalid_argument(message).hint(format!("known are {}, and none", known.join(", ")))
+        })
+    }
+
+    /// The table that a model's keys in `dialect` mark: the one of which most conditions hold.
+    ///
+    /// # Errors
+    /// InvalidArgument if two fit equally well.
+    pub fn detect(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Result<Option<&Table>> {
+        let marked = self.heads().filter_map(|(slot, head)| Some((head.marks(dialect, lookup)?, slot)));
+        let mut found: Vec<(usize, &Table)> =
+            marked.filter_map(|(n, slot)| Some((n, self.whole(slot).ok()?))).collect();
+        found.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+        match found[..] {
+            [] => Ok(None),
+            [(n, first), (m, second), ..] if n == m => {
+                let message = format!("the model could be of architecture `{}` or `{}`", first.id, second.id);
+                Err(Error::invalid_argument(message).hint("choose one: --arch ID"))
+            }
+            [(_, first), ..] => Ok(Some(first)),
+        }
+    }
+
+    /// The architectures that a model's keys in `dialect` would mark if it stated more, each with the keys that it lacks.
+    pub(in crate::architecture) fn nearly<'t>(
+        &'t self,
+        dialect: &str,
+        lookup: &dyn Fn(&str) -> Option<Value>,
+    ) -> Vec<(&'t str, Vec<&'t str>)> {
+        let lacks = |(slot, head): (&'t Slot, &'t Head)| {
+            let lacking = head.unstated(dialect, lookup)?;
+            Some((self.whole(slot).ok()?.id.as_str(), lacking))
+        };
+        self.heads().filter_map(lacks).collect()
+    }
+
+    /// The keys of a dialect by which tables find their models, sorted.
+    pub(in crate::architecture) fn marking_keys(&self, dialect: &str) -> Vec<String> {
+        let mut keys: Vec<String> =
+            self.heads().flat_map(|(_, head)| head.marking_keys(dialect)).map(str::to_owned).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+}

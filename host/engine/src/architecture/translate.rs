@@ -1,0 +1,492 @@
+//! A model's tensors from one dialect to another: which exist, what they are called, and of which boxes of the source's
+//! they are made. Pure data; nothing is read.
+
+use crate::architecture::config::ConfigScope;
+use crate::architecture::config::counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
+use crate::architecture::config::generate::generate;
+use crate::architecture::table::array::Box_;
+use crate::architecture::table::group::GroupWork;
+use crate::architecture::table::pattern::Pattern;
+use crate::architecture::table::{CANONICAL, Drop, Rule, Side, Table};
+use crate::wording::n_of;
+use apr_sdk::{DType, Error, Result, Tensor, TensorFacts};
+use std::collections::{BTreeMap, HashMap};
+
+/// A tensor of the result.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Its name.
+    pub name: String,
+    /// Its dtype, that of the source's tensors.
+    pub dtype: DType,
+    /// Its shape, in elements.
+    pub shape: Vec<u64>,
+    /// The boxes that make it up.
+    pub boxes: Vec<Box_>,
+    /// What is added to each value.
+    pub add: f64,
+    /// Its bytes, if it was computed.
+    pub bytes: Option<Vec<u8>>,
+    /// The operations, in words.
+    pub words: Vec<&'static str>,
+    /// What a writer or a recipe may know of it.
+    pub facts: TensorFacts,
+}
+
+/// A translation.
+#[derive(Clone, Debug, Default)]
+pub struct Translated {
+    /// The tensors, in the order of the output.
+    pub tensors: Vec<Made>,
+    /// Tensors of the source that are left out, and why.
+    pub dropped: Vec<(String, String)>,
+    /// Tensors of which rows are zeros because the source lacks them.
+    pub padded: Vec<String>,
+}
+
+/// What to translate.
+pub struct Request<'a> {
+    /// The table.
+    pub table: &'a Table,
+    /// The configuration and its defaults.
+    pub scope: &'a ConfigScope<'a>,
+    /// The source's tensors, by the table's own names.
+    pub tensors: &'a [Tensor],
+    /// The same as the source calls them.
+    pub called: &'a [Tensor],
+    /// The source's dialect.
+    pub from: &'a str,
+    /// The target's dialect.
+    pub to: &'a str,
+    /// Whether tensors keep the source's order, whatever the target's dialect is used to.
+    pub keep_order: bool,
+}
+
+/// Tensors of one rule that belong together: one layer's, say.
+#[derive(Default)]
+pub(super) struct Group {
+    /// By image and inner numbers: the tensor's number in the source.
+    pub found: BTreeMap<(usize, Vec<u64>), usize>,
+    /// Tensors that stay as they are, or are left out: of an open name, or there already under another.
+    pub others: Vec<usize>,
+}
+
+/// Numbers of the outer places, in the order of [`outer_places`].
+type Outer = Vec<u64>;
+
+/// Translates tensors.
+///
+/// # Errors
+/// Unsupported for a tensor that the table does not know, with the nearest names; Malformed for one that is missing or
+/// has another shape than the configuration says; what the operations raise.
+pub fn translate(request: &Request<'_>) -> Result<Translated> {
+    check_counts(request)?;
+    let mut translated = Translated::default();
+    let groups = match_names(request, &mut translated)?;
+    find_missing(request, &groups)?;
+    // With what sorts them, as the target's dialect or the source has it.
+    let mut made: Vec<((usize, String), Made)> = Vec::new();
+    for ((number, outer), group) in &groups {
+        let rule = &request.table.rules[*number];
+        let order = group.found.values().max().copied().unwrap_or(0);
+        for one in work_group(request, rule, outer, group, &mut translated)? {
+            made.push(((order, String::new()), one));
+        }
+        for &order in &group.others {
+            made.extend(
+                other(request, rule, order, &mut translated)?.map(|one| ((order, String::new()), one)),
+            );
+        }
+    }
+    let by_name = request.table.dialect(request.to).is_some_and(|dialect| dialect.by_name);
+    if by_name && !request.keep_order {
+        for ((order, name), one) in &mut made {
+            *order = 0;
+            *name = one
+                .facts
+                .names
+                .iter()
+                .find(|(d, _)| d == CANONICAL)
+                .map(|(_, n)| n.clone())
+                .unwrap_or_default();
+        }
+    }
+    made.sort_by(|(a, _), (b, _)| a.cmp(b));
+    translated.tensors = generated(request, &groups)?;
+    translated.tensors.extend(made.into_iter().map(|(_, one)| one));
+    rename(request, &mut translated.tensors)?;
+    Ok(translated)
+}
+
+/// Gives tensors of another dialect the names that files of the target's have instead of the table's, where they must.
+fn rename(request: &Request<'_>, tensors: &mut [Made]) -> Result<()> {
+    let Some(dialect) = request.table.dialect(request.to).filter(|_| !request.table.is_own(request.from))
+    else {
+        return Ok(());
+    };
+    for rename in &dialect.renames {
+        if !rename.is_written(request.scope)? {
+            continue;
+        }
+        for made in tensors.iter_mut() {
+            if let Some(name) = rename.undo(&made.name) {
+                name.clone_into(&mut made.facts.name);
+                made.name = name;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The places that tell groups of a rule apart: those that every name of it has, in both dialects.
+fn outer_places<'a>(request: &Request<'_>, rule: &'a Rule) -> Vec<&'a str> {
+    let names = |dialect: &str| match rule.side(dialect) {
+        Some(side) if side.dropped.is_none() => side.images.iter().collect::<Vec<_>>(),
+        _ => rule.members.iter().collect(),
+    };
+    let all: Vec<&Pattern> =
+        names(request.from).into_iter().chain(names(request.to)).chain(&rule.members).collect();
+    let first = rule.members[0].places();
+    let shared = first.iter().filter(|place| all.iter().all(|pattern| pattern.places().contains(place)));
+    shared.map(String::as_str).collect()
+}
+
+/// A rule's names in the source's dialect, and whether they are its members.
+pub(super) fn images<'a>(rule: &'a Rule, dialect: &str) -> (&'a [Pattern], Option<&'a Side>) {
+    match rule.side(dialect) {
+        Some(side) => (&side.images, Some(side)),
+        None => (&rule.members, None),
+    }
+}
+
+fn match_names(
+    request: &Request<'_>,
+    translated: &mut Translated,
+) -> Result<BTreeMap<(usize, Outer), Group>> {
+    let table = request.table;
+    let mut groups: BTreeMap<(usize, Outer), Group> = BTreeMap::new();
+    let outer: Vec<Vec<&str>> = table.rules.iter().map(|rule| outer_places(request, rule)).collect();
+    let counts = counts(request)?;
+    let mut unknown = Vec::new();
+    for (at, tensor) in request.tensors.iter().enumerate() {
+        let drop = |d: &&Drop| d.dialect == request.from && d.pattern.numbers(&tensor.name).is_some();
+        if let Some(drop) = table.drops.iter().find(drop) {
+            translated.dropped.push((tensor.name.clone(), drop.reason.clone()));
+            continue;
+        }
+        let Some(found) = find_rule(request, &tensor.name)? else {
+            unknown.push(tensor.name.as_str());
+            continue;
+        };
+        // An open name takes what lies beyond, by its own condition.
+        if !found.pattern.is_open() {
+            for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
+                match counts.iter().find(|(counted, _)| *counted == place) {
+                    Some((_, count)) if count.is_none_or(|count| *number >= count) => {
+                        return Err(uncounted(request, place, *number, &tensor.name));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let of = |place: &str| {
+            let at = found.pattern.places().iter().position(|p| p == place);
+            at.and_then(|at| found.numbers.get(at).copied()).unwrap_or(0)
+        };
+        let outer = &outer[found.rule];
+        let key = outer.iter().map(|place| of(place)).collect();
+        let is_outer = |place: &String| outer.contains(&place.as_str());
+        let inner = found.pattern.places().iter().filter(|place| !is_outer(place)).map(|place| of(place));
+        let group = groups.entry((found.rule, key)).or_default();
+        let slot = (found.image, inner.collect());
+        let is_own = request.called[at].name == tensor.name;
+        let taken = group.found.get(&slot).copied();
+        // The table's own name counts; of others the first.
+        match taken {
+            _ if found.pattern.is_open() => group.others.push(at),
+            Some(_) if !is_own => group.others.push(at),
+            other => {
+                group.others.extend(other);
+                group.found.insert(slot, at);
+            }
+        }
+    }
+    match unknown.is_empty() {
+        true => Ok(groups),
+        // Not one of them: then it is another thing.
+        false if groups.is_empty() => Err(Error::malformed("the table knows none of its tensors")),
+        false => Err(unknown_names(request, &unknown)),
+    }
+}
+
+/// Where a name is in the table.
+struct Place<'a> {
+    rule: usize,
+    image: usize,
+    pattern: &'a Pattern,
+    numbers: Vec<u64>,
+}
+
+/// The rule for a name whose condition holds: an open one, else the first.
+fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<Place<'a>>> {
+    let mut first = None;
+    for (rule, entry) in request.table.rules.iter().enumerate() {
+        for (image, pattern) in images(entry, request.from).0.iter().enumerate() {
+            let wanted = pattern.is_open() || first.is_none();
+            let Some(numbers) = wanted.then(|| pattern.numbers(name)).flatten() else { continue };
+            if !exists(request, entry, pattern, &numbers)? {
+                break;
+            }
+            let place = Place { rule, image, pattern, numbers };
+            if pattern.is_open() {
+                return Ok(Some(place));
+            }
+            first = Some(place);
+        }
+    }
+    Ok(first)
+}
+
+/// Whether a model has what a rule speaks of, with these numbers: two rules may share a name.
+fn exists(request: &Request<'_>, rule: &Rule, pattern: &Pattern, numbers: &[u64]) -> Result<bool> {
+    let Some(when) = &rule.when else { return Ok(true) };
+    let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
+    when.holds(&request.scope.at(&numbers))
+}
+
+/// A tensor that stays as it is, or is left out.
+fn other(
+    request: &Request<'_>,
+    rule: &Rule,
+    number: usize,
+    translated: &mut Translated,
+) -> Result<Option<Made>> {
+    let tensor = &request.called[number];
+    if is_kept(request, rule) {
+        let mut facts = TensorFacts::default();
+        tensor.name.clone_into(&mut facts.name);
+        facts.role.clone_from(&rule.role);
+        facts.shape.clone_from(&tensor.shape);
+        facts.dtype = Some(tensor.dtype);
+        let boxes = vec![whole(number, tensor)?];
+        let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
+        return Ok(Some(Made { name, dtype, shape, boxes, add: 0.0, bytes: None, words: Vec::new(), facts }));
+    }
+    if rule.side(request.to).is_none_or(|side| side.dropped.is_none()) {
+        if rule.members.iter().any(Pattern::is_open) {
+            let message = format!("the table has no name for it in the dialect `{}`", request.to);
+            return Err(Error::unsupported(message).tensor(&tensor.name));
+        }
+        translated.dropped.push((tensor.name.clone(), "is there under another name too".to_owned()));
+    }
+    Ok(None)
+}
+
+/// Whether a rule's tensors keep the names that they have: both dialects have the members', however a file calls them.
+pub(super) fn is_kept(request: &Request<'_>, rule: &Rule) -> bool {
+    let own = |dialect: &str| request.table.is_own(dialect) && rule.side(dialect).is_none();
+    own(request.from) && own(request.to)
+}
+
+/// All of a tensor.
+pub(super) fn whole(number: usize, tensor: &Tensor) -> Result<Box_> {
+    let units = tensor.payload_len()? / u64::from(tensor.dtype.require()?.block_bytes).max(1);
+    Ok(Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)] })
+}
+
+/// The error for names that the table does not have: the nearest that it has, with the numbers of the unknown one.
+fn unknown_names(request: &Request<'_>, unknown: &[&str]) -> Error {
+    let blank = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let wanted = blank(unknown[0]);
+    let mut near: Vec<(usize, &str)> = Vec::new();
+    for pattern in request.table.rules.iter().flat_map(|rule| images(rule, request.from).0) {
+        near.push((strsim::levenshtein(&wanted, &blank(&pattern.name(|_| 0))), pattern.text()));
+    }
+    near.sort();
+    let near: Vec<String> = near.iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
+    let more = match unknown.len() {
+        1 => String::new(),
+        n => format!(", and {} more", n - 1),
+    };
+    let message = format!("architecture `{}` has no tensor of this name{more}", request.table.id);
+    let hint = format!(
+        "name another architecture with --arch ID, or pass --arch none to keep every name; the nearest names it knows are {}",
+        near.join(", ")
+    );
+    Error::unsupported(message).tensor(unknown[0]).hint(hint)
+}
+
+/// Fails if a tensor that the table wants is not there.
+fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<()> {
+    let mut missing = Vec::new();
+    for (number, rule) in request.table.rules.iter().enumerate() {
+        let side = rule.side(request.from);
+        if rule.optional || side.is_some_and(|side| side.dropped.is_some()) {
+            continue;
+        }
+        let places = outer_places(request, rule);
+        let mut wanted: Vec<Outer> = vec![Vec::new()];
+        for place in &places {
+            let found = groups.keys().filter(|(n, _)| *n == number).map(|(_, outer)| outer);
+            let most = found.filter_map(|outer| outer.get(places.iter().position(|p| p == place)?)).max();
+            let count = count_of(request, place)?.unwrap_or(most.map_or(1, |n| n + 1));
+            let n_tensors = request.tensors.len() as u64;
+            let all = (wanted.len() as u64).saturating_mul(count);
+            if count > n_tensors || all > MOST_GROUPS {
+                let has = format!("the model has {} in all", n_of(request.tensors.len(), "tensor"));
+                return Err(too_many(request, place, count, &has));
+            }
+            wanted = wanted
+                .into_iter()
+                .flat_map(|outer| (0..count).map(move |n| [&outer[..], &[n]].concat()))
+                .collect();
+        }
+        for outer in wanted {
+            let numbers: Vec<(String, u64)> =
+                places.iter().map(|p| (*p).to_owned()).zip(outer.iter().copied()).collect();
+            let exists = match &rule.when {
+                Some(when) => when.holds(&request.scope.at(&numbers))?,
+                None => true,
+            };
+            if exists && !groups.contains_key(&(number, outer)) {
+                let of = |place: &str| numbers.iter().find(|(p, _)| p == place).map_or(0, |(_, n)| *n);
+                missing.push(images(rule, request.from).0[0].name(of));
+            }
+        }
+    }
+    let Some(first) = missing.first() else { return Ok(()) };
+    let more = if missing.len() > 1 { format!(", and {} more", missing.len() - 1) } else { String::new() };
+    let message =
+        format!("this model lacks the tensor, which architecture `{}` requires{more}", request.table.id);
+    Err(Error::malformed(message).tensor(first))
+}
+
+/// The result's tensors of one group.
+fn work_group(
+    request: &Request<'_>,
+    rule: &Rule,
+    outer: &Outer,
+    group: &Group,
+    translated: &mut Translated,
+) -> Result<Vec<Made>> {
+    let places = outer_places(request, rule);
+    let numbers: Vec<(String, u64)> =
+        places.iter().map(|p| (*p).to_owned()).zip(outer.iter().copied()).collect();
+    let sources: Vec<usize> = group.found.values().copied().collect();
+    if let Some(reason) = rule.side(request.to).and_then(|side| side.dropped.as_ref()) {
+        let left = sources.iter().chain(&group.others);
+        translated.dropped.extend(left.map(|&n| (request.called[n].name.clone(), reason.clone())));
+        return Ok(Vec::new());
+    }
+    if sources.is_empty() {
+        return Ok(Vec::new());
+    }
+    let named = |e: Error| match e.tensor_name() {
+        Some(_) => e,
+        None => e.tensor(&request.tensors[sources[0]].name),
+    };
+    let scope = request.scope.at(&numbers);
+    let work = GroupWork { request, rule, scope: &scope, numbers: &numbers, sources: &sources };
+    work.make(group, translated).map_err(named)
+}
+
+/// Tensors that the target's dialect holds and the source lacks, computed from the configuration.
+fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
+    let mut out = Vec::new();
+    let present: HashMap<usize, ()> = groups.keys().map(|(number, _)| (*number, ())).collect();
+    for (number, rule) in request.table.rules.iter().enumerate() {
+        let Some(side) = rule.side(request.to) else { continue };
+        let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
+        if present.contains_key(&number)
+            || rule.when.as_ref().is_some_and(|when| !when.holds(request.scope).unwrap_or(false))
+        {
+            continue;
+        }
+        if let Some((dtype, shape, bytes)) = generate(what, request.scope)? {
+            let name = image.name(|_| 0);
+            let mut facts = TensorFacts::default();
+            name.clone_into(&mut facts.name);
+            facts.role.clone_from(&rule.role);
+            facts.shape.clone_from(&shape);
+            facts.dtype = Some(dtype);
+            let (boxes, words) = (Vec::new(), vec!["generate"]);
+            out.push(Made { name, dtype, shape, boxes, add: 0.0, bytes: Some(bytes), words, facts });
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Config;
+    use super::*;
+    use apr_sdk::{Extent, Payload};
+
+    const TABLE: &str = r#"
+        id = "thing"
+        [places]
+        layer = "layers"
+        [config]
+        layers = "int"
+        [dialect.hf]
+        same_names = true
+        rename = [{ start = "thing.", to = "" }, { end = ".gamma", to = ".weight" }]
+        [dialect.gguf]
+        [[tensor]]
+        name = "layers.{layer}.norm.weight"
+        gguf = "blk.{layer}.norm.weight"
+        [[tensor]]
+        name = "layers.{layer}.*"
+        when = "layer >= layers"
+        optional = true
+        gguf = { drop = "is not run" }
+    "#;
+
+    fn translated(names: &[&str], from: &str, to: &str) -> Result<Translated> {
+        let table = Table::parse(TABLE, &|_| Err(Error::invalid_argument("no base"))).unwrap();
+        let config = Config::from_json(&table, br#"{"layers": 1}"#).unwrap();
+        let nothing = |_: &str, _: usize| None;
+        let scope = ConfigScope::new(&table, &config, &nothing);
+        let payload = Payload::Extent { extent: Extent::new(0, 0, 8), view: None };
+        let tensor =
+            |name: String| Tensor { name, dtype: DType::F32, shape: vec![2], payload: payload.clone() };
+        let called: Vec<Tensor> = names.iter().map(|name| tensor((*name).to_owned())).collect();
+        let own = |t: &Tensor| tensor(table.own_name(from, &t.name).unwrap_or(t.name.clone()));
+        let tensors: Vec<Tensor> = called.iter().map(own).collect();
+        let (table, scope, called, tensors) = (&table, &scope, &called[..], &tensors[..]);
+        translate(&Request { table, scope, tensors, called, from, to, keep_order: true })
+    }
+
+    fn names(translated: &Translated) -> Vec<&str> {
+        translated.tensors.iter().map(|made| made.name.as_str()).collect()
+    }
+
+    #[test]
+    fn names_that_a_file_has_stay_where_the_dialects_are_the_same() {
+        let spelled = ["layers.0.norm.gamma"];
+        assert_eq!(names(&translated(&spelled, "hf", "gguf").unwrap()), ["blk.0.norm.weight"]);
+        assert_eq!(names(&translated(&spelled, "hf", CANONICAL).unwrap()), spelled);
+        assert_eq!(names(&translated(&spelled, CANONICAL, "hf").unwrap()), spelled);
+        assert_eq!(names(&translated(&spelled, CANONICAL, "gguf").unwrap()), ["blk.0.norm.weight"]);
+        // The table's own name counts, the other is said to be left out.
+        let twice = ["thing.layers.0.norm.weight", "layers.0.norm.weight"];
+        let there = translated(&twice, "hf", "gguf").unwrap();
+        assert_eq!(names(&there), ["blk.0.norm.weight"]);
+        assert_eq!(there.tensors[0].boxes[0].tensor, Some(1));
+        assert_eq!(there.dropped[0].0, twice[0]);
+        assert_eq!(names(&translated(&twice, "hf", CANONICAL).unwrap()), twice);
+        // Another dialect's names are not called otherwise.
+        translated(&["thing.blk.0.norm.weight"], "gguf", "hf").unwrap_err();
+    }
+
+    #[test]
+    fn an_open_name_stands_for_what_its_condition_allows() {
+        let all = ["layers.0.norm.weight", "layers.1.norm.weight", "layers.1.other"];
+        let there = translated(&all, "hf", "gguf").unwrap();
+        assert_eq!(names(&there), ["blk.0.norm.weight"]);
+        assert_eq!(there.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), all[1..]);
+        assert_eq!(names(&translated(&all, "hf", CANONICAL).unwrap()), all);
+        let error = translated(&["layers.0.norm.weight", "layers.0.other"], "hf", "gguf").unwrap_err();
+        assert_eq!(error.tensor_name(), Some("layers.0.other"));
+    }
+}

@@ -1,0 +1,28 @@
+//! The layout contract (`tensor-layout-contract.yaml`, version 2.0.0): its rules, the streaming validator that judges a
+//! tensor while its bytes pass, and the types that hold a tensor only together with the validator's receipt.
+//!
+//! No tensor is ever held whole. The contract's tensors themselves (names, shapes, which way round) follow from the
+//! tables: `architecture::contract`.
+
+mod found;
+mod judge;
+mod load;
+mod looked;
+mod policy;
+mod rules;
+mod tally;
+mod validated;
+
+pub use judge::{
+    Finding, Standing, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
+};
+pub use load::{findings_of, validated_embedding, validated_vector, validated_weight};
+pub use looked::{Looked, NotLooked};
+pub use policy::{Quality, summary};
+pub use rules::{
+    BYTES, Broken, DEAD_ROWS, DENSITY, DISTRIBUTION, FINITE, Kind, LOSS, OUTPUT_SHAPE, RANGE, SHAPE, SPOT,
+    VECTOR_SHAPE, judge, kernel_bytes, shape_rule,
+};
+pub(crate) use tally::by_scales;
+pub use tally::{Facts, Rows, Tally};
+pub use validated::{Receipt, ValidatedEmbedding, ValidatedVector, ValidatedWeight, Validator};

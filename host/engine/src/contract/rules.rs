@@ -1,0 +1,157 @@
+//! The rules of the layout contract: their stable codes, their limits, and what breaks them. The converter and whatever
+//! loads a tensor judge by this one list.
+
+use super::tally::Facts;
+pub use crate::values::rule_codes::*;
+use apr_sdk::Tensor;
+
+/// The most zeros of an embedding, in percent: as many are too many.
+const EMBEDDING_ZEROS: u64 = 50;
+/// The same of a weight.
+const WEIGHT_ZEROS: u64 = 80;
+/// The most dead rows of an embedding, in percent: as many are too many.
+const EMBEDDING_DEAD_ROWS: u64 = 25;
+/// The least L2 norm of a tensor.
+const LEAST_L2: f64 = 1e-6;
+
+/// What a tensor is to the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A row for each token.
+    Embedding,
+    /// Any other of two dimensions or more.
+    Weight,
+    /// One dimension, or none.
+    Vector,
+}
+
+impl Kind {
+    /// What a tensor of this role is; without a role, what its shape says.
+    pub fn of(role: Option<&str>, tensor: &Tensor) -> Kind {
+        match (role, tensor.shape.len()) {
+            (Some("embedding"), 2) => Kind::Embedding,
+            (_, 0 | 1) => Kind::Vector,
+            _ => Kind::Weight,
+        }
+    }
+}
+
+/// A rule that a tensor breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The rule's stable code.
+    pub code: &'static str,
+    /// What was found and what should be, with figures.
+    pub what: String,
+}
+
+/// The rules of `F-DATA-QUALITY` that a tensor of this kind breaks, the gravest first.
+pub fn judge(kind: Kind, facts: &Facts) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let mut say = |code, what: String| broken.push(Broken { code, what });
+    let values = facts.values;
+    if let Some(bad) = facts.bad_scales {
+        if bad > 0 {
+            say(FINITE, format!("{bad} NaN or infinite scales in its {values} blocks, expected none"));
+        }
+        return broken;
+    }
+    if facts.nans + facts.infs > 0 {
+        let (nans, infs) = (facts.nans, facts.infs);
+        say(FINITE, format!("{nans} NaN and {infs} infinite of its {values} values, expected none"));
+    }
+    if kind == Kind::Vector || values == 0 {
+        return broken;
+    }
+    let most = if kind == Kind::Embedding { EMBEDDING_ZEROS } else { WEIGHT_ZEROS };
+    if at_least(facts.zeros, values, most) {
+        let percent = percent(facts.zeros, values);
+        say(DENSITY, format!("{percent} of its {values} values are zero, expected less than {most} %"));
+    }
+    let l2 = facts.l2.unwrap_or(0.0);
+    if l2 <= LEAST_L2 {
+        let l2 = if l2 == 0.0 { "0".to_owned() } else { format!("{l2:.3e}") };
+        say(DISTRIBUTION, format!("its L2 norm is {l2}, expected more than {LEAST_L2:e}"));
+    } else if !facts.vary() {
+        say(
+            DISTRIBUTION,
+            format!("all its {values} values are {}, expected them to vary", facts.min.unwrap_or(0.0)),
+        );
+    }
+    if let Some(rows) = facts.rows.as_ref().filter(|_| kind == Kind::Embedding) {
+        if at_least(rows.dead, rows.count, EMBEDDING_DEAD_ROWS) {
+            let percent = percent(rows.dead, rows.count);
+            let most = EMBEDDING_DEAD_ROWS;
+            say(
+                DEAD_ROWS,
+                format!("{percent} of its {} rows are zero, expected less than {most} %", rows.count),
+            );
+        }
+        if !rows.dead_spots.is_empty() {
+            let spots: Vec<String> = rows.dead_spots.iter().map(u64::to_string).collect();
+            let message =
+                format!("of the rows at 10, 50 and 90 %, number {} is zero, expected none", spots.join(", "));
+            say(SPOT, message);
+        }
+    }
+    broken
+}
+
+/// Whether `part` is at least `percent` of `whole`, without rounding.
+fn at_least(part: u64, whole: u64, percent: u64) -> bool {
+    u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+/// The bytes that a kernel expects of a payload: rows times the blocks of a row times the bytes of a block
+/// (F-LAYOUT-CONTRACT-004); `None` if that is more than can be counted, or its bits run on over rows.
+pub fn kernel_bytes(tensor: &Tensor) -> Option<u64> {
+    let info = tensor.dtype.info().filter(|info| info.packing == apr_sdk::Packing::Row)?;
+    let (row, rows) = match tensor.shape.split_last() {
+        Some((row, outer)) => (*row, outer.iter().try_fold(1u64, |n, size| n.checked_mul(*size))?),
+        None => (1, 1),
+    };
+    let blocks = row.div_ceil(u64::from(info.block_elements));
+    rows.checked_mul(blocks)?.checked_mul(u64::from(info.block_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::tally::Rows;
+
+    fn facts(values: u64, zeros: u64) -> Facts {
+        let (min, max) = (Some(-1.0), Some(1.0));
+        Facts { values, zeros, min, max, l2: Some(3.0), ..Facts::default() }
+    }
+
+    fn codes(kind: Kind, facts: &Facts) -> Vec<&'static str> {
+        judge(kind, facts).iter().map(|broken| broken.code).collect()
+    }
+
+    #[test]
+    fn the_limits_are_those_of_the_contract() {
+        let none: [&str; 0] = [];
+        assert_eq!(codes(Kind::Embedding, &facts(1000, 499)), none);
+        assert_eq!(codes(Kind::Embedding, &facts(1000, 500)), [DENSITY]);
+        assert_eq!(codes(Kind::Weight, &facts(1000, 799)), none);
+        assert_eq!(codes(Kind::Weight, &facts(1000, 800)), [DENSITY]);
+        assert_eq!(codes(Kind::Vector, &facts(1000, 1000)), none);
+        let flat = Facts { min: Some(1.0), ..facts(1000, 0) };
+        assert_eq!(codes(Kind::Weight, &flat), [DISTRIBUTION]);
+        assert_eq!(codes(Kind::Weight, &Facts { l2: Some(1e-6), ..facts(1000, 0) }), [DISTRIBUTION]);
+        assert_eq!(codes(Kind::Vector, &Facts { nans: 1, ..facts(10, 0) }), [FINITE]);
+        assert_eq!(codes(Kind::Vector, &Facts { infs: 1, ..facts(10, 0) }), [FINITE]);
+        assert_eq!(codes(Kind::Weight, &Facts { bad_scales: Some(1), ..Facts::default() }), [FINITE]);
+        let rows =
+            |dead, dead_spots| Facts { rows: Some(Rows { count: 8, dead, dead_spots }), ..facts(64, 0) };
+        assert_eq!(codes(Kind::Embedding, &rows(1, vec![])), none);
+        assert_eq!(codes(Kind::Embedding, &rows(2, vec![])), [DEAD_ROWS]);
+        assert_eq!(codes(Kind::Embedding, &rows(1, vec![4])), [SPOT]);
+        assert_eq!(codes(Kind::Weight, &rows(8, vec![0])), none);
+    }
+}

@@ -1,0 +1,365 @@
+//! The streaming validator's count of one tensor: bytes come in pieces, in any order and from any thread, and no more of
+//! them is held than the torn edges of a piece.
+
+use super::found::{Found, Look, look_at};
+use crate::values::exact_sum::ExactSum;
+use apr_sdk::{DType, DTypeKind, Error, Result, ScaleField, Tensor};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Rows that are held apart: more would cost memory out of proportion.
+const MOST_ROWS: u64 = 1 << 22;
+/// The units of a row's energy (the sum of its squares): whole numbers can be added in any order.
+const ENERGY_UNIT: f64 = 1.0 / (1u64 << 60) as f64;
+/// The most that one piece of a row adds.
+const MOST_ENERGY: f64 = (1u64 << 32) as f64;
+/// A row whose L2 norm is below this is dead (PMAT-325).
+pub const DEAD_L2: f64 = 1e-6;
+/// Where rows are looked at one by one (F-DATA-QUALITY-004).
+pub const SPOTS: [u64; 3] = [10, 50, 90];
+
+/// What was found in a tensor. NaN and infinite values are counted and left out of the rest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    /// How many values it has; of a quantized tensor how many blocks.
+    pub values: u64,
+    /// How many are zero.
+    pub zeros: u64,
+    /// How many are not a number.
+    pub nans: u64,
+    /// How many are infinite.
+    pub infs: u64,
+    /// The least finite value.
+    pub min: Option<f64>,
+    /// The greatest finite value.
+    pub max: Option<f64>,
+    /// The mean of the finite values.
+    pub mean: Option<f64>,
+    /// Their standard deviation (of the population).
+    pub std: Option<f64>,
+    /// Their L2 norm.
+    pub l2: Option<f64>,
+    /// How its rows are, if they were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Rows>,
+    /// Scales of blocks that are infinite or no number, if it is quantized: then nothing is known of its values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bad_scales: Option<u64>,
+}
+
+/// How a tensor's rows are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rows {
+    /// How many rows there are.
+    pub count: u64,
+    /// How many have an L2 norm below 1e-6.
+    pub dead: u64,
+    /// Of the rows at 10, 50 and 90 % those that are dead: their numbers.
+    pub dead_spots: Vec<u64>,
+}
+
+impl Facts {
+    /// Whether its values vary; one value alone need not.
+    pub fn vary(&self) -> bool {
+        self.values < 2 || self.min != self.max
+    }
+}
+
+/// How a payload is looked at.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As floats.
+    Floats(Look),
+    /// By the scales of its blocks.
+    Blocks(&'static [ScaleField]),
+}
+
+/// The count of one tensor; threads share it.
+pub struct Tally {
+    form: Form,
+    /// Bytes of an element, or of a block.
+    unit: u64,
+    /// Bytes of the payload.
+    len: u64,
+    /// Elements of a row, if rows are looked at.
+    row: Option<u64>,
+    sums: Mutex<Sums>,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Sums {
+    seen: u64,
+    found: Found,
+    sum: ExactSum,
+    squares: ExactSum,
+    /// The energy of each row, in units.
+    energies: Vec<u64>,
+    /// Units that a piece's edge has torn, by their numbers: their bytes so far, and how many are missing.
+    torn: BTreeMap<u64, (Vec<u8>, u64)>,
+}
+
+/// What one piece brings.
+#[derive(Default)]
+struct Share {
+    found: Found,
+    energies: Vec<(u64, u64)>,
+}
+
+fn form_of(dtype: DType) -> Option<Form> {
+    look_at(dtype).map(Form::Floats).or_else(|| dtype.scales().map(Form::Blocks))
+}
+
+/// Whether a type is looked at by the scales of its blocks alone; `None` for one that is not looked at.
+pub fn by_scales(dtype: DType) -> Option<bool> {
+    form_of(dtype).map(|form| matches!(form, Form::Blocks(_)))
+}
+
+/// Why a type is not looked at.
+pub fn refusal(dtype: DType) -> Error {
+    let why = match dtype.info().map(|info| info.kind) {
+        Some(DTypeKind::Block | DTypeKind::Float) => "is not looked at: its scales do not lie in whole bytes",
+        _ => "has no floats",
+    };
+    Error::unsupported(format!("{dtype} {why}"))
+}
+
+impl Tally {
+    /// The count of a tensor, of its rows if `with_rows`, which it must have two dimensions for.
+    ///
+    /// # Errors
+    /// Unsupported, with the reason, for what is not looked at: integers, and types whose scales do not lie in whole
+    /// bytes.
+    pub fn new(tensor: &Tensor, with_rows: bool) -> Result<Tally> {
+        let info = tensor.dtype.require()?;
+        let (unit, len) = (u64::from(info.block_bytes), tensor.payload_len()?);
+        let form = form_of(tensor.dtype).ok_or_else(|| refusal(tensor.dtype).tensor(&tensor.name))?;
+        let is_float = matches!(form, Form::Floats(_));
+        let row = tensor.shape.get(1).copied().filter(|_| with_rows && is_float);
+        let n_rows = tensor.shape.first().copied().unwrap_or(0);
+        let row = row.filter(|row| *row > 0 && n_rows <= MOST_ROWS && tensor.shape.len() == 2);
+        let energies = vec![0; row.map_or(0, |_| usize::try_from(n_rows).unwrap_or(0))];
+        let sums = Sums { energies, ..Sums::default() };
+        Ok(Tally { form, unit, len, row, sums: Mutex::new(sums) })
+    }
+
+    /// Looks at the bytes at `at` of the payload, row-major and little-endian. Each byte comes once. Says whether these were
+    /// the last that were missing.
+    pub fn see(&self, at: u64, bytes: &[u8]) -> bool {
+        let torn_before = (self.unit - at % self.unit) % self.unit;
+        let head = usize::try_from(torn_before).unwrap_or(usize::MAX).min(bytes.len());
+        let (head_bytes, rest) = bytes.split_at(head);
+        let tail = rest.len() - rest.len() % usize::try_from(self.unit).unwrap_or(usize::MAX);
+        let (whole, tail_bytes) = rest.split_at(tail);
+        let share = self.look((at + head as u64) / self.unit, whole);
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.merge(&share);
+        let tail_at = at + (head + tail) as u64;
+        for (at, bytes) in [(at, head_bytes), (tail_at, tail_bytes)] {
+            if let Some((number, unit)) = sums.mend(at, bytes, self.unit) {
+                sums.merge(&self.look(number, &unit));
+            }
+        }
+        sums.seen += bytes.len() as u64;
+        !bytes.is_empty() && sums.seen == self.len
+    }
+
+    /// Whether nothing is known of its values but the scales of its blocks.
+    pub fn by_scales(&self) -> bool {
+        matches!(self.form, Form::Blocks(_))
+    }
+
+    /// What was found, once every byte was seen.
+    ///
+    /// # Errors
+    /// Failed if some were not.
+    pub fn facts(&self) -> Result<Facts> {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        if sums.seen != self.len {
+            let (seen, len) = (sums.seen, self.len);
+            return Err(Error::failed(format!("{seen} of its {len} bytes were looked at")));
+        }
+        Ok(sums.facts(self.by_scales()))
+    }
+
+    /// Looks at whole units, of which the first has this number.
+    fn look(&self, first: u64, bytes: &[u8]) -> Share {
+        let mut share = Share::default();
+        if bytes.is_empty() {
+            return share;
+        }
+        match (self.form, self.row) {
+            (Form::Blocks(scales), _) => {
+                let blocks = bytes.chunks_exact(usize::try_from(self.unit).unwrap_or(1));
+                share.found.values = blocks.len() as u64;
+                share.found.nans = blocks.map(|b| scales.iter().map(|field| field.bad(b)).sum::<u64>()).sum();
+            }
+            (Form::Floats(look), None) => share.found = look(bytes),
+            (Form::Floats(look), Some(row)) => {
+                let (mut at, mut rest) = (first, bytes);
+                while !rest.is_empty() {
+                    let to_end = (row - at % row).saturating_mul(self.unit);
+                    let (now, later) =
+                        rest.split_at(usize::try_from(to_end).unwrap_or(usize::MAX).min(rest.len()));
+                    let found = look(now);
+                    share.energies.push((at / row, units_of(found.squares)));
+                    share.found.add(&found);
+                    at += now.len() as u64 / self.unit;
+                    rest = later;
+                }
+            }
+        }
+        share
+    }
+}
+
+/// An energy in whole units.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it lies between 0 and 2^32")]
+fn units_of(energy: f64) -> u64 {
+    (energy / ENERGY_UNIT).min(MOST_ENERGY) as u64
+}
+
+impl Sums {
+    fn merge(&mut self, share: &Share) {
+        self.found.add(&share.found);
+        self.sum.add(share.found.sum);
+        // Squares of F64 may be too large for it; such a tensor is anything but zero.
+        self.squares.add(share.found.squares.min(f64::MAX));
+        for (row, energy) in &share.energies {
+            if let Some(known) = usize::try_from(*row).ok().and_then(|row| self.energies.get_mut(row)) {
+                *known = known.saturating_add(*energy);
+            }
+        }
+    }
+
+    /// Puts bytes of a torn unit to the others of it; gives the unit once it is whole.
+    fn mend(&mut self, at: u64, bytes: &[u8], unit: u64) -> Option<(u64, Vec<u8>)> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let (number, from) = (at / unit, usize::try_from(at % unit).unwrap_or(0));
+        let size = usize::try_from(unit).unwrap_or(0);
+        let (held, missing) = self.torn.entry(number).or_insert_with(|| (vec![0; size], unit));
+        held.get_mut(from..from + bytes.len())?.copy_from_slice(bytes);
+        *missing = missing.saturating_sub(bytes.len() as u64);
+        if *missing > 0 {
+            return None;
+        }
+        self.torn.remove(&number).map(|(held, _)| (number, held))
+    }
+
+    fn facts(&self, blocks: bool) -> Facts {
+        let Found { values, zeros, nans, infs, min, max, .. } = self.found;
+        if blocks {
+            return Facts { values, bad_scales: Some(nans), ..Facts::default() };
+        }
+        let mut facts = Facts { values, zeros, nans, infs, ..Facts::default() };
+        let (sum, squares) = (self.sum.value(), self.squares.value());
+        #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
+        let finite = (values - nans - infs) as f64;
+        if finite > 0.0 {
+            let mean = sum / finite;
+            facts.mean = Some(mean);
+            facts.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
+            (facts.min, facts.max) = (Some(min), Some(max));
+        }
+        facts.l2 = Some(squares.sqrt());
+        facts.rows = (!self.energies.is_empty()).then(|| self.rows());
+        facts
+    }
+
+    fn rows(&self) -> Rows {
+        let least = units_of(DEAD_L2 * DEAD_L2);
+        let count = self.energies.len() as u64;
+        let is_dead = |row: &u64| {
+            usize::try_from(*row).ok().and_then(|row| self.energies.get(row)).is_some_and(|e| *e < least)
+        };
+        let spots = SPOTS.map(|percent| (count * percent / 100).min(count.saturating_sub(1)));
+        Rows {
+            count,
+            dead: self.energies.iter().filter(|energy| **energy < least).count() as u64,
+            dead_spots: spots.into_iter().filter(is_dead).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::{DType, Extent, Payload};
+
+    fn tensor(dtype: DType, shape: &[u64]) -> Tensor {
+        let extent = Extent::new(0, 0, apr_sdk::checked_payload_len(dtype, shape).unwrap());
+        let payload = Payload::Extent { extent, view: None };
+        Tensor { name: "t".to_owned(), dtype, shape: shape.to_vec(), payload }
+    }
+
+    /// The facts of bytes that come in pieces cut at these places, the last piece first.
+    fn facts(tensor: &Tensor, bytes: &[u8], cuts: &[usize]) -> Facts {
+        let tally = Tally::new(tensor, true).unwrap();
+        let mut edges = vec![0];
+        edges.extend_from_slice(cuts);
+        edges.push(bytes.len());
+        let mut last = false;
+        for pair in edges.windows(2).rev() {
+            assert!(!last);
+            last = tally.see(pair[0] as u64, &bytes[pair[0]..pair[1]]);
+        }
+        assert!(last);
+        tally.facts().unwrap()
+    }
+
+    #[test]
+    fn pieces_in_any_order_and_torn_anywhere_give_the_same() {
+        let t = tensor(DType::F32, &[40, 7]);
+        let values = (0u16..280).map(|n| if n / 7 % 4 == 3 { 0.0 } else { f32::from(n) * 0.25 - 20.0 });
+        let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        let whole = facts(&t, &bytes, &[]);
+        assert_eq!((whole.values, whole.zeros), (280, 70));
+        let rows = whole.rows.clone().unwrap();
+        assert_eq!((rows.count, rows.dead, rows.dead_spots), (40, 10, vec![]));
+        for cuts in [&[1][..], &[28, 56], &[3, 5, 6, 30, 31, 700], &[2, 3], &[1119]] {
+            let cut = facts(&t, &bytes, cuts);
+            assert_eq!(cut.rows, whole.rows, "{cuts:?}");
+            assert_eq!((cut.min, cut.max, cut.zeros), (whole.min, whole.max, whole.zeros));
+            assert!((cut.l2.unwrap() - whole.l2.unwrap()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_row_that_crosses_pieces_is_dead_only_as_a_whole() {
+        // Each half of row 1 lies below the limit, both together above it.
+        let t = tensor(DType::F64, &[4, 2]);
+        let small = 0.8e-6;
+        let bytes: Vec<u8> = [0.0, 0.0, small, small, 0.0, small, 3.0, 4.0]
+            .iter()
+            .flat_map(|v: &f64| v.to_le_bytes())
+            .collect();
+        let rows = facts(&t, &bytes, &[24, 40]).rows.unwrap();
+        assert_eq!((rows.count, rows.dead, rows.dead_spots), (4, 2, vec![0, 2]));
+    }
+
+    #[test]
+    fn blocks_are_judged_by_their_scales_wherever_they_are_torn() {
+        let t = tensor(DType::Q4_0, &[2, 64]);
+        let mut bytes = vec![0x11; 4 * 18];
+        bytes[36..38].copy_from_slice(&0x7c00u16.to_le_bytes());
+        for cuts in [&[][..], &[37], &[1, 2, 36, 37, 38, 55]] {
+            let facts = facts(&t, &bytes, cuts);
+            assert_eq!((facts.values, facts.bad_scales), (4, Some(1)), "{cuts:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_says_so() {
+        for (dtype, why) in [(DType::IQ1_M, "scales"), (DType::I32, "no floats"), (DType::F4_E2M1, "scales")]
+        {
+            let error = Tally::new(&tensor(dtype, &[2, 256]), true).err().unwrap();
+            assert!(error.message().contains(why), "{error}");
+        }
+        let tally = Tally::new(&tensor(DType::F32, &[4]), false).unwrap();
+        assert!(!tally.see(0, &[0; 8]));
+        tally.facts().unwrap_err();
+    }
+}

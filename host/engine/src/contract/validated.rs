@@ -1,0 +1,210 @@
+//! Tensors that were looked at and found right. Each type can be had from its validator alone, so that whoever holds one
+//! need not look again (FALSIFY-002).
+//!
+//! There is no other way to one. Its fields are private:
+//!
+//! ```compile_fail,E0451
+//! use apr_engine::contract::{Receipt, ValidatedEmbedding};
+//! fn forge(tensor: apr_sdk::Tensor, receipt: Receipt) -> ValidatedEmbedding {
+//!     ValidatedEmbedding { tensor, receipt }
+//! }
+//! ```
+//!
+//! it has no constructor and no default:
+//!
+//! ```compile_fail,E0599
+//! let embedding = apr_engine::contract::ValidatedEmbedding::new(vec![0.1f32; 1000], 100, 10);
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn make<T: Default>() -> T {
+//!     T::default()
+//! }
+//! let weight: apr_engine::contract::ValidatedWeight = make();
+//! ```
+//!
+//! a receipt is not made up either:
+//!
+//! ```compile_fail,E0423
+//! let receipt = apr_engine::contract::Receipt(apr_engine::contract::Facts::default());
+//! ```
+//!
+//! plain numbers do not stand in for one:
+//!
+//! ```compile_fail,E0308
+//! struct Loaded {
+//!     embedding: apr_engine::contract::ValidatedEmbedding,
+//! }
+//! let loaded = Loaded { embedding: vec![0.1f32; 1000] };
+//! ```
+//!
+//! nor does one type for another:
+//!
+//! ```compile_fail,E0308
+//! use apr_engine::contract::{ValidatedEmbedding, ValidatedWeight};
+//! fn give(weight: ValidatedWeight) -> ValidatedEmbedding {
+//!     weight
+//! }
+//! ```
+//!
+//! and a validator is finished once:
+//!
+//! ```compile_fail,E0382
+//! use apr_engine::contract::{ValidatedVector, Validator};
+//! fn twice(validator: Validator<ValidatedVector>) {
+//!     let first = validator.finish();
+//!     let second = validator.finish();
+//! }
+//! ```
+//!
+//! The way that there is:
+//!
+//! ```
+//! use apr_engine::contract::Validator;
+//! use apr_sdk::{DType, Extent, Payload, Tensor};
+//! let payload = Payload::Extent { extent: Extent::new(0, 0, 8), view: None };
+//! let norm = Tensor { name: "norm".to_owned(), dtype: DType::F32, shape: vec![2], payload };
+//! let validator = Validator::vector(&norm, 2)?;
+//! validator.see(0, &[1.0f32, 0.5].map(f32::to_le_bytes).concat());
+//! let norm = validator.finish()?;
+//! assert_eq!(norm.receipt().facts().mean, Some(0.75));
+//! # Ok::<(), apr_sdk::Error>(())
+//! ```
+
+use super::rules::{Kind, judge, shape_rule};
+use super::tally::{Facts, Tally};
+use apr_sdk::{Error, Result, Tensor};
+use std::marker::PhantomData;
+
+/// What the streaming validator found in a tensor that breaks no rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Receipt(Facts);
+
+impl Receipt {
+    /// The figures.
+    pub fn facts(&self) -> &Facts {
+        &self.0
+    }
+}
+
+/// Looks at a tensor while its bytes pass; [`finish`](Validator::<ValidatedEmbedding>::finish) gives a `V` if it breaks no
+/// rule. Nothing of the tensor is held.
+pub struct Validator<V> {
+    tensor: Tensor,
+    kind: Kind,
+    tally: Tally,
+    gives: PhantomData<fn() -> V>,
+}
+
+impl<V> Validator<V> {
+    fn new(tensor: &Tensor, kind: Kind) -> Result<Validator<V>> {
+        let tally = Tally::new(tensor, kind == Kind::Embedding)?;
+        Ok(Validator { tensor: tensor.clone(), kind, tally, gives: PhantomData })
+    }
+
+    /// Looks at the bytes at `at` of the payload, row-major and little-endian; each byte once, pieces in any order and cut
+    /// anywhere.
+    pub fn see(&self, at: u64, bytes: &[u8]) {
+        self.tally.see(at, bytes);
+    }
+
+    fn judged(self) -> Result<(Tensor, Receipt)> {
+        let facts = self.tally.facts().map_err(|e| e.tensor(&self.tensor.name))?;
+        match judge(self.kind, &facts).into_iter().next() {
+            Some(broken) => Err(Error::failed(broken.what).code(broken.code).tensor(&self.tensor.name)),
+            None => Ok((self.tensor, Receipt(facts))),
+        }
+    }
+}
+
+macro_rules! validated {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            tensor: Tensor,
+            receipt: Receipt,
+        }
+
+        impl $name {
+            /// The tensor: name, type, shape, and where its payload lies.
+            pub fn tensor(&self) -> &Tensor {
+                &self.tensor
+            }
+
+            /// What was found in it.
+            pub fn receipt(&self) -> &Receipt {
+                &self.receipt
+            }
+        }
+
+        impl Validator<$name> {
+            /// The tensor with its receipt.
+            ///
+            /// # Errors
+            /// Failed, with the code of the first rule that it breaks, or if some of its bytes were not seen.
+            pub fn finish(self) -> Result<$name> {
+                let (tensor, receipt) = self.judged()?;
+                Ok($name { tensor, receipt })
+            }
+        }
+    };
+}
+
+validated! {
+    /// A token embedding of `[vocabulary, hidden]`: finite, less than half zeros, less than a quarter dead rows.
+    ValidatedEmbedding
+}
+validated! {
+    /// A weight of `[out, in]`: finite, less than 80 % zeros.
+    ValidatedWeight
+}
+validated! {
+    /// A vector of a stated length: finite.
+    ValidatedVector
+}
+
+impl Validator<ValidatedEmbedding> {
+    /// The validator of a token embedding.
+    ///
+    /// # Errors
+    /// Failed if its shape is another; Unsupported for a type that cannot be looked at.
+    pub fn embedding(tensor: &Tensor, vocabulary: u64, hidden: u64) -> Result<Self> {
+        check_shape(tensor, Some("embedding"), &[vocabulary, hidden])?;
+        Validator::new(tensor, Kind::Embedding)
+    }
+}
+
+impl Validator<ValidatedWeight> {
+    /// The validator of a weight that a kernel reads as `[out, in]`. The role `output` is the one whose wrong shape has a
+    /// rule of its own.
+    ///
+    /// # Errors
+    /// Failed if its shape is another; Unsupported for a type that cannot be looked at.
+    pub fn weight(tensor: &Tensor, role: Option<&str>, out_size: u64, in_size: u64) -> Result<Self> {
+        check_shape(tensor, role, &[out_size, in_size])?;
+        Validator::new(tensor, Kind::Weight)
+    }
+}
+
+impl Validator<ValidatedVector> {
+    /// The validator of a vector: a norm, a bias.
+    ///
+    /// # Errors
+    /// Failed if its shape is another or it has no elements (PMAT-332); Unsupported for a type that cannot be looked at.
+    pub fn vector(tensor: &Tensor, len: u64) -> Result<Self> {
+        check_shape(tensor, None, &[len])?;
+        Validator::new(tensor, Kind::Vector)
+    }
+}
+
+fn check_shape(tensor: &Tensor, role: Option<&str>, want: &[u64]) -> Result<()> {
+    if tensor.shape == want && !want.contains(&0) {
+        return Ok(());
+    }
+    let message = match want.contains(&0) {
+        true => format!("its shape must have elements, {want:?} has none"),
+        false => format!("its shape is {:?}, {want:?} must be", tensor.shape),
+    };
+    Err(Error::failed(message).code(shape_rule(role, want.len())).tensor(&tensor.name))
+}

@@ -1,0 +1,362 @@
+//! Reads the payloads of paired tensors side by side, a tile of each at a time, on all threads.
+//!
+//! Tiles of one type are compared as bytes first. Only those that differ are turned into numbers; if a tensor had some,
+//! its other tiles are read once more, for their share of the norms. What is found is merged in the order of the tiles,
+//! those of the first reading before those of the second: any number of threads gives the same sums.
+
+use crate::crew::run_at_most;
+use crate::diff::distance::{Distance, Measure};
+use crate::diff::rounding::Rounding;
+use crate::diff::side_by_side::{in_pieces, side_by_side};
+use crate::diff::sides::{self, Side, Sides};
+use crate::engine::Engine;
+use crate::expression::work::{Portion, Work};
+use crate::registry::Registry;
+use apr_sdk::{DType, Error, Result, checked_elements};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a tile of the wider side: two of them fit the cache of a core.
+const TILE: u64 = 256 << 10;
+/// Bytes of a tile where a side must be gathered: a view that is turned is read in runs as long as its tile is high.
+const GATHER_TILE: u64 = 4 << 20;
+/// What all tiles may take, in bytes.
+const MEMORY: u64 = 96 << 20;
+/// Pairs that are worked through together: enough to keep all threads busy, few enough that a model of a million tensors
+/// needs no memory for each of them.
+const BATCH: usize = 4096;
+
+/// Two tensors of the same shape, by their numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// In model a.
+    pub a: usize,
+    /// In model b.
+    pub b: usize,
+}
+
+/// What was found between two tensors.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Whether all bytes are the same; never for two types.
+    pub same_bytes: bool,
+    /// The distance of the values; `None` if they cannot be read here, or if they need not be.
+    pub distance: Option<Box<Distance>>,
+    /// Whether distances in representable values were counted.
+    pub has_ulp: bool,
+    /// Numbers of an element: 2 for complex types.
+    pub per_element: u64,
+    /// For a type whose values cannot be read here: how many of its blocks differ, and of how many.
+    pub blocks: Option<(u64, u64)>,
+    /// The narrower type, if all values of that side are those of the other rounded to it.
+    pub rounded_to: Option<DType>,
+}
+
+/// Compares pairs of tensors; a pair of two types whose values cannot be read gives a `Found` without anything. Of two
+/// models that are read in one dialect it is found out too whether one's values are the other's, rounded.
+///
+/// # Errors
+/// What reading raises, with the file as the user typed it; Cancelled.
+pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
+    let bytes =
+        |pair: &Pair| Ok(sides.a.tensors[pair.a].payload_len()? + sides.b.tensors[pair.b].payload_len()?);
+    let total = pairs.iter().map(bytes).sum::<Result<u64>>()?;
+    let done = AtomicU64::new(0);
+    let mut found = Vec::with_capacity(pairs.len());
+    for batch in pairs.chunks(BATCH) {
+        let job = |&pair: &Pair| Job::new(&engine.registry, sides, pair, tolerance);
+        let jobs: Vec<Job> = batch.iter().map(job).collect::<Result<_>>()?;
+        let run = Run { engine, a: &sides.a, b: &sides.b, jobs: &jobs, done: &done, total };
+        run.all(false)?;
+        run.all(true)?;
+        found.extend(jobs.into_iter().map(Job::found));
+    }
+    Ok(found)
+}
+
+/// Two tensors, cut into tiles.
+struct Job {
+    pair: Pair,
+    /// How each side is read; `None` for payload that only comes in order.
+    works: Option<[Vec<Portion>; 2]>,
+    measure: Option<Measure>,
+    rounding: Option<Rounding>,
+    /// Whether equal bytes mean equal values.
+    one_type: bool,
+    /// Bytes of each side, and of a tile of it.
+    len: [u64; 2],
+    tile_len: [u64; 2],
+    n_tiles: u64,
+    /// Numbers of the tensor, and of a tile of it.
+    numbers: u64,
+    tile_numbers: u64,
+    /// Bytes of an element or block, for types whose values cannot be read.
+    block: u64,
+    state: Mutex<State>,
+}
+
+/// What is known so far. `ahead` holds what threads found before its turn came.
+#[derive(Default)]
+struct State {
+    next: u64,
+    ahead: BTreeMap<u64, Tile>,
+    distance: Distance,
+    /// A bit for each tile whose bytes were the same.
+    same: Vec<u64>,
+    n_same: u64,
+    blocks: u64,
+}
+
+/// What one tile gave.
+enum Tile {
+    Same,
+    Apart(Box<Distance>),
+    Blocks(u64),
+}
+
+impl Job {
+    fn new(registry: &Registry, sides: &Sides<'_>, pair: Pair, tolerance: f64) -> Result<Job> {
+        let tensors = [&sides.a.tensors[pair.a], &sides.b.tensors[pair.b]];
+        let [left, right] = [tensors[0].dtype, tensors[1].dtype];
+        let infos = [left.require()?, right.require()?];
+        let measure = Measure::new(left, right, tolerance, registry);
+        let len = [tensors[0].payload_len()?, tensors[1].payload_len()?];
+        let works = match (sides.a.portions(pair.a, registry)?, sides.b.portions(pair.b, registry)?) {
+            (Some(a), Some(b)) => Some([a, b]),
+            _ => None,
+        };
+        if works.is_none() {
+            check_in_order(&sides.a, pair.a)?;
+            check_in_order(&sides.b, pair.b)?;
+        }
+        let rounding = if sides.translated { Rounding::new(left, right) } else { None };
+        let gathers = works.iter().flatten().flatten().any(|portion| matches!(portion.work, Work::Gather(_)));
+        let tile = if gathers { GATHER_TILE } else { TILE };
+        // Tiles are whole blocks on both sides, and eight of them, so that packed types begin on whole bytes.
+        let per_tile =
+            infos.iter().map(|i| tile / (8 * u64::from(i.block_bytes))).min().unwrap_or(1).max(1) * 8;
+        let elements = |i: usize| u64::from(infos[i].block_elements);
+        let common = elements(0).max(elements(1));
+        let tile_len = [0, 1].map(|i| per_tile * common / elements(i) * u64::from(infos[i].block_bytes));
+        let comparable = left == right || measure.is_some();
+        let n_tiles = if comparable { len[0].div_ceil(tile_len[0]) } else { 0 };
+        let words = usize::try_from(n_tiles.div_ceil(64)).unwrap_or(0);
+        let state = State { same: vec![0; words], ..State::default() };
+        let per_element = measure.as_ref().map_or(1, |measure| measure.sides[0].per_element);
+        Ok(Job {
+            pair,
+            works,
+            measure,
+            rounding,
+            one_type: left == right,
+            len,
+            tile_len,
+            n_tiles,
+            numbers: checked_elements(&tensors[0].shape)?.saturating_mul(per_element),
+            tile_numbers: per_tile * common * per_element,
+            block: u64::from(infos[0].block_bytes),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// How many pieces of work it is for several threads.
+    fn n_units(&self) -> u64 {
+        if self.works.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
+    }
+
+    /// Bytes of tile number `tile` of a side.
+    fn tile_bytes(&self, side: usize, tile: u64) -> usize {
+        let at = tile * self.tile_len[side];
+        usize::try_from(self.tile_len[side].min(self.len[side].saturating_sub(at))).unwrap_or(0)
+    }
+
+    /// The most memory that a thread needs at once.
+    fn memory(&self) -> u64 {
+        if self.n_tiles == 0 {
+            return 0;
+        }
+        let gathers = self.works.iter().flatten().map(|portions| sides::memory(portions));
+        // Payload that comes in order is on its way between threads, and a stream has a buffer of its own.
+        let times = if self.works.is_some() { 1 } else { 4 };
+        let streams = if self.works.is_some() { 0 } else { 2 * crate::expression::work::TILE };
+        (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()
+    }
+
+    /// Numbers of tile number `tile`. Not what its bytes could hold: the last byte of a packed tensor may have bits that
+    /// are no element.
+    fn n_numbers(&self, tile: u64) -> usize {
+        let left = self.numbers.saturating_sub(tile * self.tile_numbers);
+        usize::try_from(left.min(self.tile_numbers)).unwrap_or(0)
+    }
+
+    fn look(&self, tile: u64, a: &[u8], b: &[u8]) -> Tile {
+        if self.one_type && a == b {
+            return Tile::Same;
+        }
+        match &self.measure {
+            Some(measure) => {
+                let found = measure.run(a, b, self.n_numbers(tile));
+                if let Some(rounding) = self.rounding.as_ref().filter(|_| found.differing > 0) {
+                    rounding.look(a, b);
+                }
+                Tile::Apart(Box::new(found))
+            }
+            None => {
+                let size = usize::try_from(self.block).unwrap_or(1);
+                Tile::Blocks(a.chunks(size).zip(b.chunks(size)).filter(|(a, b)| a != b).count() as u64)
+            }
+        }
+    }
+
+    /// What a tile adds to the norms if the other side has the same bytes.
+    fn alone(&self, tile: u64, bytes: &[u8]) -> Tile {
+        let run = |m: &Measure| Tile::Apart(Box::new(m.run(bytes, bytes, self.n_numbers(tile))));
+        self.measure.as_ref().map_or(Tile::Blocks(0), run)
+    }
+
+    /// Takes in what a tile gave, when its turn comes.
+    fn take(&self, number: u64, tile: Tile) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ahead.insert(number, tile);
+        loop {
+            let next = state.next;
+            let Some(tile) = state.ahead.remove(&next) else { break };
+            match tile {
+                Tile::Same => {
+                    state.n_same += 1;
+                    if let Some(word) = usize::try_from(next / 64).ok().and_then(|n| state.same.get_mut(n)) {
+                        *word |= 1 << (next % 64);
+                    }
+                }
+                Tile::Apart(found) => state.distance.merge(&found, next * self.tile_numbers),
+                Tile::Blocks(count) => state.blocks += count,
+            }
+            state.next += 1;
+        }
+    }
+
+    /// Whether the second reading must measure this tile: it was the same, but others of its tensor were not.
+    fn is_left(&self, tile: u64) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let word = usize::try_from(tile / 64).ok().and_then(|n| state.same.get(n)).copied().unwrap_or(0);
+        word >> (tile % 64) & 1 == 1
+    }
+
+    /// Whether there is a second reading.
+    fn has_more(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.measure.is_some() && state.n_same > 0 && state.n_same < self.n_tiles
+    }
+
+    fn found(self) -> Found {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let same_bytes = self.one_type && state.n_same == self.n_tiles;
+        let readable = self.measure.is_some() && !same_bytes;
+        let blocks = self.measure.is_none() && self.one_type && !same_bytes;
+        Found {
+            same_bytes,
+            distance: readable.then(|| Box::new(state.distance)),
+            has_ulp: self.measure.as_ref().is_some_and(Measure::has_ulp),
+            per_element: self.measure.as_ref().map_or(1, |measure| measure.sides[0].per_element),
+            blocks: blocks.then(|| (state.blocks, self.len[0] / self.block.max(1))),
+            rounded_to: self.rounding.as_ref().and_then(Rounding::holds),
+        }
+    }
+}
+
+/// One comparison of a batch of jobs.
+struct Run<'a> {
+    engine: &'a Engine,
+    a: &'a Side<'a>,
+    b: &'a Side<'a>,
+    jobs: &'a [Job],
+    done: &'a AtomicU64,
+    total: u64,
+}
+
+impl Run<'_> {
+    /// Works through all jobs; `again` for the second reading.
+    fn all(&self, again: bool) -> Result<()> {
+        let jobs: Vec<&Job> = self.jobs.iter().filter(|job| !again || job.has_more()).collect();
+        // The number of the first unit of each job, and of the first behind all.
+        let mut firsts = Vec::with_capacity(jobs.len() + 1);
+        let mut n_units = 0u64;
+        for job in &jobs {
+            firsts.push(n_units);
+            n_units += job.n_units();
+            if again {
+                // Tiles are counted anew: the sums of the second reading follow those of the first.
+                job.state.lock().unwrap_or_else(PoisonError::into_inner).next = 0;
+            }
+        }
+        let memory = jobs.iter().map(|job| job.memory()).max().unwrap_or(1).max(1);
+        let most = usize::try_from((MEMORY / memory).min(n_units).clamp(1, 64)).unwrap_or(1);
+        let crew = self.engine.crew.as_ref();
+        let buffers: Vec<_> =
+            (0..most.min(crew.width())).map(|_| Mutex::new([Vec::new(), Vec::new()])).collect();
+        let n_units = usize::try_from(n_units).map_err(|_| Error::limit("too much to compare"))?;
+        run_at_most(crew, most, n_units, &|slot, unit| {
+            let unit = unit as u64;
+            let at = firsts.partition_point(|&first| first <= unit) - 1;
+            let mut buffers = buffers[slot].lock().unwrap_or_else(PoisonError::into_inner);
+            self.unit(jobs[at], unit - firsts[at], again, &mut buffers)
+        })
+    }
+
+    fn unit(&self, job: &Job, unit: u64, again: bool, buffers: &mut [Vec<u8>; 2]) -> Result<()> {
+        self.engine.check_cancelled()?;
+        let Some(works) = &job.works else { return self.in_order(job, again) };
+        if again && !job.is_left(unit) {
+            job.take(unit, Tile::Blocks(0));
+            return Ok(());
+        }
+        // The second reading needs one side: the other has the same bytes.
+        for side in 0..if again { 1 } else { 2 } {
+            let buffer = &mut buffers[side];
+            buffer.resize(job.tile_bytes(side, unit), 0);
+            let (of, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
+            of.fill(number, &works[side], unit * job.tile_len[side], buffer)?;
+        }
+        let [a, b] = buffers;
+        let tile = if again { job.alone(unit, a) } else { job.look(unit, a, b) };
+        self.tell(job, (a.len() + b.len()) as u64, again);
+        job.take(unit, tile);
+        Ok(())
+    }
+
+    /// Compares payload that comes in order.
+    fn in_order(&self, job: &Job, again: bool) -> Result<()> {
+        let a = (self.a.opened, check_in_order(self.a, job.pair.a)?);
+        let b = (self.b.opened, check_in_order(self.b, job.pair.b)?);
+        let sizes = job.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+        if again {
+            return in_pieces(self.engine, a, sizes[0], &mut |tile, a| {
+                job.take(tile, if job.is_left(tile) { job.alone(tile, a) } else { Tile::Blocks(0) });
+                Ok(())
+            });
+        }
+        side_by_side(self.engine, a, b, sizes, &mut |tile, a, b| {
+            self.tell(job, (a.len() + b.len()) as u64, false);
+            job.take(tile, job.look(tile, a, b));
+            Ok(())
+        })
+    }
+
+    fn tell(&self, job: &Job, bytes: u64, again: bool) {
+        if !again {
+            let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.engine.progress.bytes(done, self.total, self.a.own_name(job.pair.a));
+        }
+    }
+}
+
+/// The number in the model of a tensor whose payload is read in order, as it is.
+fn check_in_order(side: &Side<'_>, number: usize) -> Result<usize> {
+    side.in_order(number).ok_or_else(|| {
+        let message =
+            "the other model's payload of it only comes in order, and this one's rows lie in another";
+        let hint = "convert the other model to one that is not compressed, and compare that";
+        Error::unsupported(message).tensor(side.own_name(number)).hint(hint)
+    })
+}

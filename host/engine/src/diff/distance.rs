@@ -1,0 +1,420 @@
+//! How far two runs of numbers lie apart.
+//!
+//! Numbers are read into small buffers and summed in chunks whose edges depend on nothing but the tensor; sums are
+//! merged in their order. So the result does not depend on the number of threads.
+
+use crate::registry::Registry;
+use crate::values::numbers::{CHUNK, Numbers};
+use apr_sdk::DType;
+use fearless_simd::{Level, dispatch};
+
+/// Sums that advance side by side, so that the compiler can use vectors: with 8 it makes better ones than with 4 or 16.
+/// As many on every processor, however wide its vectors are: so all give the same sums.
+const LANES: usize = 8;
+
+/// What was found between two runs of numbers, a and b.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distance {
+    /// How many pairs of numbers were compared.
+    pub count: u64,
+    /// How many pairs differ by more than the tolerance; a pair with a non-finite side differs unless both are NaN or
+    /// the same infinity.
+    pub differing: u64,
+    /// How many of those have a side that is not finite.
+    pub mismatched: u64,
+    /// The greatest |a − b| of finite pairs.
+    pub max_abs: f64,
+    /// Where that is, counted in numbers from the start.
+    pub max_at: u64,
+    /// The greatest number of representable values between a and b; for two floats of one type.
+    pub max_ulp: u64,
+    /// Pairs with two finite sides; what follows is over those.
+    pub finite: u64,
+    /// Sum of |a − b|.
+    pub sum_abs: f64,
+    /// Sum of (a − b)².
+    pub sum_squares: f64,
+    /// Sums of a² and of b².
+    pub squares: [f64; 2],
+    /// How many of a, and of b, are not a number.
+    pub nans: [u64; 2],
+    /// How many of a, and of b, are infinite.
+    pub infs: [u64; 2],
+}
+
+impl Distance {
+    /// Adds what was found behind the numbers seen so far; `at` is where that run begins.
+    pub fn merge(&mut self, later: &Distance, at: u64) {
+        if later.max_abs > self.max_abs {
+            (self.max_abs, self.max_at) = (later.max_abs, at + later.max_at);
+        }
+        self.max_ulp = self.max_ulp.max(later.max_ulp);
+        self.count += later.count;
+        self.differing += later.differing;
+        self.mismatched += later.mismatched;
+        self.finite += later.finite;
+        self.sum_abs += later.sum_abs;
+        self.sum_squares += later.sum_squares;
+        for side in 0..2 {
+            self.squares[side] += later.squares[side];
+            self.nans[side] += later.nans[side];
+            self.infs[side] += later.infs[side];
+        }
+    }
+
+    /// The mean of |a − b|.
+    pub fn mean_abs(&self) -> f64 {
+        mean(self.sum_abs, self.finite)
+    }
+
+    /// √Σ(a − b)².
+    pub fn l2(&self) -> f64 {
+        self.sum_squares.sqrt()
+    }
+
+    /// The L2 distance over the greater of the norms of a and b: 0 for the same, at most 2; 0 if both are zero.
+    pub fn relative(&self) -> f64 {
+        let norm = self.squares[0].max(self.squares[1]).sqrt();
+        if norm == 0.0 { 0.0 } else { self.l2() / norm }
+    }
+
+    /// The cosine of the angle between a and b; `None` if one of them is zero.
+    pub fn cosine(&self) -> Option<f64> {
+        let [a, b] = self.squares;
+        let norms = a.sqrt() * b.sqrt();
+        // 2ab = a² + b² − (a − b)²: one sum less to make.
+        (norms > 0.0).then(|| ((a + b - self.sum_squares) / (2.0 * norms)).clamp(-1.0, 1.0))
+    }
+}
+
+fn mean(sum: f64, count: u64) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
+    let count = count as f64;
+    if count == 0.0 { 0.0 } else { sum / count }
+}
+
+/// How two element types are compared.
+pub struct Measure {
+    /// How a's, and b's, bytes become numbers.
+    pub sides: [Numbers; 2],
+    tolerance: f64,
+    /// Counts representable values between floats of one type.
+    ulp: Option<Ulp>,
+}
+
+/// The greatest distance in representable values between finite floats of one type.
+type Ulp = fn(&[u8], &[u8]) -> u64;
+
+impl Measure {
+    /// `None` if no plugin knows the values of one type, or if one is complex and the other is not.
+    pub fn new(a: DType, b: DType, tolerance: f64, registry: &Registry) -> Option<Measure> {
+        let sides = [Numbers::with(a, registry)?, Numbers::with(b, registry)?];
+        if sides[0].per_element != sides[1].per_element {
+            return None;
+        }
+        let ulp = if a == b { ULPS.iter().find(|row| row.0 == a).map(|row| row.1) } else { None };
+        Some(Measure { sides, tolerance, ulp })
+    }
+
+    /// Whether distances in representable values make sense.
+    pub fn has_ulp(&self) -> bool {
+        self.ulp.is_some()
+    }
+
+    /// Compares `count` numbers of each side.
+    pub fn run(&self, a: &[u8], b: &[u8], count: usize) -> Distance {
+        let mut all = Distance::default();
+        let mut buffers = [[0.0; CHUNK]; 2];
+        let mut done = 0;
+        while done < count {
+            let n = CHUNK.min(count - done);
+            let piece = |bytes: &[u8], side: usize| -> std::ops::Range<usize> {
+                let from = self.sides[side].bytes_of(done);
+                from..(from + self.sides[side].bytes_of(n)).min(bytes.len())
+            };
+            let (a, b) = (&a[piece(a, 0)], &b[piece(b, 1)]);
+            let found = if self.sides.iter().all(Numbers::is_narrow) {
+                self.sides[0].read_narrow(a, &mut buffers[0][..n]);
+                self.sides[1].read_narrow(b, &mut buffers[1][..n]);
+                self.narrow_chunk(a, b, n, &mut buffers, all.max_abs)
+            } else {
+                self.wide_chunk(a, b, n)
+            };
+            all.merge(&found, done as u64);
+            done += n;
+        }
+        all
+    }
+
+    /// `values` has what was read of a and b; `known` is the greatest distance so far: only where a greater one lies is
+    /// looked up.
+    fn narrow_chunk(
+        &self,
+        a: &[u8],
+        b: &[u8],
+        n: usize,
+        values: &mut [[f32; CHUNK]; 2],
+        known: f64,
+    ) -> Distance {
+        // What fills the buffers behind `n` is equal, and zero: it adds nothing but to the count.
+        values.iter_mut().for_each(|values| values[n..].fill(0.0));
+        let [left, right] = values;
+        let sums = Sums::of(left, right, self.tolerance);
+        // Squares of finite f32 cannot overflow an f64: a sum that is not finite means that a number is not.
+        if !sums.all_finite() {
+            return self.wide_chunk(a, b, n);
+        }
+        let mut found = sums.into_distance(n as u64);
+        if found.max_abs > known {
+            let far = |(l, r): (&f32, &f32)| (f64::from(*l) - f64::from(*r)).abs() == found.max_abs;
+            found.max_at = left.iter().zip(right.iter()).position(far).unwrap_or(0) as u64;
+        }
+        found.max_ulp = self.ulp.map_or(0, |ulp| ulp(a, b));
+        found
+    }
+
+    /// Number by number, with everything looked at.
+    fn wide_chunk(&self, a: &[u8], b: &[u8], n: usize) -> Distance {
+        let mut high = [[0.0; CHUNK]; 2];
+        let mut low = [[0.0; CHUNK]; 2];
+        for (side, bytes) in [a, b].into_iter().enumerate() {
+            self.sides[side].read_wide(bytes, &mut high[side][..n], &mut low[side][..n]);
+        }
+        let mut found = Distance { count: n as u64, ..Distance::default() };
+        for at in 0..n {
+            let (a, b) = (high[0][at], high[1][at]);
+            for (side, value) in [a, b].into_iter().enumerate() {
+                found.nans[side] += u64::from(value.is_nan());
+                found.infs[side] += u64::from(value.is_infinite());
+            }
+            if !(a.is_finite() && b.is_finite()) {
+                let same = a == b || a.is_nan() && b.is_nan();
+                found.mismatched += u64::from(!same);
+                found.differing += u64::from(!same);
+                continue;
+            }
+            let away = ((a - b) + (low[0][at] - low[1][at])).abs();
+            found.finite += 1;
+            found.differing += u64::from(away > self.tolerance);
+            found.sum_abs += away;
+            found.sum_squares += away * away;
+            found.squares[0] += a * a;
+            found.squares[1] += b * b;
+            if away > found.max_abs {
+                (found.max_abs, found.max_at) = (away, at as u64);
+            }
+        }
+        if let Some(ulp) = self.ulp {
+            found.max_ulp =
+                if found.finite == n as u64 { ulp(a, b) } else { self.ulp_of_finite(a, b, &high, n) };
+        }
+        found
+    }
+
+    /// Pair by pair, leaving out those with a side that is not finite.
+    fn ulp_of_finite(&self, a: &[u8], b: &[u8], values: &[[f64; CHUNK]; 2], n: usize) -> u64 {
+        let (Some(ulp), width) = (self.ulp, self.sides[0].bytes_of(1)) else { return 0 };
+        let finite = (0..n).filter(|&at| values[0][at].is_finite() && values[1][at].is_finite());
+        finite.map(|at| ulp(&a[at * width..][..width], &b[at * width..][..width])).max().unwrap_or(0)
+    }
+}
+
+/// The sums of one chunk, in lanes.
+struct Sums {
+    max: [f64; LANES],
+    differing: [f64; LANES],
+    abs: [f64; LANES],
+    squares: [f64; LANES],
+    a: [f64; LANES],
+    b: [f64; LANES],
+}
+
+impl Sums {
+    fn of(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Sums {
+        dispatch!(Level::new(), _ => Sums::add_up(left, right, tolerance))
+    }
+
+    /// Inlined into the code for each kind of processor, which it becomes a part of.
+    #[inline(always)]
+    fn add_up(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Sums {
+        let (mut max, mut differing, mut abs) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let (mut squares, mut a, mut b) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
+            for lane in 0..LANES {
+                let (l, r) = (f64::from(left[lane]), f64::from(right[lane]));
+                let away = (l - r).abs();
+                max[lane] = if away > max[lane] { away } else { max[lane] };
+                differing[lane] += if away > tolerance { 1.0 } else { 0.0 };
+                abs[lane] += away;
+                squares[lane] += away * away;
+                a[lane] += l * l;
+                b[lane] += r * r;
+            }
+        }
+        Sums { max, differing, abs, squares, a, b }
+    }
+
+    fn all_finite(&self) -> bool {
+        (self.a.iter().sum::<f64>() + self.b.iter().sum::<f64>()).is_finite()
+    }
+
+    fn into_distance(self, n: u64) -> Distance {
+        let sum = |lanes: [f64; LANES]| lanes.iter().sum::<f64>();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of at most CHUNK"
+        )]
+        let differing = sum(self.differing) as u64;
+        Distance {
+            count: n,
+            finite: n,
+            differing,
+            max_abs: self.max.into_iter().fold(0.0, f64::max),
+            sum_abs: sum(self.abs),
+            sum_squares: sum(self.squares),
+            squares: [sum(self.a), sum(self.b)],
+            ..Distance::default()
+        }
+    }
+}
+
+/// Distances in representable values of a sign-magnitude float type: codes become whole numbers that grow with the
+/// value, and both zeros are 0. Without a branch, and the greatest of all in any order: the compiler makes vectors of it.
+macro_rules! ulp {
+    ($code:ty) => {
+        |a, b| {
+            let place = |code: &[u8; size_of::<$code>()]| {
+                let code = <$code>::from_le_bytes(*code);
+                let sign = code >> (<$code>::BITS - 1);
+                ((code & <$code>::MAX) ^ sign) - sign
+            };
+            let greatest = dispatch!(Level::new(), _ => {
+                let mut greatest = 0;
+                for (a, b) in a.as_chunks().0.iter().zip(b.as_chunks().0) {
+                    greatest = greatest.max(place(a).abs_diff(place(b)));
+                }
+                greatest
+            });
+            greatest.into()
+        }
+    };
+}
+
+/// The float types that are sign and magnitude, each number once.
+static ULPS: &[(DType, Ulp)] = &[
+    (DType::F64, ulp!(i64)),
+    (DType::F32, ulp!(i32)),
+    (DType::F16, ulp!(i16)),
+    (DType::BF16, ulp!(i16)),
+    (DType::F8_E4M3, ulp!(i8)),
+    (DType::F8_E5M2, ulp!(i8)),
+    (DType::F8_E4M3FNUZ, ulp!(i8)),
+    (DType::F8_E5M2FNUZ, ulp!(i8)),
+    (DType::C64, ulp!(i32)),
+    (DType::C128, ulp!(i64)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    fn f32s(a: &[f32], b: &[f32], tolerance: f64) -> Distance {
+        Measure::new(DType::F32, DType::F32, tolerance, &Registry::new()).unwrap().run(
+            &bytes(a),
+            &bytes(b),
+            a.len(),
+        )
+    }
+
+    #[test]
+    fn distances_are_those_of_their_definitions() {
+        let d = f32s(&[1.0, -2.0, 4.0, 0.0], &[1.0, -2.5, 3.0, -0.0], 0.0);
+        assert_eq!((d.count, d.finite, d.differing), (4, 4, 2));
+        assert_eq!((d.max_abs, d.max_at, d.mean_abs()), (1.0, 2, 0.375));
+        assert_eq!((d.l2(), d.squares), (1.25f64.sqrt(), [21.0, 16.25]));
+        assert_eq!(d.relative(), 1.25f64.sqrt() / 21f64.sqrt());
+        let cosine = (1.0 + 5.0 + 12.0) / (21f64.sqrt() * 16.25f64.sqrt());
+        assert!((d.cosine().unwrap() - cosine).abs() < 1e-15);
+        assert_eq!(f32s(&[0.0], &[0.0], 0.0).cosine(), None);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_counted_and_left_out_of_the_sums() {
+        const NAN: f32 = f32::NAN;
+        const INF: f32 = f32::INFINITY;
+        let d = f32s(&[NAN, NAN, INF, INF, INF, 1.0, 3.0], &[NAN, 1.0, INF, -INF, 2.0, INF, 2.5], 0.0);
+        assert_eq!((d.nans, d.infs, d.mismatched, d.differing), ([2, 1], [3, 3], 4, 5));
+        assert_eq!((d.finite, d.max_abs, d.max_at), (1, 0.5, 6));
+        assert_eq!(d.max_ulp, 1 << 21);
+    }
+
+    #[test]
+    fn representable_values_are_counted_across_zero() {
+        let least = f32::from_bits(1);
+        assert_eq!(f32s(&[least], &[-least], 0.0).max_ulp, 2);
+        assert_eq!(f32s(&[0.0; 20], &[-0.0; 20], 0.0).max_ulp, 0);
+        assert_eq!(f32s(&[1.0], &[1.0 + f32::EPSILON], 0.0).max_ulp, 1);
+        assert_eq!(f32s(&[f32::MAX], &[f32::MIN], 0.0).max_ulp, 2 * u64::from(f32::MAX.to_bits()));
+        let halves = Measure::new(DType::F16, DType::F16, 0.0, &Registry::new()).unwrap();
+        assert_eq!(halves.run(&[0x00, 0x3c], &[0x03, 0x3c], 1).max_ulp, 3);
+    }
+
+    #[test]
+    fn a_tolerance_forgives_differences_up_to_it() {
+        let (a, b) = ([0.0f32, 0.5, 1.0], [0.25f32, 1.0, 1.0]);
+        assert_eq!([0.0, 0.25, 0.5].map(|tolerance| f32s(&a, &b, tolerance).differing), [2, 1, 0]);
+    }
+
+    #[test]
+    fn types_are_compared_by_their_values() {
+        let run = |a: DType, b: DType, x: &[u8], y: &[u8], n| {
+            Measure::new(a, b, 0.0, &Registry::new()).unwrap().run(x, y, n)
+        };
+        let d = run(DType::F16, DType::F32, &[0x00, 0x3c, 0x01, 0x00], &bytes(&[1.0, 2f32.powi(-24)]), 2);
+        assert_eq!((d.differing, d.max_ulp), (0, 0));
+        // 2^53 + 1 is no f64: the last bit still counts.
+        let (odd, even) = ((1i64 << 53) + 1, 2f64.powi(53));
+        let d = run(DType::I64, DType::F64, &odd.to_le_bytes(), &even.to_le_bytes(), 1);
+        assert_eq!((d.differing, d.max_abs), (1, 1.0));
+        let d = run(DType::U64, DType::U64, &u64::MAX.to_le_bytes(), &(u64::MAX - 1).to_le_bytes(), 1);
+        assert_eq!(d.max_abs, 1.0);
+        assert!(Measure::new(DType::C64, DType::F32, 0.0, &Registry::new()).is_none());
+        assert!(Measure::new(DType::Q4_0, DType::F32, 0.0, &Registry::new()).is_none());
+    }
+
+    #[test]
+    fn every_length_gives_what_number_by_number_gives() {
+        let a: Vec<f32> = (0u16..1300).map(|n| f32::from(n) * 0.37 - 200.0).collect();
+        let b: Vec<f32> = a.iter().map(|v| v * 1.01).collect();
+        for n in [0, 1, 3, 4, 5, 7, 8, 511, 512, 513, 1024, 1300] {
+            let d = f32s(&a[..n], &b[..n], 0.0);
+            let away = |(x, y): (&f32, &f32)| (f64::from(*x) - f64::from(*y)).abs();
+            let max = a[..n].iter().zip(&b).map(away).fold(0.0, f64::max);
+            let at = a[..n].iter().zip(&b).position(|pair| away(pair) == max).unwrap_or(0);
+            assert_eq!((d.count, d.max_abs, d.max_at), (n as u64, max, at as u64), "{n}");
+            let ulp = a[..n].iter().zip(&b).map(|(x, y)| u64::from(x.to_bits().abs_diff(y.to_bits()))).max();
+            assert_eq!(d.max_ulp, ulp.unwrap_or(0), "{n}");
+        }
+    }
+
+    #[test]
+    fn both_orders_give_the_same_distances() {
+        let a: Vec<f32> = (0u16..700).map(|n| (f32::from(n) * 0.7).sin()).collect();
+        let mut b: Vec<f32> = a.iter().rev().copied().collect();
+        b[17] = f32::NAN;
+        let (one, two) = (f32s(&a, &b, 0.1), f32s(&b, &a, 0.1));
+        assert_eq!((one.nans, one.infs), ([0, 1], [0, 0]));
+        let turned = Distance {
+            squares: [two.squares[1], two.squares[0]],
+            nans: [two.nans[1], two.nans[0]],
+            infs: [two.infs[1], two.infs[0]],
+            ..two
+        };
+        assert_eq!(one, turned);
+    }
+}

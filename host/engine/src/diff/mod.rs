@@ -1,0 +1,375 @@
+//! Are two models the same, and if not, where do they differ and by how much? Across formats and element types.
+
+pub mod side_by_side;
+pub mod sides;
+
+mod compare;
+mod distance;
+mod facts;
+mod pairs;
+mod rounding;
+#[cfg(test)]
+mod tests;
+
+use crate::diff::sides::{Side, Sides};
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use apr_sdk::{Result, Value};
+use compare::{Found, Pair};
+use distance::Distance;
+pub(crate) use rounding::Rounding;
+use serde::{Serialize, Serializer};
+use std::cmp::Ordering;
+
+/// What counts as the same.
+#[derive(Clone, Debug, Default)]
+pub struct DiffOptions {
+    /// Tensors that belong together though their names differ: the name in a, the name in b.
+    pub mapping: Vec<(String, String)>,
+    /// `None`: tensors are the same if type, shape and bytes are; between two dialects, if values are, or are those rounded
+    /// to the narrower type. Otherwise values decide, and a difference of at most
+    /// so much is none.
+    pub tolerance: Option<f64>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Diff {
+    /// Whether nothing that counts differs.
+    pub same: bool,
+    /// How many tensors have each status.
+    pub counts: Counts,
+    /// Every pair that is not identical, and every tensor that is alone; the most different first.
+    pub tensors: Vec<TensorDiff>,
+    /// Every other difference.
+    pub facts: Vec<Fact>,
+    /// What was assumed, or not compared.
+    pub notes: Vec<String>,
+}
+
+/// How many pairs, or tensors without a partner, have each status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Type, shape and bytes are the same.
+    pub identical: u64,
+    /// All values are the same; the type, or the bits of zeros and NaNs, are not.
+    pub equal: u64,
+    /// All values of one are those of the other rounded to its narrower type, the nearest each.
+    pub rounded: u64,
+    /// No values lie farther apart than the tolerance.
+    pub within_tolerance: u64,
+    /// Values differ.
+    pub different: u64,
+    /// Shapes differ.
+    pub shape: u64,
+    /// Types differ, and the values of one cannot be read here.
+    pub dtype: u64,
+    /// The same content under another name.
+    pub renamed: u64,
+    /// Tensors of a alone.
+    pub only_in_a: u64,
+    /// Tensors of b alone.
+    pub only_in_b: u64,
+}
+
+/// How a tensor of one model compares with its partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// There is no partner in b.
+    OnlyInA,
+    /// There is no partner in a.
+    OnlyInB,
+    /// Shapes differ.
+    Shape,
+    /// Types differ, and the values of one cannot be read here.
+    Dtype,
+    /// Values differ.
+    Different,
+    /// The same content under another name.
+    Renamed,
+    /// No values lie farther apart than the tolerance.
+    WithinTolerance,
+    /// All values of one are those of the other rounded to its narrower type, the nearest each.
+    Rounded,
+    /// All values are the same; the type, or the bits of zeros and NaNs, are not.
+    Equal,
+}
+
+/// A tensor in one model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TensorSide {
+    /// Its name there.
+    pub name: String,
+    /// Its element type.
+    pub dtype: String,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+}
+
+/// Two tensors that are not identical, or one that is alone.
+#[derive(Clone, Debug, Serialize)]
+pub struct TensorDiff {
+    /// How they compare.
+    pub status: Status,
+    /// Whether this makes the models different.
+    pub matters: bool,
+    /// The tensor in a.
+    pub a: Option<TensorSide>,
+    /// The tensor in b.
+    pub b: Option<TensorSide>,
+    /// How far the values lie apart; absent if they are the same or cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<Values>,
+    /// The type that the values of one were rounded to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounded_to: Option<String>,
+    /// Why there are no values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values_missing: Option<String>,
+}
+
+/// How far the values of two tensors lie apart. Complex numbers are taken as their two parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Values {
+    /// How many pairs of numbers were compared.
+    pub count: u64,
+    /// How many differ by more than the tolerance, or have a non-finite side where the other does not have the same.
+    pub differing: u64,
+    /// How many of those have a non-finite side.
+    pub mismatched: u64,
+    /// The greatest absolute difference.
+    #[serde(serialize_with = "number")]
+    pub max_abs: f64,
+    /// The index where that is, outermost first.
+    pub max_at: Vec<u64>,
+    /// The mean absolute difference.
+    #[serde(serialize_with = "number")]
+    pub mean_abs: f64,
+    /// The square root of the sum of squared differences.
+    #[serde(serialize_with = "number")]
+    pub l2: f64,
+    /// That, over the greater of both norms.
+    #[serde(serialize_with = "number")]
+    pub relative: f64,
+    /// The cosine of the angle between both; `None` if one is zero.
+    pub cosine: Option<f64>,
+    /// The greatest distance in representable values, for two floats of one type.
+    pub max_ulp: Option<u64>,
+    /// How many of a, and of b, are not a number; these and infinite ones are left out of all distances.
+    pub nans: [u64; 2],
+    /// How many of a, and of b, are infinite.
+    pub infs: [u64; 2],
+}
+
+/// What a fact is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactKind {
+    /// The naming world of tensors and keys.
+    Dialect,
+    /// The quantization recipe.
+    Recipe,
+    /// The architecture's id.
+    Architecture,
+    /// A key of the architecture's configuration.
+    Config,
+    /// The tokenizer.
+    Tokenizer,
+    /// A companion file.
+    Asset,
+    /// A key of a format's metadata.
+    Metadata,
+    /// The order of the tensors.
+    Order,
+}
+
+/// One difference besides the tensors.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// What it is about.
+    pub kind: FactKind,
+    /// The format whose metadata it is, or empty.
+    pub format: String,
+    /// The file of a model of several, where files differ; else empty.
+    pub file: String,
+    /// The key or name; empty for a thing without one.
+    pub key: String,
+    /// What a says; `None` if nothing.
+    pub a: Option<FactValue>,
+    /// What b says.
+    pub b: Option<FactValue>,
+    /// Whether this makes the models different: both could have said it.
+    pub matters: bool,
+}
+
+/// What a model says.
+#[derive(Clone, Debug)]
+pub enum FactValue {
+    /// A typed metadata value.
+    Typed(Value),
+    /// A value of a JSON document.
+    Json(serde_json::Value),
+    /// A word.
+    Text(String),
+    /// A byte string of this length, not shown.
+    Bytes(u64),
+}
+
+/// Compares two opened models.
+///
+/// # Errors
+/// InvalidArgument for a mapping that does not fit; what reading raises; Cancelled.
+pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions) -> Result<Diff> {
+    let mut facts = facts::facts(engine, a, b)?;
+    // Who pairs names speaks of those that the files have.
+    let sides = match options.mapping.is_empty() {
+        true => Sides::in_one_dialect(engine, a, b)?,
+        false => Sides::plain(a, b),
+    };
+    facts.extend(sides.differing.iter().map(|(name, one, two)| {
+        let text = |value: &String| Some(FactValue::Text(value.clone()));
+        let (kind, nothing, key) = (FactKind::Config, String::new(), name.clone());
+        Fact { kind, format: nothing.clone(), file: nothing, key, a: text(one), b: text(two), matters: true }
+    }));
+    let matched = pairs::matched(engine, &sides, &options.mapping)?;
+    let (a, b) = (&sides.a, &sides.b);
+    let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
+        matched.pairs.iter().partition(|pair| a.tensors[pair.a].shape == b.tensors[pair.b].shape);
+    let found = compare::compare(engine, &sides, &alike, options.tolerance.unwrap_or(0.0))?;
+    let mut counts = Counts::default();
+    let mut all = Vec::new();
+    for (pair, found) in alike.iter().zip(&found) {
+        if found.same_bytes {
+            counts.identical += 1;
+        } else {
+            all.push(judge(&sides, *pair, found, options.tolerance));
+        }
+    }
+    let plain = |status, a, b| {
+        let (values, rounded_to, values_missing) = (None, None, None);
+        TensorDiff { status, matters: true, a, b, values, rounded_to, values_missing }
+    };
+    all.extend(other_shape.iter().map(|pair| plain(Status::Shape, side(a, pair.a), side(b, pair.b))));
+    all.extend(matched.renamed.iter().map(|pair| plain(Status::Renamed, side(a, pair.a), side(b, pair.b))));
+    all.extend(matched.only_a.iter().map(|&number| plain(Status::OnlyInA, side(a, number), None)));
+    all.extend(matched.only_b.iter().map(|&number| plain(Status::OnlyInB, None, side(b, number))));
+    all.iter().for_each(|tensor| *counts.of(tensor.status) += 1);
+    // Stable: equals stay in the model's order.
+    all.sort_by(|one, two| one.status.cmp(&two.status).then_with(|| farther_first(one, two)));
+    let same = !all.iter().any(|tensor| tensor.matters) && !facts.iter().any(|fact| fact.matters);
+    let everything = matched.only_a.is_empty() && matched.only_b.is_empty() && matched.renamed.is_empty();
+    if everything && !sides.translated && !matched.pairs.is_sorted_by_key(|pair| pair.b) {
+        let (kind, nothing) = (FactKind::Order, String::new());
+        let (format, file, key) = (nothing.clone(), nothing.clone(), nothing);
+        facts.push(Fact { kind, format, file, key, a: None, b: None, matters: false });
+    }
+    Ok(Diff { same, counts, tensors: all, facts, notes: sides.notes })
+}
+
+fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
+    let tensor = &side.tensors[number];
+    let (name, dtype) = (side.own_name(number).to_owned(), tensor.dtype.name().to_owned());
+    Some(TensorSide { name, dtype, shape: tensor.shape.clone() })
+}
+
+/// What a comparison of pairs that are not identical means.
+fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
+    let (a, b) = (&sides.a, &sides.b);
+    let (one, two) = (&a.tensors[pair.a], &b.tensors[pair.b]);
+    let status = match &found.distance {
+        Some(d) if d.max_abs == 0.0 && d.mismatched == 0 => Status::Equal,
+        Some(_) if found.rounded_to.is_some() => Status::Rounded,
+        Some(d) if d.differing == 0 => Status::WithinTolerance,
+        None if found.blocks.is_none() => Status::Dtype,
+        _ => Status::Different,
+    };
+    let matters = match status {
+        Status::WithinTolerance | Status::Rounded => false,
+        // A model in another dialect has the types that its format is used to.
+        Status::Equal => tolerance.is_none() && !sides.translated,
+        _ => true,
+    };
+    let wanted = matches!(status, Status::Different | Status::WithinTolerance | Status::Rounded);
+    let rounded_to = found.rounded_to.filter(|_| status == Status::Rounded).map(|to| to.name().to_owned());
+    let values = found.distance.as_ref().filter(|_| wanted);
+    let values = values.map(|distance| Values::new(distance, found, &one.shape));
+    let values_missing = (wanted || status == Status::Dtype).then(|| missing(one, two, found)).flatten();
+    let (a, b) = (side(a, pair.a), side(b, pair.b));
+    TensorDiff { status, matters, a, b, values, rounded_to, values_missing }
+}
+
+/// Why values could not be compared.
+fn missing(one: &apr_sdk::Tensor, two: &apr_sdk::Tensor, found: &Found) -> Option<String> {
+    if found.distance.is_some() {
+        return None;
+    }
+    let needs = |dtype: apr_sdk::DType| format!("no quantizer plugin knows the values of {dtype}");
+    match found.blocks {
+        Some((differing, all)) => Some(format!("{differing} of {all} blocks differ; {}", needs(one.dtype))),
+        None if one.dtype.is_block() => Some(needs(one.dtype)),
+        None if two.dtype.is_block() => Some(needs(two.dtype)),
+        None => Some(format!("{} and {} have no common measure", one.dtype, two.dtype)),
+    }
+}
+
+impl Counts {
+    fn of(&mut self, status: Status) -> &mut u64 {
+        match status {
+            Status::OnlyInA => &mut self.only_in_a,
+            Status::OnlyInB => &mut self.only_in_b,
+            Status::Shape => &mut self.shape,
+            Status::Dtype => &mut self.dtype,
+            Status::Different => &mut self.different,
+            Status::Renamed => &mut self.renamed,
+            Status::WithinTolerance => &mut self.within_tolerance,
+            Status::Rounded => &mut self.rounded,
+            Status::Equal => &mut self.equal,
+        }
+    }
+}
+
+impl Values {
+    fn new(distance: &Distance, found: &Found, shape: &[u64]) -> Values {
+        let mut at = distance.max_at / found.per_element.max(1);
+        let mut max_at = vec![0; shape.len()];
+        for (place, &size) in max_at.iter_mut().zip(shape).rev() {
+            *place = at % size.max(1);
+            at /= size.max(1);
+        }
+        Values {
+            count: distance.count,
+            differing: distance.differing,
+            mismatched: distance.mismatched,
+            max_abs: distance.max_abs,
+            max_at,
+            mean_abs: distance.mean_abs(),
+            l2: distance.l2(),
+            relative: distance.relative(),
+            cosine: distance.cosine(),
+            max_ulp: found.has_ulp.then_some(distance.max_ulp),
+            nans: distance.nans,
+            infs: distance.infs,
+        }
+    }
+}
+
+/// Those with non-finite values that the other side lacks, then by relative distance, which does not depend on scale.
+fn farther_first(one: &TensorDiff, two: &TensorDiff) -> Ordering {
+    let key = |tensor: &TensorDiff| {
+        tensor.values.as_ref().map_or((false, f64::NEG_INFINITY, 0.0), |values| {
+            (values.mismatched > 0, values.relative, values.max_abs)
+        })
+    };
+    let (one, two) = (key(one), key(two));
+    two.0.cmp(&one.0).then(two.1.total_cmp(&one.1)).then(two.2.total_cmp(&one.2))
+}
+
+/// A number as JSON; those that JSON lacks are their names. Sums of squares of huge F64 can be infinite.
+fn number<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    match value {
+        value if value.is_finite() => serializer.serialize_f64(*value),
+        value if value.is_nan() => serializer.serialize_str("NaN"),
+        _ => serializer.serialize_str("Infinity"),
+    }
+}

@@ -1,0 +1,123 @@
+//! Which tensor of one model is which of the other: by name, by the user's word, or by content.
+
+use crate::crew::map;
+use crate::diff::compare::Pair;
+use crate::diff::sides::Sides;
+use crate::engine::Engine;
+use crate::expression::payload;
+use crate::open::OpenedModel;
+use crate::plan::rename::expand;
+use apr_sdk::{DType, Error, Result, Tensor};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+
+/// How the tensors of two models belong together.
+pub struct Matched {
+    /// By name or by the user's word, in a's order.
+    pub pairs: Vec<Pair>,
+    /// Other names, the same type, shape and content.
+    pub renamed: Vec<Pair>,
+    /// What is left of a.
+    pub only_a: Vec<usize>,
+    /// What is left of b.
+    pub only_b: Vec<usize>,
+}
+
+/// A digest of content.
+type Sum = [u8; 32];
+
+/// Matches the tensors of two models; `mapping` has names in a and in b.
+///
+/// # Errors
+/// InvalidArgument for a mapping that names what is not there, or one tensor twice; what reading raises.
+pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
+    let (a, b) = (sides.a.opened, sides.b.opened);
+    let (in_a, in_b) = (&sides.a.tensors, &sides.b.tensors);
+    let of_b = numbers(in_b);
+    let mut wanted: HashMap<usize, usize> = HashMap::new();
+    let mut taken: HashSet<usize> = HashSet::new();
+    let names: Vec<&str> = in_a.iter().map(|tensor| tensor.name.as_str()).collect();
+    let shown = |e: Error| e.in_file(a.path.display().to_string());
+    for (one, to) in expand(mapping, &names).map_err(shown)? {
+        let other = find(b, &of_b, &to)?;
+        wanted.insert(one, other);
+        if !taken.insert(other) {
+            return Err(Error::invalid_argument("the tensor mapping maps two tensors to this one").tensor(to));
+        }
+    }
+    let mut matched =
+        Matched { pairs: Vec::new(), renamed: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
+    for (number, tensor) in in_a.iter().enumerate() {
+        let by_name = || of_b.get(tensor.name.as_str()).copied().filter(|other| !taken.contains(other));
+        match wanted.get(&number).copied().or_else(by_name) {
+            Some(other) => matched.pairs.push(Pair { a: number, b: other }),
+            None => matched.only_a.push(number),
+        }
+    }
+    let paired: HashSet<usize> = matched.pairs.iter().map(|pair| pair.b).collect();
+    matched.only_b = (0..in_b.len()).filter(|number| !paired.contains(number)).collect();
+    // Names of one dialect say which is which.
+    if !sides.translated {
+        by_content(engine, (a, b), &mut matched)?;
+    }
+    Ok(matched)
+}
+
+fn numbers(tensors: &[Tensor]) -> HashMap<&str, usize> {
+    tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect()
+}
+
+fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Result<usize> {
+    numbers.get(name).copied().ok_or_else(|| {
+        Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
+            .in_file(opened.path.display().to_string())
+            .tensor(name)
+            .hint(format!("run `apr tensors {} -q` to list the names", opened.path.display()))
+    })
+}
+
+/// Moves the tensors that are only in a and only in b, but have the same content, to `renamed`. Reads those alone for
+/// which the other side has one of the same type and shape.
+fn by_content(engine: &Engine, (a, b): (&OpenedModel, &OpenedModel), matched: &mut Matched) -> Result<()> {
+    let key = |opened: &OpenedModel, number: usize| -> (DType, Vec<u64>) {
+        (opened.model.tensors[number].dtype, opened.model.tensors[number].shape.clone())
+    };
+    let kinds = |opened: &OpenedModel, numbers: &[usize]| -> HashSet<(DType, Vec<u64>)> {
+        numbers.iter().map(|&number| key(opened, number)).collect()
+    };
+    let (kinds_a, kinds_b) = (kinds(a, &matched.only_a), kinds(b, &matched.only_b));
+    let from_a = matched.only_a.iter().filter(|&&n| kinds_b.contains(&key(a, n))).map(|&n| (a, n));
+    let from_b = matched.only_b.iter().filter(|&&n| kinds_a.contains(&key(b, n))).map(|&n| (b, n));
+    let wanted: Vec<(&OpenedModel, usize)> = from_a.clone().chain(from_b).collect();
+    let n_of_a = from_a.count();
+    let sums = digests(engine, &wanted)?;
+    // Those of b by what they are, in b's order; several of the same content go in order.
+    let mut places: HashMap<(DType, Vec<u64>, Sum), Vec<usize>> = HashMap::new();
+    for (&(_, number), sum) in wanted.iter().zip(&sums).skip(n_of_a).rev() {
+        let (dtype, shape) = key(b, number);
+        places.entry((dtype, shape, *sum)).or_default().push(number);
+    }
+    for (&(_, number), sum) in wanted.iter().zip(&sums).take(n_of_a) {
+        let (dtype, shape) = key(a, number);
+        if let Some(other) = places.get_mut(&(dtype, shape, *sum)).and_then(Vec::pop) {
+            matched.renamed.push(Pair { a: number, b: other });
+        }
+    }
+    let (gone_a, gone_b): (HashSet<_>, HashSet<_>) = matched.renamed.iter().map(|p| (p.a, p.b)).unzip();
+    matched.only_a.retain(|number| !gone_a.contains(number));
+    matched.only_b.retain(|number| !gone_b.contains(number));
+    Ok(())
+}
+
+/// The SHA-256 of each payload, read side by side on all threads.
+fn digests(engine: &Engine, wanted: &[(&OpenedModel, usize)]) -> Result<Vec<Sum>> {
+    map(engine.crew.as_ref(), wanted.len(), &|_, at| {
+        let (opened, number) = wanted[at];
+        let mut hasher = Sha256::new();
+        payload::stream(engine, opened, number, &mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        Ok(hasher.finalize().into())
+    })
+}

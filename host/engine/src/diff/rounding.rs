@@ -1,0 +1,82 @@
+//! Are the values of one side those of the other, rounded to a narrower type? Then nothing but that rounding lies between
+//! two models: what a converter does that makes F16 of F32.
+
+use crate::values::cast::Cast;
+use apr_sdk::DType;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Floats that are rounded to one another, each after the wider. BF16 and F16 hold what the other does not: either may be
+/// the rounded one.
+const WIDER: [DType; 4] = [DType::F64, DType::F32, DType::BF16, DType::F16];
+
+/// Two types of which one may be the other's, rounded.
+pub struct Rounding {
+    /// From a to b's type, and from b to a's.
+    ways: [Option<Way>; 2],
+}
+
+struct Way {
+    cast: Cast,
+    /// Whether some value was not the nearest.
+    broken: AtomicBool,
+}
+
+impl Rounding {
+    /// `None` for types that are no floats, or the same.
+    pub fn new(a: DType, b: DType) -> Option<Rounding> {
+        let place = |dtype: DType| WIDER.iter().position(|wide| *wide == dtype);
+        let (at, other) = (place(a)?, place(b)?);
+        let halves = at.min(other) >= 2;
+        let way = |from: DType, to: DType, narrows: bool| {
+            let cast = Cast::new(from, to, None).ok().flatten().filter(|_| narrows || halves);
+            cast.map(|cast| Way { cast, broken: AtomicBool::new(false) })
+        };
+        let ways = [way(a, b, at < other), way(b, a, other < at)];
+        (a != b && ways.iter().any(Option::is_some)).then_some(Rounding { ways })
+    }
+
+    /// Takes as many elements of both sides.
+    pub fn look(&self, a: &[u8], b: &[u8]) {
+        for (way, (from, to)) in self.ways.iter().zip([(a, b), (b, a)]) {
+            let Some(way) = way.as_ref().filter(|way| !way.broken.load(Ordering::Relaxed)) else { continue };
+            let mut rounded = vec![0; to.len()];
+            way.cast.apply(from, &mut rounded);
+            if rounded != to {
+                way.broken.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The type that one side's values were rounded to, if every one that was looked at is the nearest.
+    pub fn holds(&self) -> Option<DType> {
+        let way = self.ways.iter().flatten().find(|way| !way.broken.load(Ordering::Relaxed));
+        way.map(|way| way.cast.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn every_value_must_be_the_nearest() {
+        // 1.0 and 1.0 + 2^-11, which lies between two halves and goes to the even one.
+        let wide = bytes(&[1.0, 1.0 + 2f32.powi(-11)]);
+        let look = |narrow: &[u8]| {
+            let rounding = Rounding::new(DType::F32, DType::F16).unwrap();
+            rounding.look(&wide, narrow);
+            rounding.holds()
+        };
+        assert_eq!(look(&[0x00, 0x3c, 0x00, 0x3c]), Some(DType::F16));
+        assert_eq!(look(&[0x00, 0x3c, 0x01, 0x3c]), None);
+        let other = Rounding::new(DType::F16, DType::F32).unwrap();
+        other.look(&[0x00, 0x3c, 0x00, 0x3c], &wide);
+        assert_eq!(other.holds(), Some(DType::F16));
+        assert!(Rounding::new(DType::F32, DType::F32).is_none());
+        assert!(Rounding::new(DType::I8, DType::F32).is_none());
+    }
+}

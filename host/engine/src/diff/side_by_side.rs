@@ -1,0 +1,54 @@
+//! Two payloads read side by side, piece by piece: memory stays bounded however long they are.
+
+use crate::engine::Engine;
+use crate::expression::payload::InPieces;
+use crate::open::OpenedModel;
+use apr_sdk::{Error, Result};
+
+/// A tensor of an opened model, by its number.
+type Side<'a> = (&'a OpenedModel, usize);
+
+/// Takes a piece of a and the one of b that belongs to it, with their number.
+type Each<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<()> + 'a;
+
+/// Hands the payloads of two tensors to `each`, in order, in pieces of `sizes` bytes; the last ones may be shorter. Both
+/// must have as many pieces.
+///
+/// # Errors
+/// What reading either raises, and `each`; Malformed if one ends before the other.
+pub fn side_by_side(
+    engine: &Engine,
+    a: Side<'_>,
+    b: Side<'_>,
+    sizes: [usize; 2],
+    each: &mut Each<'_>,
+) -> Result<()> {
+    let (mut of_a, mut of_b) = (InPieces::new(engine, a.0, a.1)?, InPieces::new(engine, b.0, b.1)?);
+    let mut number = 0;
+    loop {
+        match (of_a.next(sizes[0])?, of_b.next(sizes[1])?) {
+            (Some(a), Some(b)) => each(number, a, b)?,
+            (None, None) => return Ok(()),
+            _ => return Err(Error::malformed("one payload ends before the other")),
+        }
+        number += 1;
+    }
+}
+
+/// Reads a payload in order, in pieces of `size` bytes; the last may be shorter.
+///
+/// # Errors
+/// What reading raises, and `each`.
+pub fn in_pieces(
+    engine: &Engine,
+    (opened, tensor): Side<'_>,
+    size: usize,
+    each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut pieces, mut number) = (InPieces::new(engine, opened, tensor)?, 0);
+    while let Some(bytes) = pieces.next(size)? {
+        each(number, bytes)?;
+        number += 1;
+    }
+    Ok(())
+}

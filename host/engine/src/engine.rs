@@ -1,0 +1,70 @@
+//! What every operation works with: the plugins, who runs loops, where paths lead, and the way to stop.
+
+use crate::architecture::Tables;
+use crate::crew::{Alone, Crew};
+use crate::open::Places;
+use crate::progress::{Progress, Silent};
+use crate::registry::Registry;
+use apr_sdk::{Error, LogLevel, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The context of an operation.
+pub struct Engine {
+    /// The plugins that are present.
+    pub registry: Registry,
+    /// Who runs loops; results never depend on it.
+    pub crew: Arc<dyn Crew>,
+    /// Where the paths that the user gives lead.
+    pub places: Arc<dyn Places>,
+    /// Set when the user wants the work to stop.
+    pub cancel: Arc<AtomicBool>,
+    /// Where progress goes.
+    pub progress: Arc<dyn Progress>,
+    tables: OnceLock<Tables>,
+}
+
+impl Engine {
+    /// An engine with these plugins and places, which runs loops on the calling thread and tells no progress.
+    pub fn new(registry: Registry, places: Arc<dyn Places>) -> Engine {
+        Engine {
+            registry,
+            crew: Arc::new(Alone),
+            places,
+            cancel: Arc::default(),
+            progress: Arc::new(Silent),
+            tables: OnceLock::new(),
+        }
+    }
+
+    /// The tables of architectures that are present: each is parsed once, when it is first asked for.
+    pub fn tables(&self) -> &Tables {
+        self.tables.get_or_init(|| Tables::of(&self.registry))
+    }
+
+    /// Tells of panics of plugins that no call could report: those in probes and drops.
+    fn tell_faults(&self) {
+        for fault in self.registry.faults() {
+            self.progress.log(LogLevel::Warning, &fault.to_string());
+        }
+    }
+
+    /// Whether the user wants the work to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Fails once the user wants the work to stop.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub fn check_cancelled(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::cancelled("stopped")) } else { Ok(()) }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.tell_faults();
+    }
+}

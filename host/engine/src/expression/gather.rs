@@ -1,0 +1,365 @@
+//! Collects a strided view into row-major order.
+//!
+//! A view is cut into *boxes*: index ranges along every dimension, chosen so that a box's elements lie in long runs both
+//! in the file and in the output, whichever way the dimensions are turned. So every byte of the file is read about once,
+//! in reads of some KiB at least, with memory for one box and no more.
+
+use crate::expression::scatter::{Plane, scatter};
+use crate::values::swap;
+use apr_sdk::{DTypeInfo, Endian, Extent, Result, View};
+
+/// How much is held and read at once.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Bytes of a box.
+    part: u64,
+    /// Bytes that are read into memory before they are moved to their places: they stay in the cache meanwhile.
+    strip: u64,
+    /// Bytes between two runs that are read rather than skipped: a read of its own costs as much.
+    gap: u64,
+    /// Runs that are read one by one before they are moved together: they fill cache lines of the output.
+    runs: u64,
+}
+
+/// A box of F32 is 1024 × 2048: read and written 4 to 8 KiB at a time.
+const SIZES: Sizes = Sizes { part: 8 << 20, strip: 1 << 20, gap: 4 << 10, runs: 32 };
+
+/// A strided view, ready to be read.
+#[derive(Clone, Debug)]
+pub struct Gather {
+    extent: Extent,
+    info: &'static DTypeInfo,
+    swap: bool,
+    start: u64,
+    /// Sizes and strides, outermost first, in elements; neighbours that make one run are one dimension.
+    dims: Vec<(u64, u64)>,
+    /// The dimensions that move in the file, the one of the shortest steps first.
+    by_stride: Vec<usize>,
+    /// The size of a box along each dimension.
+    side: Vec<u64>,
+    sizes: Sizes,
+    /// Bytes of an element.
+    pub element: u64,
+}
+
+/// A box: its first index and its size along each dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first index along each dimension.
+    pub first: Vec<u64>,
+    /// The size along each dimension.
+    pub size: Vec<u64>,
+}
+
+impl Gather {
+    /// The view of an extent; its bounds were checked when the model was built.
+    pub fn new(extent: Extent, view: &View, info: &'static DTypeInfo, shape: &[u64]) -> Gather {
+        Gather::with_sizes(extent, view, info, shape, SIZES)
+    }
+
+    fn with_sizes(
+        extent: Extent,
+        view: &View,
+        info: &'static DTypeInfo,
+        shape: &[u64],
+        sizes: Sizes,
+    ) -> Gather {
+        let mut dims: Vec<(u64, u64)> = Vec::new();
+        for (&size, &stride) in shape.iter().zip(&view.strides).filter(|(size, _)| **size != 1) {
+            match dims.last_mut() {
+                Some(last) if Some(last.1) == stride.checked_mul(size) => *last = (last.0 * size, stride),
+                _ => dims.push((size, stride)),
+            }
+        }
+        if dims.is_empty() {
+            dims.push((1, 1));
+        }
+        let mut by_stride: Vec<usize> = (0..dims.len()).filter(|&d| dims[d].1 > 0).collect();
+        by_stride.sort_by_key(|&d| dims[d].1);
+        let element = u64::from(info.block_bytes);
+        let (swap, start, side) = (view.endian == Endian::Big, view.start, Vec::new());
+        let mut gather = Gather { extent, info, swap, start, dims, by_stride, side, sizes, element };
+        gather.side = gather.choose_side();
+        gather
+    }
+
+    /// Bytes that are best made at once, if they are made in order: whole elements.
+    pub fn window(&self) -> u64 {
+        2 * (self.sizes.part - self.sizes.part % self.element)
+    }
+
+    /// The most memory that reading takes beside what is filled, in bytes.
+    pub const STRIP: u64 = SIZES.strip;
+
+    /// The most memory that a box takes, in bytes.
+    pub fn memory() -> u64 {
+        SIZES.part + SIZES.strip
+    }
+
+    /// What it reads: the extent, from the first element on.
+    pub fn extent(&self) -> Extent {
+        let skipped = self.start * self.element;
+        Extent::new(self.extent.file, self.extent.offset + skipped, self.extent.len.saturating_sub(skipped))
+    }
+
+    /// Grows a box from one element, each time along the dimension that lengthens the shorter of the two runs: the one
+    /// in the file or the one in the output.
+    fn choose_side(&self) -> Vec<u64> {
+        let n_dims = self.dims.len();
+        let mut side = vec![1; n_dims];
+        let most = (self.sizes.part / self.element).max(1);
+        let room = |side: &[u64]| most / side.iter().product::<u64>().max(1);
+        let next = |side: &[u64], order: &mut dyn Iterator<Item = usize>| {
+            let mut run = 1;
+            for d in order {
+                run *= side[d];
+                if side[d] < self.dims[d].0 {
+                    return (run, Some(d));
+                }
+            }
+            (run, None)
+        };
+        loop {
+            let in_file = next(&side, &mut self.runs().iter().copied());
+            let in_output = next(&side, &mut (0..n_dims).rev());
+            let grow = match (in_file, in_output) {
+                ((here, Some(d)), (there, _)) if here < there => d,
+                (_, (_, Some(d))) | ((_, Some(d)), _) => d,
+                _ => break,
+            };
+            let by = room(&side).min(2);
+            if by < 2 {
+                break;
+            }
+            side[grow] = (side[grow] * by).min(self.dims[grow].0);
+        }
+        // Boxes of about one size, so that none is a sliver.
+        for (side, (size, _)) in side.iter_mut().zip(&self.dims) {
+            *side = size.div_ceil(size.div_ceil(*side).max(1)).max(1);
+        }
+        side
+    }
+
+    /// The dimensions that can be read in one run: each begins close to where the one before it ends.
+    fn runs(&self) -> &[usize] {
+        let mut end = 1;
+        let joined = self.by_stride.iter().take_while(|&&d| {
+            let (size, stride) = self.dims[d];
+            let near = stride.saturating_sub(end).saturating_mul(self.element) <= self.sizes.gap;
+            end = end.saturating_add((size.max(1) - 1).saturating_mul(stride));
+            near
+        });
+        &self.by_stride[..joined.count()]
+    }
+
+    /// How many boxes there are.
+    pub fn n_parts(&self) -> usize {
+        let along = self.dims.iter().zip(&self.side).map(|((size, _), side)| size.div_ceil(*side));
+        usize::try_from(along.product::<u64>()).unwrap_or(usize::MAX)
+    }
+
+    /// Box number `number`, in the order of the output.
+    pub fn part(&self, number: usize) -> Part {
+        let mut number = number as u64;
+        let n_dims = self.dims.len();
+        let mut part = Part { first: vec![0; n_dims], size: vec![1; n_dims] };
+        for d in (0..n_dims).rev() {
+            let (size, _) = self.dims[d];
+            let along = size.div_ceil(self.side[d]);
+            part.first[d] = number % along * self.side[d];
+            part.size[d] = self.side[d].min(size - part.first[d]);
+            number /= along;
+        }
+        part
+    }
+
+    /// Where the bytes of a box go: how long each run of the output is, and where each begins in it, in bytes.
+    pub fn runs_of(&self, part: &Part) -> (u64, impl Iterator<Item = u64>) {
+        let n_dims = self.dims.len();
+        // Dimensions that the box has whole are part of the run.
+        let whole = (0..n_dims).rev().take_while(|&d| part.size[d] == self.dims[d].0).count();
+        let cut = (n_dims - whole).saturating_sub(1);
+        let run: u64 = part.size[cut..].iter().product();
+        let steps = row_major(self.dims.iter().map(|(size, _)| *size));
+        let begin: u64 = part.first.iter().zip(&steps).map(|(at, step)| at * step).sum();
+        let (element, size) = (self.element, part.size[..cut].to_vec());
+        let count: u64 = size.iter().product();
+        let offset = move |mut number: u64| {
+            let mut at = begin;
+            for (size, step) in size.iter().zip(&steps).rev() {
+                at += number % size * step;
+                number /= size;
+            }
+            at * element
+        };
+        (run * element, (0..count).map(offset))
+    }
+
+    /// Fills `out` with the bytes at `at` of the result; both are whole elements. `strip` is kept between calls.
+    ///
+    /// # Errors
+    /// What `read` raises.
+    pub fn fill(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        at: u64,
+        out: &mut [u8],
+        strip: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut rest = out;
+        let mut part = Part { first: vec![0; self.dims.len()], size: vec![1; self.dims.len()] };
+        let mut done = at / self.element;
+        while !rest.is_empty() {
+            // The largest box that begins here, ends before the end, and is one run of the output.
+            let mut left = rest.len() as u64 / self.element;
+            let mut number = done;
+            for ((size, _), first) in self.dims.iter().zip(&mut part.first).rev() {
+                *first = number % size;
+                number /= size;
+            }
+            part.size.fill(1);
+            let mut taken = 1;
+            for d in (0..self.dims.len()).rev() {
+                part.size[d] = (self.dims[d].0 - part.first[d]).min(left);
+                taken *= part.size[d];
+                left /= part.size[d];
+                if part.size[d] < self.dims[d].0 {
+                    break;
+                }
+            }
+            let (now, later) = rest.split_at_mut(usize::try_from(taken * self.element).unwrap_or(usize::MAX));
+            self.read_part(read, &part, now, strip)?;
+            rest = later;
+            done += taken;
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with a box, row-major. `strip` is kept between calls.
+    ///
+    /// # Errors
+    /// What `read` raises.
+    pub fn read_part(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        part: &Part,
+        out: &mut [u8],
+        strip: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (n_dims, last) = (self.dims.len(), self.dims.len() - 1);
+        let place = |at: &[u64]| -> u64 {
+            self.start + at.iter().zip(&self.dims).map(|(at, (_, stride))| at * stride).sum::<u64>()
+        };
+        // What one read brings: the dimensions that lie close together, the last of them only as far as memory goes.
+        let mut step = vec![1; n_dims];
+        let mut reach = 1;
+        for &d in &self.by_stride {
+            let stride = self.dims[d].1;
+            if stride.saturating_sub(reach).saturating_mul(self.element) > self.sizes.gap {
+                break;
+            }
+            let most = (self.sizes.strip / self.element).saturating_sub(reach) / stride + 1;
+            step[d] = part.size[d].min(most);
+            reach += (step[d] - 1) * stride;
+            if step[d] < part.size[d] {
+                break;
+            }
+        }
+        // A dimension that does not move in the file costs no read.
+        (0..n_dims).filter(|&d| self.dims[d].1 == 0).for_each(|d| step[d] = part.size[d]);
+        // Several reads, side by side in memory, where the output's own run goes across them.
+        let apart = step[last] == 1 && part.size[last] > 1;
+        let mut from: Vec<u64> = self.dims.iter().map(|(_, stride)| *stride).collect();
+        if apart {
+            step[last] =
+                part.size[last].min(self.sizes.runs).min((self.sizes.strip / (reach * self.element)).max(1));
+        }
+        let bytes = |elements: u64| usize::try_from(elements * self.element).unwrap_or(usize::MAX);
+        let to = row_major(part.size.iter().copied());
+        let mut at = vec![0; n_dims];
+        loop {
+            let size: Vec<u64> = (0..n_dims).map(|d| step[d].min(part.size[d] - at[d])).collect();
+            let one_read = (0..n_dims).filter(|&d| !(apart && d == last));
+            let reach = 1 + one_read.map(|d| (size[d] - 1) * from[d]).sum::<u64>();
+            let n_reads = if apart { size[last] } else { 1 };
+            if apart {
+                from[last] = reach;
+            }
+            let need = bytes(reach * n_reads);
+            if strip.len() < need {
+                strip.resize(need, 0);
+            }
+            let mut index: Vec<u64> = at.iter().zip(&part.first).map(|(at, first)| at + first).collect();
+            for run in strip[..need].chunks_exact_mut(bytes(reach)) {
+                let offset = self.extent.offset + place(&index) * self.element;
+                read(Extent::new(self.extent.file, offset, run.len() as u64), run)?;
+                index[last] += 1;
+            }
+            let begin: u64 = at.iter().zip(&to).map(|(at, to)| at * to).sum();
+            self.place_strip(&size, &from, &to, &strip[..need], &mut out[bytes(begin)..]);
+            // The next strip, in the order of the output.
+            let next = (0..n_dims).rev().find(|&d| {
+                at[d] += step[d];
+                let more = at[d] < part.size[d];
+                if !more {
+                    at[d] = 0;
+                }
+                more
+            });
+            if next.is_none() {
+                break;
+            }
+        }
+        if self.swap {
+            swap::reverse_fields(self.info, out);
+        }
+        Ok(())
+    }
+
+    /// Moves a strip to its places, plane by plane: across the output's run and along the file's.
+    fn place_strip(&self, size: &[u64], from: &[u64], to: &[u64], strip: &[u8], out: &mut [u8]) {
+        let last = size.len() - 1;
+        let long = |d: &&usize| **d != last && size[**d] > 1;
+        let across = self.by_stride.iter().find(long).copied();
+        // A dimension that does not move in the file makes rows as well as any.
+        let across = across.or_else(|| (0..last).find(|&d| size[d] > 1));
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let plane = Plane {
+            rows: across.map_or(1, |d| number(size[d])),
+            columns: number(size[last]),
+            from_row: across.map_or(0, |d| number(from[d])),
+            from_column: number(from[last]),
+            to_row: across.map_or(0, |d| number(to[d])),
+        };
+        let others: Vec<usize> = (0..last).filter(|&d| Some(d) != across && size[d] > 1).collect();
+        let count: u64 = others.iter().map(|&d| size[d]).product();
+        for mut n in 0..count {
+            let (mut source, mut target) = (0, 0);
+            for &d in others.iter().rev() {
+                let at = n % size[d];
+                n /= size[d];
+                source += at * from[d];
+                target += at * to[d];
+            }
+            let (source, target) = (number(source * self.element), number(target * self.element));
+            scatter(number(self.element), plane, &strip[source..], &mut out[target..]);
+        }
+    }
+}
+
+/// The distances between neighbours along each dimension of a dense array.
+fn row_major(sizes: impl DoubleEndedIterator<Item = u64>) -> Vec<u64> {
+    let mut step = 1;
+    let mut steps: Vec<u64> = sizes
+        .rev()
+        .map(|size| {
+            step *= size;
+            step / size.max(1)
+        })
+        .collect();
+    steps.reverse();
+    steps
+}
+
+#[cfg(test)]
+mod tests;

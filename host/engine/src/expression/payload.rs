@@ -1,0 +1,144 @@
+//! A tensor's payload in order, whatever kind it is: decoded, row-major, little-endian, a piece at a time.
+
+use super::work::Work;
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use crate::open::blocks::{BlockList, Decoder};
+use crate::open::in_order::InOrder;
+use apr_sdk::{Error, Extent, Result};
+use std::ops::ControlFlow;
+
+/// Fills a window with the bytes at an offset of the payload.
+type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
+
+/// What some work makes, in order, a window at a time: as many bytes as are best made at once.
+struct Windows<'a> {
+    engine: &'a Engine,
+    fill: Box<Fill<'a>>,
+    buffer: Vec<u8>,
+    window: u64,
+    len: u64,
+    at: u64,
+}
+
+impl<'a> Windows<'a> {
+    fn new(engine: &'a Engine, opened: &'a OpenedModel, len: u64, work: Work) -> Result<Windows<'a>> {
+        let window = work.window();
+        let fill: Box<Fill<'a>> = match work {
+            Work::Copy(_) | Work::Swap(..) | Work::Gather(_) | Work::Made(_) => {
+                let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
+                Box::new(move |at, out| work.fill(&read, at, out).map(drop))
+            }
+            Work::Decode { tensor, codec } => {
+                let (list, mut decoder) = (BlockList::read(engine, opened, tensor)?, Decoder::default());
+                Box::new(move |at, out| decoder.fill(opened, (tensor, &codec), &list, at, out))
+            }
+            Work::Stream { tensor } => {
+                let mut stream = InOrder::begin(engine, opened, tensor)?;
+                Box::new(move |_, out| stream.fill(out))
+            }
+        };
+        Ok(Windows { engine, fill, buffer: Vec::new(), window, len, at: 0 })
+    }
+
+    /// The next window; `None` behind the last.
+    fn next(&mut self) -> Result<Option<&[u8]>> {
+        if self.at >= self.len {
+            return Ok(None);
+        }
+        self.engine.check_cancelled()?;
+        let n = (self.len - self.at).min(self.window);
+        let too_long = |_| Error::limit("a tile does not fit memory");
+        self.buffer.resize(usize::try_from(n).map_err(too_long)?, 0);
+        (self.fill)(self.at, &mut self.buffer)?;
+        self.at += n;
+        Ok(Some(&self.buffer))
+    }
+}
+
+/// The payload of a tensor, to be taken in order in pieces of any size.
+pub struct InPieces<'a> {
+    windows: Windows<'a>,
+    opened: &'a OpenedModel,
+    tensor: usize,
+    /// The window that is being handed out, and how much of it is.
+    held: Vec<u8>,
+    taken: usize,
+    piece: Vec<u8>,
+}
+
+impl<'a> InPieces<'a> {
+    /// The payload of tensor number `tensor`, of which nothing is read yet.
+    ///
+    /// # Errors
+    /// Malformed if there are bytes and its shape needs none; what the reader raises. With the file as the user typed it
+    /// and the tensor.
+    pub fn new(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<InPieces<'a>> {
+        let decl = &opened.model.tensors[tensor];
+        let windows = || Windows::new(engine, opened, decl.payload_len()?, Work::new(decl, tensor)?);
+        let windows = windows().map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
+        Ok(InPieces { windows, opened, tensor, held: Vec::new(), taken: 0, piece: Vec::new() })
+    }
+
+    /// The next `size` bytes, or what is left; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`stream`].
+    pub fn next(&mut self, size: usize) -> Result<Option<&[u8]>> {
+        self.piece.clear();
+        while self.piece.len() < size {
+            if self.taken == self.held.len() {
+                let name = &self.opened.model.tensors[self.tensor].name;
+                let window = self.windows.next().map_err(|e| self.opened.files.show(e.tensor(name)))?;
+                let Some(window) = window else { break };
+                self.held.clear();
+                self.held.extend_from_slice(window);
+                self.taken = 0;
+            }
+            let n = (size - self.piece.len()).min(self.held.len() - self.taken);
+            self.piece.extend_from_slice(&self.held[self.taken..self.taken + n]);
+            self.taken += n;
+        }
+        Ok((!self.piece.is_empty()).then_some(&self.piece))
+    }
+}
+
+/// Hands the payload of tensor number `tensor` to `each`, in order, in pieces of at most one tile.
+///
+/// # Errors
+/// Malformed if the payload does not have the length its shape says; what reading, the reader or `each` raise. With
+/// the file as the user typed it and the tensor.
+pub fn stream(
+    engine: &Engine,
+    opened: &OpenedModel,
+    tensor: usize,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let decl = &opened.model.tensors[tensor];
+    let mut each = |bytes: &[u8]| each(bytes).map(ControlFlow::Continue);
+    let mut pieces = || in_pieces(engine, opened, decl.payload_len()?, &Work::new(decl, tensor)?, &mut each);
+    pieces().map_err(|e| opened.files.show(e.tensor(&decl.name)))
+}
+
+/// Hands `len` bytes of some work to `each`, in order, in pieces of at most one tile, until it breaks.
+///
+/// # Errors
+/// As [`stream`].
+pub fn in_pieces(
+    engine: &Engine,
+    opened: &OpenedModel,
+    len: u64,
+    work: &Work,
+    each: &mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let tile = usize::try_from(work.tile_len()).unwrap_or(1);
+    let mut windows = Windows::new(engine, opened, len, work.clone())?;
+    while let Some(window) = windows.next()? {
+        for piece in window.chunks(tile) {
+            if each(piece)?.is_break() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}

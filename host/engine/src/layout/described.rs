@@ -1,0 +1,84 @@
+//! What a conversion is, in a line: whether a journal, or the record of a publication, is of the same work.
+
+use crate::engine::Engine;
+use crate::layout::Segment;
+use crate::layout::prepare::{Prepared, versions};
+use crate::plan::Plan;
+use crate::wording::hex;
+use apr_sdk::{Error, Result};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fmt::{self, Write as _};
+use std::io;
+
+/// A digest of [`describe`].
+///
+/// # Errors
+/// As it.
+pub fn digest(engine: &Engine, prepared: &Prepared<'_>) -> Result<String> {
+    Ok(hex(&Sha256::digest(describe(engine, prepared)?.to_string())))
+}
+
+/// What a journal must agree with to be taken up.
+///
+/// # Errors
+/// What reading the inputs raises.
+pub fn describe(engine: &Engine, prepared: &Prepared<'_>) -> Result<serde_json::Value> {
+    let Prepared { source, model, output, layout, plan, workings, .. } = prepared;
+    let mut digest = Digesting(Sha256::new());
+    // Neither how the paths were typed nor the number of threads makes other work.
+    digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;
+    let unwritten = |_: fmt::Error| Error::plugin("the plan cannot be put into words");
+    for placed in layout.files.iter().flat_map(|f| &f.segments) {
+        write!(digest, "{} {} ", placed.offset, placed.len).map_err(unwritten)?;
+        if let Segment::Inline(bytes) = &placed.segment {
+            digest.0.update(bytes);
+        }
+    }
+    for (file, placed, number) in layout.payloads() {
+        let tensor = &model.tensors[number];
+        digest.add(&(file, placed.offset, placed.len, &tensor.name, tensor.dtype.name(), &tensor.shape))?;
+    }
+    write!(digest, "{}", workings.hash).map_err(unwritten)?;
+    let mut inputs = Vec::new();
+    for file in source.files.all().iter().filter(|f| !f.is_folder()) {
+        let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];
+        file.read_at(0, &mut head).map_err(|e| source.files.show(e))?;
+        inputs.push(serde_json::json!({
+            "bytes": file.len, "modified": file.version.modified.to_string(), "head": hex(&Sha256::digest(&head)),
+        }));
+    }
+    Ok(serde_json::json!({
+        "program": env!("CARGO_PKG_VERSION"),
+        "plan": hex(&digest.0.finalize()),
+        "plugins": versions(engine, source, output.format),
+        "inputs": inputs,
+    }))
+}
+
+/// A digest of what is written to it.
+struct Digesting(Sha256);
+
+impl Digesting {
+    fn add(&mut self, part: &impl Serialize) -> Result<()> {
+        serde_json::to_writer(self, part).map_err(|e| Error::plugin(format!("the plan is not JSON: {e}")))
+    }
+}
+
+impl io::Write for Digesting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Write for Digesting {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
+    }
+}

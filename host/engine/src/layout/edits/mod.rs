@@ -1,0 +1,441 @@
+//! `--set KEY=VALUE` and `--unset KEY`: changes to typed metadata.
+//!
+//! A key is looked up in what the output will say in its own format, then in what the source says. The source's are changed
+//! before anything is made of them (names, configuration, the tokenizer), the target's after that. One that is in both is
+//! refused; `FORMAT.KEY` says which. A value is of the type that it replaces; a key that is nowhere needs `KEY:TYPE`.
+
+mod understood;
+mod values;
+
+use crate::engine::Engine;
+use crate::layout::foretold::{Foretold, foretell};
+use crate::open::{OpenedModel, Places};
+use crate::registry::Format;
+use apr_sdk::{
+    Architecture, Bytes, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result, Value, escape,
+};
+use std::path::Path;
+pub use understood::Understood;
+use values::{known_type, type_of, typed};
+
+/// One change.
+#[derive(Debug)]
+struct Edit {
+    /// The key as it was given, without a type.
+    key: String,
+    /// What becomes of it.
+    change: Change,
+    /// Formats of the source whose key was changed before anything was made of it.
+    done: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Change {
+    Set { text: Vec<u8>, stated: Option<String> },
+    Unset,
+}
+
+/// The changes that the user wants, and what became of each.
+#[derive(Debug, Default)]
+pub struct Edits {
+    edits: Vec<Edit>,
+    notes: Vec<String>,
+}
+
+impl Edits {
+    /// The edits of `--unset` and `--set`, in that order; `@FILE` is read.
+    ///
+    /// # Errors
+    /// InvalidArgument for a `--set` without a key; what reading a file raises.
+    pub fn new(places: &dyn Places, set: &[(String, String)], unset: &[String]) -> Result<Edits> {
+        let edit = |key: &str, change| Edit { key: key.to_owned(), change, done: Vec::new() };
+        let mut edits: Vec<Edit> = unset.iter().map(|key| edit(key, Change::Unset)).collect();
+        for (key, text) in set {
+            let (key, stated) = match key.rsplit_once(':') {
+                Some((name, kind)) if known_type(kind) => (name, Some(kind.to_owned())),
+                _ => (key.as_str(), None),
+            };
+            if key.is_empty() {
+                return Err(Error::invalid_argument("--set needs a key before the `=`"));
+            }
+            let text = match text.strip_prefix('@') {
+                Some(path) => places.read(Path::new(path))?,
+                None => text.as_bytes().to_vec(),
+            };
+            edits.push(edit(key, Change::Set { text, stated }));
+        }
+        Ok(Edits { edits, notes: Vec::new() })
+    }
+
+    /// Changes the keys of the source that are meant, and says what the source means by them now; nothing if none is.
+    ///
+    /// # Errors
+    /// InvalidArgument for a value that its key's type cannot hold; what looking at the changed source raises.
+    pub fn in_source(
+        &mut self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut Model,
+        target: &Format,
+    ) -> Result<Understood> {
+        let before = model.clone();
+        let mut changed: Vec<String> = Vec::new();
+        for edit in &mut self.edits {
+            let (only, key) = qualified(&edit.key, model, target);
+            if only.as_deref() == Some(target.id()) {
+                continue;
+            }
+            let own_target = |foreign: &Foreign| foreign.format == target.id();
+            for foreign in model.foreign.iter_mut().filter(|foreign| !own_target(foreign)) {
+                if only.as_ref().is_none_or(|only| *only == foreign.format) && foreign.get(key).is_some() {
+                    self.notes.push(apply_to(foreign, key, &edit.change)?);
+                    edit.done.push(foreign.format.clone());
+                }
+            }
+            let of_config = only.as_ref().is_none_or(|only| *only == model.format);
+            if let Some(architecture) = model.architecture.as_mut().filter(|_| of_config)
+                && let Some(note) = apply_to_config(architecture, key, &edit.change, &model.format)?
+            {
+                self.notes.push(note);
+                edit.done.push(model.format.clone());
+            }
+            if edit.done.is_empty()
+                && let Some((format, change)) = new_in_source(engine, edit, (only, key), model, target)?
+            {
+                self.notes.push(apply_to(model.foreign_mut(&format), key, &change)?);
+                edit.done.push(format);
+            }
+            changed.extend(edit.done.iter().cloned());
+        }
+        Understood::new(engine, source, (&before, model), &changed)
+    }
+
+    /// Takes out keys of the target that came with the model: its writer need not make sense of what goes.
+    fn unset_carried(&mut self, model: &mut Model, target: &Format) -> Result<()> {
+        for edit in self.edits.iter_mut().filter(|edit| edit.done.is_empty()) {
+            let (_, key) = qualified(&edit.key, model, target);
+            let is_there = model.foreign_of(target.id()).is_some_and(|own| own.get(key).is_some());
+            if is_there && matches!(edit.change, Change::Unset) {
+                let key = key.to_owned();
+                self.notes.push(apply_to(model.foreign_mut(target.id()), &key, &edit.change)?);
+                edit.done.push(target.id().to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the keys of the target, whose layout `request` asks for: those that `model` has, and those that the target's
+    /// writer makes.
+    ///
+    /// # Errors
+    /// InvalidArgument for a key that is not there and has no type, is in source and target, or a value that its type
+    /// cannot hold; Unsupported for one that the target's writer makes whatever is set.
+    pub fn in_target(
+        &mut self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut Model,
+        target: &Format,
+        request: &LayoutRequest,
+    ) -> Result<Vec<String>> {
+        if self.edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !target.manifest.carries.has_metadata() {
+            self.rest_in_source(source, model, target)?;
+            return Ok(std::mem::take(&mut self.notes));
+        }
+        self.unset_carried(model, target)?;
+        // A model of the target's own format says all that is written.
+        let made_anew = source.format != target.id() && target.manifest.reads;
+        let told = match made_anew {
+            true => look(engine, source, model, target, request)?,
+            false => None,
+        };
+        let has = match &told {
+            Some(told) => told.foreign.clone(),
+            None => model.foreign_of(target.id()).cloned().unwrap_or_else(|| Foreign::new(target.id())),
+        };
+        let mut after = has.clone();
+        if after.files.is_empty() {
+            let n_tensors = model.tensors.len() as u64;
+            after.files.push(ForeignFile { n_tensors, ..ForeignFile::default() });
+        }
+        let mut changed = false;
+        for edit in &self.edits {
+            let (only, key) = qualified(&edit.key, model, target);
+            if edit.done.is_empty() && only.is_some_and(|only| only != target.id()) {
+                return Err(unknown(edit, &[], &source.model.foreign));
+            }
+            match (edit.done.first(), has.get(key)) {
+                (Some(other), Some(_)) if key == edit.key => {
+                    let (key, id) = (escape(key, 120), target.id());
+                    let message =
+                        format!("`{key}` is a key of {other} in the source, and of {id} in the output");
+                    let hint = format!("say which is meant: {other}.{key} or {id}.{key}");
+                    return Err(Error::invalid_argument(message).hint(hint));
+                }
+                (Some(_), _) => continue,
+                (None, None) if !edit.has_type() => match (&edit.change, known(target, key)) {
+                    (Change::Set { text, .. }, Some(kind)) => {
+                        let change = Change::Set { text: text.clone(), stated: Some(kind.to_owned()) };
+                        self.notes.push(apply_to(&mut after, key, &change)?);
+                    }
+                    _ => return Err(unknown(edit, &[&has], &source.model.foreign)),
+                },
+                (None, _) => self.notes.push(apply_to(&mut after, key, &edit.change)?),
+            }
+            check_types(&after, key, target)?;
+            changed = true;
+        }
+        if changed {
+            *model.foreign_mut(target.id()) = after;
+            if let Some(told) = told {
+                model.assets.extend(told.assets);
+                self.settle(engine, source, model, target, request)?;
+            }
+        }
+        Ok(std::mem::take(&mut self.notes))
+    }
+
+    /// Takes over what the target's format makes of a model for itself, now that it is changed, and checks that the changes
+    /// are in what will be written.
+    fn settle(
+        &self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut Model,
+        target: &Format,
+        request: &LayoutRequest,
+    ) -> Result<()> {
+        let Some(now) = look(engine, source, model, target, request)? else { return Ok(()) };
+        for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
+            let (_, key) = qualified(&edit.key, model, target);
+            let wanted = model.foreign_of(target.id()).and_then(|foreign| foreign.get(key));
+            if now.foreign.get(key) != wanted {
+                let message = format!("{} sets `{}` itself", target.manifest.name, escape(key, 120));
+                return Err(Error::unsupported(message).hint("leave it out of --set and --unset"));
+            }
+        }
+        if model.tokenizer.is_some() {
+            model.tokenizer = now.tokenizer?;
+        }
+        Ok(())
+    }
+
+    /// New keys for a target without any: they are the source's, if it is clear whose.
+    fn rest_in_source(&mut self, source: &OpenedModel, model: &mut Model, target: &Format) -> Result<()> {
+        for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
+            let (only, key) = qualified(&edit.key, model, target);
+            let formats: Vec<String> = model.foreign.iter().map(|foreign| foreign.format.clone()).collect();
+            let format = match (only, &formats[..]) {
+                (Some(only), _) => only,
+                (None, [one]) => one.clone(),
+                (None, []) => {
+                    let message =
+                        format!("`{}` has no metadata keys of its own, and the model has none", target.id());
+                    return Err(Error::invalid_argument(message)
+                        .hint("set the keys when converting to a format that has them"));
+                }
+                _ if !edit.has_type() => return Err(unknown(edit, &[], &source.model.foreign)),
+                (None, several) => {
+                    let message =
+                        format!("the key is ambiguous: the model has metadata of {}", several.join(" and "));
+                    return Err(
+                        Error::invalid_argument(message).hint("choose one: --set FORMAT.KEY:TYPE=VALUE")
+                    );
+                }
+            };
+            if !edit.has_type() {
+                return Err(unknown(edit, &[], &source.model.foreign));
+            }
+            let key = key.to_owned();
+            self.notes.push(apply_to(model.foreign_mut(&format), &key, &edit.change)?);
+        }
+        Ok(())
+    }
+}
+
+impl Edit {
+    fn has_type(&self) -> bool {
+        matches!(&self.change, Change::Set { stated: Some(_), .. })
+    }
+}
+
+/// Whose key of the source a new one is, and the change in its type: one that names the format, or that only the source's
+/// own format knows.
+fn new_in_source(
+    engine: &Engine,
+    edit: &Edit,
+    (only, key): (Option<String>, &str),
+    model: &Model,
+    target: &Format,
+) -> Result<Option<(String, Change)>> {
+    let Change::Set { text, stated } = &edit.change else { return Ok(None) };
+    let format = match &only {
+        Some(only) if only == target.id() => return Ok(None),
+        Some(only) => only,
+        None if model.format == target.id() || known(target, key).is_some() => return Ok(None),
+        None => &model.format,
+    };
+    let Some(foreign) = model.foreign_of(format) else { return Ok(None) };
+    let known = engine.registry.format(format).ok().and_then(|format| known(format, key));
+    let kind = match (&only, stated, known) {
+        (Some(_), Some(kind), _) => kind.clone(),
+        (_, None, Some(kind)) => kind.to_owned(),
+        (Some(_), None, None) => return Err(unknown(edit, &[foreign], &[])),
+        // A new key without a format is the target's.
+        (None, ..) => return Ok(None),
+    };
+    Ok(Some((format.clone(), Change::Set { text: text.clone(), stated: Some(kind) })))
+}
+
+/// The type of a key that the target's manifest knows.
+fn known<'t>(target: &'t Format, key: &str) -> Option<&'t str> {
+    target.manifest.keys.iter().find(|(name, _)| name == key).map(|(_, kind)| kind.as_str())
+}
+
+/// `FORMAT.KEY` as both, if it is no key by itself and begins with a format that is involved; else the key.
+fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String>, &'k str) {
+    if model.foreign.iter().any(|foreign| foreign.get(key).is_some()) {
+        return (None, key);
+    }
+    let of =
+        |id: &str| key.strip_prefix(id).and_then(|rest| rest.strip_prefix('.')).filter(|k| !k.is_empty());
+    let formats = model.foreign.iter().map(|foreign| foreign.format.as_str());
+    let mut found = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| Some((id, of(id)?)));
+    found.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
+}
+
+/// What the target would say of the model; `None` if that shows in the finished file alone.
+fn look(
+    engine: &Engine,
+    source: &OpenedModel,
+    model: &Model,
+    target: &Format,
+    request: &LayoutRequest,
+) -> Result<Option<Foretold>> {
+    let mut request = request.clone();
+    // Parts repeat keys, and have some that say how the model is cut.
+    request.max_shard_size = None;
+    let name = if request.folder { &request.stem } else { &request.file_name };
+    match foretell(&engine.registry, source, model, target, (&request, name)) {
+        Ok(told) => Ok(Some(told)),
+        Err(error) if error.kind() == ErrorKind::Malformed => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes a key wherever it is, or adds it to the first file; gives what the summary should say.
+fn apply_to(foreign: &mut Foreign, key: &str, change: &Change) -> Result<String> {
+    let (shown, format) = (escape(key, 120), foreign.format.clone());
+    let Change::Set { text, stated } = change else {
+        for file in &mut foreign.files {
+            file.typed.retain(|(k, _)| k != key);
+        }
+        return Ok(format!("removed `{shown}` ({format})"));
+    };
+    let (mut types, mut placed): (Vec<String>, bool) = (Vec::new(), false);
+    for file in &mut foreign.files {
+        let Some(old) = file.get(key) else { continue };
+        let kind = stated.clone().unwrap_or_else(|| type_of(old));
+        file.set(key, typed(key, &kind, text)?);
+        types.push(kind);
+        placed = true;
+    }
+    if !placed {
+        let kind = stated.as_deref().unwrap_or("str");
+        let value = typed(key, kind, text)?;
+        types.push(kind.to_owned());
+        match foreign.files.first_mut() {
+            Some(first) => first.set(key, value),
+            None => foreign
+                .files
+                .push(ForeignFile { typed: vec![(key.to_owned(), value)], ..ForeignFile::default() }),
+        }
+    }
+    types.dedup();
+    Ok(format!("set `{shown}` ({format}, {})", types.join(" and ")))
+}
+
+/// Changes a name of a canonical configuration, which is of its JSON's own types; `None` if it lacks the name.
+fn apply_to_config(
+    architecture: &mut Architecture,
+    key: &str,
+    change: &Change,
+    format: &str,
+) -> Result<Option<String>> {
+    let json = architecture.config.inline().and_then(|json| serde_json::from_slice(json).ok());
+    let Some(serde_json::Value::Object(mut config)) = json else { return Ok(None) };
+    let Some(old) = config.get(key) else { return Ok(None) };
+    let shown = escape(key, 120);
+    let note = match change {
+        Change::Unset => {
+            config.remove(key);
+            format!("removed `{shown}` ({format})")
+        }
+        Change::Set { text, .. } => {
+            let given = String::from_utf8_lossy(text);
+            let value = match old {
+                serde_json::Value::String(_) => serde_json::Value::from(given.as_ref()),
+                _ => serde_json::from_slice(text).unwrap_or(serde_json::Value::Null),
+            };
+            let kind = word_of(old);
+            // A whole number is a number too.
+            if word_of(&value) != kind {
+                let message = format!("`{shown}` cannot be `{}`: it is of type {kind}", escape(&given, 80));
+                return Err(Error::invalid_argument(message));
+            }
+            config.insert(key.to_owned(), value);
+            format!("set `{shown}` ({format}, {kind})")
+        }
+    };
+    architecture.config = Bytes::from(serde_json::Value::Object(config).to_string().into_bytes());
+    Ok(Some(note))
+}
+
+fn word_of(json: &serde_json::Value) -> &'static str {
+    match json {
+        serde_json::Value::Bool(_) => "bool",
+        serde_json::Value::Number(_) => "number",
+        serde_json::Value::String(_) => "str",
+        serde_json::Value::Array(_) => "array",
+        serde_json::Value::Object(_) => "object",
+        serde_json::Value::Null => "null",
+    }
+}
+
+fn check_types(foreign: &Foreign, key: &str, target: &Format) -> Result<()> {
+    let kind = foreign.get(key).map(|value: &Value| value.kind.name().unwrap_or("?"));
+    match kind {
+        Some(kind) if !target.manifest.carries.metadata_type(kind) => {
+            let message = format!("`{}` cannot hold metadata of type {kind}", target.id());
+            Err(Error::invalid_argument(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error for a key that is nowhere, with those whose end is the same.
+fn unknown(edit: &Edit, target: &[&Foreign], source: &[Foreign]) -> Error {
+    let shown = escape(&edit.key, 120);
+    let tail = edit.key.rsplit('.').next().unwrap_or(&edit.key);
+    let files = target.iter().copied().chain(source).flat_map(|foreign| &foreign.files);
+    let mut close: Vec<&str> = files.flat_map(|f| &f.typed).map(|(k, _)| k.as_str()).collect();
+    close.retain(|k| k.contains(tail));
+    close.sort_unstable();
+    close.dedup();
+    close.truncate(5);
+    let near = match close.is_empty() {
+        true => "run `apr inspect` to list the keys".to_owned(),
+        false => format!("give one of {}", escape(&close.join(", "), 400)),
+    };
+    let error =
+        Error::invalid_argument(format!("neither the source nor the output has a metadata key `{shown}`"));
+    match edit.change {
+        Change::Unset => error.hint(near),
+        Change::Set { .. } => {
+            error.hint(format!("{near}; a new key needs its type: --set '{shown}:TYPE=VALUE'"))
+        }
+    }
+}

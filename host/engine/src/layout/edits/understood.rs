@@ -1,0 +1,64 @@
+//! What a source means once its keys were changed: the tokenizer and the model card, as its own format reads them.
+
+use crate::engine::Engine;
+use crate::layout::foretold::foretell;
+use crate::open::OpenedModel;
+use apr_sdk::{Bytes, Error, LayoutRequest, Model, Result};
+
+/// What is to be taken for the source's tokenizer, and for its card.
+#[derive(Debug, Default)]
+pub struct Understood {
+    /// The tokenizer, or why it is not understood; `None` if it is as the source has it.
+    pub tokenizer: Option<std::result::Result<Option<Bytes>, Error>>,
+}
+
+impl Understood {
+    /// Reads the changed keys of `formats`: the model before and after. The card, and a tokenizer that the model holds
+    /// itself, are changed in place.
+    ///
+    /// # Errors
+    /// What laying out and reading raise.
+    pub fn new(
+        engine: &Engine,
+        source: &OpenedModel,
+        (before, after): (&Model, &mut Model),
+        formats: &[String],
+    ) -> Result<Understood> {
+        let mut understood = Understood::default();
+        let name = source.files.get(0).map(|file| file.name.clone()).unwrap_or_default();
+        for format in formats {
+            let Ok(format) = engine.registry.format(format) else { continue };
+            // What cannot be written cannot be read changed; its keys alone are.
+            if !(format.manifest.reads && format.manifest.writes && format.manifest.carries.has_metadata()) {
+                continue;
+            }
+            let request = match format.manifest.folder {
+                true => LayoutRequest::folder("model"),
+                false => LayoutRequest::file("model"),
+            };
+            let tell = |model: &Model| {
+                // Keys alone: no tensor is needed to say what they mean, and nothing is to be made up.
+                let mut bare = Model::default();
+                format.id().clone_into(&mut bare.format);
+                bare.dialect.clone_from(&model.dialect);
+                bare.foreign = model.foreign_of(format.id()).cloned().into_iter().collect();
+                bare.assets.clone_from(&model.assets);
+                foretell(&engine.registry, source, &bare, format, (&request, &name))
+            };
+            let (was, is) = (tell(before)?, tell(after)?);
+            if was.card != is.card {
+                after.model_card.clone_from(&is.card);
+            }
+            let same = matches!((&was.tokenizer, &is.tokenizer), (Ok(was), Ok(is)) if was == is);
+            if same {
+                continue;
+            }
+            if format.id() == source.format {
+                understood.tokenizer = Some(is.tokenizer);
+            } else if after.tokenizer.is_some() {
+                after.tokenizer = is.tokenizer?;
+            }
+        }
+        Ok(understood)
+    }
+}

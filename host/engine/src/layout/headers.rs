@@ -1,0 +1,88 @@
+//! A layout's files before their payload is written: what its writer gave as bytes, and zeros for the rest. Models can be
+//! opened by these, as far as headers alone can be opened.
+
+use super::{OutputFile, Segment};
+use crate::open::{Backing, Version};
+use apr_sdk::Result;
+use std::sync::Arc;
+
+/// One of them.
+struct Headers {
+    number: u64,
+    len: u64,
+    /// Where each run of bytes lies.
+    held: Vec<(u64, Vec<u8>)>,
+}
+
+/// The files of a layout without their payload.
+pub fn headers(files: &[OutputFile]) -> Vec<Arc<dyn Backing>> {
+    let held = |file: &OutputFile| {
+        let inline = file.segments.iter().filter_map(|placed| match &placed.segment {
+            Segment::Inline(bytes) => Some((placed.offset, bytes.clone())),
+            _ => None,
+        });
+        inline.collect()
+    };
+    let file = |(number, file): (u64, &OutputFile)| Headers { number, len: file.len, held: held(file) };
+    (0..).zip(files).map(file).map(|headers| Arc::new(headers) as Arc<dyn Backing>).collect()
+}
+
+impl Backing for Headers {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        out.fill(0);
+        let end = offset.saturating_add(out.len() as u64);
+        let first = self.held.partition_point(|(at, bytes)| at + bytes.len() as u64 <= offset);
+        for (at, bytes) in self.held[first..].iter().take_while(|(at, _)| *at < end) {
+            let (from, to) = (offset.max(*at), end.min(at + bytes.len() as u64));
+            let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+            let (Some(room), Some(bytes)) = (
+                out.get_mut(place(from - offset)..place(to - offset)),
+                bytes.get(place(from - at)..place(to - at)),
+            ) else {
+                continue;
+            };
+            room.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn version(&self) -> Option<Version> {
+        Some(Version { len: self.len, ..Version::default() })
+    }
+
+    fn identity(&self) -> Option<(u64, u64)> {
+        // No device has this number.
+        Some((u64::MAX, self.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Placed;
+
+    #[test]
+    fn payload_reads_as_zeros_around_what_is_held() {
+        let placed = |offset, segment: Segment, len| Placed { offset, len, segment };
+        let segments = vec![
+            placed(0, Segment::Inline(vec![1, 2, 3]), 3),
+            placed(3, Segment::Zeros, 4),
+            placed(7, Segment::Inline(vec![4, 5]), 2),
+            placed(9, Segment::Payload { tensor: 0 }, 3),
+        ];
+        let files = [OutputFile { name: "m".to_owned(), segments, len: 12 }];
+        let whole = [1, 2, 3, 0, 0, 0, 0, 4, 5, 0, 0, 0];
+        let backing = &headers(&files)[0];
+        for from in 0..12 {
+            for to in from..12 {
+                let mut out = vec![9; to - from];
+                backing.read_at(from as u64, &mut out).unwrap();
+                assert_eq!(out, whole[from..to]);
+            }
+        }
+    }
+}

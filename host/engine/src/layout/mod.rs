@@ -1,0 +1,520 @@
+//! Collects a writer's layout: files made of segments at known offsets.
+
+pub mod described;
+mod edits;
+pub mod foretold;
+mod headers;
+pub mod part_layout;
+pub mod planned;
+pub mod prepare;
+
+use crate::open::{GivenOption, OpenedModel};
+use crate::registry::Registry;
+use apr_sdk::{
+    Budget, Bytes, Digests, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits, Model, PartRequest,
+    PatchSink, Result, Sum, escape,
+};
+pub use headers::headers;
+use std::collections::{HashMap, HashSet};
+
+/// What fills a stretch of an output file.
+#[derive(Clone, Debug)]
+pub enum Segment {
+    /// Bytes as they are.
+    Inline(Vec<u8>),
+    /// Bytes of the source, copied by the pipeline.
+    Copy(Extent),
+    /// A tensor's payload, raw.
+    Payload {
+        /// The tensor's number in the planned model.
+        tensor: usize,
+    },
+    /// Zeros.
+    Zeros,
+    /// Filled after the payload.
+    Hole {
+        /// Its number in the layout, whatever its writer calls it.
+        id: u32,
+    },
+}
+
+/// A segment at its place.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// What it is.
+    pub segment: Segment,
+}
+
+/// One output file.
+#[derive(Clone, Debug, Default)]
+pub struct OutputFile {
+    /// Its name relative to the output folder.
+    pub name: String,
+    /// Its segments, in the order of bytes.
+    pub segments: Vec<Placed>,
+    /// Its length in bytes, without what `finish` appends.
+    pub len: u64,
+}
+
+/// A whole layout.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// The files, in the writer's order.
+    pub files: Vec<OutputFile>,
+    /// The number of the file that the model is opened by, and that is published last.
+    pub entry: usize,
+    /// The same with the entries of parts behind it.
+    pub entries: Vec<usize>,
+    /// The digests that the writers want; all of them CRC-32s.
+    pub digests: Vec<Sum>,
+    /// What the writer had to say.
+    pub notes: Vec<String>,
+    /// What it warned of.
+    pub warnings: Vec<String>,
+    /// What each writer laid out: the target's own first, then the parts'.
+    pub scopes: Vec<Scope>,
+    /// Where each hole lies: file, offset, length.
+    pub(crate) holes: HashMap<u32, (usize, u64, u64)>,
+    /// The number of the next hole.
+    pub(crate) next_hole: u32,
+}
+
+/// What one writer laid out. It counts files, tensors and holes by itself.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// The format, for a part; `None` for the target's own writer.
+    pub format: Option<String>,
+    /// The numbers in the layout of its files.
+    pub files: Vec<usize>,
+    /// The numbers in the planned model of its tensors; `None` for all.
+    pub tensors: Option<Vec<usize>>,
+    /// The numbers in the layout of its holes.
+    pub holes: HashMap<u32, u32>,
+}
+
+impl Layout {
+    /// Notes that a writer wants a digest.
+    pub fn wants(&mut self, sum: Sum) {
+        if !self.digests.contains(&sum) {
+            self.digests.push(sum);
+        }
+    }
+
+    /// The digests that are wanted of bytes, whose CRC-32 is asked for only if there are any.
+    ///
+    /// # Errors
+    /// Unsupported for a digest that is no CRC-32.
+    pub fn digested(&self, crc32: impl FnOnce() -> Option<u32>) -> Result<Digests> {
+        let mut digests = Digests::default();
+        let crc32 = if self.digests.is_empty() { None } else { crc32() };
+        for (sum, crc32) in self.digests.iter().zip(std::iter::repeat(crc32)) {
+            if let Some(crc32) = crc32 {
+                digests.push(*sum, sum.of_crc32(crc32)?);
+            }
+        }
+        Ok(digests)
+    }
+
+    /// Bytes of all files; u64's greatest for more than it can say.
+    pub fn total(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.len))
+    }
+
+    /// The places of tensors' payload in the order of the output: the file's number, the place, the tensor's number.
+    pub fn payloads(&self) -> impl Iterator<Item = (usize, &Placed, usize)> {
+        let placed = self.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |p| (n, p)));
+        placed.filter_map(|(file, placed)| match placed.segment {
+            Segment::Payload { tensor } => Some((file, placed, tensor)),
+            _ => None,
+        })
+    }
+
+    /// Bytes that the pipeline writes.
+    pub fn payload_bytes(&self) -> u64 {
+        let placed = self.files.iter().flat_map(|file| &file.segments);
+        let moved = placed.filter(|p| matches!(p.segment, Segment::Payload { .. } | Segment::Copy(_)));
+        moved.fold(0, |sum, placed| sum.saturating_add(placed.len))
+    }
+
+    /// Where hole `id` lies: file, offset, length.
+    pub fn hole(&self, id: u32) -> Option<(usize, u64, u64)> {
+        self.holes.get(&id).copied()
+    }
+}
+
+/// The host's [`LayoutSink`].
+pub struct Collector<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) opened: &'a OpenedModel,
+    pub(crate) model: &'a Model,
+    pub(crate) request: &'a LayoutRequest,
+    /// The options that the user gave, for the writers of parts.
+    pub(crate) given: &'a [GivenOption],
+    /// Whether names are kept whatever dialect a format needs.
+    pub(crate) any_dialect: bool,
+    /// Whether a cast would give the tensors' true values.
+    pub(crate) may_cast: bool,
+    /// Whether this collects a part.
+    pub(crate) is_part: bool,
+    budget: Budget,
+    pub(crate) layout: Layout,
+    /// Names of files, and of the folders they lie in with a slash behind them.
+    pub(crate) names: HashSet<String>,
+    own: Scope,
+    /// The file that the writer marked.
+    entry: Option<usize>,
+    /// Whether the last file is the writer's own, so that segments go there.
+    pub(crate) in_file: bool,
+}
+
+/// The most bytes of one segment list entry kept inline in a row; neighbours are joined.
+const JOINED: usize = 1 << 20;
+
+impl<'a> Collector<'a> {
+    /// A collector for `model`, whose bytes lie in the files of `opened`.
+    pub fn new(
+        registry: &'a Registry,
+        opened: &'a OpenedModel,
+        model: &'a Model,
+        request: &'a LayoutRequest,
+    ) -> Collector<'a> {
+        // A writer may look at what the reader was allowed to hold: the header's bytes, sixteenfold.
+        let budget = Budget::default();
+        budget.earn(opened.header_bytes());
+        model.byte_strings().for_each(|bytes| budget.earn(bytes.len()));
+        Collector {
+            registry,
+            opened,
+            model,
+            request,
+            given: &[],
+            any_dialect: false,
+            may_cast: true,
+            is_part: false,
+            budget,
+            layout: Layout::default(),
+            names: HashSet::new(),
+            own: Scope::default(),
+            entry: None,
+            in_file: false,
+        }
+    }
+
+    /// What parts are to know besides: the options that were given, and whether names are kept whatever a format needs.
+    pub fn asked(mut self, given: &'a [GivenOption], any_dialect: bool) -> Collector<'a> {
+        (self.given, self.any_dialect) = (given, any_dialect);
+        self
+    }
+
+    /// Whether a cast would give the tensors' true values, and may be told as a way out.
+    pub fn casting(mut self, may_cast: bool) -> Collector<'a> {
+        self.may_cast = may_cast;
+        self
+    }
+
+    /// The same for a part of what `outer` collects.
+    pub(crate) fn inside(mut self, outer: &Collector<'_>) -> Collector<'a> {
+        self.is_part = true;
+        self.names.clone_from(&outer.names);
+        self
+    }
+
+    /// The layout, if every tensor has its place exactly once.
+    ///
+    /// # Errors
+    /// Plugin for a tensor that the writer left out or placed twice, or a layout without files.
+    pub fn finish(mut self) -> Result<Layout> {
+        let mut places = vec![0u32; self.model.tensors.len()];
+        for placed in self.layout.files.iter().flat_map(|f| &f.segments) {
+            if let Segment::Payload { tensor } = placed.segment {
+                places[tensor] += 1;
+            }
+        }
+        if let Some(at) = places.iter().position(|&n| n != 1) {
+            let message = format!("the writer placed this tensor {} times", places[at]);
+            return Err(Error::plugin(message).tensor(&self.model.tensors[at].name));
+        }
+        if self.layout.files.is_empty() {
+            return Err(Error::plugin("the writer made no file"));
+        }
+        self.layout.entry = self.entry.or(self.own.files.first().copied()).unwrap_or(0);
+        let entry = self.layout.entry;
+        self.layout.entries.retain(|&of_part| of_part != entry);
+        self.layout.entries.insert(0, entry);
+        self.layout.scopes.insert(0, self.own);
+        Ok(self.layout)
+    }
+
+    /// Takes a file's name, unless another file has it or is a folder of it: names of companions are the source's, and may
+    /// be anything.
+    fn take_name(&mut self, name: &str) -> Result<()> {
+        let refuse = |what: String| {
+            let hint = "rename the companion file or part of the source that has this name";
+            Err(Error::unsupported(what).hint(hint))
+        };
+        let shown = escape(name, 120);
+        // Such are the names that staging uses beside them.
+        if name.starts_with('.') && name.split('/').next().is_some_and(|first| first.contains(".apr-")) {
+            return refuse(format!(
+                "a file of the output cannot be called `{shown}`: apr uses such names itself"
+            ));
+        }
+        if self.names.contains(name) {
+            return refuse(format!("the output would have two files called `{shown}`"));
+        }
+        let folder = |at: usize| &name[..at];
+        let folders: Vec<&str> = name.match_indices('/').map(|(at, _)| folder(at)).collect();
+        // Folders are kept with a slash behind them.
+        let is_folder = self.names.contains(&format!("{name}/"));
+        if let Some(file) =
+            folders.iter().find(|path| self.names.contains(**path)).copied().or(is_folder.then_some(name))
+        {
+            let file = escape(file, 120);
+            return refuse(format!("`{file}` would be a file of the output, and a folder of others"));
+        }
+        self.names.extend(folders.iter().map(|path| format!("{path}/")));
+        self.names.insert(name.to_owned());
+        Ok(())
+    }
+
+    fn current(&mut self) -> Result<&mut OutputFile> {
+        self.layout
+            .files
+            .last_mut()
+            .filter(|_| self.in_file)
+            .ok_or_else(|| Error::plugin("the writer pushed a segment before the first file"))
+    }
+
+    fn push(&mut self, len: u64, segment: Segment) -> Result<()> {
+        let file = self.current()?;
+        if len == 0 && !matches!(segment, Segment::Payload { .. } | Segment::Hole { .. }) {
+            return Ok(());
+        }
+        let offset = file.len;
+        file.len =
+            offset.checked_add(len).ok_or_else(|| Error::unsupported("an output file passes 2^64 bytes"))?;
+        if let (Segment::Inline(more), Some(Placed { len: last_len, segment: Segment::Inline(last), .. })) =
+            (&segment, file.segments.last_mut())
+            && last.len() < JOINED
+        {
+            last.extend_from_slice(more);
+            *last_len += len;
+            return Ok(());
+        }
+        file.segments.push(Placed { offset, len, segment });
+        Ok(())
+    }
+}
+
+impl LayoutSink for Collector<'_> {
+    fn file(&mut self, name: &str) -> Result<()> {
+        let inside = |piece: &str| !piece.is_empty() && piece != "." && piece != "..";
+        if name.contains('\0') || name.contains('\\') || !name.split('/').all(inside) {
+            return Err(Error::plugin(format!("the writer named a file `{}`", escape(name, 120))));
+        }
+        let limit = Limits::default().files as usize;
+        if self.layout.files.len() >= limit {
+            return Err(Error::unsupported(format!("the output would be more than {limit} files"))
+                .hint("choose a larger --max-shard-size"));
+        }
+        self.take_name(name)?;
+        self.own.files.push(self.layout.files.len());
+        self.layout.files.push(OutputFile { name: name.to_owned(), ..OutputFile::default() });
+        self.in_file = true;
+        Ok(())
+    }
+
+    fn entry(&mut self) -> Result<()> {
+        self.current()?;
+        self.entry = Some(self.layout.files.len() - 1);
+        Ok(())
+    }
+
+    fn inline(&mut self, bytes: &[u8]) -> Result<()> {
+        self.push(bytes.len() as u64, Segment::Inline(bytes.to_vec()))
+    }
+
+    fn copy(&mut self, bytes: &Bytes) -> Result<()> {
+        match bytes {
+            Bytes::Inline(held) => self.inline(held),
+            Bytes::Extent(extent) => self.push(extent.len, Segment::Copy(*extent)),
+        }
+    }
+
+    fn payload(&mut self, tensor: u64, align: u64, encoding: Encoding) -> Result<()> {
+        let number = usize::try_from(tensor).ok().filter(|&n| n < self.model.tensors.len());
+        let number =
+            number.ok_or_else(|| Error::plugin(format!("the writer placed tensor number {tensor}")))?;
+        if !align.is_power_of_two() {
+            return Err(Error::plugin(format!("the writer asked for an alignment of {align}")));
+        }
+        if encoding != Encoding::Raw {
+            return Err(Error::unsupported("encoded payload is planned"));
+        }
+        self.pad_to(align)?;
+        let len = self.model.tensors[number].payload_len()?;
+        self.push(len, Segment::Payload { tensor: number })
+    }
+
+    fn pad_to(&mut self, n: u64) -> Result<()> {
+        let at = self.current()?.len;
+        if n == 0 {
+            return Err(Error::plugin("the writer asked for padding to a multiple of 0"));
+        }
+        match at % n {
+            0 => Ok(()),
+            past => self.push(n - past, Segment::Zeros),
+        }
+    }
+
+    fn hole(&mut self, id: u32, len: u64) -> Result<()> {
+        let number = self.layout.next_hole;
+        if self.own.holes.contains_key(&id) {
+            return Err(Error::plugin(format!("the writer made hole {id} twice")));
+        }
+        self.push(len, Segment::Hole { id: number })?;
+        self.own.holes.insert(id, number);
+        self.layout.next_hole =
+            number.checked_add(1).ok_or_else(|| Error::plugin("the writer made 2^32 holes"))?;
+        let file = self.layout.files.len() - 1;
+        self.layout.holes.insert(number, (file, self.layout.files[file].len - len, len));
+        Ok(())
+    }
+
+    fn part(&mut self, part: PartRequest<'_>) -> Result<()> {
+        self.lay_out_part(&part)
+    }
+
+    fn digest(&mut self, sum: Sum) -> Result<()> {
+        sum.of_crc32(0)?;
+        self.layout.wants(sum);
+        Ok(())
+    }
+
+    fn position(&self) -> Option<u64> {
+        self.layout.files.last().filter(|_| self.in_file).map(|f| f.len)
+    }
+
+    fn fetch(&mut self, bytes: &Bytes) -> Result<Bytes> {
+        if matches!(bytes, Bytes::Extent(_)) {
+            self.budget.charge(bytes.len())?;
+        }
+        self.opened.fetch(bytes)
+    }
+
+    fn note(&mut self, note: &str) {
+        self.layout.notes.push(note.to_owned());
+    }
+
+    fn warn(&mut self, warning: &str) {
+        self.layout.warnings.push(warning.to_owned());
+    }
+}
+
+/// A patch that waits for the bytes around it.
+#[derive(Clone, Debug)]
+pub enum Patch {
+    /// Bytes for a hole.
+    Fill {
+        /// The hole.
+        id: u32,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// A CRC-32 for a hole.
+    Crc32 {
+        /// The hole.
+        id: u32,
+        /// The file.
+        file: usize,
+        /// The range's begin.
+        start: u64,
+        /// The range's end.
+        end: u64,
+        /// How it is written.
+        sum: Sum,
+    },
+    /// Bytes at a file's end.
+    Append {
+        /// The file.
+        file: usize,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+/// The host's [`PatchSink`].
+pub struct PatchCollector<'a> {
+    layout: &'a Layout,
+    scope: &'a Scope,
+    patches: Vec<Patch>,
+    filled: HashSet<u32>,
+}
+
+impl<'a> PatchCollector<'a> {
+    /// A collector for the holes that one writer made in `layout`.
+    pub fn new(layout: &'a Layout, scope: &'a Scope) -> PatchCollector<'a> {
+        PatchCollector { layout, scope, patches: Vec::new(), filled: HashSet::new() }
+    }
+
+    /// Fails if a hole was left open.
+    ///
+    /// # Errors
+    /// Plugin, with the hole's number.
+    pub fn finish(self) -> Result<Vec<Patch>> {
+        match self.scope.holes.keys().filter(|id| !self.filled.contains(id)).min() {
+            Some(id) => Err(Error::plugin(format!("the writer left hole {id} open"))),
+            None => Ok(self.patches),
+        }
+    }
+
+    /// Notes that hole `id` is filled with `len` bytes; gives its number in the layout.
+    fn fills(&mut self, id: u32, len: u64) -> Result<u32> {
+        let number = self.scope.holes.get(&id).copied();
+        let hole = number.and_then(|number| Some((number, self.layout.hole(number)?.2)));
+        match hole {
+            Some((number, hole)) if hole == len && self.filled.insert(id) => Ok(number),
+            Some((_, hole)) => {
+                Err(Error::plugin(format!("the writer fills hole {id} of {hole} bytes with {len}, or twice")))
+            }
+            None => Err(Error::plugin(format!("the writer fills hole {id}, which it never made"))),
+        }
+    }
+
+    /// The number in the layout of the writer's file number `file`.
+    fn file(&self, file: u32) -> Option<usize> {
+        self.scope.files.get(file as usize).copied()
+    }
+}
+
+impl PatchSink for PatchCollector<'_> {
+    fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
+        let id = self.fills(id, bytes.len() as u64)?;
+        self.patches.push(Patch::Fill { id, bytes: bytes.to_vec() });
+        Ok(())
+    }
+
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
+        let id = self.fills(id, sum.of_crc32(0)?.len() as u64)?;
+        let number = self.file(file);
+        let Some(file) = number.filter(|&file| start <= end && end <= self.layout.files[file].len) else {
+            return Err(Error::plugin(format!(
+                "the writer asks for the {sum} of {start}..{end} of file {file}"
+            )));
+        };
+        self.patches.push(Patch::Crc32 { id, file, start, end, sum });
+        Ok(())
+    }
+
+    fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
+        let Some(file) = self.file(file) else {
+            return Err(Error::plugin(format!("the writer appends to file {file}, which it never made")));
+        };
+        self.patches.push(Patch::Append { file, bytes: bytes.to_vec() });
+        Ok(())
+    }
+}

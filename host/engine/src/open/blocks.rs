@@ -1,0 +1,142 @@
+//! Payload in compressed blocks, read at any place: the blocks are listed when a tensor is first needed, and decoded
+//! where they are needed.
+
+use crate::engine::Engine;
+use crate::open::source::CallSource;
+use crate::open::{OpenedModel, Origin};
+use apr_sdk::{BlockAt, BlockSink, Budget, Codec, Error, Extent, Limits, Result};
+
+/// A block is decoded whole; nothing real has blocks above this.
+const LARGEST: u64 = 256 << 20;
+/// Tensors with blocks up to this are decoded on several threads: each has one block in memory.
+pub const SHARED: u64 = 4 << 20;
+
+/// The blocks of a tensor.
+pub struct BlockList {
+    /// Where each lies, and where its raw bytes begin in the tensor.
+    blocks: Vec<(Extent, u64)>,
+    /// Bytes of the tensor.
+    len: u64,
+    /// Whether every block is at most [`SHARED`] bytes, raw and stored.
+    pub small: bool,
+}
+
+impl BlockList {
+    /// Asks the reader for the blocks of tensor number `tensor`.
+    ///
+    /// # Errors
+    /// Malformed if their raw lengths are not the payload's; LimitExceeded; what the reader raises.
+    pub fn read(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result<BlockList> {
+        let len = opened.model.tensors[tensor].payload_len()?;
+        let (origin, number) = opened.origin(tensor)?;
+        let limits = Limits::default();
+        let source = CallSource::new(&opened.files, origin.root, &limits.budget, engine.progress.as_ref());
+        let list = BlockList { blocks: Vec::new(), len, small: true };
+        let mut taker = Taker { list, at: 0, origin, budget: &limits.budget };
+        origin.open.blocks(&source, number, &mut taker)?;
+        if taker.at != len {
+            return Err(Error::malformed(format!("its blocks end {} bytes too early", len - taker.at)));
+        }
+        Ok(taker.list)
+    }
+
+    /// The raw bytes of a block: where they begin and end.
+    fn raw(&self, block: usize) -> (u64, u64) {
+        (self.blocks[block].1, self.blocks.get(block + 1).map_or(self.len, |(_, next)| *next))
+    }
+}
+
+struct Taker<'a> {
+    list: BlockList,
+    at: u64,
+    origin: &'a Origin,
+    budget: &'a Budget,
+}
+
+impl BlockSink for Taker<'_> {
+    fn block(&mut self, stored: Extent, raw_len: u64) -> Result<()> {
+        let end = self.at.checked_add(raw_len).filter(|end| *end <= self.list.len);
+        let end = end.ok_or_else(|| Error::malformed("its blocks are longer than it is"))?;
+        if raw_len == 0 || raw_len > LARGEST || stored.len > LARGEST {
+            return Err(Error::limit(format!("a block of {} bytes, {raw_len} raw", stored.len)));
+        }
+        self.budget.charge(size_of::<(Extent, u64)>() as u64)?;
+        self.list.small &= raw_len.max(stored.len) <= SHARED;
+        self.list.blocks.push((self.origin.root.translate(stored), self.at));
+        self.at = end;
+        Ok(())
+    }
+}
+
+/// Decodes blocks one after another, and keeps the last: the next tile may begin in it.
+#[derive(Default)]
+pub struct Decoder {
+    stored: Vec<u8>,
+    raw: Vec<u8>,
+    /// The block that `raw` holds: of which tensor, which.
+    held: Option<(usize, usize)>,
+}
+
+impl Decoder {
+    /// Fills `out` with the raw bytes at `at` of tensor number `tensor`.
+    ///
+    /// # Errors
+    /// Malformed, with the block's place; what reading or the reader raises.
+    pub fn fill(
+        &mut self,
+        opened: &OpenedModel,
+        (tensor, codec): (usize, &Codec),
+        list: &BlockList,
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("a block does not fit memory"));
+        let (mut at, mut rest) = (at, out);
+        let mut block = list.blocks.partition_point(|(_, begin)| *begin <= at).saturating_sub(1);
+        while !rest.is_empty() {
+            let (begin, end) = list.raw(block);
+            let n = size((end - at).min(rest.len() as u64))?;
+            let (now, later) = rest.split_at_mut(n);
+            if n as u64 == end - begin {
+                self.decode(opened, (tensor, codec), list, block, now)?;
+            } else {
+                if self.held != Some((tensor, block)) {
+                    self.held = None;
+                    let mut raw = std::mem::take(&mut self.raw);
+                    raw.resize(size(end - begin)?, 0);
+                    let decoded = self.decode(opened, (tensor, codec), list, block, &mut raw);
+                    self.raw = raw;
+                    decoded?;
+                    self.held = Some((tensor, block));
+                }
+                now.copy_from_slice(&self.raw[size(at - begin)?..][..n]);
+            }
+            at += n as u64;
+            block += 1;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &mut self,
+        opened: &OpenedModel,
+        (tensor, codec): (usize, &Codec),
+        list: &BlockList,
+        block: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (origin, number) = opened.origin(tensor)?;
+        let (extent, _) = list.blocks[block];
+        let file = opened.files.get(extent.file)?;
+        let placed = |e: Error| e.at(extent.offset).in_file(file.name.clone());
+        // Read before it is decoded, and checked against the file before it costs memory.
+        if extent.end().is_none_or(|end| end > file.len) {
+            return Err(placed(Error::malformed("a block lies outside its file")));
+        }
+        self.stored.resize(usize::try_from(extent.len).unwrap_or(0), 0);
+        opened.files.read_at(extent.file, extent.offset, &mut self.stored)?;
+        let at = BlockAt { tensor: number, block: block as u64 };
+        origin.open.decode(codec, at, &self.stored, out).map_err(placed)
+    }
+}

@@ -1,0 +1,256 @@
+//! The files of one opened model: a table of numbered backings, all of one place.
+
+use super::place::{Backing, Entry, Found, Place, Version};
+use super::seen::{Place as SeenAt, Seen};
+use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One file of a model, open for reading.
+pub struct ModelFile {
+    /// Its path as the user typed it, with what follows it.
+    pub shown: String,
+    /// The path relative to the model's folder, with `/`.
+    pub name: String,
+    /// Length in bytes when it was opened; 0 for a folder.
+    pub len: u64,
+    /// What it was when it was opened.
+    pub version: Version,
+    /// Its bytes; `None` for a folder.
+    backing: Option<Arc<dyn Backing>>,
+}
+
+impl ModelFile {
+    fn new(shown: String, name: String, backing: Option<Arc<dyn Backing>>) -> ModelFile {
+        let len = backing.as_ref().map_or(0, |backing| backing.len());
+        let version = backing.as_ref().and_then(|backing| backing.version());
+        ModelFile { shown, name, len, version: version.unwrap_or_default(), backing }
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.backing.is_none()
+    }
+
+    /// What it has in common with other ways to the same bytes; `None` where nothing tells.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        self.backing.as_ref().and_then(|backing| backing.identity())
+    }
+
+    /// Fills `out` from `offset`.
+    ///
+    /// # Errors
+    /// Malformed past the end; Io if the machine failed or the file was cut since it was opened.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let want = out.len() as u64;
+        let placed = |e: Error| e.at(offset).in_file(self.name.clone());
+        let Some(backing) = &self.backing else {
+            return Err(placed(Error::io("this is a folder, not a file")));
+        };
+        if offset.checked_add(want).is_none_or(|end| end > self.len) {
+            let message = format!("{want} bytes are needed, the file has {} in all", self.len);
+            return Err(
+                placed(Error::malformed(message)).hint("get the file again: it is cut off or damaged")
+            );
+        }
+        backing.read_at(offset, out).map_err(placed)
+    }
+
+    /// What of it is another than when it was opened.
+    pub fn changed(&self) -> Change {
+        match self.backing.as_ref().and_then(|backing| backing.version()) {
+            Some(now) if (now.len, now.modified) != (self.version.len, self.version.modified) => {
+                Change::Contents
+            }
+            Some(now) if now.status != self.version.status => Change::Status(now.status),
+            _ => Change::None,
+        }
+    }
+}
+
+/// What of a file is another than when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that can be seen.
+    None,
+    /// Only the time of its status, which is this now: its mode, its owner, its links, or its bytes with their time put back.
+    Status(i128),
+    /// Its length or its time of change.
+    Contents,
+}
+
+/// The files of one opened model, by number. Files are only added.
+pub struct Files {
+    place: Arc<dyn Place>,
+    table: RwLock<Vec<Arc<ModelFile>>>,
+    read: AtomicU64,
+    /// What was read, where that is kept account of.
+    seen: Option<Seen>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Files {
+    /// The entry as file 0, and what lies around it.
+    pub fn new(entry: &Entry, cancel: Arc<AtomicBool>) -> Files {
+        let place = Arc::clone(&entry.place);
+        let file = match &entry.file {
+            Some((name, backing)) => {
+                ModelFile::new(place.show(name), name.clone(), Some(Arc::clone(backing)))
+            }
+            None => ModelFile::new(place.show(""), place.name(), None),
+        };
+        let table = RwLock::new(vec![Arc::new(file)]);
+        Files { place, table, read: AtomicU64::new(0), seen: None, cancel }
+    }
+
+    /// Fails if a file that was opened is no longer the one under its name: then some may be of an old model and some of
+    /// the new one that replaced it meanwhile.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn refuse_replaced(&self) -> Result<()> {
+        let is_replaced = |file: &&Arc<ModelFile>| file.backing.as_ref().is_some_and(|b| b.is_replaced());
+        match self.all().iter().find(is_replaced) {
+            Some(file) => {
+                let error = Error::io("the file was replaced while the model was opened");
+                Err(error.in_file(file.name.clone()).hint("run it again"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The file of this number.
+    ///
+    /// # Errors
+    /// InvalidArgument for a number never given.
+    pub fn get(&self, file: FileId) -> Result<Arc<ModelFile>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let found = table.get(file as usize).cloned();
+        found.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+    }
+
+    /// Every file that was opened, in the order of their numbers.
+    pub fn all(&self) -> Vec<Arc<ModelFile>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many bytes were read through [`Files::read_at`].
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Whether the user wants the work to stop.
+    pub fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Keeps account of what is read from now on.
+    pub fn witnessed(self) -> Files {
+        Files { seen: Some(Seen::default()), ..self }
+    }
+
+    /// What was read so far, where that is kept account of.
+    pub fn seen(&self) -> Option<&Seen> {
+        self.seen.as_ref()
+    }
+
+    /// Fills `out` from `offset` of `file`.
+    ///
+    /// # Errors
+    /// As [`ModelFile::read_at`]; Cancelled.
+    pub fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read_payload(file, offset, out)?;
+        if let Some(seen) = &self.seen {
+            seen.see(SeenAt::File(file), offset, out);
+        }
+        Ok(())
+    }
+
+    /// The same for whoever keeps account of it alone.
+    ///
+    /// # Errors
+    /// As [`Files::read_at`].
+    pub fn read_payload(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
+        if self.cancelled() {
+            return Err(Error::cancelled("stopped"));
+        }
+        self.get(file)?.read_at(offset, out)?;
+        self.read.fetch_add(out.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Opens a further file by its path relative to the model's folder; the same path gives the same number.
+    ///
+    /// # Errors
+    /// NotFound; Malformed for a path, or a link, that leaves the folder; LimitExceeded.
+    pub fn sibling(&self, path: &str) -> Result<FileId> {
+        let known = {
+            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+            table.iter().position(|f| f.name == path && !f.is_folder())
+        };
+        if let Some(at) = known {
+            return FileId::try_from(at).map_err(|_| Error::limit("too many files"));
+        }
+        let found = self.place.open(path).map_err(|e| match e.kind() {
+            // The name came from the model, not from the user.
+            ErrorKind::InvalidArgument => Error::malformed(e.message()).in_file(path.to_owned()),
+            _ => e,
+        })?;
+        let Found::File(backing) = found else {
+            return Err(Error::malformed(format!("`{}` is a folder, a file is wanted", escape(path, 200))));
+        };
+        let file = ModelFile::new(self.place.show(path), path.to_owned(), Some(backing));
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if table.len() >= Limits::default().files as usize {
+            return Err(Error::limit(format!("the model has more than {} files", Limits::default().files)));
+        }
+        table.push(Arc::new(file));
+        FileId::try_from(table.len() - 1).map_err(|_| Error::limit("too many files"))
+    }
+
+    /// The first bytes of a file of the model's folder, which does not become a file of the model by that.
+    ///
+    /// # Errors
+    /// As [`Files::sibling`].
+    pub fn peek(&self, path: &str, len: usize) -> Result<Vec<u8>> {
+        let backing = match self.place.open(path)? {
+            Found::File(backing) => Some(backing),
+            Found::Folder => None,
+        };
+        let file = ModelFile::new(self.place.show(path), path.to_owned(), backing);
+        let mut head = vec![0; usize::try_from(file.len).unwrap_or(usize::MAX).min(len)];
+        file.read_at(0, &mut head)?;
+        Ok(head)
+    }
+
+    /// The names in the model's folder, sorted; folders end in `/`.
+    ///
+    /// # Errors
+    /// Io; LimitExceeded.
+    pub fn entries(&self) -> Result<Vec<String>> {
+        self.place.entries("")
+    }
+
+    /// The same of a folder in it.
+    ///
+    /// # Errors
+    /// As [`Files::sibling`] and [`Files::entries`].
+    pub fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
+        self.place.entries(folder)
+    }
+
+    /// Shows an error's file as the user typed it.
+    pub fn show(&self, error: Error) -> Error {
+        match error.file() {
+            None => {
+                let shown = self.get(0).map(|f| f.shown.clone()).unwrap_or_default();
+                error.in_file(shown)
+            }
+            Some(name) => {
+                let known = self.all().iter().find(|f| f.name == name).map(|f| f.shown.clone());
+                let shown = known.unwrap_or_else(|| self.place.show(name));
+                error.with_file(shown)
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A part of a model that is opened without the others, as its name says: `model-00001-of-00003` alone.
+
+use crate::open::files::Files;
+use apr_sdk::escape;
+
+/// A part that is the only one of its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LonePart {
+    file: String,
+    number: u32,
+    count: u32,
+}
+
+impl LonePart {
+    /// The part among the files of an opened model of which none is another part.
+    pub fn of(files: &Files) -> Option<LonePart> {
+        let names: Vec<String> =
+            files.all().iter().filter(|file| !file.is_folder()).map(|file| file.name.clone()).collect();
+        LonePart::among(&names)
+    }
+
+    fn among(names: &[String]) -> Option<LonePart> {
+        let mut parts = names.iter().filter_map(|name| {
+            let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+            let (_, number, count) = numbered(stem)?;
+            Some(LonePart { file: name.clone(), number, count })
+        });
+        let first = parts.next().filter(|part| part.count > 1)?;
+        parts.next().is_none().then_some(first)
+    }
+
+    /// What the user should know.
+    pub fn warning(&self) -> String {
+        let LonePart { file, number, count } = self;
+        format!("{} is part {number} of {count}, and is opened without the others", escape(file, 120))
+    }
+}
+
+/// A stem, and which part of how many it is: the numbering that all sharded formats share.
+pub fn numbered(stem: &str) -> Option<(&str, u32, u32)> {
+    let number = |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok())?;
+    let (head, count) = stem.rsplit_once("-of-")?;
+    let (model, part) = head.rsplit_once('-')?;
+    Some((model, number(part)?, number(count)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_part_without_others_is_alone() {
+        let among = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            LonePart::among(&names).map(|part| part.warning())
+        };
+        let said = "m-00002-of-00003.x is part 2 of 3, and is opened without the others";
+        assert_eq!(among(&["m-00002-of-00003.x"]).as_deref(), Some(said));
+        assert_eq!(among(&["config.json", "m-00002-of-00003.x"]).as_deref(), Some(said));
+        for whole in
+            [&["m-00001-of-00001.x"][..], &["m-00001-of-00002.x", "m-00002-of-00002.x"], &["m.x"], &[]]
+        {
+            assert_eq!(among(whole), None, "{whole:?}");
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Opening a model: probe, read the header, open its parts, merge.
+
+pub mod blocks;
+pub mod files;
+pub mod in_order;
+mod listed;
+pub mod lone_part;
+pub mod long_values;
+mod options;
+mod place;
+mod probe;
+pub mod reports;
+pub mod seen;
+pub mod source;
+pub mod stored_sums;
+
+pub use listed::{Held, Listed};
+pub use options::{GivenOption, check_options, option_values};
+pub use place::{Backing, Entry, Found, Place, Places, Version};
+
+use crate::engine::Engine;
+use crate::open::lone_part::LonePart;
+use crate::open::source::{CallSource, Root};
+use crate::registry::Format;
+use apr_sdk::{
+    Bytes, Coding, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, OptionKind, Options,
+    Part, Payload, Result, escape,
+};
+use files::Files;
+pub use probe::Choice;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a model is to be opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format's id, if the user forces one.
+    pub from: Option<String>,
+    /// `-O [format.]name=value`.
+    pub options: Vec<GivenOption>,
+    /// Whether the file is to stand alone, without the folder around it.
+    pub bare: bool,
+    /// Whether to keep account of what is read ([`Files::seen`]).
+    pub witnessed: bool,
+}
+
+/// An opened model: the index in memory, the payload in its files.
+pub struct OpenedModel {
+    /// The merged model; its extents count files in [`OpenedModel::files`].
+    pub model: Model,
+    /// The id of the format it was opened with.
+    pub format: String,
+    /// The path as the user typed it.
+    pub path: PathBuf,
+    /// What the user should know: a wrong extension, an assumption.
+    pub warnings: Vec<String>,
+    /// Its files.
+    pub files: Files,
+    /// The readers' objects, and which tensors each gave.
+    pub(crate) origins: Vec<Origin>,
+}
+
+/// One reader's object and the tensors it gave.
+pub(crate) struct Origin {
+    /// The reader's object.
+    pub open: Box<dyn OpenModel>,
+    /// Where its file 0 lies.
+    pub root: Root,
+    /// The number in the merged model of its first tensor.
+    pub first: usize,
+    /// How many tensors it gave.
+    pub count: usize,
+    /// The number there of its first checksum.
+    pub first_checksum: usize,
+    /// How many checksums it gave.
+    pub n_checksums: usize,
+}
+
+impl OpenedModel {
+    /// Names and lengths of the files, in the order they were opened.
+    pub fn files(&self) -> Vec<(String, u64)> {
+        self.files.all().iter().filter(|f| !f.is_folder()).map(|f| (f.name.clone(), f.len)).collect()
+    }
+
+    /// Frees what its readers hold: for work that needs the index alone, neither payloads nor the tokenizer.
+    pub fn forget_readers(&mut self) {
+        self.origins = Vec::new();
+    }
+
+    /// Frees what those readers hold that are not asked any more once the tokenizer is known: of whose tensors the host reads
+    /// every payload, and compares every checksum, by itself.
+    pub fn forget_idle_readers(&mut self) {
+        let Model { tensors, checksums, .. } = &self.model;
+        self.origins.retain(|origin| {
+            let mut own = tensors.iter().skip(origin.first).take(origin.count);
+            let mut sums = checksums.iter().skip(origin.first_checksum).take(origin.n_checksums);
+            own.any(|tensor| !matches!(tensor.payload, Payload::Extent { .. }))
+                || sums.any(|checksum| checksum.coding != Coding::Raw)
+        });
+    }
+
+    /// A key that the model's own format states.
+    pub fn stated(&self, key: &str) -> Option<apr_sdk::Value> {
+        self.model.foreign_of(&self.model.format)?.get(key).cloned()
+    }
+
+    /// Bytes that were read to open it.
+    pub fn header_bytes(&self) -> u64 {
+        self.files.bytes_read()
+    }
+
+    /// The reader's object of tensor number `tensor`, and the tensor's number there.
+    pub(crate) fn origin(&self, tensor: usize) -> Result<(&Origin, u64)> {
+        let origin = self.origins.iter().find(|o| tensor >= o.first && tensor - o.first < o.count);
+        origin
+            .map(|o| (o, (tensor - o.first) as u64))
+            .ok_or_else(|| Error::plugin("a tensor without a reader"))
+    }
+
+    /// The reader's object of checksum number `checksum`, and the checksum's number there.
+    pub(crate) fn origin_of_checksum(&self, checksum: usize) -> Result<(&Origin, u64)> {
+        let mut origins = self.origins.iter();
+        let origin =
+            origins.find(|o| checksum >= o.first_checksum && checksum - o.first_checksum < o.n_checksums);
+        origin
+            .map(|o| (o, (checksum - o.first_checksum) as u64))
+            .ok_or_else(|| Error::plugin("a checksum without a reader"))
+    }
+
+    /// The tokenizer: the one that the model holds, or the one that a reader makes of what its format holds. The JSON of
+    /// `apr_sdk::tokenizer`.
+    ///
+    /// # Errors
+    /// Unsupported for a kind of tokenizer that has no such form; Malformed; whatever reading raised.
+    pub fn tokenizer(&self, engine: &Engine) -> Result<Option<Bytes>> {
+        if let Some(held) = &self.model.tokenizer {
+            return Ok(Some(held.clone()));
+        }
+        let limits = Limits::default();
+        limits.budget.earn(self.header_bytes());
+        for origin in &self.origins {
+            let source = CallSource::new(&self.files, origin.root, &limits.budget, engine.progress.as_ref());
+            if let Some(json) = origin.open.tokenizer(&source).map_err(|e| self.files.show(e))? {
+                return Ok(Some(Bytes::from(json)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a byte string of the model.
+    ///
+    /// # Errors
+    /// Whatever reading raised; LimitExceeded above what memory can hold.
+    pub fn fetch(&self, bytes: &Bytes) -> Result<Bytes> {
+        let Bytes::Extent(extent) = bytes else { return Ok(bytes.clone()) };
+        let len = usize::try_from(extent.len)
+            .map_err(|_| Error::limit("a value does not fit this machine's memory"))?;
+        let mut held = vec![0; len];
+        self.files.read_at(extent.file, extent.offset, &mut held).map_err(|e| self.files.show(e))?;
+        Ok(Bytes::from(held))
+    }
+}
+
+/// The format that [`open`] would read `path` as.
+///
+/// # Errors
+/// NotFound; what probing raises, with the file as the user typed it.
+pub fn format_of<'e>(engine: &'e Engine, path: &Path, options: &OpenOptions) -> Result<&'e Format> {
+    let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
+    let choice = probe::choose(engine, &files, options.from.as_deref(), options.bare);
+    choice.map(|choice| choice.format).map_err(|e| files.show(way_out(e)))
+}
+
+/// The format of what is at `path`, or the one that `from` names, and what the user should know about it.
+///
+/// # Errors
+/// NotFound; `E001` if no format knows it; as [`open`].
+pub fn choose<'e>(engine: &'e Engine, path: &Path, from: Option<&str>, bare: bool) -> Result<Choice<'e>> {
+    let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
+    probe::choose(engine, &files, from, bare).map_err(|e| files.show(e))
+}
+
+/// Opens the model at `path`.
+///
+/// # Errors
+/// NotFound; what probing and the readers raise, with the file as the user typed it.
+pub fn open(engine: &Engine, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
+    open_entry(engine, &engine.places.locate(path)?, path, options)
+}
+
+/// Opens the model that an entry is; `path` is what the user calls it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_entry(engine: &Engine, entry: &Entry, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
+    let mut files = Files::new(entry, engine.cancel.clone());
+    let choice = probe::choose(engine, &files, options.from.as_deref(), options.bare)
+        .map_err(|e| files.show(way_out(e)))?;
+    let mut only = None;
+    if choice.claimed {
+        only = Some(files.get(0)?.name.clone()).filter(|name| !choice.format.manifest.claims.contains(name));
+        let folder = Entry { place: Arc::clone(&entry.place), file: None };
+        files = Files::new(&folder, engine.cancel.clone());
+    }
+    if options.witnessed {
+        files = files.witnessed();
+    }
+    let merged = match open_files(engine, &files, &choice, only.as_deref(), options) {
+        Ok(merged) => merged,
+        Err(error) => return Err(files.show(way_out(error))),
+    };
+    files.refuse_replaced().map_err(|e| files.show(e))?;
+    let Merged { mut model, origins } = merged;
+    if let Some(name) = only.filter(|_| options.from.is_none()) {
+        let whole = &choice.format.manifest.name;
+        model.notes.insert(
+            0,
+            format!(
+                "`{}` is opened as the {whole} that it lies in; --bare takes the file alone",
+                escape(&name, 120)
+            ),
+        );
+    }
+    let format = choice.format.id().to_owned();
+    let mut warnings = choice.warnings;
+    // Who asks for the file alone knows.
+    warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
+    Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
+}
+
+/// A file that breaks its own rules was damaged, or written wrongly: whoever found that out need not say so each time.
+fn way_out(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Malformed => {
+            error.hint("compare the file's size and SHA-256 with its source's, or get it again")
+        }
+        ErrorKind::LimitExceeded => {
+            error.hint("get the file again from a source you trust: no real model needs as much")
+        }
+        _ => error,
+    }
+}
+
+struct Merged {
+    model: Model,
+    origins: Vec<Origin>,
+}
+
+fn open_files(
+    engine: &Engine,
+    files: &Files,
+    choice: &Choice<'_>,
+    only: Option<&str>,
+    options: &OpenOptions,
+) -> Result<Merged> {
+    let mut values = option_values(choice.format, &options.options, |spec| spec.read)?;
+    if let Some(name) = only {
+        values.set(Options::ONLY, name);
+    }
+    let opening = Opening { engine, files, given: &options.options, limits: Limits::default() };
+    opening.model(choice.format, Root::WHOLE, &values, 0)
+}
+
+/// What opening a model and its parts shares.
+struct Opening<'a> {
+    engine: &'a Engine,
+    files: &'a Files,
+    given: &'a [GivenOption],
+    limits: Limits,
+}
+
+impl Opening<'_> {
+    /// Opens a model and its parts, and merges them.
+    fn model(&self, format: &Format, root: Root, values: &Options, depth: u32) -> Result<Merged> {
+        let (mut model, whole) = open_one(self.engine, self.files, format, root, values, &self.limits)?;
+        let mut origins = vec![Origin {
+            open: whole,
+            root,
+            first: 0,
+            count: model.tensors.len(),
+            first_checksum: 0,
+            n_checksums: model.checksums.len(),
+        }];
+        let parts = std::mem::take(&mut model.parts);
+        // A folder's weights may be an index of shards; nothing lies deeper.
+        if !parts.is_empty() && (values.is_part() || depth > 1) {
+            return Err(Error::plugin(format!("`{}` gave parts inside a part", format.id())));
+        }
+        let mut names: HashSet<String> = HashSet::new();
+        if !parts.is_empty() {
+            names.extend(model.tensors.iter().map(|t| t.name.clone()));
+        }
+        let mapped = parts.iter().any(|part| part.expected.is_some());
+        for part in parts {
+            let Merged { model: mut piece, origins: of_piece } = self.part(&part, format, values, depth)?;
+            check_expected(&part, &piece, mapped, self.files)?;
+            for tensor in &piece.tensors {
+                if !names.insert(tensor.name.clone()) {
+                    let file = self.files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
+                    return Err(Error::malformed("two parts have this tensor")
+                        .tensor(&tensor.name)
+                        .in_file(file));
+                }
+            }
+            let (first, first_checksum) = (model.tensors.len(), model.checksums.len());
+            origins.extend(of_piece.into_iter().map(|origin| Origin {
+                first: first + origin.first,
+                first_checksum: first_checksum + origin.first_checksum,
+                ..origin
+            }));
+            merge(&mut model, &mut piece)?;
+        }
+        Ok(Merged { model, origins })
+    }
+
+    fn part(&self, part: &Part, whole: &Format, whole_values: &Options, depth: u32) -> Result<Merged> {
+        let format = self.engine.registry.format(&part.format).map_err(|e| {
+            Error::unsupported(format!(
+                "a part of this model needs the format `{}`: {}",
+                part.format,
+                e.message()
+            ))
+        })?;
+        let (offset, len) = part.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
+        let root = Root { file: part.file, offset, len };
+        let of_own_format = format.id() == whole.id();
+        // A part of the same format is read as the user asked for the whole.
+        let mut values = if of_own_format {
+            whole_values.clone()
+        } else if whole.manifest.parts.contains(&part.format) {
+            option_values(format, self.given, |s| s.read)?
+        } else {
+            // Of what was given, restrictions alone reach a part of another format.
+            option_values(format, self.given, |s| s.kind == OptionKind::Refuse)?;
+            option_values(format, &[], |s| s.read)?
+        };
+        for (name, value) in part.options.iter() {
+            values.set(name, value);
+        }
+        if of_own_format {
+            values.set(Options::PART, "true");
+        }
+        self.model(format, root, &values, depth + 1)
+    }
+}
+
+fn open_one(
+    engine: &Engine,
+    files: &Files,
+    format: &Format,
+    root: Root,
+    values: &Options,
+    limits: &Limits,
+) -> Result<(Model, Box<dyn OpenModel>)> {
+    let own_name = files.get(root.file).map(|f| f.name.clone()).unwrap_or_default();
+    let placed = |e: Error| e.in_file(own_name.clone());
+    let source = CallSource::new(files, root, &limits.budget, engine.progress.as_ref());
+    let open = format.reader()?.open(&source, limits, values).map_err(placed)?;
+    let source = CallSource::new(files, root, &limits.budget, engine.progress.as_ref());
+    // Nearly all tensors lie in one file, and there may be a million of them.
+    let last = Cell::new(None);
+    let file_len = |file: FileId| match last.get() {
+        Some((known, len)) if known == file => Ok(len),
+        _ => {
+            let len = apr_sdk::Source::len(&source, file)?;
+            last.set(Some((file, len)));
+            Ok(len)
+        }
+    };
+    let mut builder = ModelBuilder::new(format.id(), limits, &file_len);
+    open.describe(&source, &mut builder).map_err(placed)?;
+    let mut model = builder.finish();
+    translate(&mut model, root);
+    Ok((model, open))
+}
+
+/// Moves every extent of a part's model to its place in the whole.
+fn translate(model: &mut Model, root: Root) {
+    if root == Root::WHOLE {
+        return;
+    }
+    for tensor in &mut model.tensors {
+        if let Payload::Extent { extent, .. } = &mut tensor.payload {
+            *extent = root.translate(*extent);
+        }
+    }
+    for bytes in model.byte_strings_mut() {
+        if let Bytes::Extent(extent) = bytes {
+            *extent = root.translate(*extent);
+        }
+    }
+    for checksum in &mut model.checksums {
+        checksum.covers = root.translate(checksum.covers);
+        if let Bytes::Extent(extent) = &mut checksum.stored {
+            *extent = root.translate(*extent);
+        }
+    }
+    for part in &mut model.parts {
+        part.file = if part.file == 0 { root.file } else { part.file };
+    }
+}
+
+fn check_expected(part: &Part, piece: &Model, mapped: bool, files: &Files) -> Result<()> {
+    if !mapped {
+        return Ok(());
+    }
+    let file = files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
+    let expected: HashSet<&str> = part.expected.iter().flatten().map(String::as_str).collect();
+    let present: HashSet<&str> = piece.tensors.iter().map(|t| t.name.as_str()).collect();
+    let first = |a: &HashSet<&str>, b: &HashSet<&str>| a.difference(b).min().map(|name| (*name).to_owned());
+    if let Some(name) = first(&expected, &present) {
+        return Err(Error::malformed("the index maps this tensor to this file, which lacks it")
+            .tensor(name)
+            .in_file(file));
+    }
+    match first(&present, &expected) {
+        Some(name) => {
+            Err(Error::malformed("this tensor is in the file, but the index does not map it there")
+                .tensor(name)
+                .in_file(file))
+        }
+        None => Ok(()),
+    }
+}
+
+fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
+    let first = whole.tensors.len() as u64;
+    for checksum in &mut piece.checksums {
+        if let Coding::Streamed(tensor) = &mut checksum.coding {
+            *tensor += first;
+        }
+    }
+    whole.tensors.append(&mut piece.tensors);
+    whole.checksums.append(&mut piece.checksums);
+    for mut foreign in piece.foreign.drain(..) {
+        whole.foreign_mut(&foreign.format).files.append(&mut foreign.files);
+    }
+    for asset in piece.assets.drain(..) {
+        if whole.assets.iter().any(|a| a.name == asset.name) {
+            return Err(Error::malformed(format!(
+                "two parts have the asset `{}`",
+                apr_sdk::escape(&asset.name, 120)
+            )));
+        }
+        whole.assets.push(asset);
+    }
+    // What a part of another format has recorded of itself, the whole only assumes.
+    if whole.dialect == "none" || (piece.dialect != "none" && piece.format != whole.format) {
+        whole.dialect.clone_from(&piece.dialect);
+    }
+    whole.architecture = whole.architecture.take().or(piece.architecture.take());
+    whole.tokenizer = whole.tokenizer.take().or(piece.tokenizer.take());
+    whole.model_card = whole.model_card.take().or(piece.model_card.take());
+    whole.recipe = whole.recipe.take().or(piece.recipe.take());
+    whole.provenance = whole.provenance.take().or(piece.provenance.take());
+    for note in piece.notes.drain(..) {
+        if !whole.notes.contains(&note) {
+            whole.notes.push(note);
+        }
+    }
+    Ok(())
+}

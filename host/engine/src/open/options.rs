@@ -1,0 +1,98 @@
+//! The options that formats declare, and the values that the user gave for them.
+
+use crate::registry::{Format, Registry};
+use apr_sdk::{Error, OptionKind, OptionSpec, Options, Result};
+use std::collections::HashSet;
+
+/// An option of a format, as `-O` gives it: format or none, name, value.
+pub type GivenOption = (Option<String>, String, String);
+
+/// The values of a format's declared options: defaults, then what the user gave for this format.
+///
+/// # Errors
+/// InvalidArgument for a value that the option does not take; Unsupported for a restriction that is on.
+pub fn option_values(
+    format: &Format,
+    given: &[GivenOption],
+    wanted: impl Fn(&OptionSpec) -> bool,
+) -> Result<Options> {
+    let mut values = Options::new();
+    for spec in format.manifest.options.iter().filter(|spec| wanted(spec)) {
+        if !spec.default.is_empty() {
+            values.set(&spec.name, &spec.default);
+        }
+        for (of, name, value) in given {
+            if *name != spec.name || of.as_ref().is_some_and(|of| of != format.id()) {
+                continue;
+            }
+            if !spec.accepts(value) {
+                let message = format!("option `{}.{name}` cannot be `{value}`", format.id());
+                return Err(Error::invalid_argument(message).hint(format!(
+                    "pass {}: {}",
+                    takes(&spec.kind),
+                    spec.help
+                )));
+            }
+            if spec.kind == OptionKind::Refuse && value == "true" {
+                let name = &format.manifest.name;
+                let error = Error::unsupported(format!("this is {name}, which --{} refuses", spec.name));
+                return Err(error.hint(format!("leave --{} out to open it anyway", spec.name)));
+            }
+            values.set(name, value);
+        }
+    }
+    Ok(values)
+}
+
+/// A format and those that may hold its payload.
+fn with_parts<'a>(registry: &'a Registry, format: &&'a Format) -> Vec<&'a Format> {
+    let parts = format.manifest.parts.iter().filter_map(|id| registry.format(id).ok());
+    [*format].into_iter().chain(parts).collect()
+}
+
+/// What an option takes, in words.
+fn takes(kind: &OptionKind) -> String {
+    match kind {
+        OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
+        OptionKind::Integer => "a whole number".to_owned(),
+        OptionKind::Choice(words) => words.join(" or "),
+        _ => "text".to_owned(),
+    }
+}
+
+/// Fails for an option that none of the formats declares. A restriction that any present format declares is accepted
+/// for every input: whoever says `--safe` need not know what the file is.
+///
+/// # Errors
+/// InvalidArgument, with those that are declared.
+pub fn check_options<'a>(
+    registry: &'a Registry,
+    formats: &[&'a Format],
+    given: &[GivenOption],
+) -> Result<()> {
+    let formats: Vec<&Format> = formats.iter().flat_map(|f| with_parts(registry, f)).collect();
+    for (of, name, _) in given {
+        let fits = |f: &Format| of.as_ref().is_none_or(|of| of == f.id());
+        let declares = |f: &Format| f.manifest.options.iter().any(|spec| spec.name == *name);
+        let restricts = |spec: &OptionSpec| spec.name == *name && spec.kind == OptionKind::Refuse;
+        if formats.iter().any(|f| fits(f) && declares(f))
+            || registry.formats().iter().any(|f| fits(f) && f.manifest.options.iter().any(restricts))
+        {
+            continue;
+        }
+        let mut known: Vec<_> = formats
+            .iter()
+            .flat_map(|f| f.manifest.options.iter().map(|o| format!("{}.{}", f.id(), o.name)))
+            .collect();
+        let mut seen = HashSet::new();
+        known.retain(|option| seen.insert(option.clone()));
+        let hint = if known.is_empty() {
+            "leave it out: these formats have no options".to_owned()
+        } else {
+            format!("choose one of {}", known.join(", "))
+        };
+        let full = of.as_ref().map_or(name.clone(), |of| format!("{of}.{name}"));
+        return Err(Error::invalid_argument(format!("no format involved has an option `{full}`")).hint(hint));
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! Which format is this? Data first (magic, extension), then each format's own look; scores are compared.
+
+use crate::engine::Engine;
+use crate::open::files::Files;
+use crate::registry::Format;
+use apr_sdk::{Error, LogLevel, Look, Result, Score};
+
+/// The format that was chosen, and what the user should know about the choice.
+pub struct Choice<'a> {
+    /// The format.
+    pub format: &'a Format,
+    /// For example a wrong extension.
+    pub warnings: Vec<String>,
+    /// Whether the file is to be opened as the model that its folder is.
+    pub claimed: bool,
+}
+
+/// The bounded look that probes get of file 0.
+struct LookData {
+    name: String,
+    len: u64,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    is_folder: bool,
+    entries: Vec<String>,
+}
+
+impl LookData {
+    fn take(files: &Files) -> Result<LookData> {
+        let file = files.get(0)?;
+        let is_folder = file.is_folder();
+        let mut head = vec![0; usize::try_from(file.len).unwrap_or(usize::MAX).min(Look::HEAD)];
+        let mut tail = vec![0; head.len().min(Look::TAIL)];
+        if !is_folder {
+            file.read_at(0, &mut head)?;
+            file.read_at(file.len - tail.len() as u64, &mut tail)?;
+        }
+        // A file's neighbours are listed only where a folder was given: a huge folder must not slow a single file down.
+        let entries = if is_folder { files.entries()? } else { Vec::new() };
+        Ok(LookData { name: file.name.clone(), len: file.len, head, tail, is_folder, entries })
+    }
+
+    /// What `format` may see.
+    fn look<'a>(&'a self, format: &Format, files: &Files, claim: &'a mut Vec<u8>) -> Look<'a> {
+        let claims = format.manifest.claims.iter().find(|name| self.is_folder && self.entries.contains(name));
+        // One that cannot be read claims nothing; opening the folder says why.
+        *claim = claims.and_then(|name| files.peek(name, Look::HEAD).ok()).unwrap_or_default();
+        Look {
+            name: &self.name,
+            len: self.len,
+            head: if self.is_folder { claim } else { &self.head },
+            tail: &self.tail,
+            is_folder: self.is_folder,
+            entries: &self.entries,
+        }
+    }
+
+    fn extension(&self) -> Option<String> {
+        self.name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase())
+    }
+}
+
+/// Chooses the format of file 0, or takes the one that `--from` names.
+///
+/// # Errors
+/// `E001` if no format knows the file; Unsupported if two know it equally well; InvalidArgument for an unknown `--from`.
+pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: bool) -> Result<Choice<'a>> {
+    let data = LookData::take(files)?;
+    if let Some(id) = from {
+        let format = engine.registry.format(id)?;
+        let warnings =
+            not_a_model(&data).map(|(what, _)| vec![format!("this looks like {what}")]).unwrap_or_default();
+        // One of a folder's files stands for it, whichever it is.
+        let claimed = !format.manifest.claims.is_empty() && format.manifest.folder && !data.is_folder;
+        return Ok(Choice { format, warnings, claimed });
+    }
+    let mut scored: Vec<(Score, &Format)> = Vec::new();
+    for format in engine.registry.formats().iter().filter(|f| f.manifest.reads) {
+        let magic = format.manifest.magic.iter().any(|magic| magic.matches(&data.head));
+        let mut score = match format.reader() {
+            Ok(reader) => reader.probe(&data.look(format, files, &mut Vec::new())),
+            // A plugin that cannot be loaded must not keep others from their files; its own file names it.
+            Err(error) if magic && !data.is_folder => return Err(error),
+            Err(error) => {
+                if engine.registry.is_news(&error) {
+                    engine.progress.log(LogLevel::Warning, &error.to_string());
+                }
+                continue;
+            }
+        };
+        if magic && !data.is_folder {
+            score = score.max(Score::MAGIC);
+        }
+        scored.push((score, format));
+    }
+    let best = scored.iter().map(|(score, _)| *score).max().unwrap_or(Score::NO);
+    if best < Score::STRUCTURE {
+        return Err(unknown(engine, &data));
+    }
+    let winners: Vec<_> =
+        scored.iter().filter(|(score, _)| *score == best).map(|(_, format)| *format).collect();
+    match winners[..] {
+        [format] => {
+            let warnings = extension_warning(engine, format, &data);
+            let claiming = if bare { None } else { claiming(engine, files, format, &data) };
+            Ok(Choice { format: claiming.unwrap_or(format), warnings, claimed: claiming.is_some() })
+        }
+        _ => {
+            let ids: Vec<_> = winners.iter().map(|f| f.id()).collect();
+            let message = format!("{} are equally sure that this is theirs", ids.join(" and "));
+            Err(Error::unsupported(message).hint(format!("choose one: --from {}", ids.join(" or --from "))))
+        }
+    }
+}
+
+/// The format whose model the folder around a file is, if that file is its claim or may hold its payload.
+fn claiming<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookData) -> Option<&'a Format> {
+    if data.is_folder {
+        return None;
+    }
+    let mut entries = None;
+    engine.registry.formats().iter().filter(|f| f.manifest.reads).find(|format| {
+        let manifest = &format.manifest;
+        let concerned = manifest.parts.iter().any(|part| part == of_file.id()) || format.id() == of_file.id();
+        if !concerned {
+            return false;
+        }
+        let head = manifest.claims.iter().find_map(|claim| files.peek(claim, Look::HEAD).ok());
+        let (Some(head), Ok(reader)) = (head, format.reader()) else { return false };
+        let entries = entries.get_or_insert_with(|| files.entries().unwrap_or_default());
+        let look = Look { name: "", len: 0, head: &head, tail: &[], is_folder: true, entries };
+        reader.probe(&look) >= Score::STRUCTURE
+    })
+}
+
+fn extension_warning(engine: &Engine, format: &Format, data: &LookData) -> Vec<String> {
+    let Some(extension) = data.extension().filter(|_| !data.is_folder) else { return Vec::new() };
+    if format.manifest.extensions.contains(&extension) {
+        return Vec::new();
+    }
+    match engine.registry.by_extension(&extension).first() {
+        Some(other) => vec![format!(
+            "this is {}, not {}: rename it; read as {}",
+            format.manifest.name,
+            other.manifest.name,
+            format.id()
+        )],
+        None => Vec::new(),
+    }
+}
+
+fn unknown(engine: &Engine, data: &LookData) -> Error {
+    if let Some((what, hint)) = not_a_model(data) {
+        return Error::malformed(format!("this is {what}, not a model")).code("E001").hint(hint);
+    }
+    let known: Vec<_> =
+        engine.registry.formats().iter().filter(|f| f.manifest.reads).map(|f| f.id()).collect();
+    if known.is_empty() {
+        let error = Error::plugin("no format plugin is loaded, so nothing can be read");
+        return error
+            .hint("see `apr plugins list` for why, and `apr plugins path` for where they are looked for");
+    }
+    let what = if data.is_folder { "folder" } else { "file" };
+    let named = data
+        .extension()
+        .and_then(|e| engine.registry.by_extension(&e).first().map(|f| f.manifest.name.clone()));
+    let known = known.join(", ");
+    let (message, hint) = match named {
+        Some(name) => (
+            format!("the name says {name}, but the contents are not"),
+            format!(
+                "get the file again if it may be cut off or damaged; pass --from FORMAT to read it as one of {known}"
+            ),
+        ),
+        None => (
+            format!("no present format recognises this {what}"),
+            format!("pass --from FORMAT to read it as one of the formats present: {known}"),
+        ),
+    };
+    let hint = engine.registry.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
+    Error::malformed(message).code("E001").hint(hint)
+}
+
+/// What people take for models: error pages, pointers, holes in downloads.
+fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
+    let again = "get the file again";
+    if data.is_folder {
+        return data
+            .entries
+            .is_empty()
+            .then(|| ("an empty folder".to_owned(), "give a folder with a model in it"));
+    }
+    if data.len == 0 {
+        return Some(("an empty file".to_owned(), again));
+    }
+    if data.head.starts_with(b"version https://git-lfs.github.com/spec/") {
+        let what = format!("a {}-byte Git LFS pointer: the weights were never fetched", data.len);
+        return Some((what, "run `git lfs pull` in its folder"));
+    }
+    let start = data.head.trim_ascii_start();
+    let begins =
+        |word: &str| start.get(..word.len()).is_some_and(|s| s.eq_ignore_ascii_case(word.as_bytes()));
+    if begins("<!doctype html") || begins("<html") || begins("<?xml") {
+        return Some((
+            "a web page, probably an error message saved under the model's name".to_owned(),
+            again,
+        ));
+    }
+    if data.head.iter().all(|&b| b == 0) {
+        return Some(("zeros at its beginning: the download never filled it".to_owned(), again));
+    }
+    let text = std::str::from_utf8(&data.head);
+    let valid = text.map_or_else(|e| e.valid_up_to() + 4 >= data.head.len(), |_| true);
+    let printable = data.head.iter().all(|&b| b >= 0x20 || matches!(b, b'\n' | b'\r' | b'\t'));
+    if valid && printable && !start.starts_with(b"{") {
+        return Some(("plain text".to_owned(), "give the model's own file"));
+    }
+    None
+}

@@ -1,0 +1,86 @@
+//! Reports that formats declare: what a plugin can say of a file beyond a model, of files that are no model too.
+
+use crate::engine::Engine;
+use crate::open::files::Files;
+use crate::open::probe;
+use crate::open::source::{CallSource, Root};
+use crate::open::{OpenOptions, check_options, option_values};
+use crate::registry::Format;
+use apr_sdk::{Error, Limits, Result, escape};
+use serde_json::{Map, Value as Json};
+use std::path::Path;
+
+/// A report that a format made.
+#[derive(Clone, Debug)]
+pub struct FormatReport {
+    /// The format's id.
+    pub format: String,
+    /// The text for people.
+    pub text: String,
+    /// The document for programs; it has a `schema`.
+    pub json: Map<String, Json>,
+    /// Whether all is well.
+    pub passed: bool,
+    /// What the user should know: a wrong extension.
+    pub warnings: Vec<String>,
+}
+
+/// Makes the report `id` of the file at `path`.
+///
+/// A file that no format recognises is given to the one present format that declares such a report, since a report may
+/// be wanted of just the files that do not load.
+///
+/// # Errors
+/// NotFound; Unsupported if the file's format declares no such report; what the reader raises.
+pub fn report(engine: &Engine, path: &Path, id: &str, options: &OpenOptions) -> Result<FormatReport> {
+    let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
+    make(engine, &files, id, options).map_err(|error| files.show(error))
+}
+
+fn make(engine: &Engine, files: &Files, id: &str, options: &OpenOptions) -> Result<FormatReport> {
+    let (format, warnings) = match probe::choose(engine, files, options.from.as_deref(), true) {
+        Ok(choice) => (choice.format, choice.warnings),
+        Err(error) if error.explicit_code() == Some("E001") => {
+            (only_one_with(engine, id).ok_or(error)?, Vec::new())
+        }
+        Err(error) => return Err(error),
+    };
+    if !declares(format, id) {
+        return Err(none_such(format, id));
+    }
+    check_options(&engine.registry, &[format], &options.options)?;
+    let values = option_values(format, &options.options, |spec| spec.read)?;
+    let limits = Limits::default();
+    let source = CallSource::new(files, Root::WHOLE, &limits.budget, engine.progress.as_ref());
+    let made = format.reader()?.report(id, &source, &limits, &values)?;
+    let json = match serde_json::from_str(&made.json) {
+        Ok(Json::Object(object)) if object.get("schema").is_some_and(Json::is_string) => object,
+        _ => {
+            let message =
+                format!("the report `{id}` of `{}` is not a JSON object with a schema", format.id());
+            return Err(Error::plugin(message));
+        }
+    };
+    let (text, passed) = (made.text, made.passed);
+    Ok(FormatReport { format: format.id().to_owned(), text, json, passed, warnings })
+}
+
+/// Whether a format declares the report `id`.
+pub fn declares(format: &Format, id: &str) -> bool {
+    format.manifest.reports.iter().any(|(name, _)| name == id)
+}
+
+fn only_one_with<'a>(engine: &'a Engine, id: &str) -> Option<&'a Format> {
+    let mut all = engine.registry.formats().iter().filter(|f| f.manifest.reads && declares(f, id));
+    all.next().filter(|_| all.next().is_none())
+}
+
+fn none_such(format: &Format, id: &str) -> Error {
+    let known: Vec<_> = format.manifest.reports.iter().map(|(name, _)| name.as_str()).collect();
+    let message = format!("{} has no report `{}`", format.manifest.name, escape(id, 80));
+    let hint = match known[..] {
+        [] => "run `apr inspect` to see what the file states: its format declares no reports".to_owned(),
+        _ => format!("choose one of {}", known.join(", ")),
+    };
+    Error::unsupported(message).hint(hint)
+}

@@ -1,0 +1,97 @@
+//! A checksum that a model's files store, beside the one that was computed over the bytes it covers.
+
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use crate::open::source::CallSource;
+use apr_sdk::{Coding, Error, Extent, Limits, Payload, Result, escape};
+use crc32fast::Hasher;
+
+/// CRC-32 of what the bytes decode to that the checksum of this number covers.
+///
+/// # Errors
+/// What the reader raises; Cancelled.
+pub fn decoded(engine: &Engine, opened: &OpenedModel, number: usize) -> Result<u32> {
+    let (origin, own) = opened.origin_of_checksum(number)?;
+    let limits = Limits::default();
+    let source = CallSource::new(&opened.files, origin.root, &limits.budget, engine.progress.as_ref());
+    let read = || {
+        let mut stream = origin.open.covered(own)?;
+        let (mut all, mut buffer) = (Hasher::new(), vec![0; 256 << 10]);
+        loop {
+            engine.check_cancelled()?;
+            let n = stream.read(&source, &mut buffer)?;
+            if n == 0 {
+                return Ok(all.finalize());
+            }
+            let filled = buffer.get(..n);
+            all.update(filled.ok_or_else(|| Error::plugin("a stream says it read more than it could"))?);
+        }
+    };
+    read().map_err(|e: Error| opened.files.show(e))
+}
+
+/// Both values.
+pub struct StoredSum {
+    covers: Extent,
+    file: String,
+    computed: u32,
+    stored: Option<u32>,
+    is_decoded: bool,
+}
+
+impl StoredSum {
+    /// The stored checksum of this number, beside the computed one.
+    ///
+    /// # Errors
+    /// What reading the stored one raises; Unsupported for one that is no CRC-32; Plugin for a number that was never given.
+    pub fn new(opened: &OpenedModel, number: usize, computed: u32) -> Result<StoredSum> {
+        let checksum = opened.model.checksums.get(number);
+        let checksum = checksum.ok_or_else(|| Error::plugin(format!("there is no checksum {number}")))?;
+        let stored = opened.fetch(&checksum.stored)?;
+        let stored = checksum.sum.crc32(stored.inline().unwrap_or_default())?;
+        let file = opened.files.get(checksum.covers.file)?.name.clone();
+        let is_decoded = checksum.coding != Coding::Raw;
+        Ok(StoredSum { covers: checksum.covers, file, computed, stored, is_decoded })
+    }
+
+    /// Whether they are the same.
+    pub fn is_right(&self) -> bool {
+        self.stored == Some(self.computed)
+    }
+
+    /// What was found, without the file.
+    fn found(&self) -> String {
+        let (start, end) = (self.covers.offset, self.covers.offset.saturating_add(self.covers.len));
+        let of = if self.is_decoded { "the data decoded from bytes" } else { "bytes" };
+        let found = format!("CRC-32 of {of} {start} to {end} is {:08x}", self.computed);
+        match self.stored {
+            Some(stored) if stored == self.computed => format!("{found} as stored"),
+            Some(stored) => format!("{found}, the file says {stored:08x}: it changed after it was written"),
+            None => format!("{found}, the file says no number: it changed after it was written"),
+        }
+    }
+
+    /// What was found, for a list of findings.
+    pub fn finding(&self) -> String {
+        format!("checksum: {}: {}", escape(&self.file, 200), self.found())
+    }
+
+    /// The error that the two differ.
+    pub fn error(&self, opened: &OpenedModel) -> Error {
+        let end = self.covers.end();
+        let inside = |extent: &Extent| {
+            extent.file == self.covers.file && extent.offset >= self.covers.offset && extent.end() <= end
+        };
+        let mut covered = opened.model.tensors.iter().filter(
+            |tensor| matches!(&tensor.payload, Payload::Extent { extent, .. } if extent.len > 0 && inside(extent)),
+        );
+        let error = Error::failed(self.found()).code("E004").in_file(self.file.clone());
+        let error =
+            error.hint("get the file again, or pass `--verify off` to convert it as it is, damage included");
+        let error = match (covered.next(), covered.next()) {
+            (Some(only), None) => error.tensor(&only.name),
+            _ => error,
+        };
+        opened.files.show(error)
+    }
+}

@@ -1,0 +1,226 @@
+//! Where everything of a source went: every tensor and every key is mapped, carried or dropped by a rule that has a name.
+
+use crate::architecture::Ledger;
+use crate::engine::Engine;
+use crate::expression::making::{Making, Piece, RowScale};
+use crate::registry::Format;
+use crate::wording::n_of;
+use apr_sdk::manifest::{DialectRule, FormatManifest};
+use apr_sdk::{Error, Model, Result, escape};
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// Where the tensors and the keys of a source went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// Its tensors.
+    pub tensors: Account,
+    /// Its keys: the typed metadata of every format, and the configuration of its architecture.
+    pub keys: Account,
+    /// Tokens of its tokenizer that the output's lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped_tokens: Vec<Dropped>,
+}
+
+/// Where things of one sort went. The four lists together have `total` entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// How many the source has.
+    pub total: usize,
+    /// Those that an architecture's table leads to the output.
+    pub mapped: Vec<String>,
+    /// Those that are in the output as they were.
+    pub carried: Vec<String>,
+    /// Those of which the output says the same in a form of its own: of the tokenizer, of the model card.
+    pub restated: Vec<String>,
+    /// Those that are not.
+    pub dropped: Vec<Dropped>,
+}
+
+/// Something that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub rule: String,
+}
+
+impl Account {
+    fn drop_by(&mut self, name: &str, rule: &str) {
+        self.dropped.push(Dropped { name: name.to_owned(), rule: rule.to_owned() });
+    }
+}
+
+impl Coverage {
+    /// What the summary says of keys beside the configuration that the output lacks, if it does; other notes say what the
+    /// table leaves out.
+    pub fn missed(&self) -> Option<String> {
+        const SHOWN: usize = 5;
+        let missed = self.keys.dropped.iter().filter(|dropped| Ledger::is_of_form(&dropped.rule));
+        let names: Vec<String> = missed.map(|dropped| escape(&dropped.name, 80).to_string()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let more = names.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(", and {more} more (-v lists them)") } else { String::new() };
+        let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        Some(format!("not carried: {} beside the configuration: {shown}{more}", n_of(names.len(), "key")))
+    }
+
+    /// Everything that was dropped, and why: a line each.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let token = |d: &Dropped| format!("dropped token {}: {}", d.name, d.rule);
+        let tokens = self.dropped_tokens.iter().map(token);
+        let accounts =
+            [(&self.tensors, "tensor"), (&self.keys, "key")].into_iter().flat_map(|(account, noun)| {
+                let names = [
+                    (&account.mapped, "mapped"),
+                    (&account.carried, "carried"),
+                    (&account.restated, "restated"),
+                ];
+                let names = names.into_iter().flat_map(move |(names, what)| {
+                    names.iter().map(move |name| format!("{what} {noun} {}", escape(name, 200)))
+                });
+                let line = move |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
+                names.chain(account.dropped.iter().map(line))
+            });
+        accounts.chain(tokens)
+    }
+}
+
+/// Whether the output says the same as a format's file and key in a form of its own.
+pub type Restates<'a> = &'a dyn Fn(&str, &str, &str) -> bool;
+
+/// What an output states in its own form.
+pub struct Restated<'a> {
+    /// The host.
+    pub engine: &'a Engine,
+    /// The source's format.
+    pub source: &'a str,
+    /// The target.
+    pub target: &'a Format,
+    /// Whether the model has a tokenizer that is understood.
+    pub tokenizer: bool,
+    /// Whether it has a card.
+    pub card: bool,
+}
+
+impl Restated<'_> {
+    /// Whether it states what a format's file says under this key; `ledger` has what a translation did.
+    pub fn has(&self, format: &str, file: &str, key: &str, ledger: Option<&Ledger>) -> bool {
+        let Ok(format) = self.engine.registry.format(format) else { return false };
+        let manifest = &format.manifest;
+        if manifest.bookkeeping.iter().any(|own| own == key) {
+            return true;
+        }
+        let Some(ledger) = ledger else { return false };
+        // Who writes tokenizers in its own form does so with cards.
+        let writes = self.target.manifest.carries.tokenizer_core;
+        let tokenizer = self.tokenizer && FormatManifest::speaks(&manifest.tokenizer_keys, file, key);
+        let card = self.card && FormatManifest::speaks(&manifest.card_keys, file, key);
+        // The configuration of another format that the model came through.
+        writes && (tokenizer || card) || self.is_other(manifest) && ledger.is_said(key)
+    }
+
+    fn is_other(&self, manifest: &FormatManifest) -> bool {
+        let speaks = !matches!(manifest.dialect, DialectRule::Any);
+        speaks && manifest.id != self.target.id() && manifest.id != self.source
+    }
+}
+
+/// Accounts for everything of `source` in `planned`, whose tensors `makings` make; `called` is what a renaming made of the
+/// source's names, if there was one, and `ledger` has what a translation did.
+///
+/// # Errors
+/// Failed for a tensor that no output uses, and no rule drops.
+pub fn account(
+    source: &Model,
+    called: Option<&[Option<String>]>,
+    planned: &Model,
+    makings: &[Making],
+    ledger: Option<&Ledger>,
+    restates: Restates<'_>,
+) -> Result<Coverage> {
+    let mut coverage = Coverage::default();
+    let used: HashSet<usize> = makings
+        .iter()
+        .flat_map(|making| &making.pieces)
+        .filter_map(|piece| match piece {
+            Piece::Box { tensor, .. } => Some(*tensor),
+            Piece::Bytes(_) => None,
+        })
+        .chain(makings.iter().filter_map(|making| match making.row_scale {
+            Some(RowScale::Undone { tensor, .. }) => Some(tensor),
+            _ => None,
+        }))
+        .collect();
+    let tensors = &mut coverage.tensors;
+    tensors.total = source.tensors.len();
+    for (number, tensor) in source.tensors.iter().enumerate() {
+        let called = called.map_or(Some(&tensor.name), |called| called.get(number)?.as_ref());
+        let rule = match called {
+            Some(name) => ledger.and_then(|ledger| ledger.dropped_tensor(name)),
+            None => Some("it does not lie below the path that was asked for"),
+        };
+        match (rule, used.contains(&number)) {
+            (Some(rule), false) => tensors.drop_by(&tensor.name, rule),
+            (_, true) if ledger.is_some() => tensors.mapped.push(tensor.name.clone()),
+            (_, true) => tensors.carried.push(tensor.name.clone()),
+            // Who makes a model anew without a table answers for it.
+            (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not asked for"),
+            (None, false) => {
+                let message = "the output does not use it, and no rule drops it";
+                let hint =
+                    "pass --arch none to keep every tensor: this is a fault of the architecture's table";
+                return Err(Error::failed(message).tensor(&tensor.name).hint(hint));
+            }
+        }
+    }
+    keys(source, planned, ledger, restates, &mut coverage.keys);
+    Ok(coverage)
+}
+
+fn keys(
+    source: &Model,
+    planned: &Model,
+    ledger: Option<&Ledger>,
+    restates: Restates<'_>,
+    keys: &mut Account,
+) {
+    for foreign in &source.foreign {
+        let own = ledger.filter(|_| foreign.format == source.format);
+        let kept = planned.foreign_of(&foreign.format).into_iter().flat_map(|kept| &kept.files);
+        let kept: HashSet<&str> = kept.flat_map(|file| &file.typed).map(|(key, _)| key.as_str()).collect();
+        for (at, file) in foreign.files.iter().enumerate() {
+            for (key, _) in &file.typed {
+                let name = if file.name.is_empty() { key.clone() } else { format!("{}: {key}", file.name) };
+                keys.total += 1;
+                // Only the first file has the architecture's configuration.
+                let first = at == 0;
+                match own {
+                    Some(ledger) if first && ledger.is_used(key) => keys.mapped.push(name),
+                    _ if kept.contains(key.as_str()) => keys.carried.push(name),
+                    _ if restates(&foreign.format, &file.name, key) => keys.restated.push(name),
+                    Some(ledger) => keys.drop_by(&name, &ledger.rule_of_key(first, key)),
+                    None => {
+                        keys.drop_by(&name, &format!("metadata of {}, which is not carried", foreign.format))
+                    }
+                }
+            }
+        }
+    }
+    // Keys of a canonical configuration have no format.
+    let Some(architecture) = &source.architecture else { return };
+    let stated = architecture.config.inline().and_then(|json| serde_json::from_slice(json).ok());
+    let Some(serde_json::Value::Object(stated)) = stated else { return };
+    for key in stated.keys() {
+        keys.total += 1;
+        match ledger {
+            Some(ledger) if !ledger.is_known(key) => keys.drop_by(key, &ledger.unknown()),
+            Some(_) => keys.mapped.push(key.clone()),
+            None if planned.architecture.is_some() => keys.carried.push(key.clone()),
+            None => keys.drop_by(key, "the output cannot hold a configuration"),
+        }
+    }
+}

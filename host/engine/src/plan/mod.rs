@@ -1,0 +1,120 @@
+//! The plan: pure data that says what a conversion will do, before it does anything.
+
+pub mod carries;
+pub mod coverage;
+
+pub mod exact;
+pub mod narrow;
+pub mod packed;
+pub mod quantize;
+pub mod rename;
+pub mod request;
+pub mod stated_types;
+pub mod token_rows;
+pub mod workings;
+
+use crate::plan::coverage::Coverage;
+use apr_sdk::escape;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a conversion will do. `--plan` prints it, as text or JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// `apr.plan/1`.
+    pub schema: &'static str,
+    /// The input as typed.
+    pub input: String,
+    /// The input's format.
+    pub from: String,
+    /// The output's final path.
+    pub output: String,
+    /// The output's format.
+    pub to: String,
+    /// The files that will be written.
+    pub files: Vec<PlanFile>,
+    /// Bytes of all files; exact.
+    pub bytes: u64,
+    /// The most memory that payload takes, in bytes: for each thread its tiles, boxes or blocks. The header's index comes
+    /// on top; so do, one at a time, compressed blocks above 4 MiB, of which nothing is known before they are read.
+    pub payload_memory: u64,
+    /// What will be done to each tensor.
+    pub tensors: Vec<PlanTensor>,
+    /// Where everything of the source goes.
+    pub coverage: Coverage,
+    /// What will not be carried, and what was assumed.
+    pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+/// A file that will be written.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanFile {
+    /// Its name in the output folder, or the output's own.
+    pub name: String,
+    /// Its length in bytes; exact.
+    pub bytes: u64,
+}
+
+/// What will be done to one tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanTensor {
+    /// Its name in the output.
+    pub name: String,
+    /// Its element type in the output.
+    pub dtype: &'static str,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+    /// Bytes of its payload.
+    pub bytes: u64,
+    /// The output file's name.
+    #[serde(serialize_with = "text")]
+    pub file: Arc<str>,
+    /// Its offset there.
+    pub offset: u64,
+    /// The ops, in order.
+    pub ops: Vec<Cow<'static, str>>,
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} ({}) -> {} ({})",
+            escape(&self.input, 400),
+            self.from,
+            escape(&self.output, 400),
+            self.to
+        )?;
+        for file in &self.files {
+            writeln!(f, "  {:>16} bytes  {}", file.bytes, escape(&file.name, 200))?;
+        }
+        let mut last = "";
+        for tensor in &self.tensors {
+            if *tensor.file != *last {
+                writeln!(f, "{}:", escape(&tensor.file, 200))?;
+                last = &tensor.file;
+            }
+            let name = escape(&tensor.name, 120);
+            let (dtype, shape, ops) = (&tensor.dtype, &tensor.shape, tensor.ops.join(", "));
+            writeln!(f, "  {:>16}  {name}  {dtype} {shape:?}  {} bytes  {ops}", tensor.offset, tensor.bytes)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {}", escape(note, 1000))?;
+        }
+        write!(
+            f,
+            "{} tensors, {} bytes to write, {} bytes of payload memory",
+            self.tensors.len(),
+            self.bytes,
+            self.payload_memory
+        )
+    }
+}

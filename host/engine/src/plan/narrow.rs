@@ -1,0 +1,71 @@
+//! Tensors that become narrower if that loses nothing: asked for by the target's writer, found out by reading them once.
+
+use crate::engine::Engine;
+use crate::expression::making::Making;
+use crate::open::OpenedModel;
+use crate::plan::exact::exact_in;
+use crate::wording::n_of;
+use apr_sdk::{DType, Model, Result, escape};
+
+/// Names shown of those that were not made narrower. 20: norms of a model of ten layers.
+const SHOWN: usize = 20;
+
+/// Gives tensors of `model` the dtypes of `wanted` (numbers and dtypes) that hold every value exactly, and says what came
+/// of it. Without `look` nothing is read, and nothing changed.
+///
+/// # Errors
+/// What reading raises.
+pub fn apply(
+    engine: &Engine,
+    source: &OpenedModel,
+    model: &mut Model,
+    makings: &[Making],
+    wanted: &[(usize, DType)],
+    look: bool,
+) -> Result<Vec<String>> {
+    let pairs: Vec<(&Making, DType)> =
+        wanted.iter().filter_map(|(number, dtype)| Some((makings.get(*number)?, *dtype))).collect();
+    if !look && !pairs.is_empty() {
+        let tensors = n_of(pairs.len(), "tensor");
+        return Ok(vec![format!("{tensors} may be narrowed if that is lossless: sizes are upper bounds")]);
+    }
+    let exact = exact_in(engine, source, &pairs)?;
+    let mut kinds: Vec<(DType, DType)> = Vec::new();
+    let mut found: Vec<((DType, DType), usize, bool)> = Vec::new();
+    for ((number, dtype), exact) in wanted.iter().zip(exact) {
+        let Some(tensor) = model.tensors.get_mut(*number) else { continue };
+        let kind = (tensor.dtype, *dtype);
+        if exact {
+            tensor.dtype = *dtype;
+        }
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+        found.push((kind, *number, exact));
+    }
+    let mut notes = Vec::new();
+    for kind @ (from, to) in kinds {
+        let of_kind = |exact: bool| found.iter().filter(move |(k, _, e)| *k == kind && *e == exact);
+        let narrowed = of_kind(true).count();
+        if narrowed > 0 {
+            notes.push(format!(
+                "{} of {from} written as {to}, which holds every value exactly",
+                n_of(narrowed, "tensor")
+            ));
+        }
+        let kept: Vec<String> =
+            of_kind(false).map(|(_, n, _)| escape(&model.tensors[*n].name, 120).to_string()).collect();
+        if !kept.is_empty() {
+            let more = match kept.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let shown = kept[..kept.len().min(SHOWN)].join(", ");
+            let tensors = n_of(kept.len(), "tensor");
+            notes.push(format!(
+                "{tensors} stay {from}, since {to} does not hold every value exactly: {shown}{more}"
+            ));
+        }
+    }
+    Ok(notes)
+}

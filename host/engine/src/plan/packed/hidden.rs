@@ -1,0 +1,42 @@
+//! Scales that a reader left out: what is opened below a path may be codes whose scales lie elsewhere in the file.
+
+use super::{Packed, Signed, announcements, scaled, signed, unseen};
+use crate::engine::Engine;
+use crate::open::{OpenOptions, OpenedModel, open};
+use apr_sdk::Tensor;
+use std::collections::HashSet;
+use std::path::Path;
+
+/// The option by which a reader opens some of a file's tensors.
+const PREFIX: &str = "prefix";
+
+/// What is said of floats of 8 bits where the rest of the file cannot be opened.
+const OUTSIDE: &str = "floats of 8 bits, whose scales may lie outside of the prefix";
+
+/// What the whole file shows of the tensors that were opened, if not all were.
+pub fn look(engine: &Engine, path: &Path, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
+    let taken = &source.model.tensors;
+    let is_part = options.options.iter().any(|(_, name, _)| name == PREFIX);
+    if !is_part || !taken.iter().any(scaled::is_code) {
+        return None;
+    }
+    let mut whole_options = OpenOptions { witnessed: false, ..options.clone() };
+    whole_options.options.retain(|(_, name, _)| name != PREFIX);
+    let Ok(whole) = open(engine, path, &whole_options) else {
+        return Packed::shown(Vec::new(), unseen(taken, OUTSIDE), taken);
+    };
+    let names: HashSet<&str> = taken.iter().map(|tensor| tensor.name.as_str()).collect();
+    // Codes that are left out anyway, an optimizer's say, speak of themselves only.
+    let seen: Vec<Tensor> = (whole.model.tensors.iter())
+        .filter(|tensor| !scaled::is_code(tensor) || is_below(&tensor.name, &names))
+        .cloned()
+        .collect();
+    let signed: Option<Signed> = signed(&seen);
+    Packed::shown(announcements(&whole), signed, taken)
+}
+
+/// Whether a tensor of the whole file is one of those below a path, which lost the path.
+fn is_below(name: &str, names: &HashSet<&str>) -> bool {
+    let ends = name.match_indices('.').map(|(at, _)| &name[at + 1..]);
+    std::iter::once(name).chain(ends).any(|end| names.contains(end))
+}

@@ -1,0 +1,222 @@
+//! Packed weights: tensors that are codes and scales of a scheme, whose true values no one here computes yet. They are
+//! copied as they are or not at all: a cast, another dialect or other rows would change codes as if they were weights.
+//!
+//! What announces a scheme, and by which tensors it is known, is data: `schemes.rs`.
+
+mod announced;
+mod hidden;
+mod scaled;
+mod schemes;
+
+use crate::engine::Engine;
+use crate::open::lone_part::LonePart;
+use crate::open::{OpenOptions, OpenedModel};
+use crate::plan::request::ConvertOptions;
+use crate::registry::Format;
+use announced::{Announcement, announcements, still_says};
+use apr_sdk::manifest::DialectRule;
+use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
+use schemes::{SCALES, SIGNS, Sign};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What is known of a model whose weights are packed.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    announced: Vec<Announcement>,
+    signed: Option<Signed>,
+    /// Whether every tensor of two dimensions or more is a float of 16 bits or more.
+    is_plain: bool,
+}
+
+/// What tensors show.
+#[derive(Clone, Debug)]
+struct Signed {
+    scheme: &'static str,
+    /// The tensor that shows it.
+    tensor: String,
+    /// The scales of the tensor, where these show it.
+    scale: Option<String>,
+}
+
+impl Packed {
+    /// What says that a model's weights are packed; `None` where nothing does.
+    pub fn of(source: &OpenedModel) -> Option<Packed> {
+        let tensors = &source.model.tensors;
+        let alone = || LonePart::of(&source.files).and_then(|_| unseen(tensors, IN_OTHER_PARTS));
+        Packed::shown(announcements(source), signed(tensors).or_else(alone), tensors)
+    }
+
+    /// The same where a reader was told to open some of the tensors only: scales may be among the others. `options` are
+    /// those that the source was opened with.
+    pub fn of_selected(
+        engine: &Engine,
+        path: &Path,
+        options: &OpenOptions,
+        source: &OpenedModel,
+    ) -> Option<Packed> {
+        Packed::of(source).or_else(|| hidden::look(engine, path, options, source))
+    }
+
+    fn shown(announced: Vec<Announcement>, signed: Option<Signed>, tensors: &[Tensor]) -> Option<Packed> {
+        if announced.is_empty() && signed.is_none() {
+            return None;
+        }
+        let is_plain = tensors.iter().filter(|tensor| tensor.shape.len() > 1).all(is_plain);
+        Some(Packed { announced, signed, is_plain })
+    }
+
+    /// Refuses a conversion that would change types, dialect or rows.
+    ///
+    /// # Errors
+    /// Unsupported, naming the scheme and what says so.
+    pub fn check(&self, model: &Model, target: &Format, options: &ConvertOptions) -> Result<()> {
+        let types = &options.quantization;
+        let asked = [
+            (types.recipe.is_some(), "--quantize"),
+            (types.target.is_some(), "a target size"),
+            (types.dequantize.is_some(), "--dequantize"),
+            (types.precision.is_some(), "--precision"),
+        ];
+        if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
+            let why = format!("{flag} would change the stored codes, not the weights");
+            return Err(self.refusal(&why, &format!("leave out {flag} to copy them as they are")));
+        }
+        let by_name = options.arch.as_deref().filter(|arch| *arch != "none");
+        let keeps_names = options.arch.as_deref() == Some("none");
+        let (want, is_needed) = match &target.manifest.dialect {
+            DialectRule::Always(want) => (want, true),
+            DialectRule::Requires(want) => (want, !keeps_names),
+            DialectRule::Prefers(want) => (want, options.wants_architecture || by_name.is_some()),
+            _ => return Ok(()),
+        };
+        if !is_needed || *want == model.dialect {
+            return Ok(());
+        }
+        let whose = &target.manifest.name;
+        let why = format!("{whose} needs the true weights, under the names and in the rows of `{want}`");
+        Err(self.refusal(&why, "or copy them to a format that keeps names and types"))
+    }
+
+    /// What the summary says of a copy, and what to warn of: that nothing in the output announces the scheme any more.
+    pub fn word(&self, written: &Model) -> (String, Option<String>) {
+        let note = format!("{}: they are copied as they are", self.what());
+        let lost: Vec<String> = self
+            .announced
+            .iter()
+            .filter(|place| !still_says(written, place))
+            .map(Announcement::shown)
+            .collect();
+        let is_lost = !lost.is_empty() && lost.len() == self.announced.len();
+        let warning = is_lost
+            .then(|| format!("not carried: {}, which says how the weights are packed", lost.join(" and ")));
+        (note, warning)
+    }
+
+    /// `the weights are packed as `fp8` (`quantization_config` in config.json)`.
+    fn what(&self) -> String {
+        let named = self.announced.iter().find_map(|place| Some((place.scheme.as_deref()?, place)));
+        let place = named.map(|(_, place)| place).or(self.announced.first());
+        let scheme = match (named, &self.signed) {
+            (Some((scheme, _)), _) => format!(" as `{}`", escape(scheme, 80)),
+            (None, Some(signed)) => format!(" as {}", signed.scheme),
+            (None, None) => String::new(),
+        };
+        let shown_by = match (place, &self.signed) {
+            (Some(place), _) => format!(" ({})", place.shown()),
+            (None, Some(Signed { tensor, scale: Some(scale), .. })) => {
+                format!(" (`{}`, scaled by `{}`)", escape(tensor, 120), escape(scale, 120))
+            }
+            (None, Some(signed)) => format!(" (`{}`)", escape(&signed.tensor, 120)),
+            (None, None) => String::new(),
+        };
+        format!("the weights are packed{scheme}{shown_by}")
+    }
+
+    fn refusal(&self, why: &str, other: &str) -> Error {
+        let error = Error::unsupported(format!("{}, which apr cannot unpack yet: {why}", self.what()));
+        let error = match &self.signed {
+            Some(signed) => error.tensor(&signed.tensor),
+            None => error,
+        };
+        if self.is_plain
+            && self.signed.is_none()
+            && let Some(place) = self.announced.first()
+        {
+            let file = escape(&place.file, 120);
+            let what = match &place.key {
+                Some(key) => format!("`{}` from {file}", escape(key, 120)),
+                None => file.to_string(),
+            };
+            return error.hint(format!("if its weights are plain floats already, remove {what}"));
+        }
+        error.hint(format!("convert the model that they were packed from; {other}"))
+    }
+}
+
+impl Announcement {
+    /// `` `quantization_config` in config.json ``.
+    fn shown(&self) -> String {
+        let file = escape(&self.file, 120);
+        match &self.key {
+            Some(key) => format!("`{}` in {file}", escape(key, 120)),
+            None => file.to_string(),
+        }
+    }
+}
+
+/// What is said of floats of 8 bits where the model's other parts are missing.
+const IN_OTHER_PARTS: &str = "floats of 8 bits, whose scales may lie in the missing parts";
+
+/// The first matrix of floats of 8 bits or fewer, which may be codes if not all tensors can be seen.
+fn unseen(tensors: &[Tensor], scheme: &'static str) -> Option<Signed> {
+    let tensor = tensors.iter().find(|tensor| scaled::is_small_float(tensor))?;
+    Some(Signed { scheme, tensor: tensor.name.clone(), scale: None })
+}
+
+/// What tensors show: a sign of the table, which names its scheme, or else codes beside scales.
+fn signed(tensors: &[Tensor]) -> Option<Signed> {
+    let beside = || {
+        scaled::first(tensors).map(|found| Signed {
+            scheme: found.scheme(),
+            tensor: found.codes.name.clone(),
+            scale: Some(found.scale.name.clone()),
+        })
+    };
+    sign_of(tensors, SIGNS).or_else(beside).or_else(|| sign_of(tensors, SCALES))
+}
+
+/// The first sign among tensors, in the order of the signs.
+fn sign_of(tensors: &[Tensor], signs: &[Sign]) -> Option<Signed> {
+    let mut best: Option<(usize, &Tensor)> = None;
+    let mut by_name: Option<HashMap<&str, DType>> = None;
+    for tensor in tensors {
+        let better = best.map_or(signs.len(), |(at, _)| at);
+        for (at, sign) in signs.iter().enumerate().take(better) {
+            let Some(base) = ends(tensor, sign) else { continue };
+            let holds = sign.beside.is_none_or(|(suffix, dtypes)| {
+                let all = by_name.get_or_insert_with(|| {
+                    tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dtype)).collect()
+                });
+                let found = all.get(format!("{base}{suffix}").as_str());
+                found.is_some_and(|dtype| dtypes.is_empty() || dtypes.contains(dtype))
+            });
+            if holds {
+                best = Some((at, tensor));
+                break;
+            }
+        }
+    }
+    best.map(|(at, tensor)| Signed { scheme: signs[at].scheme, tensor: tensor.name.clone(), scale: None })
+}
+
+/// What stands before a sign's suffix.
+fn ends<'t>(tensor: &'t Tensor, sign: &Sign) -> Option<&'t str> {
+    let base = tensor.name.strip_suffix(sign.suffix)?;
+    (sign.dtypes.is_empty() || sign.dtypes.contains(&tensor.dtype)).then_some(base)
+}
+
+fn is_plain(tensor: &Tensor) -> bool {
+    let plain = |info: &apr_sdk::DTypeInfo| info.kind == DTypeKind::Float && info.block_bytes > 1;
+    tensor.dtype.info().is_some_and(plain)
+}

@@ -1,0 +1,108 @@
+//! An importance matrix: how much each column of a weight matters, as quantizer plugins read it from a file.
+
+use crate::engine::Engine;
+use crate::open::files::Files;
+use crate::open::source::{CallSource, Root};
+use crate::wording::n_of;
+use apr_sdk::{Error, ErrorKind, ImportanceSink, Limits, Quantizer, Result, TensorFacts, Value, escape};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The most values of a matrix: 4 GiB of them. The largest model with experts that is known has a hundredth.
+const MOST: usize = 1 << 30;
+
+/// The importance of a model's columns.
+#[derive(Debug, Default)]
+pub struct Importance {
+    /// By dialect and name.
+    tensors: HashMap<(String, String), Arc<[f32]>>,
+    values: usize,
+    /// What a model quantized with it records: format, key, value.
+    pub records: Vec<(String, String, Value)>,
+}
+
+impl Importance {
+    /// Reads a file, by the first plugin that knows its form.
+    ///
+    /// # Errors
+    /// NotFound and the like; what the plugins raise.
+    pub fn read(engine: &Engine, quantizers: &[Arc<dyn Quantizer>], path: &Path) -> Result<Importance> {
+        let files = Files::new(&engine.places.locate(path)?, Arc::clone(&engine.cancel));
+        let limits = Limits::default();
+        let source = CallSource::new(&files, Root::WHOLE, &limits.budget, engine.progress.as_ref());
+        let mut unknown = None;
+        for quantizer in quantizers {
+            let mut importance = Importance::default();
+            match quantizer.importance(&source, &mut importance) {
+                Ok(()) => return Ok(importance),
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    unknown.get_or_insert(error);
+                }
+                Err(error) => return Err(files.show(error)),
+            }
+        }
+        Err(files.show(unknown.unwrap_or_else(|| {
+            let hint = engine.registry.quantizer_hint("run `apr plugins list` to see what is present");
+            Error::unsupported("no plugin reads importance matrices").hint(hint)
+        })))
+    }
+
+    /// The values for a tensor, under whichever of its names.
+    pub fn of(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
+        let by_dialect = facts.names.iter().find_map(|name| self.tensors.get(name));
+        // Without a table a name may be that of any dialect.
+        let dialects = || self.tensors.keys().map(|(dialect, _)| dialect.clone()).next();
+        by_dialect.or_else(|| self.tensors.get(&(dialects()?, facts.name.clone())))
+    }
+
+    /// The values for a tensor that say anything: those that are not all 0.
+    pub fn telling(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
+        self.of(facts).filter(|values| values.iter().any(|value| *value > 0.0))
+    }
+
+    /// How much of it was used.
+    pub fn summary(&self, tensors: &[TensorFacts]) -> String {
+        let used = tensors.iter().filter(|facts| facts.has_importance).count();
+        let all = self.tensors.len();
+        format!("the importance matrix knows {}, of which the model has {used}", n_of(all, "tensor"))
+    }
+
+    /// Why none of it was used.
+    pub fn unused(&self, tensors: &[TensorFacts]) -> String {
+        let all = n_of(self.tensors.len(), "tensor");
+        let why = match tensors.iter().find(|facts| self.of(facts).is_some()) {
+            Some(_) => format!("none of its {all} that tell anything became blocks"),
+            None => {
+                let names = self.tensors.keys().map(|(_, name)| name.as_str());
+                let shown =
+                    names.min().map_or(String::new(), |name| format!(" (such as `{}`)", escape(name, 120)));
+                format!("the model has none of its {all}{shown}: it was made for another model")
+            }
+        };
+        format!("the importance matrix was not used: {why}")
+    }
+}
+
+impl ImportanceSink for Importance {
+    fn tensor(&mut self, dialect: &str, name: &str, values: &[f32]) -> Result<()> {
+        self.values = self.values.saturating_add(values.len());
+        if self.values > MOST {
+            return Err(Error::limit(format!("the importance matrix has more than {MOST} values")));
+        }
+        if let Some(n) = values.iter().position(|value| !value.is_finite() || *value < 0.0) {
+            let message = format!("value {n} of its importance is {}", values[n]);
+            return Err(Error::malformed(message).tensor(name).hint("make the importance matrix again"));
+        }
+        self.tensors.insert((dialect.to_owned(), name.to_owned()), values.into());
+        Ok(())
+    }
+
+    fn record(&mut self, format: &str, key: &str, value: Value) -> Result<()> {
+        if self.records.len() >= 64 {
+            return Err(Error::limit("the importance matrix records more than 64 keys"));
+        }
+        self.records.push((format.to_owned(), key.to_owned(), value));
+        Ok(())
+    }
+}

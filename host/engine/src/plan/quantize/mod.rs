@@ -1,0 +1,350 @@
+//! Which tensors of a planned model become another type because the user asked for it: cast, dequantized, or quantized by a
+//! recipe of a quantizer plugin. Pure data; the pipeline does it.
+
+mod facts;
+mod importance;
+mod left_over;
+mod row_scales;
+mod target;
+
+pub use importance::Importance;
+use target::Room;
+pub use target::Target;
+
+use crate::architecture::{Concerns, choices, is_float};
+use crate::engine::Engine;
+use crate::expression::making::is_all_zero;
+use crate::expression::making::{Making, RowScale};
+use crate::open::OpenedModel;
+use crate::registry::{Format, Registry};
+use crate::wording::n_of;
+use apr_sdk::{
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Value,
+    Writer, escape,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What types the user asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Quantization {
+    /// The recipe (`--quantize`), by name.
+    pub recipe: Option<String>,
+    /// What the recipe's plugin is told: `tensor-type`, `output-tensor-type`, `token-embedding-type`, `pure`.
+    pub options: Options,
+    /// The float type for tensors that are floats (`--precision`).
+    pub precision: Option<DType>,
+    /// The float type for tensors that are blocks (`--dequantize`).
+    pub dequantize: Option<DType>,
+    /// Whether tensors that are blocks already stay as they are.
+    pub keep_quantization: bool,
+    /// Whether blocks may become blocks of another type.
+    pub allow_requantize: bool,
+    /// The importance matrix's file.
+    pub importance: Option<PathBuf>,
+    /// How small the weights are to be; the recipe is chosen by it.
+    pub target: Option<Target>,
+}
+
+impl Quantization {
+    /// Whether anything is asked.
+    pub fn is_nothing(&self) -> bool {
+        self.recipe.is_none()
+            && self.precision.is_none()
+            && self.dequantize.is_none()
+            && self.target.is_none()
+            && self.importance.is_none()
+    }
+
+    /// Whether types are chosen by a recipe.
+    pub fn has_recipe(&self) -> bool {
+        self.recipe.is_some() || self.target.is_some()
+    }
+}
+
+/// What the user is told of the types that were chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// For the summary.
+    pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+/// What is at hand for a choice.
+pub struct Planned<'a> {
+    /// The host.
+    pub engine: &'a Engine,
+    /// The source.
+    pub source: &'a OpenedModel,
+    /// The target.
+    pub target: &'a Format,
+    /// The target's writer, if it was not asked for types yet.
+    pub writer: Option<&'a dyn Writer>,
+    /// What is known of each tensor.
+    pub concerns: &'a Concerns,
+}
+
+impl Planned<'_> {
+    /// Gives tensors of `model` the types that the user asked for; says what was done, and what to warn of.
+    ///
+    /// # Errors
+    /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
+    /// not fit or is missing, and blocks that would become other blocks unasked; what the plugins raise.
+    pub fn apply(&self, wishes: &Quantization, model: &mut Model, makings: &mut Vec<Making>) -> Result<Said> {
+        let mut said = Said::default();
+        if let Some(dtype) = wishes.precision {
+            self.cast(dtype, model, makings)?;
+        }
+        if let Some(dtype) = wishes.dequantize {
+            row_scales::undo(self.engine, self.source, dtype, model, makings)?;
+            for tensor in model.tensors.iter_mut().filter(|tensor| tensor.dtype.is_block()) {
+                tensor.dtype = dtype;
+            }
+        }
+        said.warnings.extend(left_over::left_over(wishes, model, makings)?);
+        // A model of one type of floats is a recipe of that name.
+        if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
+            for quantizer in self.engine.registry.quantizers() {
+                self.record(model, quantizer.records(dtype.name())?);
+            }
+        }
+        if wishes.has_recipe() {
+            self.quantize(wishes, model, makings, &mut said)?;
+        } else if wishes.importance.is_some() {
+            let message = "an importance matrix was given, but nothing is quantized";
+            return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
+        }
+        Ok(said)
+    }
+
+    /// Casts every tensor of floats, but for those that the target wants otherwise.
+    fn cast(&self, dtype: DType, model: &mut Model, makings: &[Making]) -> Result<()> {
+        let Some(writer) = self.writer else { return Ok(()) };
+        let tensors = model.tensors.iter().enumerate();
+        let facts: Vec<_> = tensors.map(|(n, t)| facts::of_tensor(t, self.concerns.of(n))).collect();
+        let choices = choices(writer, &facts, Some(dtype))?;
+        for ((tensor, making), choice) in model.tensors.iter_mut().zip(makings).zip(choices) {
+            if !is_float(making.source_dtype) || tensor.dtype != making.source_dtype {
+                continue;
+            }
+            if let DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) = choice {
+                tensor.dtype = wanted;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what concerns the target into its metadata.
+    fn record(&self, model: &mut Model, records: impl IntoIterator<Item = (String, String, Value)>) {
+        for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
+            if let Some(file) = model.foreign_mut(self.target.id()).files.first_mut() {
+                file.set(&key, value);
+            }
+        }
+    }
+
+    fn quantize(
+        &self,
+        wishes: &Quantization,
+        model: &mut Model,
+        makings: &mut Vec<Making>,
+        Said { notes, warnings }: &mut Said,
+    ) -> Result<()> {
+        let registry = &self.engine.registry;
+        let quantizers = registry.quantizers();
+        if quantizers.is_empty() {
+            let hint = registry.quantizer_hint("run `apr plugins list` to see what is present");
+            return Err(Error::unsupported("no plugin quantizes").hint(hint));
+        }
+        let importance = match &wishes.importance {
+            Some(path) => Some(Importance::read(self.engine, &quantizers, path)?),
+            None => None,
+        };
+        let mut tensors = Vec::with_capacity(model.tensors.len());
+        let mut zeros = Vec::new();
+        for (number, tensor) in model.tensors.iter().enumerate() {
+            let mut facts = facts::of_tensor(tensor, self.concerns.of(number));
+            facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
+            if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
+                zeros.push(tensor.name.clone());
+            }
+            tensors.push(facts);
+        }
+        if !zeros.is_empty() {
+            warnings.push(name_some(&zeros, "its importance is 0 in every column, and counts as none"));
+        }
+        let mut known = facts::of_model(model);
+        known.has_importance = importance.is_some();
+        let assign = |quantizer: &dyn Quantizer, recipe: &str| {
+            quantizer.assign(recipe, &tensors, &known, &wishes.options)
+        };
+        let (quantizer, recipe, assigned) = match (&wishes.recipe, &wishes.target) {
+            (Some(recipe), _) => {
+                let (quantizer, name) = find_recipe(registry, recipe)?;
+                let assigned = assign(quantizer.as_ref(), &name)?;
+                (quantizer, name, assigned)
+            }
+            (None, Some(target)) => {
+                let row_scales = self.target.manifest.carries.row_scales;
+                let room = Room { model, has_importance: importance.is_some(), row_scales };
+                target.choose(&quantizers, &room, &assign, notes)?
+            }
+            (None, None) => return Ok(()),
+        };
+        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+        for (number, assignment) in assigned.into_iter().enumerate() {
+            let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
+            let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
+            take(wishes, assignment, (tensor, making), values, (registry, &mut said)).map_err(|e| match e
+                .tensor_name()
+            {
+                Some(_) => e,
+                None => e.tensor(&tensors[number].name),
+            })?;
+        }
+        notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
+        self.record(model, quantizer.records(&recipe)?);
+        if let Some(importance) = &importance {
+            // A file that names a matrix was made with it.
+            if makings.iter().any(|making| making.importance.is_some()) {
+                self.record(model, importance.records.iter().cloned());
+                notes.push(importance.summary(&tensors));
+            } else {
+                warnings.push(importance.unused(&tensors));
+            }
+        }
+        notes.push(summary(&recipe, model, makings));
+        row_scales::add(self.target, model, makings)?;
+        model.recipe = Some(recipe);
+        Ok(())
+    }
+}
+
+/// Gives one tensor the type that a recipe wants for it.
+fn take(
+    wishes: &Quantization,
+    assignment: Assignment,
+    (tensor, making): (&mut Tensor, &mut Making),
+    importance: Option<&Arc<[f32]>>,
+    (registry, said): (&Registry, &mut Vec<(String, Vec<String>)>),
+) -> Result<()> {
+    let Some(dtype) = assignment.dtype else { return Ok(()) };
+    let from = making.source_dtype;
+    if from == dtype && making.add.is_none() {
+        // Its bytes are what they would become.
+        tensor.dtype = dtype;
+        return Ok(());
+    }
+    if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
+        return Ok(());
+    }
+    let is_lossless = registry.repacker((from, dtype)).is_some();
+    if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
+        let message = format!("it is already {from}, and would be quantized again, to {dtype}");
+        return Err(Error::invalid_argument(message).hint(
+            "convert the original, or pass --allow-requantize to do it anyway, or --keep-quantization to leave such tensors as they are",
+        ));
+    }
+    if assignment.needs_importance && importance.is_none() {
+        let (message, hint) = match wishes.importance {
+            Some(_) => (
+                format!("{dtype} needs importance, and the matrix has no importance for this tensor"),
+                "give the matrix that was made for this model with --imatrix, or choose a larger type",
+            ),
+            None => (
+                format!("{dtype} needs an importance matrix here"),
+                "give one with --imatrix FILE, or choose a larger type",
+            ),
+        };
+        return Err(Error::invalid_argument(message).hint(hint));
+    }
+    if let Some(note) = assignment.note {
+        match said.iter_mut().find(|(what, _)| *what == note) {
+            Some((_, names)) => names.push(tensor.name.clone()),
+            None => said.push((note, vec![tensor.name.clone()])),
+        }
+    }
+    tensor.dtype = dtype;
+    if is_integer(dtype) && making.source_dtype != dtype {
+        making.row_scale = Some(RowScale::Codes);
+    }
+    if !dtype.is_block() {
+        return Ok(());
+    }
+    if let Some(values) = importance {
+        let row = tensor.shape.last().copied().unwrap_or(1);
+        let matrices = if tensor.shape.len() > 2 { tensor.shape[0] } else { 1 };
+        let want = row.checked_mul(matrices);
+        if want != Some(values.len() as u64) {
+            let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
+            let message = format!("the importance matrix has {have} values for it, it needs {want}");
+            return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
+        }
+        let mut matrices = values.chunks_exact(usize::try_from(row).unwrap_or(usize::MAX).max(1));
+        if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
+            let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
+            return Err(Error::invalid_argument(message)
+                .hint("make the importance matrix with more text, or choose a larger type"));
+        }
+        making.importance = Some(Arc::clone(values));
+    }
+    Ok(())
+}
+
+/// `` `a`, `b`, `c` and 4 more: what ``.
+fn name_some(names: &[String], what: &str) -> String {
+    let shown: Vec<String> = names.iter().take(3).map(|name| format!("`{}`", escape(name, 120))).collect();
+    match names.len() - shown.len() {
+        0 => format!("{}: {what}", shown.join(", ")),
+        more => format!("{} and {more} more: {what}", shown.join(", ")),
+    }
+}
+
+/// The quantizer that has a recipe, and the recipe's own name.
+fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
+    let mut known = Vec::new();
+    for quantizer in registry.quantizers() {
+        for recipe in quantizer.recipes()? {
+            if recipe.name.eq_ignore_ascii_case(wanted) {
+                return Ok((quantizer, recipe.name));
+            }
+            known.push(recipe.name);
+        }
+    }
+    let near = known.iter().min_by_key(|name| {
+        // Who leaves the separators out means what has them.
+        let bare = |text: &str| text.to_lowercase().replace(['_', '-', '.'], "");
+        let (name, wanted) = (bare(name), bare(wanted));
+        (strsim::levenshtein(&name, &wanted), name.len().abs_diff(wanted.len()))
+    });
+    let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
+    let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
+    let hint = format!("{hint}choose one of {}", known.join(", "));
+    Err(Error::invalid_argument(message).hint(registry.quantizer_hint(&hint)))
+}
+
+/// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.
+fn summary(recipe: &str, model: &Model, makings: &[Making]) -> String {
+    let mut counts: Vec<(DType, usize)> = Vec::new();
+    let mut kept = 0;
+    for (tensor, making) in model.tensors.iter().zip(makings) {
+        if tensor.dtype == making.source_dtype || is_float(tensor.dtype) {
+            kept += 1;
+            continue;
+        }
+        match counts.iter_mut().find(|(dtype, _)| *dtype == tensor.dtype) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((tensor.dtype, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let mut words: Vec<String> =
+        counts.iter().map(|(dtype, n)| format!("{} to {dtype}", n_of(*n, "tensor"))).collect();
+    words.push(format!("{kept} not quantized"));
+    format!("quantized by {recipe}: {}", words.join(", "))
+}
+
+fn is_integer(dtype: DType) -> bool {
+    dtype.info().is_some_and(|info| info.kind == DTypeKind::Int)
+}

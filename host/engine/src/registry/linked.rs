@@ -1,0 +1,30 @@
+//! Plugins that are linked into the program: their declarations as providers.
+
+use super::Provider;
+use apr_sdk::{Error, PluginDecl, Quantizer, Reader, Result, Writer, escape};
+
+/// A plugin that is linked into the program, by its declaration.
+#[derive(Clone, Copy)]
+pub struct Linked(pub &'static PluginDecl);
+
+impl Provider for Linked {
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
+        (self.0.reader)(format).ok_or_else(|| lacks("reader", format))
+    }
+
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
+        (self.0.writer)(format).ok_or_else(|| lacks("writer", format))
+    }
+
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
+        (self.0.quantizer)().ok_or_else(|| Error::plugin("has no quantizer, though its manifest says so"))
+    }
+
+    fn architecture(&self, id: &str) -> Result<String> {
+        (self.0.name_mapper)().ok_or_else(|| lacks("table", id))?.table(id)
+    }
+}
+
+fn lacks(role: &str, id: &str) -> Error {
+    Error::plugin(format!("has no {role} of `{}`, though its manifest says so", escape(id, 80)))
+}

@@ -1,0 +1,432 @@
+//! The plugins that are present, by kind and id. A value, never a static.
+
+mod linked;
+
+pub use linked::Linked;
+
+use apr_sdk::{DType, Error, FormatManifest, Manifest, Quantizer, Reader, Result, Writer};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// How a plugin's objects are made, wherever the plugin came from: linked in, or loaded from a library.
+pub trait Provider: Send + Sync {
+    /// Makes the reader of a format.
+    ///
+    /// # Errors
+    /// Plugin if it panics or has none, though its manifest says so.
+    fn reader(&self, format: &str) -> Result<Box<dyn Reader>>;
+
+    /// Makes the writer of a format.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn writer(&self, format: &str) -> Result<Box<dyn Writer>>;
+
+    /// Makes the quantizer.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn quantizer(&self) -> Result<Box<dyn Quantizer>>;
+
+    /// The text of an architecture table.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn architecture(&self, id: &str) -> Result<String>;
+
+    /// Loads the plugin now, where that was put off until it is needed.
+    ///
+    /// # Errors
+    /// Plugin if it is refused.
+    fn load(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The plugin's panics that no call could report (in drops and probes), handed out once.
+    fn faults(&self) -> Vec<Error> {
+        Vec::new()
+    }
+}
+
+/// Where a plugin was found, which decides how far it is trusted (the note on the ABI, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Linked into the program.
+    Bundled,
+    /// In a folder that root owns.
+    System,
+    /// In the user's data folder or beside the executable.
+    User,
+    /// Named on the command line or in `APR_PLUGIN_PATH`.
+    Named,
+}
+
+/// Who named a plugin, or where the folder is that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Linked into the program.
+    Bundled,
+    /// A path of `--plugin`, or in a folder that it names.
+    Flag,
+    /// A file of `APR_PLUGIN_PATH`.
+    VariableFile,
+    /// In a folder of `APR_PLUGIN_PATH`.
+    Variable,
+    /// In the user's data folder.
+    User,
+    /// In a folder for plugins beside the executable.
+    Beside,
+    /// In cargo's target folder, from which the executable runs.
+    Built,
+    /// In a folder of the system.
+    System,
+}
+
+impl Origin {
+    /// How far what is found there is trusted.
+    pub fn tier(self) -> Tier {
+        match self {
+            Origin::Bundled => Tier::Bundled,
+            Origin::System => Tier::System,
+            Origin::User | Origin::Beside | Origin::Built => Tier::User,
+            Origin::Flag | Origin::VariableFile | Origin::Variable => Tier::Named,
+        }
+    }
+
+    /// Whether the executable's owner may own it: it lies beside the executable.
+    pub fn beside_executable(self) -> bool {
+        matches!(self, Origin::Beside | Origin::Built)
+    }
+}
+
+/// A plugin that is present, loaded or refused.
+pub struct Plugin {
+    /// What its manifest says; `None` if it could not be read.
+    pub manifest: Option<Manifest>,
+    /// The library's path; `None` for a bundled plugin.
+    pub path: Option<PathBuf>,
+    /// Where it was found.
+    pub origin: Origin,
+    /// The interface version it speaks, if that could be read.
+    pub abi: Option<(u32, u32)>,
+    /// How its objects are made, or why it was refused.
+    pub state: Result<Arc<dyn Provider>>,
+}
+
+impl Plugin {
+    /// Whether it is refused because a plugin found earlier provides the same.
+    pub fn gives_way(&self) -> bool {
+        self.state.as_ref().err().is_some_and(|error| error.explicit_code() == Some(DUPLICATE))
+    }
+}
+
+/// A format that a loaded plugin provides.
+pub struct Format {
+    /// What the manifest says of it.
+    pub manifest: FormatManifest,
+    /// The plugin's number in [`Registry::plugins`].
+    pub plugin: usize,
+    provider: Arc<dyn Provider>,
+    reader: OnceLock<Result<Arc<dyn Reader>>>,
+    writer: OnceLock<Result<Arc<dyn Writer>>>,
+}
+
+impl Format {
+    /// The format's id.
+    pub fn id(&self) -> &str {
+        &self.manifest.id
+    }
+
+    /// Its reader, made on first use.
+    ///
+    /// # Errors
+    /// Unsupported if the plugin only writes it; Plugin if making it failed.
+    pub fn reader(&self) -> Result<Arc<dyn Reader>> {
+        if !self.manifest.reads {
+            return Err(Error::unsupported(format!("`{}` can only be written", self.id())));
+        }
+        self.reader.get_or_init(|| self.provider.reader(self.id()).map(Arc::from)).clone()
+    }
+
+    /// Its writer, made on first use.
+    ///
+    /// # Errors
+    /// Unsupported if the plugin only reads it; Plugin if making it failed.
+    pub fn writer(&self) -> Result<Arc<dyn Writer>> {
+        if !self.manifest.writes {
+            return Err(Error::unsupported(format!("`{}` can only be read", self.id())));
+        }
+        self.writer.get_or_init(|| self.provider.writer(self.id()).map(Arc::from)).clone()
+    }
+}
+
+/// The code of a plugin that gives way to one found earlier.
+const DUPLICATE: &str = "E_DUPLICATE_ID";
+
+/// Every plugin that was found and every format they provide.
+#[derive(Default)]
+pub struct Registry {
+    plugins: Vec<Plugin>,
+    formats: Vec<Format>,
+    quantizers: Vec<QuantizerSlot>,
+    /// Libraries in the folders that were searched, passed over because their names are not those of plugins.
+    pub skipped: Vec<PathBuf>,
+    /// What was wrong with plugins and was told.
+    told: Mutex<HashSet<String>>,
+}
+
+/// A quantizer that a loaded plugin provides, made on first use.
+struct QuantizerSlot {
+    /// The plugin's number in [`Registry::plugins`].
+    plugin: usize,
+    provider: Arc<dyn Provider>,
+    made: OnceLock<Result<Able>>,
+}
+
+/// A quantizer, and what it said that it can do: one that fails to say so cannot be used.
+struct Able {
+    quantizer: Arc<dyn Quantizer>,
+    dtypes: Vec<DType>,
+    repacks: Vec<(DType, DType)>,
+}
+
+impl QuantizerSlot {
+    fn make(&self) -> &Result<Able> {
+        self.made.get_or_init(|| {
+            let quantizer: Arc<dyn Quantizer> = Arc::from(self.provider.quantizer()?);
+            let (dtypes, repacks) = (quantizer.dtypes()?, quantizer.repacks()?);
+            quantizer.recipes()?;
+            Ok(Able { quantizer, dtypes, repacks })
+        })
+    }
+}
+
+impl Registry {
+    /// A registry without plugins.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds a plugin; a loaded one whose id, or one of whose formats, is there already is refused with `E_DUPLICATE_ID`.
+    pub fn add(&mut self, mut plugin: Plugin) {
+        if let (Ok(provider), Some(manifest)) = (&plugin.state, &plugin.manifest) {
+            let provider = Arc::clone(provider);
+            let taken = self.loaded().any(|m| m.id == manifest.id);
+            let format = manifest.formats.iter().find(|f| self.format(&f.id).is_ok());
+            if taken || format.is_some() {
+                let what =
+                    format.map_or(format!("plugin `{}`", manifest.id), |f| format!("format `{}`", f.id));
+                let message = format!("{what} is provided by a plugin found earlier");
+                plugin.state = Err(Error::plugin(message).code(DUPLICATE));
+            } else {
+                let at = self.plugins.len();
+                self.formats.extend(manifest.formats.iter().map(|format| Format {
+                    manifest: format.clone(),
+                    plugin: at,
+                    provider: Arc::clone(&provider),
+                    reader: OnceLock::new(),
+                    writer: OnceLock::new(),
+                }));
+                if !manifest.quantizers.is_empty() {
+                    self.quantizers.push(QuantizerSlot { plugin: at, provider, made: OnceLock::new() });
+                }
+            }
+        }
+        self.plugins.push(plugin);
+    }
+
+    /// Every plugin that was found, refused ones too, in search order.
+    pub fn plugins(&self) -> &[Plugin] {
+        &self.plugins
+    }
+
+    /// Every format that a loaded plugin provides, in search order.
+    pub fn formats(&self) -> &[Format] {
+        &self.formats
+    }
+
+    /// The format of this id, or with this other name for it.
+    ///
+    /// # Errors
+    /// InvalidArgument, naming those that are present.
+    pub fn format(&self, id: &str) -> Result<&Format> {
+        let named = |f: &&Format| f.id() == id || f.manifest.aliases.iter().any(|alias| alias == id);
+        self.formats.iter().find(named).ok_or_else(|| {
+            let known: Vec<_> = self.formats.iter().map(Format::id).collect();
+            let hint = match known[..] {
+                [] => "run `apr plugins list`: no format plugin is loaded".to_owned(),
+                _ => format!("choose one of the formats present: {}", known.join(", ")),
+            };
+            let hint = self.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
+            Error::invalid_argument(format!("no plugin provides a format `{id}`")).hint(hint)
+        })
+    }
+
+    /// The formats that claim an extension (lower case, without the dot).
+    pub fn by_extension(&self, extension: &str) -> Vec<&Format> {
+        self.formats.iter().filter(|f| f.manifest.extensions.iter().any(|e| e == extension)).collect()
+    }
+
+    /// The text of an architecture's table.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is none; what the plugin raises.
+    pub fn architecture(&self, id: &str) -> Result<String> {
+        let has = |plugin: &&Plugin| {
+            plugin.manifest.as_ref().is_some_and(|m| m.architectures.iter().any(|a| a == id))
+        };
+        let found = self.plugins.iter().filter(has).find_map(|plugin| plugin.state.as_ref().ok());
+        found.map_or_else(|| Err(no_table(id)), |provider| provider.architecture(id))
+    }
+
+    /// The same for all ids at any later time.
+    pub fn table_texts(&self) -> TableTexts {
+        let mut texts: Vec<(String, Arc<dyn Provider>)> = Vec::new();
+        for plugin in &self.plugins {
+            let (Some(manifest), Ok(provider)) = (&plugin.manifest, &plugin.state) else { continue };
+            for id in &manifest.architectures {
+                if texts.iter().all(|(known, _)| known != id) {
+                    texts.push((id.clone(), Arc::clone(provider)));
+                }
+            }
+        }
+        TableTexts(texts)
+    }
+
+    /// The quantizers that can be used, in search order. One that cannot hides no other: [`Registry::faults`] tells why, or
+    /// the hint of who found no other ([`Registry::quantizer_hint`]).
+    pub fn quantizers(&self) -> Vec<Arc<dyn Quantizer>> {
+        self.able().map(|able| Arc::clone(&able.quantizer)).collect()
+    }
+
+    fn able(&self) -> impl Iterator<Item = &Able> {
+        self.quantizers.iter().filter_map(|slot| slot.make().as_ref().ok())
+    }
+
+    /// A hint for who found no quantizer for something, with why those cannot be used that might have been it.
+    pub fn quantizer_hint(&self, hint: &str) -> String {
+        let unusable = self.quantizers.iter().filter_map(|slot| slot.make().as_ref().err());
+        unusable.fold(hint.to_owned(), |hint, why| {
+            self.is_news(why);
+            format!("{hint}; one cannot be used: {}", why.message())
+        })
+    }
+
+    /// Whether this was not told before: one fault may meet many calls. It counts as told from now on.
+    pub fn is_news(&self, fault: &Error) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(fault.to_string())
+    }
+
+    /// The first quantizer that makes blocks of one type those of another without any loss.
+    pub fn repacker(&self, pair: (DType, DType)) -> Option<Arc<dyn Quantizer>> {
+        self.able().find(|able| able.repacks.contains(&pair)).map(|able| Arc::clone(&able.quantizer))
+    }
+
+    /// The first quantizer that knows a type, if any does.
+    pub fn find_quantizer(&self, dtype: DType) -> Option<Arc<dyn Quantizer>> {
+        self.able().find(|able| able.dtypes.contains(&dtype)).map(|able| Arc::clone(&able.quantizer))
+    }
+
+    /// The first quantizer that knows a type.
+    ///
+    /// # Errors
+    /// Unsupported if none does.
+    pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
+        self.find_quantizer(dtype).ok_or_else(|| {
+            Error::unsupported(format!("no quantizer plugin knows {dtype}"))
+                .hint(self.quantizer_hint("run `apr plugins list` to see what is present"))
+        })
+    }
+
+    /// Loads every plugin that was put off, and makes its quantizer, so that [`Registry::plugins`] shows what would be
+    /// refused when needed.
+    pub fn load_all(&mut self) {
+        for (number, plugin) in self.plugins.iter_mut().enumerate() {
+            let Ok(provider) = &plugin.state else { continue };
+            let quantizer = self.quantizers.iter().find(|slot| slot.plugin == number);
+            let made =
+                || quantizer.map_or(Ok(()), |slot| slot.make().as_ref().map(drop).map_err(Error::clone));
+            if let Err(error) = provider.load().and_then(|()| made()) {
+                plugin.state = Err(error);
+            }
+        }
+    }
+
+    /// What plugins did wrong where no call could report it, each with the plugin's name: panics, and quantizers that were
+    /// asked for and cannot be used. Handed out once.
+    pub fn faults(&self) -> Vec<Error> {
+        let unusable = self.quantizers.iter().filter_map(|slot| slot.made.get()?.as_ref().err());
+        let untold = unusable.filter(|why| self.is_news(why)).cloned();
+        let providers = self.plugins.iter().filter_map(|plugin| plugin.state.as_ref().ok());
+        untold.chain(providers.flat_map(|provider| provider.faults())).collect()
+    }
+
+    /// Why a plugin that the user named is refused, if one is; it is loaded for that. A plugin of `APR_PLUGIN_PATH` that
+    /// gives way to one named before it is not refused: that is what the order is for.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check_named(&self) -> Result<()> {
+        for plugin in &self.plugins {
+            let named = match plugin.origin {
+                Origin::Flag => true,
+                Origin::VariableFile => !plugin.gives_way(),
+                _ => false,
+            };
+            if !named {
+                continue;
+            }
+            let loaded = plugin.state.as_ref().map_err(Error::clone).and_then(|provider| provider.load());
+            loaded.map_err(|error| match (error.file(), &plugin.path) {
+                (None, Some(path)) => error.in_file(path.to_string_lossy()),
+                _ => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What of the folders for plugins does not take part, in words: for messages about a format that nobody knows.
+    pub fn absent(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let name = |path: &Path| apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80);
+        let refused = self.plugins.iter().filter(|plugin| !plugin.gives_way()).filter_map(|plugin| {
+            let error = plugin.state.as_ref().err()?;
+            let code = error.stable_code().map(|code| format!(" ({code})")).unwrap_or_default();
+            plugin.path.as_deref().map(|path| format!("{} is refused{code}", name(path)))
+        });
+        let skipped = self.skipped.iter().map(|path| format!("{} is not named as plugins are", name(path)));
+        let mut all: Vec<String> = refused.chain(skipped).collect();
+        let n_more = all.len().saturating_sub(SHOWN);
+        all.truncate(SHOWN);
+        let more = if n_more > 0 { format!("; {n_more} more likewise") } else { String::new() };
+        (!all.is_empty()).then(|| format!("{}{more}: see `apr plugins list`", all.join("; ")))
+    }
+
+    fn loaded(&self) -> impl Iterator<Item = &Manifest> {
+        self.plugins.iter().filter(|p| p.state.is_ok()).filter_map(|p| p.manifest.as_ref())
+    }
+}
+
+fn no_table(id: &str) -> Error {
+    Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80)))
+}
+
+/// The texts of the architecture tables that plugins have, in search order; the first of an id counts.
+pub struct TableTexts(Vec<(String, Arc<dyn Provider>)>);
+
+impl TableTexts {
+    /// The tables' ids.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(id, _)| id.as_str())
+    }
+
+    /// The text of a table.
+    ///
+    /// # Errors
+    /// As [`Registry::architecture`].
+    pub fn get(&self, id: &str) -> Result<String> {
+        let found = self.0.iter().find(|(known, _)| known == id);
+        found.map_or_else(|| Err(no_table(id)), |(_, provider)| provider.architecture(id))
+    }
+}

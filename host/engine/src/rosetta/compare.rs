@@ -1,0 +1,364 @@
+//! The Jidoka conditions: a result held against the source it was made from. A NaN that is in both is no finding.
+
+use crate::diff::Rounding;
+use crate::diff::side_by_side::side_by_side;
+use crate::diff::sides::{Side, Sides};
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use crate::registry::Registry;
+use crate::rosetta::facts::FACTS;
+pub use crate::rosetta::facts::Stated;
+use crate::values::numbers::{CHUNK, Numbers};
+use apr_sdk::{DType, DTypeInfo, Error, Packing, Result, escape};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Elements that are compared at once.
+const PIECE: usize = 1 << 16;
+
+/// One condition that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// `ROSETTA-NAN-001` and so on.
+    pub code: &'static str,
+    /// The tensor, if it is about one.
+    pub tensor: Option<String>,
+    /// What differs, with both sides.
+    pub message: String,
+}
+
+/// A fact of both models.
+#[derive(Clone, Debug, Serialize)]
+pub struct FactPair {
+    /// What it is.
+    pub name: &'static str,
+    /// What the source says.
+    pub source: Option<Stated>,
+    /// What the result says.
+    pub result: Option<Stated>,
+}
+
+impl FactPair {
+    /// Whether both sides state it, and the same.
+    pub fn agrees(&self) -> bool {
+        self.source.as_ref().zip(self.result.as_ref()).is_some_and(|(a, b)| a.value == b.value)
+    }
+}
+
+/// How a result compares with its source.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Comparison {
+    /// What does not hold, in the source's order.
+    pub findings: Vec<Finding>,
+    /// Tensors that both have.
+    pub tensors: usize,
+    /// Those whose type, shape and bytes are equal.
+    pub identical: usize,
+    /// Those whose values are the source's, each rounded to the nearest of a narrower float.
+    pub rounded: usize,
+    /// The largest absolute difference of two values; 0 where all bytes are equal.
+    pub max_abs_diff: f64,
+    /// The tensor it is in.
+    pub worst: Option<String>,
+    /// Architecture, sizes, vocabulary: compared where both state them.
+    pub facts: Vec<FactPair>,
+    /// What was assumed, or not compared.
+    pub notes: Vec<String>,
+}
+
+/// Compares a result with its source. With a `tolerance` values may differ by so much; without one, payloads of the same
+/// type must be the same bytes, and those of another type the same values. Of two models in two dialects one is read as the
+/// other has it, if a table leads there; then values that were rounded to a narrower float, the nearest each, are the same.
+///
+/// # Errors
+/// Unsupported if values must be compared and a type's values cannot be read; what reading raised.
+pub fn compare(
+    engine: &Engine,
+    source: &OpenedModel,
+    result: &OpenedModel,
+    tolerance: Option<f64>,
+) -> Result<Comparison> {
+    let sides = Sides::in_one_dialect(engine, source, result)?;
+    let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
+    let (n, m) = (sides.a.tensors.len(), sides.b.tensors.len());
+    if n != m {
+        comparison.find("ROSETTA-COUNT-001", None, format!("the source has {n} tensors, the result {m}"));
+    }
+    let there: HashMap<&str, usize> =
+        sides.b.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    for (number, tensor) in sides.a.tensors.iter().enumerate() {
+        let name = &sides.a.own_name(number).to_owned();
+        let Some(&at) = there.get(tensor.name.as_str()) else {
+            let message = "the result does not have it".to_owned();
+            comparison.find("ROSETTA-COUNT-001", Some(name), message);
+            continue;
+        };
+        comparison.tensors += 1;
+        let have = &sides.b.tensors[at];
+        if have.shape != tensor.shape {
+            let message = format!("{:?} became {:?}", tensor.shape, have.shape);
+            comparison.find("ROSETTA-DIM-001", Some(name), message);
+            continue;
+        }
+        let dtypes = (tensor.dtype, have.dtype);
+        let pair = measure(engine, &sides, (number, at), dtypes)?;
+        comparison.judge(name, dtypes, &pair, tolerance)?;
+    }
+    for (name, was, is) in &sides.differing {
+        let known = FACTS.iter().find(|fact| fact.is_called(name));
+        let message = format!("`{}` was {was}, the result says {is}", escape(name, 120));
+        comparison.find(known.map_or("ROSETTA-ARCH-001", |fact| fact.code), None, message);
+    }
+    comparison.compare_facts(source, result, sides.translated)?;
+    Ok(comparison)
+}
+
+fn measure(
+    engine: &Engine,
+    sides: &Sides<'_>,
+    (a, b): (usize, usize),
+    (from, to): (DType, DType),
+) -> Result<Measured> {
+    let mut measured = Measured::new((from, to), &engine.registry);
+    if sides.translated {
+        measured.rounding = Rounding::new(from, to);
+    }
+    // Of types whose values cannot be read only the bytes can be compared, and only if it is one type.
+    if from != to && measured.values.is_none() {
+        return Ok(measured);
+    }
+    let widths = measured.widths();
+    let sizes = [widths.0 * PIECE, widths.1 * PIECE];
+    let mut each = |a: &[u8], b: &[u8]| {
+        measured.add(a, b);
+        Ok(())
+    };
+    if sides.translated {
+        in_rows(engine, [(&sides.a, a), (&sides.b, b)], sizes, &mut each)?;
+    } else {
+        let (source, result) = ((sides.a.opened, a), (sides.b.opened, b));
+        side_by_side(engine, source, result, sizes, &mut |_, a, b| each(a, b))?;
+    }
+    Ok(measured)
+}
+
+/// Takes a piece of each side.
+type Each<'e> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'e;
+
+/// Hands two tensors of which one is read as the other has it to `each`, in order, in pieces of `sizes` bytes.
+fn in_rows(
+    engine: &Engine,
+    of: [(&Side<'_>, usize); 2],
+    sizes: [usize; 2],
+    each: &mut Each<'_>,
+) -> Result<()> {
+    let [a, b] = of;
+    let portions = [a.0.portions(a.1, &engine.registry)?, b.0.portions(b.1, &engine.registry)?];
+    let [Some(of_a), Some(of_b)] = portions else {
+        let (Some(one), Some(two)) = (a.0.in_order(a.1), b.0.in_order(b.1)) else {
+            let message = "its payload only comes in order, and its rows lie in another in the other model";
+            let error = Error::unsupported(message).tensor(a.0.own_name(a.1));
+            return Err(error.hint("convert both to files that are not compressed, and verify those"));
+        };
+        let (one, two) = ((a.0.opened, one), (b.0.opened, two));
+        return side_by_side(engine, one, two, sizes, &mut |_, a, b| each(a, b));
+    };
+    let lens = [a.0.tensors[a.1].payload_len()?, b.0.tensors[b.1].payload_len()?];
+    let mut buffers = [Vec::new(), Vec::new()];
+    let (mut at, portions) = ([0u64; 2], [of_a, of_b]);
+    while at[0] < lens[0] || at[1] < lens[1] {
+        engine.check_cancelled()?;
+        for (n, (side, number)) in of.iter().enumerate() {
+            let left = usize::try_from(lens[n].saturating_sub(at[n])).unwrap_or(usize::MAX);
+            buffers[n].resize(left.min(sizes[n]), 0);
+            side.fill(*number, &portions[n], at[n], &mut buffers[n])?;
+            at[n] += buffers[n].len() as u64;
+        }
+        each(&buffers[0], &buffers[1])?;
+    }
+    Ok(())
+}
+
+impl Comparison {
+    fn find(&mut self, code: &'static str, tensor: Option<&String>, message: String) {
+        self.findings.push(Finding { code, tensor: tensor.cloned(), message });
+    }
+
+    fn judge(
+        &mut self,
+        name: &String,
+        (from, to): (DType, DType),
+        pair: &Measured,
+        tolerance: Option<f64>,
+    ) -> Result<()> {
+        if from == to && pair.same_bytes {
+            self.identical += 1;
+            return Ok(());
+        }
+        let readable = pair.values.is_some();
+        if from != to && !readable {
+            let message =
+                format!("values of {from} and {to} cannot be compared: no quantizer plugin knows both");
+            return Err(Error::unsupported(message).tensor(name));
+        }
+        if pair.max_abs_diff > self.max_abs_diff {
+            self.max_abs_diff = pair.max_abs_diff;
+            self.worst = Some(name.clone());
+        }
+        if pair.new_nans > 0 {
+            let message = format!(
+                "{} values are NaN that were not, first at element {}",
+                pair.new_nans, pair.first_nan
+            );
+            self.find("ROSETTA-NAN-001", Some(name), message);
+        }
+        if pair.new_infs > 0 {
+            let message = format!(
+                "{} values are infinite that were not, first at element {}",
+                pair.new_infs, pair.first_inf
+            );
+            self.find("ROSETTA-INF-001", Some(name), message);
+        }
+        let rounded = pair.rounding.as_ref().is_some_and(|rounding| rounding.holds().is_some());
+        let lossy = pair.max_abs_diff > tolerance.unwrap_or(0.0) && !rounded;
+        self.rounded += usize::from(rounded && pair.max_abs_diff > 0.0);
+        if from == to && (tolerance.is_none() || !readable) {
+            let (a, b) = (pair.source_crc.clone().finalize(), pair.result_crc.clone().finalize());
+            let what = if readable {
+                String::new()
+            } else {
+                format!("; no quantizer plugin knows the values of {from}")
+            };
+            self.find("ROSETTA-CRC-001", Some(name), format!("CRC-32 {a:08x} became {b:08x}{what}"));
+        } else if lossy {
+            let most = tolerance.unwrap_or(0.0);
+            let message =
+                format!("values differ by up to {:e}, at most {most:e} is allowed", pair.max_abs_diff);
+            self.find("ROSETTA-QUANT-001", Some(name), message);
+        }
+        Ok(())
+    }
+
+    /// Between dialects, an architecture has two names.
+    fn compare_facts(&mut self, source: &OpenedModel, result: &OpenedModel, translated: bool) -> Result<()> {
+        for fact in FACTS.iter().filter(|fact| !translated || fact.name != "architecture") {
+            let (a, b) = (fact.of(source)?, fact.of(result)?);
+            if let (Some(a), Some(b)) = (&a, &b)
+                && a.value != b.value
+            {
+                let shown =
+                    |stated: &Stated| format!("{} ({})", escape(&stated.value, 80), escape(&stated.key, 120));
+                let message = format!("the {} was {}, the result says {}", fact.name, shown(a), shown(b));
+                self.find(fact.code, None, message);
+            }
+            if a.is_some() || b.is_some() {
+                self.facts.push(FactPair { name: fact.name, source: a, result: b });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How each side's elements become numbers, with the bytes of as many as are taken together.
+type Values = ((Numbers, usize), (Numbers, usize));
+
+/// Two payloads, measured piece by piece.
+struct Measured {
+    values: Option<Values>,
+    /// Whether one side's values are the other's rounded, between two dialects.
+    rounding: Option<Rounding>,
+    /// Elements that are taken together: one, or a block.
+    together: usize,
+    same_bytes: bool,
+    source_crc: crc32fast::Hasher,
+    result_crc: crc32fast::Hasher,
+    elements: u64,
+    max_abs_diff: f64,
+    new_nans: u64,
+    first_nan: u64,
+    new_infs: u64,
+    first_inf: u64,
+}
+
+impl Measured {
+    fn new((from, to): (DType, DType), registry: &Registry) -> Measured {
+        let readers = [from, to].map(|dtype| {
+            let numbers = Numbers::with(dtype, registry).filter(|numbers| numbers.per_element == 1)?;
+            // Where bits run on, the last byte may hold what is no element.
+            let whole = |info: &&DTypeInfo| info.packing == Packing::Row;
+            dtype.info().filter(whole).map(|info| (numbers, info.block_elements))
+        });
+        // As many elements of each as are whole blocks, and whole bytes, of both.
+        let together = readers.iter().flatten().map(|(_, elements)| *elements).max().unwrap_or(1);
+        let together = usize::try_from(together).unwrap_or(1);
+        let [a, b] = readers.map(|reader| {
+            reader.map(|(numbers, _)| {
+                let bytes = numbers.bytes_of(together);
+                (numbers, bytes)
+            })
+        });
+        Measured {
+            values: a.zip(b),
+            rounding: None,
+            together,
+            same_bytes: true,
+            source_crc: crc32fast::Hasher::new(),
+            result_crc: crc32fast::Hasher::new(),
+            elements: 0,
+            max_abs_diff: 0.0,
+            new_nans: 0,
+            first_nan: 0,
+            new_infs: 0,
+            first_inf: 0,
+        }
+    }
+
+    /// Bytes of what is taken together on both sides; equal where elements cannot be told apart.
+    fn widths(&self) -> (usize, usize) {
+        self.values.as_ref().map_or((1, 1), |(a, b)| (a.1, b.1))
+    }
+
+    /// Takes as many elements of both sides.
+    fn add(&mut self, source: &[u8], result: &[u8]) {
+        self.source_crc.update(source);
+        self.result_crc.update(result);
+        let same = source == result;
+        self.same_bytes &= same;
+        if let Some(rounding) = &self.rounding {
+            rounding.look(source, result);
+        }
+        let Some(((numbers_a, a), (numbers_b, b))) = self.values.clone() else { return };
+        if same && a == b {
+            self.elements += (source.len() / a * self.together) as u64;
+            return;
+        }
+        let (mut high, mut low) = ([[0.0; CHUNK]; 2], [[0.0; CHUNK]; 2]);
+        let each = CHUNK / self.together;
+        for (x, y) in source.chunks(a * each).zip(result.chunks(b * each)) {
+            let n = (x.len() / a).min(y.len() / b) * self.together;
+            numbers_a.read_wide(x, &mut high[0][..n], &mut low[0][..n]);
+            numbers_b.read_wide(y, &mut high[1][..n], &mut low[1][..n]);
+            for at in 0..n {
+                self.add_values(high[0][at] + low[0][at], high[1][at] + low[1][at]);
+                self.elements += 1;
+            }
+        }
+    }
+
+    fn add_values(&mut self, x: f64, y: f64) {
+        if y.is_nan() && !x.is_nan() {
+            self.first_nan = if self.new_nans == 0 { self.elements } else { self.first_nan };
+            self.new_nans += 1;
+        } else if y.is_infinite() && !x.is_infinite() && !x.is_nan() {
+            self.first_inf = if self.new_infs == 0 { self.elements } else { self.first_inf };
+            self.new_infs += 1;
+        } else if x.is_nan() && y.is_nan() || x == y {
+            // The same, NaN or infinity in both included.
+        } else if x.is_finite() && y.is_finite() {
+            self.max_abs_diff = self.max_abs_diff.max((x - y).abs());
+        } else {
+            // What was not finite and became a number, or another infinity, is as far off as can be.
+            self.max_abs_diff = f64::INFINITY;
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Payload as it is written: cut into tiles, made by workers, looked at, and handed to storage.
+
+pub mod losses;
+pub mod pipeline;
+mod sink;
+mod spooling;
+pub mod tile;
+pub mod tile_sums;
+pub mod watch;
+mod worker;
+mod write;
+
+pub use sink::{Memory, TileRecord, TileSink};
+pub use watch::Watch;
+pub use write::{Carried, write, write_inline};

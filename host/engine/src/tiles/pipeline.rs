@@ -1,0 +1,195 @@
+//! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
+
+use super::sink::TileSink;
+use super::watch::Watch;
+use crate::contract::FINITE;
+use crate::engine::Engine;
+use crate::expression::recode::{Recode, Rows};
+use crate::expression::work::SPOOL;
+use crate::open::Backing;
+use crate::open::OpenedModel;
+use crate::open::seen::{LONG, Place, Run};
+use crate::tiles::losses::Losses;
+use crate::tiles::tile::Tiles;
+use crate::tiles::tile_sums::TileSums;
+use crate::tiles::worker::{Lists, Worker};
+use crate::values::cast::Changes;
+use apr_sdk::{Error, Extent, Model, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What the payload is made of and where it goes.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The source.
+    pub source: &'a OpenedModel,
+    /// The planned model, for names in errors.
+    pub model: &'a Model,
+    /// The tiles.
+    pub tiles: &'a Tiles,
+    /// Where they go.
+    pub sink: &'a dyn TileSink,
+    /// What is known of the tiles.
+    pub sums: &'a TileSums,
+    /// Looks at what is written.
+    pub watch: Option<&'a Watch<'a>>,
+    /// Gathers what quantization loses.
+    pub losses: Option<&'a Losses>,
+    /// What was spooled.
+    pub spool: Option<&'a dyn Backing>,
+    /// Whether values that are not finite are cast like others.
+    pub allow_nonfinite: bool,
+}
+
+impl Job<'_> {
+    /// Looks at bytes at `at` of a stretch, as they are written.
+    ///
+    /// # Errors
+    /// Failed for what stops the work.
+    pub fn see(&self, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, stretch, at, bytes))
+    }
+
+    /// Fills `out` with the bytes at the begin of an extent, of the source or of the spool.
+    ///
+    /// # Errors
+    /// What reading raises.
+    pub fn read(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
+        match self.spool {
+            Some(spool) if extent.file == SPOOL => spool.read_at(extent.offset, out),
+            _ => self.source.files.read_payload(extent.file, extent.offset, out),
+        }
+    }
+
+    /// The same for payload that is collected from many places: long runs are noted where they lie.
+    ///
+    /// # Errors
+    /// As [`Job::read`].
+    pub fn collect(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
+        self.read(extent, out)?;
+        if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL && extent.len >= LONG) {
+            seen.see(Place::File(extent.file), extent.offset, out);
+        }
+        Ok(())
+    }
+
+    /// Notes what was read for the tile at `at` of a stretch, in the order in which it lies in the source: its CRC-32, and the
+    /// bytes where they are at hand.
+    pub fn saw(&self, stretch: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
+        let from = self.tiles.stretches[stretch].read_from(at, len);
+        if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
+            && !seen.note(place, offset, Run { len, crc32 })
+            && let Some(bytes) = bytes
+        {
+            seen.see(place, offset, bytes);
+        }
+    }
+
+    /// Makes bytes of a stretch of those before; `out` lies at `at` in it.
+    ///
+    /// # Errors
+    /// Failed for the first value that is not finite, or does not stay so, unless that is allowed; what a quantizer
+    /// raises.
+    pub fn recode(
+        &self,
+        stretch: usize,
+        recode: &Recode,
+        from: &[u8],
+        (at, out): (u64, &mut [u8]),
+        rows: &mut Rows,
+    ) -> Result<Changes> {
+        let stretches = &self.tiles.stretches;
+        let tensor = stretches[stretch].tensor;
+        let applied = recode.apply(from, (at, out), rows);
+        let bad = match &applied {
+            Ok((changes, _)) => changes.is_bad(),
+            // What a quantizer refuses may be what should not have come so far.
+            Err(_) => true,
+        };
+        if bad
+            && !self.allow_nonfinite
+            && let Some((number, value)) = recode.first_bad(from, rows)
+        {
+            let first = tensor.map_or(stretch, |tensor| self.tiles.of_tensor(tensor).start);
+            let element = recode.elements(stretches[stretch].offset - stretches[first].offset + at) + number;
+            let to = recode.dtypes().1;
+            let error = Error::failed(format!("element {element} is {value}, and would be cast to {to}"));
+            return Err(error.code(FINITE).hint("pass --allow-nonfinite to convert it anyway"));
+        }
+        let (changes, loss) = applied?;
+        if let (Some(loss), Some(losses), Some(tensor)) = (loss, self.losses, tensor) {
+            losses.add(tensor, &loss);
+        }
+        Ok(changes)
+    }
+}
+
+/// What the threads of a job share.
+pub struct Shared<'a> {
+    /// The host.
+    pub engine: &'a Engine,
+    /// The job.
+    pub job: Job<'a>,
+    /// The blocks of tensors that are being decoded.
+    pub lists: Lists,
+    written: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Reads, changes and writes every tile that `sums` does not know yet.
+///
+/// # Errors
+/// The first that any thread met; Cancelled. Finished tiles stay noted in `sums`.
+pub fn run(engine: &Engine, job: Job<'_>) -> Result<()> {
+    let shared = Shared {
+        engine,
+        job,
+        lists: Lists::default(),
+        written: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let crew = &engine.crew;
+    let workers: Vec<_> = (0..crew.width()).map(|_| Mutex::new(Worker::new(&shared))).collect();
+    crew.run(job.tiles.units, &|slot, number| {
+        let mut worker = workers[slot].lock().unwrap_or_else(PoisonError::into_inner);
+        shared.unit(number, &mut worker)
+    })
+}
+
+impl Shared<'_> {
+    /// Does unit number `number`, unless something failed.
+    fn unit(&self, number: usize, worker: &mut Worker<'_>) -> Result<()> {
+        if self.stopped() {
+            return Ok(());
+        }
+        let (stretch, unit) = self.job.tiles.unit(number);
+        worker.unit(stretch, unit).map_err(|error| {
+            self.stop.store(true, Ordering::Relaxed);
+            let error = self.job.source.files.show(error);
+            match self.job.tiles.stretches[stretch].tensor {
+                Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
+                None => error,
+            }
+        })
+    }
+
+    /// Whether something failed, or the work is done.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells of `bytes` of a stretch that are written.
+    pub fn written(&self, stretch: usize, bytes: u64) {
+        let before = self.written.fetch_add(bytes, Ordering::Relaxed);
+        let tensor = self.job.tiles.stretches[stretch].tensor;
+        let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
+        self.engine.progress.bytes(before + bytes, self.job.tiles.bytes, what);
+    }
+
+    /// Tells storage that a tile is written whole.
+    pub fn finished(&self, tile: usize) {
+        if let Some(record) = self.job.sums.record(tile) {
+            self.job.sink.finished(tile, &record);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where tiles go: storage behind a trait. What is a file, when its bytes are durable, what of an interrupted job is kept and
+//! how it is published, is storage's matter; the engine hands over bytes and opaque records.
+
+use crate::open::{Backing, Version};
+use apr_sdk::{Error, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is known of a finished tile, for a later run: opaque to storage.
+pub type TileRecord = [u8; 24];
+
+/// The files of an output being written, by number; they have their full length from the start. Several threads write at
+/// the same time, never to the same bytes.
+pub trait TileSink: Sync {
+    /// Writes all of `bytes` at `offset` of a file; beyond its length, the file grows.
+    ///
+    /// # Errors
+    /// Io, with the file as the user will know it.
+    fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// The file of this number, to read what was written.
+    ///
+    /// # Errors
+    /// Io.
+    fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>>;
+
+    /// How the user will know a file.
+    fn show(&self, file: usize) -> String;
+
+    /// A file of `len` bytes for this job alone, as a sink of one file. It goes with the sink.
+    ///
+    /// # Errors
+    /// Io, also if there is no room for it.
+    fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>>;
+
+    /// Tells that everything but payload is written that is known before it: headers that can be opened.
+    ///
+    /// # Errors
+    /// Whatever makes storage refuse the output before hours of work.
+    fn laid_out(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Tells that a tile is written whole, and what to hand back of it to a run that goes on with this one's files.
+    fn finished(&self, _tile: usize, _record: &TileRecord) {}
+}
+
+/// Files in memory, which are written once and read back when they are done.
+#[derive(Clone, Default)]
+pub struct Memory {
+    files: Vec<Arc<MemoryFile>>,
+}
+
+/// One of them.
+struct MemoryFile {
+    name: String,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Memory {
+    /// Files of these names and lengths.
+    ///
+    /// # Errors
+    /// LimitExceeded for more bytes than memory can have.
+    pub fn new<'n>(files: impl IntoIterator<Item = (&'n str, u64)>) -> Result<Memory> {
+        let file = |(name, len): (&str, u64)| {
+            let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit memory"))?;
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(len).map_err(|_| Error::limit("the output does not fit memory"))?;
+            bytes.resize(len, 0);
+            Ok(Arc::new(MemoryFile { name: name.to_owned(), bytes: Mutex::new(bytes) }))
+        };
+        Ok(Memory { files: files.into_iter().map(file).collect::<Result<_>>()? })
+    }
+
+    /// Names and bytes of the files, in order.
+    pub fn into_files(self) -> Vec<(String, Vec<u8>)> {
+        let taken = |file: &Arc<MemoryFile>| {
+            let mut bytes = file.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            (file.name.clone(), std::mem::take(&mut *bytes))
+        };
+        self.files.iter().map(taken).collect()
+    }
+
+    fn file(&self, file: usize) -> Result<&Arc<MemoryFile>> {
+        self.files.get(file).ok_or_else(|| Error::io(format!("there is no file {file}")))
+    }
+}
+
+impl TileSink for Memory {
+    fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = self.file(file)?;
+        let too_long = || Error::limit("the output does not fit memory").in_file(file.name.clone());
+        let begin = usize::try_from(offset).map_err(|_| too_long())?;
+        let end = begin.checked_add(bytes.len()).ok_or_else(too_long)?;
+        let mut held = file.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() < end {
+            held.resize(end, 0);
+        }
+        held[begin..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>> {
+        Ok(Arc::clone(self.file(file)?) as Arc<dyn Backing>)
+    }
+
+    fn show(&self, file: usize) -> String {
+        self.file(file).map(|file| file.name.clone()).unwrap_or_default()
+    }
+
+    fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>> {
+        Ok(Box::new(Memory::new([("spool", len)])?))
+    }
+}
+
+impl Backing for MemoryFile {
+    fn len(&self) -> u64 {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let held = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = held.get(begin..begin.saturating_add(out.len()));
+        out.copy_from_slice(bytes.ok_or_else(|| Error::io("there are fewer bytes"))?);
+        Ok(())
+    }
+
+    fn version(&self) -> Option<Version> {
+        None
+    }
+}

@@ -1,0 +1,145 @@
+//! What is known of the tiles of an output: their checksums, once they are written.
+
+use super::sink::TileRecord;
+use super::tile::Tiles;
+use crate::values::cast::Changes;
+use crc32fast::Hasher;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What is known of every tile: the CRC-32 of its bytes when they left their op, and of the source's bytes.
+pub struct TileSums(Vec<TileSum>);
+
+struct TileSum {
+    /// The source's checksum above the output's.
+    sums: AtomicU64,
+    /// How many bytes of the tile are still missing.
+    missing: AtomicU32,
+    /// What a cast did to its values: one number for each that [`Changes`] has.
+    changes: [AtomicU32; 4],
+}
+
+impl TileSums {
+    /// Nothing known of any tile.
+    pub fn new(tiles: &Tiles) -> TileSums {
+        let missing = |tile| AtomicU32::new(u32::try_from(tiles.tile(tile).len).unwrap_or(u32::MAX));
+        let tile = |tile| TileSum::new(missing(tile));
+        TileSums((0..tiles.count).map(tile).collect())
+    }
+
+    /// Notes a finished tile: the CRC-32 of its bytes and of the source's, and what a cast did to its values.
+    pub fn set(&self, tile: usize, (out, source): (u32, u32), changes: Changes) {
+        self.0[tile].sums.store(pack(out, source), Ordering::Relaxed);
+        let known = self.0[tile].changes.iter().zip(small(changes));
+        known.for_each(|(known, now)| known.store(now, Ordering::Relaxed));
+        self.0[tile].missing.store(0, Ordering::Release);
+    }
+
+    /// Notes bytes of a tile that is made piece by piece, in any order, each byte once, and how many bytes of the tile are
+    /// behind them; the same of the source's bytes where those are others. What a finished tile is told again changes
+    /// nothing. Says whether these were the last that the tile missed.
+    pub fn add(
+        &self,
+        tile: usize,
+        out: (&[u8], u64),
+        source: Option<(&[u8], u64)>,
+        changes: Changes,
+    ) -> bool {
+        let TileSum { sums, missing, changes: known } = &self.0[tile];
+        if missing.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        // The checksum of a whole is the exclusive or of its pieces' checksums, each moved past the bytes behind it.
+        let moved = |(bytes, behind): (&[u8], u64)| {
+            let mut moved = Hasher::new_with_initial(crc32fast::hash(bytes));
+            moved.combine(&Hasher::new_with_initial_len(0, behind));
+            moved.finalize()
+        };
+        let sum = moved(out);
+        sums.fetch_xor(pack(sum, source.map_or(sum, moved)), Ordering::Relaxed);
+        for (known, now) in known.iter().zip(small(changes)).filter(|(_, now)| *now > 0) {
+            known.fetch_add(now, Ordering::Relaxed);
+        }
+        let len = u32::try_from(out.0.len()).unwrap_or(0);
+        missing.fetch_sub(len, Ordering::AcqRel) == len
+    }
+
+    /// What a cast did to a finished tile's values.
+    pub fn changes(&self, tile: usize) -> Changes {
+        let [rounded, overflowed, nonfinite, not_undone] =
+            [0, 1, 2, 3].map(|n| u64::from(self.0[tile].changes[n].load(Ordering::Relaxed)));
+        Changes { rounded, overflowed, nonfinite, not_undone }
+    }
+
+    /// CRC-32 of the written bytes and of the source's bytes, if the tile is finished.
+    pub fn get(&self, tile: usize) -> Option<(u32, u32)> {
+        let TileSum { sums, missing, .. } = &self.0[tile];
+        let packed = (missing.load(Ordering::Acquire) == 0).then(|| sums.load(Ordering::Relaxed))?;
+        let [a, b, c, d, e, f, g, h] = packed.to_le_bytes();
+        Some((u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])))
+    }
+}
+
+impl TileSums {
+    /// What a finished tile is to a later run: CRC-32 of the written bytes and of the source's, and how many values a cast
+    /// rounded, made infinite, met that were not finite, and would not give back; each u32, little-endian.
+    pub fn record(&self, tile: usize) -> Option<TileRecord> {
+        let (out, source) = self.get(tile)?;
+        let [a, b, c, d] = small(self.changes(tile));
+        let mut record = [0; 24];
+        for (place, word) in record.chunks_exact_mut(4).zip([out, source, a, b, c, d]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        Some(record)
+    }
+
+    /// Takes up what an earlier run recorded of a tile; the caller has compared the CRC-32 with the bytes there.
+    pub fn take_up(&self, tile: usize, record: &TileRecord) {
+        let word = |at: usize| record[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
+        let [rounded, overflowed, nonfinite, not_undone] = [8, 12, 16, 20].map(|at| u64::from(word(at)));
+        let changes = Changes { rounded, overflowed, nonfinite, not_undone };
+        self.set(tile, (word(0), word(4)), changes);
+    }
+}
+
+impl TileSum {
+    fn new(missing: AtomicU32) -> TileSum {
+        TileSum { sums: AtomicU64::new(0), missing, changes: Default::default() }
+    }
+}
+
+/// A tile has fewer than 2^32 values.
+fn small(changes: Changes) -> [u32; 4] {
+    let Changes { rounded, overflowed, nonfinite, not_undone } = changes;
+    [rounded, overflowed, nonfinite, not_undone].map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn pack(out: u32, source: u32) -> u64 {
+    u64::from(source) << 32 | u64::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::cast_possible_truncation, reason = "a test's numbers are small")]
+
+    use super::*;
+
+    #[test]
+    fn pieces_in_any_order_have_the_checksum_of_the_whole() {
+        let bytes: Vec<u8> = (0..1000u32).map(|n| (n * 7 % 256) as u8).collect();
+        let sums = TileSums(vec![TileSum::new(AtomicU32::new(1000))]);
+        for (from, to) in [(500, 501), (0, 300), (501, 1000), (300, 500)] {
+            assert_eq!(sums.get(0), None);
+            sums.add(
+                0,
+                (&bytes[from..to], (1000 - to) as u64),
+                None,
+                Changes { rounded: 1, ..Changes::default() },
+            );
+        }
+        let whole = crc32fast::hash(&bytes);
+        assert_eq!(sums.get(0), Some((whole, whole)));
+        sums.add(0, (&bytes[..300], 700), None, Changes { rounded: 1, ..Changes::default() });
+        assert_eq!(sums.get(0), Some((whole, whole)));
+        assert_eq!(sums.changes(0), Changes { rounded: 4, ..Changes::default() });
+    }
+}

@@ -1,0 +1,66 @@
+//! Watches the payload of a conversion pass: every tensor has its count, and is judged when its last byte was seen.
+
+use super::tile::{Stretch, Tiles};
+use crate::architecture::Concerns;
+use crate::contract::{Kind, Looked, Quality, Tally, by_scales, judge_tensor};
+use apr_sdk::{Model, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts of the tensors of a planned model; threads share it. A tensor's count is held from its first byte to its last:
+/// there may be a million tensors.
+pub struct Watch<'a> {
+    model: &'a Model,
+    concerns: &'a Concerns,
+    counts: Vec<Mutex<Option<Arc<Tally>>>>,
+    quality: Quality,
+    looked: Mutex<Looked>,
+}
+
+impl<'a> Watch<'a> {
+    /// Counts for the tensors of a planned model, of which `concerns` says what is known.
+    pub fn new(model: &'a Model, concerns: &'a Concerns, quality: Quality) -> Watch<'a> {
+        let counts = model.tensors.iter().map(|_| Mutex::default()).collect();
+        Watch { model, concerns, counts, quality, looked: Mutex::default() }
+    }
+
+    /// Looks at bytes at `at` of a stretch, as they are written. Each byte comes once.
+    ///
+    /// # Errors
+    /// Failed, with the tensor, the figure and what should be, for a finding that stops the work.
+    pub fn see(&self, tiles: &Tiles, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        let Stretch { tensor: Some(number), offset, .. } = tiles.stretches[stretch] else { return Ok(()) };
+        let own = tiles.of_tensor(number);
+        let (tensor, concern) = (&self.model.tensors[number], self.concerns.of(number));
+        if bytes.is_empty() || !own.contains(&stretch) || by_scales(tensor.dtype).is_none() {
+            return Ok(());
+        }
+        let kind = Kind::of(concern.role.as_deref(), tensor);
+        let tally = self.tally(number, kind)?;
+        let stretches = &tiles.stretches[own];
+        if !tally.see(offset - stretches[0].offset + at, bytes) {
+            return Ok(());
+        }
+        *self.counts[number].lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let is_cast = stretches.iter().any(|stretch| stretch.recode.is_some());
+        let findings = judge_tensor(&tensor.name, kind, concern, is_cast, &tally.facts()?, self.quality);
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).note(number, findings)
+    }
+
+    /// The count of a tensor.
+    fn tally(&self, number: usize, kind: Kind) -> Result<Arc<Tally>> {
+        let mut count = self.counts[number].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tally) = &*count {
+            return Ok(Arc::clone(tally));
+        }
+        let tally = Arc::new(Tally::new(&self.model.tensors[number], kind == Kind::Embedding)?);
+        *count = Some(Arc::clone(&tally));
+        Ok(tally)
+    }
+
+    /// What was found; [`Looked::account`] adds in what.
+    pub fn finish(self) -> Looked {
+        let mut looked = self.looked.into_inner().unwrap_or_else(PoisonError::into_inner);
+        looked.sort();
+        looked
+    }
+}

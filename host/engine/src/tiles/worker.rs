@@ -1,0 +1,250 @@
+//! One thread of the pipeline: makes the tiles of a unit of work, and writes them.
+
+use crate::expression::gather::{Gather, Part};
+use crate::expression::recode::Rows;
+use crate::expression::work::Work;
+use crate::open::blocks::{BlockList, Decoder};
+use crate::open::in_order::InOrder;
+use crate::tiles::pipeline::Shared;
+use crate::tiles::tile::Stretch;
+use crate::values::cast::Changes;
+use apr_sdk::{Codec, Error, Extent, Result};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The lists of blocks that some thread works by. The last thread that leaves a tensor drops its list.
+#[derive(Default)]
+pub struct Lists {
+    /// Of which stretch, and its list.
+    held: Mutex<Vec<(usize, Weak<BlockList>)>>,
+    /// Held by the one thread that has blocks in memory too large for all to have one.
+    large: Mutex<()>,
+}
+
+/// Fills a tile, or says why not; gives the CRC-32 of the source's bytes if it is not that of the tile.
+type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> + 'f;
+
+/// What one thread keeps between its units.
+pub struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    buffer: Vec<u8>,
+    /// What is recoded into `buffer`, or out of it.
+    recoded: Vec<u8>,
+    rows: Rows,
+    strip: Vec<u8>,
+    decoder: Decoder,
+    /// The blocks of the stretch that it works on.
+    list: Option<(usize, Arc<BlockList>)>,
+}
+
+impl<'a> Worker<'a> {
+    /// A thread's beginning.
+    pub fn new(shared: &'a Shared<'a>) -> Worker<'a> {
+        Worker {
+            shared,
+            buffer: Vec::new(),
+            recoded: Vec::new(),
+            rows: Rows::default(),
+            strip: Vec::new(),
+            decoder: Decoder::default(),
+            list: None,
+        }
+    }
+
+    /// Does unit number `unit` of a stretch, but for the tiles that are known already.
+    ///
+    /// # Errors
+    /// What reading, the reader and writing raise; Cancelled.
+    pub fn unit(&mut self, number: usize, unit: usize) -> Result<()> {
+        let shared = self.shared;
+        let stretch = &shared.job.tiles.stretches[number];
+        let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
+        let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
+        match &stretch.work {
+            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => {
+                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
+            }
+            Work::Gather(_) if stretch.is_tiled() => {
+                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&collect, at, out))
+            }
+            Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &collect),
+            Work::Decode { tensor, codec } => self.decode(number, unit, (*tensor, codec)),
+            Work::Stream { tensor } => self.stream(number, *tensor),
+        }
+    }
+
+    /// Makes a unit's tiles in order.
+    fn tiles(&mut self, number: usize, unit: usize, fill: &mut Fill<'_>) -> Result<()> {
+        let tiles = self.shared.job.tiles.stretches[number].tiles_of(unit);
+        tiles
+            .filter(|&tile| self.shared.job.sums.get(tile).is_none())
+            .try_for_each(|tile| self.tile(number, tile, fill))
+    }
+
+    /// Makes and writes one tile, unless another thread failed.
+    fn tile(&mut self, number: usize, tile: usize, fill: &mut Fill<'_>) -> Result<()> {
+        let shared = self.shared;
+        shared.engine.check_cancelled()?;
+        if shared.stopped() {
+            return Ok(());
+        }
+        let stretch = &shared.job.tiles.stretches[number];
+        let at = shared.job.tiles.tile(tile);
+        let out = room(&mut self.buffer, at.len)?;
+        let (source, changes) = match &stretch.recode {
+            None => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
+            Some(recode) => {
+                let before = room(&mut self.recoded, recode.before(at.len))?;
+                let swapped = fill(&mut self.decoder, recode.before(at.at), before)?;
+                let source = swapped.unwrap_or_else(|| crc32fast::hash(before));
+                let bytes = swapped.is_none().then_some(&*before);
+                shared.job.saw(number, (at.at, at.len), source, bytes);
+                let changes = shared.job.recode(number, recode, before, (at.at, out), &mut self.rows)?;
+                (Some(source), changes)
+            }
+        };
+        shared.job.see(number, at.at, out)?;
+        let sum = crc32fast::hash(out);
+        if stretch.recode.is_none() {
+            shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), source.is_none().then_some(&*out));
+        }
+        shared.job.sink.write_at(stretch.file, stretch.offset + at.at, out)?;
+        shared.job.sums.set(tile, (sum, source.unwrap_or(sum)), changes);
+        shared.finished(tile);
+        shared.written(number, at.len);
+        Ok(())
+    }
+
+    fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, &Codec)) -> Result<()> {
+        let shared = self.shared;
+        let stretch = &shared.job.tiles.stretches[number];
+        if stretch.len > 0 && stretch.tiles_of(unit).all(|tile| shared.job.sums.get(tile).is_some()) {
+            return Ok(());
+        }
+        let list = self.list(number, tensor)?;
+        let source = shared.job.source;
+        if list.small {
+            return self.tiles(number, unit, &mut |decoder, at, out| {
+                decoder.fill(source, (tensor, codec), &list, at, out).map(|()| None)
+            });
+        }
+        // One thread at a time has large blocks, and decodes each once.
+        if unit > 0 {
+            return Ok(());
+        }
+        let _alone = shared.lists.large.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut large = Decoder::default();
+        let tiles = stretch.first..stretch.first + stretch.n_tiles();
+        tiles.filter(|&tile| shared.job.sums.get(tile).is_none()).try_for_each(|tile| {
+            self.tile(number, tile, &mut |_, at, out| {
+                large.fill(source, (tensor, codec), &list, at, out).map(|()| None)
+            })
+        })
+    }
+
+    /// The blocks of a stretch's tensor, listed by the first thread that needs them.
+    fn list(&mut self, number: usize, tensor: usize) -> Result<Arc<BlockList>> {
+        if let Some((_, list)) = self.list.as_ref().filter(|(of, _)| *of == number) {
+            return Ok(list.clone());
+        }
+        self.list = None;
+        let mut held = self.shared.lists.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|(_, list)| list.strong_count() > 0);
+        let there = held.iter().find(|(of, _)| *of == number).and_then(|(_, list)| list.upgrade());
+        let list = match there {
+            Some(list) => list,
+            None => {
+                let list = Arc::new(BlockList::read(self.shared.engine, self.shared.job.source, tensor)?);
+                held.push((number, Arc::downgrade(&list)));
+                list
+            }
+        };
+        self.list = Some((number, list.clone()));
+        Ok(list)
+    }
+
+    /// Follows a stream from its begin to its end. One that was followed half way before begins anew.
+    fn stream(&mut self, number: usize, tensor: usize) -> Result<()> {
+        let shared = self.shared;
+        let stretch = &shared.job.tiles.stretches[number];
+        let mut tiles = stretch.tiles_of(0);
+        if stretch.len > 0 && tiles.clone().all(|tile| shared.job.sums.get(tile).is_some()) {
+            return Ok(());
+        }
+        let mut stream = InOrder::begin(shared.engine, shared.job.source, tensor)?;
+        tiles.try_for_each(|tile| self.tile(number, tile, &mut |_, _, out| stream.fill(out).map(|()| None)))
+    }
+
+    /// Gathers a box, and writes each of its runs to its place.
+    fn part(
+        &mut self,
+        number: usize,
+        gather: &Gather,
+        part: &Part,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let shared = self.shared;
+        shared.engine.check_cancelled()?;
+        let stretch = &shared.job.tiles.stretches[number];
+        let after = |before: u64| stretch.recode.as_ref().map_or(before, |recode| recode.after(before));
+        let (run, offsets) = gather.runs_of(part);
+        let offsets: Vec<u64> = offsets.map(after).collect();
+        let known = |(tile, ..): (usize, u64, u64)| shared.job.sums.get(tile).is_some();
+        if offsets.iter().all(|&at| tiles_in(stretch, at, after(run)).all(known)) {
+            return Ok(());
+        }
+        let gathered = room(&mut self.buffer, run * offsets.len() as u64)?;
+        gather.read_part(read, part, gathered, &mut self.strip)?;
+        let size = usize::try_from(run).unwrap_or(usize::MAX);
+        for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
+            if stretch.recode.is_none() {
+                shared.job.sink.write_at(stretch.file, stretch.offset + at, bytes)?;
+            }
+            let (mut rest, mut at) = (bytes, at);
+            for (tile, len, behind) in tiles_in(stretch, at, after(run)) {
+                let (now, later) = rest.split_at(usize::try_from(stretch.before(len)).unwrap_or(0));
+                // What was known before is not told again.
+                let is_new = shared.job.sums.get(tile).is_none();
+                let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
+                if let Some(recode) = &stretch.recode {
+                    let out = room(&mut self.recoded, len)?;
+                    let changes = shared.job.recode(number, recode, now, (at, out), &mut self.rows)?;
+                    see(out)?;
+                    shared.job.sink.write_at(stretch.file, stretch.offset + at, out)?;
+                    let source = Some((now, recode.before(behind)));
+                    if shared.job.sums.add(tile, (out, behind), source, changes) {
+                        shared.finished(tile);
+                    }
+                } else {
+                    see(now)?;
+                    if shared.job.sums.add(tile, (now, behind), None, Changes::default()) {
+                        shared.finished(tile);
+                    }
+                }
+                at += len;
+                rest = later;
+            }
+        }
+        shared.written(number, after(gathered.len() as u64));
+        Ok(())
+    }
+}
+
+/// The tiles that `len` bytes at `at` of a stretch lie in: for each its number, how many of the bytes, and how many bytes
+/// of the tile are behind them.
+fn tiles_in(stretch: &Stretch, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+    let (tile_len, end) = (stretch.tile_len, at + len);
+    (at / tile_len..end.div_ceil(tile_len)).map(move |tile| {
+        let tile_end = ((tile + 1) * tile_len).min(stretch.len);
+        let (from, to) = (at.max(tile * tile_len), end.min(tile_end));
+        (stretch.first + usize::try_from(tile).unwrap_or(usize::MAX), to - from, tile_end - to)
+    })
+}
+
+/// So many bytes of a buffer, which grows if it must.
+fn room(buffer: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
+    let len = usize::try_from(len).map_err(|_| Error::limit("a tile does not fit memory"))?;
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    Ok(&mut buffer[..len])
+}

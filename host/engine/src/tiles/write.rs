@@ -1,0 +1,144 @@
+//! The payload of a conversion, and what its layout itself holds, into a sink.
+
+use super::losses::{Losses, Quantized};
+use super::pipeline::{self, Job};
+use super::sink::{TileRecord, TileSink};
+use super::spooling;
+use super::tile::Tiles;
+use super::tile_sums::TileSums;
+use super::watch::Watch;
+use crate::contract::{Finding, Looked, Quality};
+use crate::engine::Engine;
+use crate::expression::work::Portions;
+use crate::layout::prepare::Prepared;
+use crate::layout::{Layout, Segment};
+use crate::open::OpenedModel;
+use crate::open::seen::Run;
+use apr_sdk::Result;
+
+/// What was carried into a sink, and what was seen of it.
+pub struct Carried {
+    /// The tiles.
+    pub tiles: Tiles,
+    /// Their checksums.
+    pub sums: TileSums,
+    /// What was found in the values on their way.
+    pub looked: Looked,
+    /// How far quantized tensors are from what they were.
+    pub quantized: Option<Quantized>,
+    /// What quantization lost, where that is a finding.
+    pub lost: Vec<Finding>,
+}
+
+/// Writes what the layout itself holds, then the payload that `portions` make. `earlier` are the records of an earlier run whose files these are:
+/// tiles are believed if their bytes still have the recorded checksum.
+///
+/// # Errors
+/// What reading, quantizers and the sink raise; Failed for a finding that stops the work; Cancelled.
+pub fn write(
+    engine: &Engine,
+    prepared: &Prepared<'_>,
+    portions: Portions,
+    quality: Quality,
+    sink: &dyn TileSink,
+    earlier: Option<&[(u64, TileRecord)]>,
+) -> Result<Carried> {
+    let tiles = Tiles::new(&prepared.layout, &prepared.model, &portions)?;
+    drop(portions);
+    let Prepared { source, model, layout, workings, concerns, .. } = prepared;
+    let sums = TileSums::new(&tiles);
+    let watch = Watch::new(model, concerns, quality);
+    let mut unmeasured = 0;
+    if let Some(records) = earlier {
+        take_up(records, (&tiles, &watch), sink, &sums)?;
+        taken_over(source, &tiles, &sums);
+        let quantized = tiles.stretches.iter().filter(|stretch| stretch.is_tiled());
+        let numbers = quantized.flat_map(|stretch| stretch.first..stretch.first + stretch.n_tiles());
+        unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
+    }
+    write_inline(layout, sink, earlier.is_some())?;
+    sink.laid_out()?;
+    let spooled = spooling::fill(engine, &workings.spool, source, sink)?;
+    let spool = spooled.as_ref().map(|spooled| spooled.read_back(0)).transpose()?;
+    let losses = Losses::new(model);
+    let job = Job {
+        source,
+        model,
+        tiles: &tiles,
+        sink,
+        sums: &sums,
+        watch: Some(&watch),
+        losses: Some(&losses),
+        spool: spool.as_deref(),
+        allow_nonfinite: quality.passes_nonfinite(),
+    };
+    pipeline::run(engine, job)?;
+    let lost = losses.judge(model, concerns, quality)?;
+    let looked = watch.finish();
+    let mut quantized = losses.finish(model, &tiles)?;
+    if unmeasured > 0 {
+        quantized.get_or_insert_default().unmeasured_tiles = unmeasured;
+    }
+    Ok(Carried { tiles, sums, looked, quantized, lost })
+}
+
+/// Believes records of an earlier run only if the bytes there still have their checksums.
+fn take_up(
+    records: &[(u64, TileRecord)],
+    (tiles, watch): (&Tiles, &Watch<'_>),
+    sink: &dyn TileSink,
+    sums: &TileSums,
+) -> Result<()> {
+    for (number, record) in records {
+        let Some(number) = usize::try_from(*number).ok().filter(|&n| n < tiles.count) else { continue };
+        let tile = tiles.tile(number);
+        let stretch = &tiles.stretches[tile.stretch];
+        let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];
+        let there = sink.read_back(stretch.file)?.read_at(stretch.offset + tile.at, &mut bytes);
+        if there.is_ok() && record[..4] == crc32fast::hash(&bytes).to_le_bytes() {
+            sums.take_up(number, record);
+            watch.see(tiles, tile.stretch, tile.at, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes what an earlier run read for the tiles that were taken over from it.
+fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
+    let Some(seen) = source.files.seen() else { return };
+    for number in 0..tiles.count {
+        let (Some((_, crc32)), tile) = (sums.get(number), tiles.tile(number)) else { continue };
+        if let Some((place, offset, len)) = tiles.stretches[tile.stretch].read_from(tile.at, tile.len) {
+            seen.note(place, offset, Run { len, crc32 });
+        }
+    }
+}
+
+/// The bytes that the layout itself has.
+///
+/// # Errors
+/// Io.
+pub fn write_inline(layout: &Layout, sink: &dyn TileSink, resuming: bool) -> Result<()> {
+    for (number, file) in layout.files.iter().enumerate() {
+        for placed in &file.segments {
+            match &placed.segment {
+                Segment::Inline(bytes) => sink.write_at(number, placed.offset, bytes)?,
+                // A fresh file is zeros already; what a stopped run left may not be.
+                Segment::Zeros if resuming => write_zeros(sink, number, placed.offset, placed.len)?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_zeros(sink: &dyn TileSink, file: usize, offset: u64, len: u64) -> Result<()> {
+    let zeros = [0; 4096];
+    let mut at = 0;
+    while at < len {
+        let n = usize::try_from((len - at).min(4096)).unwrap_or(0);
+        sink.write_at(file, offset + at, &zeros[..n])?;
+        at += n as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! What casts and additions did to the values of each tensor, for the summary.
+
+use crate::architecture::Concerns;
+use crate::contract::{FINITE, Finding, Quality, Standing, judge_nonfinite};
+use crate::tiles::tile::Tiles;
+use crate::tiles::tile_sums::TileSums;
+use crate::values::cast::Changes;
+use crate::wording::n_of;
+use apr_sdk::{Model, Result, escape};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashSet};
+
+/// A tensor with values that could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangedTensor {
+    /// Its name in the output.
+    pub name: String,
+    /// Its element type in the output.
+    pub dtype: String,
+    /// How many values it has.
+    pub values: u64,
+    /// How many of them were changed.
+    #[serde(flatten)]
+    pub changes: Changes,
+}
+
+/// Every tensor with values that could not be kept, in the order of the output.
+pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTensor> {
+    let mut out = Vec::new();
+    for (number, tensor) in model.tensors.iter().enumerate() {
+        let (mut changes, mut values) = (Changes::default(), 0);
+        for stretch in &tiles.stretches[tiles.of_tensor(number)] {
+            let Some(recode) = &stretch.recode else { continue };
+            values += recode.elements(stretch.len);
+            let of_tiles = stretch.first..stretch.first + stretch.n_tiles();
+            of_tiles.for_each(|tile| changes += sums.changes(tile));
+        }
+        if changes != Changes::default() {
+            let (name, dtype) = (tensor.name.clone(), tensor.dtype.name().to_owned());
+            out.push(ChangedTensor { name, dtype, values, changes });
+        }
+    }
+    out
+}
+
+/// What is found in tensors with values that were not finite or did not stay so, and of which nothing is found yet: their
+/// type is not looked at, or what it makes of such values looks like any other.
+///
+/// # Errors
+/// Failed for the first that stops the work.
+pub fn findings(
+    changed: &[ChangedTensor],
+    (model, concerns): (&Model, &Concerns),
+    known: &[Finding],
+    quality: Quality,
+) -> Result<Vec<Finding>> {
+    let known: HashSet<&str> = known.iter().filter(|f| f.code == FINITE).map(|f| f.tensor.as_str()).collect();
+    let mut findings = Vec::new();
+    // They are in the order of the model.
+    let mut bad = changed.iter().filter(|t| t.changes.is_bad()).peekable();
+    for (number, tensor) in model.tensors.iter().enumerate() {
+        let Some(ChangedTensor { values, changes, .. }) = bad.next_if(|t| t.name == tensor.name) else {
+            continue;
+        };
+        if known.contains(tensor.name.as_str()) {
+            continue;
+        }
+        let counts = [changes.nonfinite, changes.overflowed, *values];
+        let finding = judge_nonfinite(tensor, concerns.of(number), counts, quality);
+        if finding.standing == Standing::Error {
+            return Err(finding.error());
+        }
+        findings.push(finding);
+    }
+    Ok(findings)
+}
+
+/// What was changed in words: what was rounded all together, everything else tensor by tensor.
+pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
+    let mut rounded: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
+    for tensor in changed.iter().filter(|t| t.changes.rounded > 0) {
+        let (tensors, n, values) = rounded.entry(&tensor.dtype).or_default();
+        *tensors += 1;
+        *n += tensor.changes.rounded;
+        *values += tensor.values;
+    }
+    let together = rounded.into_iter().map(|(dtype, (tensors, n, values))| {
+        format!("rounded to {dtype}: {n} of {values} values, in {}", n_of(tensors, "tensor"))
+    });
+    let each = changed.iter().flat_map(|ChangedTensor { name, values, changes, .. }| {
+        let said = |n: u64, what: &str| {
+            (n > 0).then(|| format!("`{}`: {n} of {values} values {what}", escape(name, 120)))
+        };
+        [
+            said(changes.nonfinite, "were not finite in the source"),
+            said(changes.overflowed, "were too large to stay finite"),
+            said(changes.not_undone, "are not given back when what was added is taken off"),
+        ]
+    });
+    together.chain(each.flatten()).collect()
+}

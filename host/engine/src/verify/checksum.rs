@@ -1,0 +1,140 @@
+//! CRC-32 of any range of an output, combined from what is known of its segments instead of reading it again.
+
+use crate::layout::{Layout, Segment};
+use crate::tiles::TileSink;
+use crate::tiles::tile::{Stretch, Tiles};
+use crate::tiles::tile_sums::TileSums;
+use apr_sdk::{Error, Result};
+use crc32fast::Hasher;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Everything needed to compute a checksum of an output.
+pub struct Summer<'a> {
+    /// The layout.
+    pub layout: &'a Layout,
+    /// Its payload.
+    pub tiles: &'a Tiles,
+    /// The tiles' checksums.
+    pub sums: &'a TileSums,
+    /// What was written, for ranges that cut a tile.
+    pub sink: &'a dyn TileSink,
+    /// The holes that are filled so far.
+    pub holes: &'a HashMap<u32, Vec<u8>>,
+}
+
+impl Summer<'_> {
+    /// CRC-32 of `start..end` of a file.
+    ///
+    /// # Errors
+    /// Plugin if a hole inside is still open; Io.
+    pub fn range(&self, file: usize, start: u64, end: u64) -> Result<u32> {
+        let mut all = Hasher::new();
+        let segments = &self.layout.files[file].segments;
+        // An archive asks for a range of each of its entries, and may have a million.
+        let first = segments.partition_point(|placed| placed.offset + placed.len <= start);
+        for placed in segments[first..].iter().take_while(|placed| placed.offset < end) {
+            let (from, to) = (placed.offset.max(start), (placed.offset + placed.len).min(end));
+            if from >= to {
+                continue;
+            }
+            let whole = from == placed.offset && to == placed.offset + placed.len;
+            let cut = |bytes: &[u8]| {
+                let at = |n: u64| usize::try_from(n - placed.offset).unwrap_or(usize::MAX);
+                bytes.get(at(from)..at(to)).map(crc32fast::hash)
+            };
+            let sum = match &placed.segment {
+                Segment::Inline(bytes) => cut(bytes),
+                Segment::Zeros => Some(of_zeros(to - from)),
+                Segment::Hole { id } => match self.holes.get(id) {
+                    Some(bytes) => cut(bytes),
+                    None => {
+                        return Err(Error::plugin(format!(
+                            "a checksum covers hole {id} before it is filled"
+                        )));
+                    }
+                },
+                Segment::Payload { .. } | Segment::Copy(_) if whole => {
+                    self.stretches(file, placed.offset, placed.len)
+                }
+                _ => Some(self.sum_back(file, from, to)?),
+            };
+            let sum = sum.ok_or_else(|| Error::plugin("a segment is shorter than its place"))?;
+            all.combine(&Hasher::new_with_initial_len(sum, to - from));
+        }
+        Ok(all.finalize())
+    }
+
+    /// CRC-32 of a tensor's written payload.
+    pub fn tensor(&self, tensor: usize) -> Option<u32> {
+        self.combined(self.tiles.of_tensor(tensor))
+    }
+
+    /// CRC-32 of the stretches that fill `len` bytes at `offset` of a file.
+    fn stretches(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
+        let stretches = &self.tiles.stretches;
+        // Stretches lie in the order of the output; those of no bytes add nothing.
+        let before = |at: u64| stretches.partition_point(|s| (s.file, s.offset) < (file, at));
+        let filled = before(offset)..before(offset + len);
+        let there: u64 = stretches[filled.clone()].iter().map(|s| s.len).sum();
+        if there == len { self.combined(filled) } else { None }
+    }
+
+    fn combined(&self, mut stretches: Range<usize>) -> Option<u32> {
+        let mut all = Hasher::new();
+        let mut add = |s: &Stretch| {
+            (s.first..s.first + s.n_tiles()).try_for_each(|number| {
+                let ((sum, _), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
+                all.combine(&Hasher::new_with_initial_len(sum, len));
+                Some(())
+            })
+        };
+        stretches.try_for_each(|n| add(&self.tiles.stretches[n]))?;
+        Some(all.finalize())
+    }
+
+    fn sum_back(&self, file: usize, start: u64, end: u64) -> Result<u32> {
+        let mut hasher = Hasher::new();
+        let mut buffer = vec![0; 1 << 20];
+        let mut at = start;
+        while at < end {
+            let n = usize::try_from((end - at).min(buffer.len() as u64)).unwrap_or(0);
+            self.read_back(file, at, &mut buffer[..n])?;
+            hasher.update(&buffer[..n]);
+            at += n as u64;
+        }
+        Ok(hasher.finalize())
+    }
+
+    /// Fills `out` with what was written at `offset` of a file.
+    ///
+    /// # Errors
+    /// Io, with the file as the user will know it.
+    pub fn read_back(&self, file: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        let read = self.sink.read_back(file).and_then(|backing| backing.read_at(offset, out));
+        read.map_err(|e| e.at(offset).in_file(self.sink.show(file)))
+    }
+}
+
+fn of_zeros(len: u64) -> u32 {
+    let zeros = [0; 4096];
+    let mut hasher = Hasher::new();
+    let mut left = len;
+    while left > 0 {
+        let n = left.min(zeros.len() as u64);
+        hasher.update(&zeros[..usize::try_from(n).unwrap_or(0)]);
+        left -= n;
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_have_the_checksum_of_zeros() {
+        assert_eq!(of_zeros(10_000), crc32fast::hash(&[0; 10_000]));
+        assert_eq!(of_zeros(0), 0);
+    }
+}

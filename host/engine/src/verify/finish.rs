@@ -1,0 +1,174 @@
+//! The end of a conversion: what the layout itself holds, the writer's patches, and verify.
+
+use crate::contract::Looked;
+use crate::engine::Engine;
+use crate::layout::prepare::Prepared;
+use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
+use crate::plan::request::ConvertOptions;
+use crate::plan::request::VerifyMode;
+use crate::tiles::losses::Quantized;
+use crate::tiles::tile::Tiles;
+use crate::tiles::tile_sums::TileSums;
+use crate::tiles::{Carried, TileSink};
+use crate::verify::changed::{ChangedTensor, changed, findings};
+use crate::verify::checksum::Summer;
+use crate::verify::second_read::FirstRead;
+use crate::verify::verify;
+use crate::verify::witness::Witness;
+use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
+use std::collections::HashMap;
+
+/// What came of it.
+pub struct WrittenOutput {
+    /// The files' lengths, in the layout's order.
+    pub lengths: Vec<u64>,
+    /// What verify proved.
+    pub proved: Vec<String>,
+    /// Metadata keys that the output does not have.
+    pub dropped: Vec<String>,
+    /// Tensors with values that could not be kept.
+    pub changed: Vec<ChangedTensor>,
+    /// What was found in the values on their way.
+    pub looked: Looked,
+    /// How far quantized tensors are from what they were.
+    pub quantized: Option<Quantized>,
+}
+
+/// What follows the payload: stored checksums of the source, holes, verify.
+///
+/// # Errors
+/// What the writer and verify raise; Io; also if an input changed meanwhile.
+pub fn finish(
+    engine: &Engine,
+    options: &ConvertOptions,
+    prepared: &mut Prepared<'_>,
+    sink: &dyn TileSink,
+    carried: Carried,
+) -> Result<WrittenOutput> {
+    let Carried { tiles, sums, mut looked, quantized, lost } = carried;
+    let (tiles, sums) = (&tiles, &sums);
+    let (stored, inputs) = compare_inputs(engine, options, prepared, tiles, sums)?;
+    // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
+    prepared.source.model.tensors = Vec::new();
+    let Prepared { source, model, output, layout, .. } = &*prepared;
+    let first_read = FirstRead { engine, source, tiles, sums, spool: &prepared.workings.spool };
+    let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
+    let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
+    let mut patches = Vec::new();
+    for scope in &layout.scopes {
+        let summer = Summer { layout, tiles, sums, sink, holes: &holes };
+        let written = describe_written(prepared, &summer, scope, &inputs)?;
+        let mut collector = PatchCollector::new(layout, scope);
+        match &scope.format {
+            None => prepared.writer.finish(&written, &mut collector)?,
+            Some(part) => engine.registry.format(part)?.writer()?.finish(&written, &mut collector)?,
+        }
+        patches.extend(collector.finish()?);
+    }
+    for patch in patches {
+        match patch {
+            Patch::Fill { id, bytes } => {
+                fill_hole(layout, sink, id, &bytes)?;
+                holes.insert(id, bytes);
+            }
+            Patch::Append { file, bytes } => {
+                sink.write_at(file, lengths[file], &bytes)?;
+                lengths[file] += bytes.len() as u64;
+            }
+            Patch::Crc32 { id, file, start, end, sum } => {
+                let summer = Summer { layout, tiles, sums, sink, holes: &holes };
+                let bytes = sum.of_crc32(summer.range(file, start, end)?)?;
+                fill_hole(layout, sink, id, &bytes)?;
+                holes.insert(id, bytes);
+            }
+        }
+    }
+    engine.check_cancelled()?;
+    let summer = Summer { layout, tiles, sums, sink, holes: &holes };
+    let verdict = verify(engine, output.format, model, source, &summer, layout.entry, options.verify)?;
+    first_read.refuse_changed()?;
+    let changed = changed(model, tiles, sums);
+    let passed = findings(&changed, (model, &prepared.concerns), &looked.findings, options.quality())?;
+    looked.findings.extend(passed);
+    looked.findings.extend(lost);
+    looked.account(model, &|number| !tiles.of_tensor(number).is_empty());
+    Ok(WrittenOutput {
+        lengths,
+        proved: verdict.proved.into_iter().chain(stored).collect(),
+        dropped: verdict.dropped,
+        changed,
+        looked,
+        quantized,
+    })
+}
+
+/// Compares the inputs with the checksums that they store; gives what was proved, in words, and the CRC-32 of each one's
+/// payload, if the writer wants that.
+fn compare_inputs(
+    engine: &Engine,
+    options: &ConvertOptions,
+    prepared: &Prepared<'_>,
+    tiles: &Tiles,
+    sums: &TileSums,
+) -> Result<(Option<String>, Vec<u32>)> {
+    let Prepared { source, layout, .. } = prepared;
+    let witness = Witness::new(engine, source, prepared.selected.as_deref());
+    let first_read = FirstRead { engine, source, tiles, sums, spool: &prepared.workings.spool };
+    let stored = match options.verify {
+        VerifyMode::Off => None,
+        // What changed meanwhile need not have been damaged before.
+        _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
+    };
+    let inputs = if layout.digests.is_empty() { Vec::new() } else { witness.inputs(&prepared.inputs)? };
+    Ok((stored, inputs))
+}
+
+fn fill_hole(layout: &Layout, sink: &dyn TileSink, id: u32, bytes: &[u8]) -> Result<()> {
+    let (file, offset, _) = layout.hole(id).ok_or_else(|| Error::plugin(format!("there is no hole {id}")))?;
+    sink.write_at(file, offset, bytes)
+}
+
+/// What one writer's files became, in its own numbers.
+fn describe_written(
+    prepared: &Prepared<'_>,
+    summer: &Summer<'_>,
+    scope: &Scope,
+    inputs: &[u32],
+) -> Result<Written> {
+    let layout = summer.layout;
+    let files = scope.files.iter().map(|&number| &layout.files[number]);
+    let places: Option<HashMap<usize, usize>> = scope
+        .tensors
+        .as_ref()
+        .map(|all| all.iter().enumerate().map(|(own, &number)| (number, own)).collect());
+    let n_tensors = places.as_ref().map_or(prepared.model.tensors.len(), HashMap::len);
+    let inputs = inputs.iter().map(|&crc32| layout.digested(|| Some(crc32)));
+    let mut written = Written {
+        files: files.clone().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
+        tensors: vec![WrittenTensor::default(); n_tensors],
+        inputs: inputs.map(|made| made.map(|digests| WrittenInput { digests })).collect::<Result<_>>()?,
+        ..Written::default()
+    };
+    let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();
+    for (number, file) in (0u32..).zip(files) {
+        for placed in &file.segments {
+            let (offset, len) = (placed.offset, placed.len);
+            match placed.segment {
+                Segment::Payload { tensor } => {
+                    let own = places.as_ref().map_or(Some(tensor), |places| places.get(&tensor).copied());
+                    if let Some(slot) = own.and_then(|own| written.tensors.get_mut(own)) {
+                        let digests = layout.digested(|| summer.tensor(tensor))?;
+                        let (stored_len, raw_len, blocks) = (len, len, Vec::new());
+                        *slot = WrittenTensor { file: number, offset, stored_len, raw_len, digests, blocks };
+                    }
+                }
+                Segment::Hole { id } => {
+                    let id = holes.get(&id).copied().unwrap_or(id);
+                    written.holes.push(WrittenHole { id, file: number, offset, len });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(written)
+}

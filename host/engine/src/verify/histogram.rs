@@ -1,0 +1,115 @@
+//! How one tensor's values are spread.
+
+use crate::engine::Engine;
+use crate::expression::payload;
+use crate::open::OpenedModel;
+use crate::values::numbers::{Numbers, Values};
+use apr_sdk::{Error, Result};
+use serde::Serialize;
+
+/// How many bins a histogram has.
+pub const BINS: usize = 20;
+
+/// Values of a tensor in bins of equal width, from the least to the greatest; complex numbers as their two parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Histogram {
+    /// The bins in order; none without a finite value, one if all finite values are the same.
+    pub bins: Vec<Bin>,
+    /// How many values are not a number.
+    pub nans: u64,
+    /// How many are infinite.
+    pub infs: u64,
+}
+
+/// One bin: `from` is in it, `to` is not, but in the last.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bin {
+    /// Its lower edge.
+    pub from: f64,
+    /// Its upper edge.
+    pub to: f64,
+    /// How many values it holds.
+    pub count: u64,
+}
+
+/// Reads the tensor of number `tensor` twice: for its range, and to count.
+///
+/// # Errors
+/// Unsupported for a type whose values cannot be read here; what reading raises; Cancelled.
+pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result<Histogram> {
+    let decl = &opened.model.tensors[tensor];
+    let Some(numbers) = Numbers::with(decl.dtype, &engine.registry) else {
+        let message = format!("no quantizer plugin knows the values of {}", decl.dtype);
+        return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
+    };
+    let mut range: Option<(f64, f64)> = None;
+    let mut found = Histogram { bins: Vec::new(), nans: 0, infs: 0 };
+    each_value(engine, opened, tensor, numbers.clone(), |value| {
+        if value.is_nan() {
+            found.nans += 1;
+        } else if value.is_infinite() {
+            found.infs += 1;
+        } else {
+            range = Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
+        }
+    })?;
+    let Some((low, high)) = range else { return Ok(found) };
+    let n = if low == high { 1 } else { BINS };
+    found.bins = (0..n)
+        .map(|at| Bin { from: edge(low, high, at, n), to: edge(low, high, at + 1, n), count: 0 })
+        .collect();
+    let bins = &mut found.bins;
+    each_value(engine, opened, tensor, numbers, |value| {
+        if value.is_finite() {
+            // The edges decide, not a division that may round across one.
+            let at = bins.partition_point(|bin| bin.from <= value).saturating_sub(1);
+            bins[at].count += 1;
+        }
+    })?;
+    Ok(found)
+}
+
+/// Lower edge of bin `at` of `n`; in two halves, as the width of the widest range is not finite.
+fn edge(low: f64, high: f64, at: usize, n: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "there are few bins")]
+    let part = at as f64 / n as f64;
+    match at {
+        0 => low,
+        at if at == n => high,
+        _ => {
+            let half = (high / 2.0 - low / 2.0) * part;
+            low + half + half
+        }
+    }
+}
+
+/// Calls `each` with every value in order.
+fn each_value(
+    engine: &Engine,
+    opened: &OpenedModel,
+    tensor: usize,
+    numbers: Numbers,
+    mut each: impl FnMut(f64),
+) -> Result<()> {
+    let mut values = Values::new(numbers, &opened.model.tensors[tensor].shape)?;
+    payload::stream(engine, opened, tensor, &mut |bytes| {
+        values.add(bytes, &mut each);
+        Ok(())
+    })?;
+    values.end(&mut each);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_rise_from_the_least_to_the_greatest_also_over_the_widest_range() {
+        for (low, high) in [(-1.0, 1.0), (f64::MIN, f64::MAX), (1.0, 1.0 + f64::EPSILON * 64.0)] {
+            let edges: Vec<f64> = (0..=BINS).map(|at| edge(low, high, at, BINS)).collect();
+            assert_eq!((edges[0], edges[BINS]), (low, high));
+            assert!(edges.is_sorted() && edges.iter().all(|edge| edge.is_finite()), "{edges:?}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether the inputs are what they were when they were opened.
+//!
+//! Length and time of change say so nearly always. Where only the time of the status is another, the bytes may be the same (a
+//! `chmod`, a hard link) or not (written, and the time of change put back): then what was read is read a second time. What
+//! nothing can tell is a store through a writable mapping that was there before: the kernel notes its time late, or never.
+
+use crate::engine::Engine;
+use crate::expression::spool::Spool;
+use crate::expression::work::Work;
+use crate::open::OpenedModel;
+use crate::open::files::{Change, ModelFile};
+use crate::open::seen::{Place, Run};
+use crate::tiles::tile::{Stretch, Tiles};
+use crate::tiles::tile_sums::TileSums;
+use apr_sdk::{Error, Extent, FileId, Result};
+
+/// What was read in a conversion, and how to read it again.
+pub struct FirstRead<'a> {
+    /// The host.
+    pub engine: &'a Engine,
+    /// The source.
+    pub source: &'a OpenedModel,
+    /// What was made of it.
+    pub tiles: &'a Tiles,
+    /// The CRC-32 of what each tile was made of.
+    pub sums: &'a TileSums,
+    /// What was spooled.
+    pub spool: &'a Spool,
+}
+
+impl FirstRead<'_> {
+    /// Fails if an input is not what it was: a source that was changed while it was read gave something, but not itself.
+    ///
+    /// # Errors
+    /// Io for a file that changed; what reading raises.
+    pub fn refuse_changed(&self) -> Result<()> {
+        for (number, input) in (0u32..).zip(self.source.files.all()) {
+            let same = match input.changed() {
+                Change::None => true,
+                Change::Contents => false,
+                Change::Status(_) => self.is_the_same(number, &input)?,
+            };
+            if !same {
+                let error = Error::io("the input changed while it was read");
+                let shown = input.shown.clone();
+                let hint = format!("leave `{shown}` alone until apr is done; nothing was published");
+                return Err(error.in_file(shown).hint(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a second read gives what the first gave, and nothing happened meanwhile.
+    fn is_the_same(&self, number: FileId, input: &ModelFile) -> Result<bool> {
+        let before = input.changed();
+        let shown = |e: Error| self.source.files.show(e);
+        let same = self.runs_are_the_same(number).map_err(shown)?
+            && self.gathered_is_the_same(number).map_err(shown)?
+            // What was gathered from many places into the spool, nobody noted.
+            && !self.spool.gathers(number);
+        Ok(same && input.changed() == before)
+    }
+
+    /// What was read in runs: headers, and payload that lies as it is needed.
+    fn runs_are_the_same(&self, number: FileId) -> Result<bool> {
+        let Some(seen) = self.source.files.seen() else { return Ok(false) };
+        let mut buffer = Vec::new();
+        for (offset, Run { len, crc32 }) in seen.within(Place::File(number), 0..u64::MAX) {
+            let (mut again, mut at) = (crc32fast::Hasher::new(), 0);
+            while at < len {
+                self.engine.check_cancelled()?;
+                buffer.resize(usize::try_from((len - at).min(1 << 20)).unwrap_or(0), 0);
+                self.source.files.read_payload(number, offset + at, &mut buffer)?;
+                again.update(&buffer);
+                at += buffer.len() as u64;
+            }
+            if again.finalize() != crc32 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was gathered from many places, in the order of the output.
+    fn gathered_is_the_same(&self, number: FileId) -> Result<bool> {
+        let read =
+            |extent: Extent, out: &mut [u8]| self.source.files.read_payload(extent.file, extent.offset, out);
+        let is_gathered = |stretch: &&Stretch| match &stretch.work {
+            Work::Gather(gather) => gather.extent().file == number,
+            _ => false,
+        };
+        let mut buffer = Vec::new();
+        for stretch in self.tiles.stretches.iter().filter(is_gathered) {
+            for tile in stretch.first..stretch.first + stretch.n_tiles() {
+                self.engine.check_cancelled()?;
+                let at = self.tiles.tile(tile);
+                buffer.resize(usize::try_from(stretch.before(at.len)).unwrap_or(0), 0);
+                stretch.work.fill(&read, stretch.before(at.at), &mut buffer)?;
+                if self.sums.get(tile).map(|(_, source)| source) != Some(crc32fast::hash(&buffer)) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,235 @@
+//! What the tensors of a model are: rows for `apr tensors`, with digests and statistics when they are asked for.
+
+use crate::crew::map;
+use crate::engine::Engine;
+use crate::expression::payload;
+use crate::open::OpenedModel;
+use crate::values::numbers::{Numbers, Values};
+use crate::verify::histogram::Histogram;
+use crate::wording::hex;
+use apr_sdk::{Error, Result};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// What is wanted of each tensor beyond its header.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowOptions {
+    /// SHA-256 of the payload as it is stored: decoded from any container, row-major, little-endian.
+    pub sha256: bool,
+    /// Statistics of the values.
+    pub stats: bool,
+}
+
+/// One tensor. The keys are those of `apr tensors --json` (design section 8).
+#[derive(Clone, Debug, Serialize)]
+pub struct TensorRow {
+    /// Its name in the source.
+    pub name: String,
+    /// Its element type.
+    pub dtype: String,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+    /// Bytes of its payload.
+    pub bytes: u64,
+    /// Lower-case hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Statistics, if they were asked for and the type's values can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stats: Option<Stats>,
+    /// Why there are no statistics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stats_missing: Option<String>,
+    /// How its values are spread, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Histogram>,
+}
+
+/// Statistics of a tensor's values, complex numbers as their two parts; NaN and infinite values are counted and left out
+/// of the rest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stats {
+    /// How many values.
+    pub count: u64,
+    /// The least finite value; absent without one.
+    pub min: Option<f64>,
+    /// The greatest finite value; absent without one.
+    pub max: Option<f64>,
+    /// The mean of the finite values.
+    pub mean: Option<f64>,
+    /// Their standard deviation (of the population).
+    pub std: Option<f64>,
+    /// How many are zero.
+    pub zeros: u64,
+    /// How many are not a number.
+    pub nans: u64,
+    /// How many are infinite.
+    pub infs: u64,
+}
+
+/// How many rows are made at a time.
+const BATCH: usize = 4096;
+
+/// One row for each tensor, in the model's order.
+///
+/// # Errors
+/// As [`each_row`].
+pub fn tensor_rows(engine: &Engine, opened: &OpenedModel, options: RowOptions) -> Result<Vec<TensorRow>> {
+    let mut rows = Vec::with_capacity(opened.model.tensors.len());
+    each_row(engine, opened, options, &mut |row| rows.push(row))?;
+    Ok(rows)
+}
+
+/// Gives one row for each tensor, in the model's order, and holds no more than a few at a time. Payload is read once, tensors
+/// side by side on all threads.
+///
+/// # Errors
+/// What reading raises; Cancelled.
+pub fn each_row(
+    engine: &Engine,
+    opened: &OpenedModel,
+    options: RowOptions,
+    give: &mut dyn FnMut(TensorRow),
+) -> Result<()> {
+    let tensors = &opened.model.tensors;
+    for first in (0..tensors.len()).step_by(BATCH) {
+        let batch = &tensors[first..tensors.len().min(first + BATCH)];
+        let mut read = match options.sha256 || options.stats {
+            true => {
+                map(engine.crew.as_ref(), batch.len(), &|_, n| read_one(engine, opened, first + n, options))?
+            }
+            false => Vec::new(),
+        }
+        .into_iter();
+        for tensor in batch {
+            let Payload { sha256, stats } = read.next().unwrap_or_default();
+            let unknown = options.stats && stats.is_none();
+            let missing = || format!("no quantizer plugin knows the values of {}", tensor.dtype);
+            give(TensorRow {
+                name: tensor.name.clone(),
+                dtype: tensor.dtype.name().to_owned(),
+                shape: tensor.shape.clone(),
+                bytes: tensor.payload_len()?,
+                sha256,
+                stats,
+                stats_missing: unknown.then(missing),
+                histogram: None,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Payload {
+    sha256: Option<String>,
+    stats: Option<Stats>,
+}
+
+fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOptions) -> Result<Payload> {
+    let tensor = &opened.model.tensors[number];
+    let numbers = if options.stats { Numbers::with(tensor.dtype, &engine.registry) } else { None };
+    let mut values = numbers.map(|numbers| Values::new(numbers, &tensor.shape)).transpose()?;
+    let mut hasher = options.sha256.then(Sha256::new);
+    let mut running = Running::default();
+    payload::stream(engine, opened, number, &mut |bytes| {
+        if let Some(hasher) = &mut hasher {
+            hasher.update(bytes);
+        }
+        if let Some(values) = &mut values {
+            values.add(bytes, &mut |value| running.add(value));
+        }
+        Ok::<(), Error>(())
+    })?;
+    let stats = values.map(|mut values| {
+        values.end(&mut |value| running.add(value));
+        running.finish()
+    });
+    Ok(Payload { sha256: hasher.map(|h| hex(&h.finalize())), stats })
+}
+
+/// Statistics being gathered, with Welford's method, which stays exact where sums of squares cancel
+/// (Welford 1962, "Note on a method for calculating corrected sums of squares and products").
+#[derive(Default)]
+struct Running {
+    stats: Stats,
+    finite: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Running {
+    fn add(&mut self, value: f64) {
+        self.stats.count += 1;
+        if value.is_nan() {
+            self.stats.nans += 1;
+        } else if value.is_infinite() {
+            self.stats.infs += 1;
+        } else {
+            self.stats.zeros += u64::from(value == 0.0);
+            self.finite += 1.0;
+            let away = value - self.mean;
+            self.mean += away / self.finite;
+            self.squares += away * (value - self.mean);
+            self.stats.min = Some(self.stats.min.map_or(value, |min| min.min(value)));
+            self.stats.max = Some(self.stats.max.map_or(value, |max| max.max(value)));
+        }
+    }
+
+    fn finish(mut self) -> Stats {
+        if self.finite > 0.0 {
+            self.stats.mean = Some(self.mean);
+            self.stats.std = Some((self.squares / self.finite).sqrt());
+        }
+        self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::DType;
+
+    /// The statistics of `n` elements whose bytes come in two pieces.
+    fn stats_of(dtype: DType, n: u64, pieces: [&[u8]; 2]) -> Stats {
+        let mut values = Values::new(Numbers::new(dtype).unwrap(), &[n]).unwrap();
+        let mut running = Running::default();
+        pieces.iter().for_each(|bytes| values.add(bytes, &mut |value| running.add(value)));
+        values.end(&mut |value| running.add(value));
+        running.finish()
+    }
+
+    #[test]
+    fn counts_what_is_not_finite_apart() {
+        let values = [1.0f32, -3.0, 0.0, f32::NAN, f32::INFINITY];
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let s = stats_of(DType::F32, 5, [&bytes, &[]]);
+        assert_eq!((s.count, s.zeros, s.nans, s.infs), (5, 1, 1, 1));
+        assert_eq!((s.min, s.max), (Some(-3.0), Some(1.0)));
+        assert!((s.mean.unwrap() + 2.0 / 3.0).abs() < 1e-12);
+        assert!((s.std.unwrap() - (26.0f64 / 9.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_stream_may_be_cut_inside_a_value() {
+        let bytes: Vec<u8> = (0u16..700).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+        for cut in [0, 1, 2, 3, 5, 2047, 2049, 2799, 2800] {
+            let (one, other) = bytes.split_at(cut);
+            let s = stats_of(DType::F32, 700, [one, other]);
+            assert_eq!((s.count, s.min, s.max), (700, Some(0.0), Some(699.0)), "cut at {cut}");
+            assert!((s.mean.unwrap() - 349.5).abs() < 1e-9, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn packed_and_complex_types_have_statistics() {
+        // Five elements in three bytes: the last half byte, -1, is no element.
+        let s = stats_of(DType::I4, 5, [&[0x21, 0x83], &[0xf4]]);
+        assert_eq!((s.count, s.min, s.max, s.mean), (5, Some(-8.0), Some(4.0), Some(0.4)));
+        let s = stats_of(DType::F8_E4M3, 2, [&[0x7e], &[0x7f]]);
+        assert_eq!((s.count, s.nans, s.max), (2, 1, Some(448.0)));
+        let parts: Vec<u8> = [1.0f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let s = stats_of(DType::C64, 1, [&parts, &[]]);
+        assert_eq!((s.count, s.min, s.max), (2, Some(-2.0), Some(1.0)));
+    }
+}

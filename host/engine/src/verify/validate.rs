@@ -1,0 +1,172 @@
+//! Judging one file: does it hold together, and are its stored checksums right?
+
+use crate::engine::Engine;
+use crate::open::reports::{declares, report};
+use crate::open::stored_sums::{StoredSum, decoded};
+use crate::open::{OpenOptions, OpenedModel};
+use crate::verify::stats::{RowOptions, TensorRow, each_row};
+use apr_sdk::{Coding, Extent, Result, escape};
+use crc32fast::Hasher;
+use serde::Serialize;
+
+/// What is to be judged beyond what opening already proved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ValidateOptions {
+    /// Compute the checksums that the files store, which reads them whole.
+    pub checksum: bool,
+    /// Look for values that are not finite, which reads all payload.
+    pub values: bool,
+    /// Whether warnings count as failures.
+    pub strict: bool,
+}
+
+/// How grave a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file is as it should be.
+    Ok,
+    /// Worth a look.
+    Warning,
+    /// The answer is no.
+    Error,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// How grave it is.
+    pub severity: Severity,
+    /// The stable code, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// What was found.
+    pub message: String,
+}
+
+/// The verdict.
+#[derive(Clone, Debug, Serialize)]
+pub struct Validation {
+    /// `apr.validate/1`.
+    pub schema: &'static str,
+    /// The file as typed.
+    pub file: String,
+    /// Its format.
+    pub format: String,
+    /// Everything that was found, what is right included.
+    pub findings: Vec<Finding>,
+    /// Whether the answer is yes.
+    pub ok: bool,
+}
+
+/// Judges an opened model.
+///
+/// # Errors
+/// What reading raises; a judgement of "no" is no error here.
+pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions) -> Result<Validation> {
+    let n = opened.model.tensors.len();
+    let mut findings = vec![Finding {
+        severity: Severity::Ok,
+        code: None,
+        message: format!(
+            "structure: {n} tensors, every payload inside its file and of the size its shape needs"
+        ),
+    }];
+    let warn =
+        |message: &String| Finding { severity: Severity::Warning, code: None, message: message.clone() };
+    findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(warn));
+    findings.extend(own_check(engine, opened)?);
+    if options.checksum {
+        checksums(engine, opened, &mut findings)?;
+    }
+    if options.values {
+        values(engine, opened, &mut findings)?;
+    }
+    let worst = if options.strict { Severity::Warning } else { Severity::Error };
+    let bad = |f: &Finding| f.severity == Severity::Error || f.severity == worst;
+    Ok(Validation {
+        schema: "apr.validate/1",
+        file: opened.path.display().to_string(),
+        format: opened.format.clone(),
+        ok: !findings.iter().any(bad),
+        findings,
+    })
+}
+
+/// The report that formats declare which can say more of a file than opening shows.
+const CHECK: &str = "check";
+
+/// What the format itself says of the file, if it declares to.
+fn own_check(engine: &Engine, opened: &OpenedModel) -> Result<Vec<Finding>> {
+    if !declares(engine.registry.format(&opened.format)?, CHECK) {
+        return Ok(Vec::new());
+    }
+    let options = OpenOptions { from: Some(opened.format.clone()), bare: true, ..OpenOptions::default() };
+    let made = report(engine, &opened.path, CHECK, &options)?;
+    let severity = if made.passed { Severity::Ok } else { Severity::Error };
+    let finding = |line: &str| Finding { severity, code: None, message: format!("{CHECK}: {line}") };
+    Ok(made.text.lines().map(finding).collect())
+}
+
+fn checksums(engine: &Engine, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
+    if opened.model.checksums.is_empty() {
+        let message = format!("checksum: `{}` files store none, so nothing was compared", opened.format);
+        findings.push(Finding { severity: Severity::Ok, code: None, message });
+    }
+    for (number, checksum) in opened.model.checksums.iter().enumerate() {
+        let computed = match checksum.coding {
+            Coding::Raw => crc32(engine, opened, checksum.covers)?,
+            _ => decoded(engine, opened, number)?,
+        };
+        let sum = StoredSum::new(opened, number, computed)?;
+        let (severity, code) =
+            if sum.is_right() { (Severity::Ok, None) } else { (Severity::Error, Some("E004")) };
+        findings.push(Finding { severity, code, message: sum.finding() });
+    }
+    Ok(())
+}
+
+fn crc32(engine: &Engine, opened: &OpenedModel, extent: Extent) -> Result<u32> {
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < extent.len {
+        engine.check_cancelled()?;
+        let n = usize::try_from((extent.len - at).min(buffer.len() as u64)).unwrap_or(0);
+        opened
+            .files
+            .read_at(extent.file, extent.offset + at, &mut buffer[..n])
+            .map_err(|e| opened.files.show(e))?;
+        hasher.update(&buffer[..n]);
+        at += n as u64;
+    }
+    Ok(hasher.finalize())
+}
+
+fn values(engine: &Engine, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
+    let n_tensors = opened.model.tensors.len();
+    let (mut unread, mut nonfinite) = (0, 0);
+    let mut judge = |row: TensorRow| match &row.stats {
+        Some(stats) if stats.nans + stats.infs > 0 => {
+            let name = escape(&row.name, 120);
+            let message = format!(
+                "values: {name} has {} NaN and {} infinite values of {}",
+                stats.nans, stats.infs, stats.count
+            );
+            findings.push(Finding { severity: Severity::Warning, code: None, message });
+            nonfinite += 1;
+        }
+        Some(_) => {}
+        None => unread += 1,
+    };
+    each_row(engine, opened, RowOptions { sha256: false, stats: true }, &mut judge)?;
+    let mut message = format!("values: {} tensors read", n_tensors - unread);
+    if unread > 0 {
+        message += &format!(", {unread} are of types that no quantizer plugin knows and were not");
+    }
+    if nonfinite > 0 {
+        message += &format!(", {} of them finite throughout", n_tensors - unread - nonfinite);
+    }
+    findings.push(Finding { severity: Severity::Ok, code: None, message });
+    Ok(())
+}

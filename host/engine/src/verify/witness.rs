@@ -1,0 +1,192 @@
+//! What the inputs say of themselves, compared with what was read of them: the checksums that their files store, and the
+//! CRC-32 of each one's payload for the record of where a model came from.
+
+use crate::engine::Engine;
+use crate::expression::payload;
+use crate::open::OpenedModel;
+use crate::open::seen::{Place, Seen};
+use crate::open::stored_sums::{self, StoredSum};
+use crate::wording::n_of;
+use apr_sdk::{Checksum, Coding, Extent, Payload, Result};
+use crc32fast::Hasher;
+use std::collections::HashSet;
+
+/// The payload of the source that a conversion asks for.
+pub struct Witness<'a> {
+    engine: &'a Engine,
+    source: &'a OpenedModel,
+    /// Where the payload that is asked for lies, and what only the rest has, as runs in the order of the files.
+    asked: Vec<Extent>,
+    left: Vec<Extent>,
+    /// The tensors that are asked for, where they are not all.
+    selected: Option<HashSet<usize>>,
+    nothing: Seen,
+}
+
+impl<'a> Witness<'a> {
+    /// For a source of which `selected` tensors, or all, are asked for.
+    pub fn new(engine: &'a Engine, source: &'a OpenedModel, selected: Option<&[usize]>) -> Witness<'a> {
+        let selected: Option<HashSet<usize>> = selected.map(|selected| selected.iter().copied().collect());
+        let is_asked = |number: &usize| selected.as_ref().is_none_or(|selected| selected.contains(number));
+        let mut asked = Vec::new();
+        let mut left = Vec::new();
+        for (number, tensor) in source.model.tensors.iter().enumerate() {
+            if let Payload::Extent { extent, .. } = &tensor.payload {
+                if is_asked(&number) { &mut asked } else { &mut left }.push(*extent);
+            }
+        }
+        let asked = united(asked);
+        // Bytes that several tensors share are asked for if one of them is.
+        left.retain(|extent| !holds(&asked, extent));
+        Witness { engine, source, asked, left: united(left), selected, nothing: Seen::default() }
+    }
+
+    /// Whether a tensor is asked for.
+    fn asks(&self, tensor: usize) -> bool {
+        self.selected.as_ref().is_none_or(|selected| selected.contains(&tensor))
+    }
+
+    fn seen(&self) -> &Seen {
+        self.source.files.seen().unwrap_or(&self.nothing)
+    }
+
+    /// Whether a conversion of a subset reads what a checksum covers: some of it was read, and none of it is payload that is
+    /// left out.
+    fn reads(&self, checksum: &Checksum) -> bool {
+        let covers = &checksum.covers;
+        match checksum.coding {
+            Coding::Raw => {}
+            Coding::Streamed(tensor) => {
+                return usize::try_from(tensor).is_ok_and(|tensor| self.asks(tensor));
+            }
+            _ => return false,
+        }
+        let range = covers.offset..covers.end().unwrap_or(u64::MAX);
+        !touches(&self.left, covers) && self.seen().any(Place::File(covers.file), range)
+    }
+
+    /// Whether a tensor's stream was followed to its end, which compares what it decodes.
+    fn has_followed(&self, tensor: u64) -> bool {
+        let number = usize::try_from(tensor).unwrap_or(usize::MAX);
+        let len = self.source.model.tensors.get(number).and_then(|tensor| tensor.payload_len().ok());
+        len.is_some_and(|len| len > 0 && self.seen().has(Place::Tensor(number), 0..len))
+    }
+
+    /// CRC-32 of a range of a file, of which only what was not read in long runs is read now.
+    fn sum(&self, extent: Extent) -> Result<u32> {
+        let range = extent.offset..extent.end().unwrap_or(u64::MAX);
+        let sum = self.seen().sum(Place::File(extent.file), range, &mut |at, out| {
+            self.engine.check_cancelled()?;
+            self.source.files.read_payload(extent.file, at, out)
+        });
+        sum.map_err(|e| self.source.files.show(e))
+    }
+
+    /// Compares the checksums that the files store of what the conversion asks for; gives what was proved, in words, if they
+    /// store any.
+    ///
+    /// # Errors
+    /// Failed, E004, for the first that is not that of the bytes; what reading raises.
+    pub fn compare(&self) -> Result<Option<String>> {
+        let stored = &self.source.model.checksums;
+        let mut compared = 0;
+        for (number, checksum) in stored.iter().enumerate() {
+            if self.selected.is_some() && !self.reads(checksum) {
+                continue;
+            }
+            compared += 1;
+            let computed = match checksum.coding {
+                Coding::Raw => self.sum(checksum.covers)?,
+                Coding::Streamed(tensor) if self.has_followed(tensor) => continue,
+                _ => stored_sums::decoded(self.engine, self.source, number)?,
+            };
+            let sum = StoredSum::new(self.source, number, computed)?;
+            if !sum.is_right() {
+                return Err(sum.error(self.source));
+            }
+        }
+        let words = || format!("{compared} of {} of the input", n_of(stored.len(), "stored checksum"));
+        Ok((!stored.is_empty()).then(words))
+    }
+
+    /// CRC-32 of each input's payload in file order, each byte once; `inputs` are the numbers of the source's files. What is
+    /// decoded or streamed has no place of its own: it counts decoded, in the order of the tensors, after everything that has
+    /// one, in the file that its reader was given.
+    ///
+    /// # Errors
+    /// What reading raises.
+    pub fn inputs(&self, inputs: &[u32]) -> Result<Vec<u32>> {
+        inputs.iter().map(|&input| self.input(input)).collect()
+    }
+
+    fn input(&self, input: u32) -> Result<u32> {
+        let mut all = Hasher::new();
+        for extent in self.asked.iter().filter(|extent| extent.file == input) {
+            all.combine(&Hasher::new_with_initial_len(self.sum(*extent)?, extent.len));
+        }
+        for (number, tensor) in self.source.model.tensors.iter().enumerate() {
+            if matches!(tensor.payload, Payload::Extent { .. }) || !self.asks(number) {
+                continue;
+            }
+            if self.source.origin(number)?.0.root.file == input {
+                let len = tensor.payload_len()?;
+                all.combine(&Hasher::new_with_initial_len(self.decoded(number, len)?, len));
+            }
+        }
+        Ok(all.finalize())
+    }
+
+    /// CRC-32 of payload that is decoded or streamed.
+    fn decoded(&self, tensor: usize, len: u64) -> Result<u32> {
+        let mut known = Hasher::new();
+        let mut at = 0;
+        for (offset, run) in self.seen().within(Place::Tensor(tensor), 0..len) {
+            if offset != at {
+                break;
+            }
+            known.combine(&Hasher::new_with_initial_len(run.crc32, run.len));
+            at += run.len;
+        }
+        if at == len {
+            return Ok(known.finalize());
+        }
+        let mut whole = Hasher::new();
+        payload::stream(self.engine, self.source, tensor, &mut |bytes| {
+            whole.update(bytes);
+            Ok(())
+        })?;
+        Ok(whole.finalize())
+    }
+}
+
+/// Extents as runs in the order of the files, each byte once.
+fn united(mut extents: Vec<Extent>) -> Vec<Extent> {
+    extents.retain(|extent| extent.len > 0);
+    extents.sort_unstable();
+    let mut out: Vec<Extent> = Vec::new();
+    for extent in extents {
+        let (begin, end) = (extent.offset, extent.end().unwrap_or(u64::MAX));
+        match out.last_mut() {
+            Some(last) if last.file == extent.file && begin <= last.offset + last.len => {
+                last.len = last.len.max(end - last.offset);
+            }
+            _ => out.push(extent),
+        }
+    }
+    out
+}
+
+/// Whether united extents have all of one.
+fn holds(united: &[Extent], extent: &Extent) -> bool {
+    let before = united.partition_point(|run| (run.file, run.offset) <= (extent.file, extent.offset));
+    let run = before.checked_sub(1).map(|number| united[number]);
+    run.is_some_and(|run| run.file == extent.file && run.end() >= extent.end())
+}
+
+/// Whether united extents have any byte of one.
+fn touches(united: &[Extent], extent: &Extent) -> bool {
+    let before =
+        united.partition_point(|run| (run.file, run.offset + run.len) <= (extent.file, extent.offset));
+    let run = united.get(before).filter(|run| run.file == extent.file);
+    run.is_some_and(|run| extent.end().is_none_or(|end| run.offset < end)) && extent.len > 0
+}

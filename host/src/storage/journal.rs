@@ -1,0 +1,112 @@
+//! What a stopped conversion leaves behind so that `--resume` need not begin anew.
+//!
+//! The file `.NAME.apr-journal` is one line of JSON (what the work was: plan digest, plugins, inputs), then records of
+//! 32 bytes: the tile's number, u64, little-endian, and what the engine knows of it.
+//! Records are appended only after the data they speak of is durable.
+
+use super::error::io_error;
+use super::small_file::open_regular;
+use super::staged::StagedFile;
+use apr_engine::tiles::TileRecord;
+use apr_sdk::{Error, Result};
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a record.
+const RECORD: usize = 32;
+
+/// A journal being written.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Begins a journal; `work` describes the job in one line.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn create(path: &Path, work: &serde_json::Value) -> Result<Journal> {
+        let wrong = |e: std::io::Error| io_error(&e, "write the journal").in_file(path.display().to_string());
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(wrong)?;
+        file.write_all(format!("{work}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
+        Ok(Journal { path: path.to_owned(), file })
+    }
+
+    /// The records of the journal at `path`, if it is of this work; and where they begin in it. Nothing is changed.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is none, or if it is of other work: then it says what changed.
+    pub fn records(path: &Path, work: &serde_json::Value) -> Result<(Vec<u8>, u64)> {
+        let shown = path.display().to_string();
+        let begin = "run it without --resume to begin anew";
+        let mut bytes = Vec::new();
+        // A link under the journal's name leads to a file of someone else's choice.
+        let opened =
+            if path.is_symlink() { Err(std::io::ErrorKind::NotFound.into()) } else { open_regular(path) };
+        let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
+        // One that was stopped before its first line was whole says nothing of any work.
+        let end = read.ok().and_then(|_| bytes.iter().position(|&b| b == b'\n'));
+        let Some(end) = end else {
+            return Err(Error::invalid_argument("there is nothing to resume: no journal")
+                .in_file(shown)
+                .hint(begin));
+        };
+        let old: serde_json::Value = serde_json::from_slice(&bytes[..end]).unwrap_or_default();
+        if old != *work {
+            let changed: Vec<_> = ["plan", "plugins", "inputs", "program"]
+                .into_iter()
+                .filter(|k| old.get(k) != work.get(k))
+                .collect();
+            let message =
+                format!("the work differs from the interrupted one: changed {}", changed.join(", "));
+            return Err(Error::invalid_argument(message).in_file(shown).hint(begin));
+        }
+        let records = bytes.split_off(bytes.len().min(end + 1));
+        Ok((records, bytes.len() as u64))
+    }
+
+    /// Takes up a journal, and gives the tiles that it records with what is known of them.
+    ///
+    /// # Errors
+    /// As [`Journal::records`]; Io.
+    pub fn take_up(path: &Path, work: &serde_json::Value) -> Result<(Journal, Vec<(u64, TileRecord)>)> {
+        let (records, begin) = Journal::records(path, work)?;
+        let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
+        let file = OpenOptions::new()
+            .append(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(wrong)?;
+        // A crash may have torn the last record: what follows must not begin in the middle of one.
+        let (whole, torn) = records.as_chunks::<RECORD>();
+        file.set_len(begin + (records.len() - torn.len()) as u64).map_err(wrong)?;
+        let record = |bytes: &[u8; RECORD]| {
+            let (number, rest) = bytes.split_at(8);
+            let mut record = TileRecord::default();
+            record.copy_from_slice(rest);
+            (number.try_into().map_or(0, u64::from_le_bytes), record)
+        };
+        Ok((Journal { path: path.to_owned(), file }, whole.iter().map(record).collect()))
+    }
+
+    /// Makes the outputs durable, then records tiles that were finished before that.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn record(&mut self, outputs: &[Arc<StagedFile>], tiles: &[(u64, TileRecord)]) -> Result<()> {
+        let wrong =
+            |e: std::io::Error| io_error(&e, "write the journal").in_file(self.path.display().to_string());
+        let mut records = Vec::with_capacity(tiles.len() * RECORD);
+        for (number, record) in tiles {
+            records.extend_from_slice(&number.to_le_bytes());
+            records.extend_from_slice(record);
+        }
+        outputs.iter().try_for_each(|output| output.sync_data())?;
+        self.file.write_all(&records).and_then(|()| self.file.sync_data()).map_err(wrong)
+    }
+}

@@ -1,0 +1,101 @@
+//! When a job keeps a journal: from the start if it is large, else once it has lasted; and when finished tiles are recorded.
+
+use super::journal::Journal;
+use super::staged::StagedFile;
+use apr_engine::tiles::TileRecord;
+use apr_sdk::Result;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// A journal that is there, or begins once the job has lasted as long as its interval.
+pub struct Journaling<'a> {
+    begin: &'a (dyn Fn() -> Result<Journal> + Sync),
+    interval: Duration,
+    state: Mutex<State>,
+    /// Tiles that are finished and not recorded yet.
+    finished: Mutex<Vec<(u64, TileRecord)>>,
+}
+
+struct State {
+    journal: Option<Journal>,
+    /// When it begins, or records what was finished since.
+    due: Instant,
+}
+
+impl<'a> Journaling<'a> {
+    /// For a job that began at `since`; `begin` makes the journal, which records every `interval`.
+    pub fn new(
+        since: Instant,
+        interval: Duration,
+        begin: &'a (dyn Fn() -> Result<Journal> + Sync),
+    ) -> Journaling<'a> {
+        let state = Mutex::new(State { journal: None, due: since + interval });
+        Journaling { begin, interval, state, finished: Mutex::default() }
+    }
+
+    /// Begins it now.
+    ///
+    /// # Errors
+    /// As [`Journal::create`].
+    pub fn begin(&self) -> Result<()> {
+        self.take_up((self.begin)()?);
+        Ok(())
+    }
+
+    /// Goes on with one that was there before.
+    pub fn take_up(&self, journal: Journal) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = State { journal: Some(journal), due: Instant::now() + self.interval };
+    }
+
+    /// Whether there is something to resume.
+    pub fn is_begun(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).journal.is_some()
+    }
+
+    /// Notes a finished tile.
+    pub fn finished(&self, tile: usize, record: &TileRecord) {
+        let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        finished.push((tile as u64, *record));
+    }
+
+    /// Begins or records if it is time, unless another thread is at it.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn step(&self, outputs: &[Arc<StagedFile>]) -> Result<()> {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        if Instant::now() < state.due {
+            return Ok(());
+        }
+        if state.journal.is_none() {
+            state.journal = Some((self.begin)()?);
+        }
+        let recorded = self.write(&mut state, outputs);
+        state.due = Instant::now() + self.interval;
+        recorded
+    }
+
+    /// Records all that is finished, if there is a journal.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn record(&self, outputs: &[Arc<StagedFile>]) -> Result<()> {
+        self.write(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), outputs)
+    }
+
+    fn write(&self, state: &mut State, outputs: &[Arc<StagedFile>]) -> Result<()> {
+        let Some(journal) = &mut state.journal else { return Ok(()) };
+        let tiles = std::mem::take(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner));
+        let recorded = journal.record(outputs, &tiles);
+        if recorded.is_err() {
+            // They are finished all the same, and may be recorded before the end.
+            self.finished.lock().unwrap_or_else(PoisonError::into_inner).extend(tiles);
+        }
+        recorded
+    }
+}

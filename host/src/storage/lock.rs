@@ -1,0 +1,80 @@
+//! The lock file of an output: one writer at a time.
+
+use super::error::io_error;
+use super::staging::remove;
+use super::target::Target;
+use apr_sdk::{Error, Result};
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Holds the lock file of an output.
+pub struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of an output.
+    ///
+    /// # Errors
+    /// Io if another writer holds it, or the folder cannot be written.
+    pub fn take(target: &Target) -> Result<Lock> {
+        let path = target.beside(".apr-lock");
+        Lock::at(path, &target.show(target.home()), &target.show(&target.path))
+    }
+
+    /// The lock file at `path`, which lies in `folder` and is that of `output`, in words.
+    fn at(path: PathBuf, folder: &str, output: &str) -> Result<Lock> {
+        loop {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false);
+            // A link of this name leads to a file of someone else's choice; a pipe waits for its reader.
+            options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+            let irregular = || {
+                let error = Error::io("this is not a regular file, and apr's lock file has this name");
+                error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
+            };
+            let file = options.open(&path).map_err(|e| {
+                if std::fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+                    return irregular();
+                }
+                let error = io_error(&e, "write in this folder").in_file(folder);
+                error.hint("choose a folder you may write in; nothing was written")
+            })?;
+            if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+                return Err(irregular());
+            }
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let error = Error::io("another apr is writing this output").in_file(output);
+                    return Err(error.hint("wait for it, or choose another name"));
+                }
+                Err(TryLockError::Error(e)) => {
+                    return Err(io_error(&e, "lock").in_file(path.display().to_string()));
+                }
+            }
+            // The holder before us may have removed the file between our open and our lock.
+            let ours = file.metadata().map(|m| m.ino()).ok();
+            if ours.is_some() && std::fs::metadata(&path).map(|m| m.ino()).ok() == ours {
+                return Ok(Lock { path, _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Removed while it is held, so that no one else's lock is taken away.
+        remove(&self.path);
+    }
+}
+
+/// Removes a lock file that nobody holds any more.
+pub(crate) fn sweep_lock(path: &Path) {
+    if path.symlink_metadata().is_ok() {
+        drop(Lock::at(path.to_owned(), "", ""));
+    }
+}

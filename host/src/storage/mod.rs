@@ -1,0 +1,20 @@
+//! Where bytes lie on this machine: files that are read, and outputs that are staged, recorded and published.
+
+pub mod disk;
+pub mod error;
+mod journal;
+mod journaling;
+mod lock;
+pub mod model_folder;
+pub mod open_file;
+pub mod overlay;
+pub mod publish;
+mod recorder;
+pub mod small_file;
+mod staged;
+pub mod staging;
+pub mod target;
+
+pub use journal::Journal;
+pub use journaling::Journaling;
+pub use recorder::Recorder;

@@ -1,0 +1,184 @@
+//! The folder that a model lies in: names in it lead to files, and none leads out of it.
+
+use super::error::io_error;
+use super::open_file::OpenFile;
+use super::overlay::{Overlay, Staged};
+use super::publish::refuse_unfinished;
+use apr_engine::open::{Entry, Found, Place};
+use apr_sdk::{Error, Result, escape, has_controls};
+use rustix::io::Errno;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder on disk, as it is, or as it will be.
+pub struct ModelFolder {
+    /// As typed.
+    folder: PathBuf,
+    /// The folders that its files may lie in, resolved.
+    resolved: Vec<PathBuf>,
+    /// What it is called.
+    name: String,
+    /// The file that the user typed, if it was one: its name, and the path as typed.
+    typed: Option<(String, PathBuf)>,
+    /// The folder as it will be, if that is what is opened.
+    overlay: Option<Arc<Overlay>>,
+}
+
+impl ModelFolder {
+    /// What `path` leads to: a file in its folder, or a folder.
+    ///
+    /// # Errors
+    /// NotFound; Io; also for a folder whose files are being exchanged, or were when apr was stopped.
+    pub fn locate(path: &Path, overlay: Option<Arc<Overlay>>) -> Result<Entry> {
+        let found = match overlay.as_ref().map(|overlay| overlay.place_of(path)) {
+            Some(Staged::Here(backing)) => Found::File(Arc::clone(backing)),
+            _ => OpenFile::find(path)?,
+        };
+        let folder = match path.parent() {
+            _ if matches!(found, Found::Folder) => path.to_owned(),
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let resolved = folder
+            .canonicalize()
+            .map_err(|e| io_error(&e, "resolve").in_file(folder.display().to_string()))?;
+        refuse_unfinished(&resolved, &folder.display().to_string())?;
+        let name = name_of_folder(&resolved, &file_name(&folder));
+        let blobs = blobs_of(&resolved);
+        let resolved = [resolved].into_iter().chain(blobs).collect();
+        let file = match found {
+            Found::File(backing) => Some((file_name(path), backing)),
+            Found::Folder => None,
+        };
+        let typed = file.as_ref().map(|(name, _)| (name.clone(), path.to_owned()));
+        let place = Arc::new(ModelFolder { folder, resolved, name, typed, overlay });
+        Ok(Entry { place, file })
+    }
+
+    /// Where a path relative to the folder leads.
+    fn confined(&self, path: &str) -> Result<PathBuf> {
+        let shown = escape(path, 200);
+        let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
+        if path.is_empty() || path.contains('\0') || !inside {
+            let message = format!("the file name `{shown}` leaves the model's folder");
+            return Err(Error::malformed(message)
+                .hint("move the file into the model's folder: apr reads nothing outside it"));
+        }
+        if has_controls(path) {
+            let message = format!("the file name `{shown}` has control characters");
+            return Err(Error::malformed(message).hint("rename the file, and what names it"));
+        }
+        let typed = self.folder.join(path);
+        let resolved = typed.canonicalize().map_err(|e| named_error(&e).in_file(path.to_owned()))?;
+        if !self.resolved.iter().any(|root| resolved.starts_with(root)) {
+            let message = format!("`{shown}` is a link that leaves the model's folder");
+            return Err(Error::malformed(message).hint("copy the file into the folder"));
+        }
+        Ok(typed)
+    }
+}
+
+impl Place for ModelFolder {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn show(&self, name: &str) -> String {
+        match &self.typed {
+            _ if name.is_empty() => self.folder.display().to_string(),
+            Some((own, typed)) if own == name => typed.display().to_string(),
+            _ => self.folder.join(name).display().to_string(),
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Found> {
+        match self.overlay.as_ref().map(|overlay| overlay.place(name)) {
+            Some(Staged::Here(backing)) => return Ok(Found::File(Arc::clone(backing))),
+            Some(Staged::Gone) => {
+                return Err(Error::not_found("no such file or folder").in_file(name.to_owned()));
+            }
+            Some(Staged::There) | None => {}
+        }
+        OpenFile::find(&self.confined(name)?).map_err(|e| e.with_file(name.to_owned()))
+    }
+
+    fn entries(&self, folder: &str) -> Result<Vec<String>> {
+        let there = match folder {
+            "" => list(&self.folder),
+            below => self.confined(below).and_then(|path| list(&path)),
+        };
+        match &self.overlay {
+            Some(overlay) if overlay.has_folder(folder) => {
+                Ok(overlay.entries(folder, there.unwrap_or_default()))
+            }
+            Some(overlay) => Ok(overlay.entries(folder, there?)),
+            None => there,
+        }
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What a model's folder is called: as typed, but in a download cache (`models--ORG--NAME/snapshots/REVISION`) after the
+/// model, and where no name was typed (`.`) after the folder that is meant.
+fn name_of_folder(resolved: &Path, typed: &str) -> String {
+    let own = resolved.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !typed.is_empty() && typed != own {
+        return typed.to_owned();
+    }
+    let snapshots = resolved.parent().filter(|parent| parent.ends_with("snapshots"));
+    let cache = snapshots.and_then(|snapshots| snapshots.parent()?.file_name()?.to_str());
+    match cache.and_then(|cache| cache.strip_prefix("models--")) {
+        Some(model) => model.replacen("--", "/", 1),
+        None => own,
+    }
+}
+
+/// The folder that links of a download cache lead to: `CACHE/blobs`, for the model in `CACHE/snapshots/NAME`. Both lie in
+/// the same model's cache, which its files are confined to; a `blobs` that is a link itself does not count.
+fn blobs_of(resolved: &Path) -> Option<PathBuf> {
+    let snapshots = resolved.parent().filter(|parent| parent.ends_with("snapshots"))?;
+    let blobs = snapshots.parent()?.join("blobs");
+    blobs.canonicalize().is_ok_and(|real| real == blobs).then_some(blobs)
+}
+
+/// The most names of one folder. 2^20: none that is a model has as many, and a list of them stays below 100 MB.
+const MOST_ENTRIES: usize = 1 << 20;
+
+fn list(folder: &Path) -> Result<Vec<String>> {
+    let wrong = |e: std::io::Error| io_error(&e, "list").in_file(folder.display().to_string());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        if names.len() >= MOST_ENTRIES {
+            let error = Error::limit(format!("the folder holds more than {MOST_ENTRIES} files"));
+            return Err(error.in_file(folder.display().to_string()));
+        }
+        // A name that is not UTF-8 cannot be asked for by any format.
+        let Ok(mut name) = entry.file_name().into_string() else { continue };
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            name.push('/');
+        }
+        names.push(name);
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The error for a name that the model gave and that leads nowhere: a loop of links, a name that no file can have. That is
+/// the model's fault, not the machine's.
+fn named_error(error: &std::io::Error) -> Error {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    match code {
+        Some(Errno::LOOP) => Error::malformed("it is a link that leads in a circle"),
+        Some(Errno::NAMETOOLONG) => {
+            Error::malformed("its name, or that of the link's target, is too long for a file")
+        }
+        Some(Errno::NOTDIR | Errno::INVAL) => {
+            Error::malformed(format!("no file can have this name: {error}"))
+        }
+        _ => io_error(error, "open"),
+    }
+}

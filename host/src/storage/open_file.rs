@@ -1,0 +1,88 @@
+//! A file as a backing.
+
+use super::error::io_error;
+use apr_engine::open::{Backing, Found, Version};
+use apr_sdk::{Error, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file that is open for reading.
+pub struct OpenFile {
+    handle: File,
+    path: PathBuf,
+    /// Length in bytes when it was opened.
+    len: u64,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl OpenFile {
+    /// Opens the file at `path`, or says that it is a folder.
+    ///
+    /// # Errors
+    /// NotFound; InvalidArgument for what is neither; Io. With the path as the file.
+    pub fn find(path: &Path) -> Result<Found> {
+        let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
+        // Asked before it is opened: a pipe would wait there for its writer.
+        let meta = std::fs::metadata(path).map_err(wrong)?;
+        if !meta.is_file() && !meta.is_dir() {
+            let error = Error::invalid_argument("this is neither a file nor a folder");
+            return Err(error.in_file(path.display().to_string()));
+        }
+        let handle = File::open(path).map_err(wrong)?;
+        if meta.is_dir() {
+            return Ok(Found::Folder);
+        }
+        let meta = handle.metadata().map_err(wrong)?;
+        let (len, identity) = (meta.len(), (meta.dev(), meta.ino()));
+        Ok(Found::File(Arc::new(OpenFile { handle, path: path.to_owned(), len, identity })))
+    }
+}
+
+impl Backing for OpenFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.handle.read_exact_at(out, offset).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::io("the file was cut while it was read").hint("leave the file alone until apr is done")
+            }
+            _ => io_error(&e, "read"),
+        })
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.handle.metadata().ok().as_ref().map(version)
+    }
+
+    fn identity(&self) -> Option<(u64, u64)> {
+        Some(self.identity)
+    }
+
+    fn is_replaced(&self) -> bool {
+        let now = std::fs::metadata(&self.path).ok();
+        now.is_none_or(|now| (now.dev(), now.ino()) != self.identity)
+    }
+}
+
+/// What tells that a file is the same; times in nanoseconds since 1970.
+pub fn version(meta: &Metadata) -> Version {
+    Version {
+        len: meta.len(),
+        modified: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+        status: i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec()),
+    }
+}
+
+/// Lets this process open as many files as it may: the soft limit is often 1024, and there are models, and outputs, of
+/// a thousand shards.
+pub fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, the first file too many says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

@@ -1,0 +1,264 @@
+//! Giving a staged output its final names, so that whoever opens it sees the old model, the new one, or an error.
+//!
+//! One file, or a new folder, is one rename. Into a folder that exists, files go one by one: a record ([`record`]) says
+//! what is to be moved, every verb refuses a folder that holds one, and whoever writes there next finishes it first.
+
+pub mod folder;
+mod moves;
+pub mod outlook;
+pub mod record;
+mod stale;
+pub mod steps;
+
+use crate::host::Host;
+use crate::storage::lock::sweep_lock;
+use crate::storage::staging::{Staging, refuse_existing, remove};
+use crate::storage::target::Target;
+use apr_engine::plan::request::ConvertOptions;
+use apr_engine::wording::n_of;
+use apr_sdk::{Error, Result, escape};
+use folder::{Folder, sync_folder};
+use record::{Found, Held, Moving, NAME, Record};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use steps::Steps;
+
+/// How long another publication in the same folder is waited for: it only renames files.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// What publishing is told.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Whether what exists is replaced.
+    pub force: bool,
+    /// Files of the folder that go, though no new file has their name.
+    pub removing: Vec<String>,
+    /// A digest of the conversion.
+    pub work: String,
+}
+
+/// A publication that was stopped, and is now finished.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finished {
+    /// `apr.finished/1`.
+    pub schema: &'static str,
+    /// The folder.
+    pub folder: String,
+    /// The files that are in place.
+    pub files: Vec<String>,
+    /// The old files that are gone.
+    pub removed: Vec<String>,
+    /// The digest of the conversion.
+    #[serde(skip)]
+    pub work: String,
+}
+
+impl fmt::Display for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = n_of(self.files.len(), "file");
+        write!(f, "finished what was stopped: {files} put in place in {}", escape(&self.folder, 400))?;
+        match self.removed.len() {
+            0 => Ok(()),
+            removed => write!(f, ", {} removed", n_of(removed, "old file")),
+        }
+    }
+}
+
+/// The command that finishes what was stopped in a folder.
+pub fn command(folder: &str) -> String {
+    format!("apr convert --resume {}", escape(folder, 400))
+}
+
+/// Fails for a folder whose files are being exchanged, or were when apr was stopped.
+///
+/// # Errors
+/// Io, with the command that finishes it.
+pub fn refuse_unfinished(path: &Path, shown: &str) -> Result<()> {
+    if path.join(NAME).symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let folder = Folder::open(path, shown, Arc::new(steps::Unwatched))?;
+    let (message, hint) = match Held::find(&folder, false)? {
+        Found::None => return Ok(()),
+        Found::Busy => ("another apr is putting files into this folder", "wait for it".to_owned()),
+        Found::Stopped(_) => (
+            "apr was stopped while it put files into this folder: it holds some of the old model and some of the new",
+            format!("finish it: {}", command(shown)),
+        ),
+    };
+    Err(Error::io(message).in_file(shown.to_owned()).hint(hint))
+}
+
+/// Finishes what was stopped in the folder that an output goes into, if anything was.
+///
+/// # Errors
+/// Io, if that cannot be done, or another apr is doing it.
+pub fn finish_before(host: &Host, options: &ConvertOptions) -> Result<Option<Finished>> {
+    let output = options.output.as_deref().unwrap_or(&options.input);
+    let within = options.output.is_some() && output.is_dir();
+    // What is wrong with the path is said where it is used.
+    let Ok(target) = Target::new(output, within) else { return Ok(None) };
+    finish(target.home(), &target.show(target.home()), &host.steps)
+}
+
+/// Finishes what was stopped in the folder at `path`, which messages call `shown`; `None` if nothing was.
+///
+/// # Errors
+/// Io, if that cannot be done, or another apr is doing it.
+pub fn finish(path: &Path, shown: &str, steps: &Arc<dyn Steps>) -> Result<Option<Finished>> {
+    let folder = Folder::open(path, shown, Arc::clone(steps))?;
+    let Some(Held { record, .. }) = &free(&folder)? else { return Ok(None) };
+    moves::carry_out(&folder, record)?;
+    // What else the stopped one left; the lock, unless it is held.
+    remove(&path.join(format!("{}.apr-journal", record.hidden())));
+    sweep_lock(&path.join(format!("{}.apr-lock", record.hidden())));
+    let coming: HashSet<&str> = record.coming.iter().map(|file| file.name.as_str()).collect();
+    let removed = record.leaving.iter().filter(|file| !coming.contains(file.name.as_str()));
+    Ok(Some(Finished {
+        schema: "apr.finished/1",
+        folder: shown.to_owned(),
+        files: record.coming.iter().map(|file| file.name.clone()).collect(),
+        removed: removed.map(|file| file.name.clone()).collect(),
+        work: record.work.clone(),
+    }))
+}
+
+/// The record of a folder, once nobody else holds it.
+fn free(folder: &Folder) -> Result<Option<Held>> {
+    let began = Instant::now();
+    loop {
+        match Held::find(folder, true)? {
+            Found::None => return Ok(None),
+            Found::Stopped(held) => return Ok(Some(held)),
+            Found::Busy if began.elapsed() < LONGEST_WAIT => std::thread::sleep(Duration::from_millis(20)),
+            Found::Busy => {
+                let error = Error::io("another apr is putting files into this folder");
+                return Err(error.in_file(folder.show("")).hint("wait for it, or choose another folder"));
+            }
+        }
+    }
+}
+
+impl Staging {
+    /// Makes everything durable and gives it its final name. A reader never sees a mixed model.
+    ///
+    /// # Errors
+    /// Io; also if something appeared under the final name meanwhile and nothing is to be replaced. Unless the error says
+    /// otherwise, what was there before is there still.
+    pub fn publish(&mut self, wishes: &Wishes) -> Result<Vec<PathBuf>> {
+        for file in &self.files {
+            file.keep_permissions()?;
+            file.sync_all(self.steps.as_ref())?;
+        }
+        let finals: Vec<_> = self.files.iter().map(|f| f.published.clone()).collect();
+        let parent = self.target.parent().to_owned();
+        if !self.target.folder {
+            self.rename(&self.stage, &self.target.path, wishes.force)?;
+            self.placed(&parent)?;
+        } else if !self.target.is_within() {
+            self.sync_stage()?;
+            self.rename(&self.stage, &self.target.path, false)?;
+            self.placed(&parent)?;
+        } else if let ([file], true) = (&self.files[..], wishes.removing.is_empty()) {
+            let parent = file.published.parent().unwrap_or(&self.target.path).to_owned();
+            self.make_folder(&parent)?;
+            self.rename(&file.path, &file.published, wishes.force)?;
+            self.placed(&parent)?;
+            remove(&self.stage);
+        } else {
+            self.publish_into_folder(wishes)?;
+        }
+        self.done = true;
+        remove(&self.target.beside(".apr-journal"));
+        Ok(finals)
+    }
+
+    /// What should be gone after publishing and could not be removed, in words.
+    pub fn left_over(&self) -> Vec<String> {
+        let path = |end: &str| self.target.beside(end);
+        let left = [".apr-old", ".apr-part", ".apr-journal"].map(path).into_iter();
+        let left = left.filter(|path| path.symlink_metadata().is_ok());
+        let word = |path: PathBuf| {
+            let shown = escape(&self.target.show(&path), 400).to_string();
+            format!("{shown} is of no more use, and could not be removed: remove it")
+        };
+        left.map(word).collect()
+    }
+
+    /// The last name is given: what fails now does not take the output away.
+    fn placed(&mut self, folder: &Path) -> Result<()> {
+        self.done = true;
+        let synced = sync_folder(folder, self.steps.as_ref());
+        if synced.is_err() {
+            remove(&self.target.beside(".apr-journal"));
+        }
+        synced.map_err(|error| {
+            let shown = self.target.show(&self.target.path);
+            moves::in_place(&error).with_file(shown).hint("run `sync`, or copy the output to another disk")
+        })
+    }
+
+    /// Makes the names in the staging folder durable.
+    fn sync_stage(&self) -> Result<()> {
+        let shown = self.target.show(&self.target.path);
+        let stage = Folder::open(&self.stage, &shown, Arc::clone(&self.steps))?;
+        stage.sync(self.names().iter().map(String::as_str))
+    }
+
+    /// The files' paths in the folder that they go into.
+    fn names(&self) -> Vec<String> {
+        let inside = |path: &Path| path.strip_prefix(&self.target.path).map(Path::to_owned).ok();
+        let names = self.files.iter().filter_map(|file| inside(&file.published));
+        names.map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// File by file, under a record.
+    fn publish_into_folder(&mut self, wishes: &Wishes) -> Result<()> {
+        self.sync_stage()?;
+        let shown = self.target.show(&self.target.path);
+        let folder = Folder::open(&self.target.path, &shown, Arc::clone(&self.steps))?;
+        folder.sync(std::iter::empty())?;
+        // Another output's files may be on their way into the same folder.
+        if let Some(Held { record, .. }) = &free(&folder)? {
+            moves::carry_out(&folder, record)?;
+        }
+        let record = self.record(&folder, wishes)?;
+        let held = Held::create(&folder, &self.target.hidden(".apr-record"), record);
+        let outcome = held.and_then(|held| moves::carry_out(&folder, &held.record));
+        // With the record still there, staged and old files are what finishes it.
+        self.done = outcome.is_ok() || folder.stat(NAME).is_ok_and(|stat| stat.is_some());
+        outcome
+    }
+
+    /// What is to be moved: entries go first and come last.
+    fn record(&self, folder: &Folder, wishes: &Wishes) -> Result<Record> {
+        let names = self.names();
+        let stage = self.target.hidden(".apr-part");
+        let mut coming = Vec::with_capacity(names.len());
+        let mut leaving = Vec::new();
+        let entries: Vec<&String> = self.entries.iter().filter_map(|&number| names.get(number)).collect();
+        let others = || names.iter().filter(|name| !entries.contains(name));
+        for name in entries.iter().copied().chain(&wishes.removing).chain(others()) {
+            if let Some(stat) = folder.stat(name)? {
+                if !wishes.force {
+                    return refuse_existing(&self.target, &self.target.path.join(name))
+                        .and(Err(Error::io("the output exists").in_file(folder.show(name))));
+                }
+                moves::is_movable(folder, name, &stat)?;
+                leaving.push(Moving::new(name, &stat));
+            }
+        }
+        for name in others().chain(entries.iter().rev().copied()) {
+            let stat = folder.stat(&format!("{stage}/{name}"))?;
+            let gone = || Error::io("the staged file is gone").in_file(folder.show(name));
+            coming.push(Moving::new(name, &stat.ok_or_else(gone)?));
+        }
+        let old = self.target.hidden(".apr-old");
+        folder.clear(&old);
+        Ok(Record { stage, old, work: wishes.work.clone(), leaving, coming })
+    }
+}

@@ -1,0 +1,134 @@
+//! What a record says is done, from wherever it stands; or undone.
+
+use crate::storage::publish::command;
+use crate::storage::publish::folder::Folder;
+use crate::storage::publish::record::{Moving, NAME, Record};
+use apr_sdk::{Error, Result};
+use rustix::fs::{FileType, Stat};
+
+/// Moves whatever is not yet where the record wants it. When this fails, all of it is undone, if it can be.
+///
+/// # Errors
+/// What failed. It says whether the folder is as it was before, is as planned, or is neither and still holds the record.
+pub fn carry_out(folder: &Folder, record: &Record) -> Result<()> {
+    let moved = check(folder, record).and_then(|()| forward(folder, record));
+    if let Err(error) = moved {
+        return Err(undo(folder, record, error));
+    }
+    // From here on the new files are what the folder holds.
+    let all = record.coming.iter().chain(&record.leaving).map(|file| file.name.as_str());
+    let synced = folder.sync(all);
+    if let Err(error) = folder.remove(NAME) {
+        return Err(in_place(&error).hint(command(&folder.show(""))));
+    }
+    let synced = synced.and_then(|()| folder.sync(std::iter::empty()));
+    clear(folder, record);
+    synced.map_err(|error| in_place(&error).hint("run `sync`, or copy the output to another disk"))
+}
+
+/// An error that came when the output was in place already.
+pub fn in_place(error: &Error) -> Error {
+    let message =
+        format!("the output is in place and whole, but may not outlast a crash: {}", error.message());
+    Error::io(message).in_file(error.file().unwrap_or_default())
+}
+
+/// Removes what is left of the old files and of the staging folder.
+pub fn clear(folder: &Folder, record: &Record) {
+    folder.clear(&record.old);
+    folder.clear(&record.stage);
+}
+
+/// Fails unless every new file is staged or in place: else someone removed or changed one.
+fn check(folder: &Folder, record: &Record) -> Result<()> {
+    for file in &record.coming {
+        let (staged, there) = (folder.stat(&record.staged(&file.name))?, folder.stat(&file.name)?);
+        if !file.is(staged.as_ref()) && !file.is(there.as_ref()) {
+            let error = Error::io("the staged file for this name is gone, or was changed");
+            return Err(error.in_file(folder.show(&file.name)));
+        }
+    }
+    Ok(())
+}
+
+fn forward(folder: &Folder, record: &Record) -> Result<()> {
+    for file in &record.leaving {
+        if file.is(folder.stat(&file.name)?.as_ref()) {
+            let moved = folder.rename(&file.name, &record.kept(&file.name));
+            moved.map_err(|error| error.with_file(folder.show(&file.name)))?;
+        }
+    }
+    // Programs that know nothing of records see no entry while other files are exchanged, after a crash too.
+    folder.sync(record.leaving.iter().map(|file| file.name.as_str()))?;
+    let Some((entry, others)) = record.coming.split_last() else { return Ok(()) };
+    for file in others {
+        place(folder, record, file)?;
+    }
+    folder.sync(others.iter().map(|file| file.name.as_str()))?;
+    place(folder, record, entry)
+}
+
+fn place(folder: &Folder, record: &Record, file: &Moving) -> Result<()> {
+    if file.is(folder.stat(&record.staged(&file.name))?.as_ref()) {
+        folder.rename(&record.staged(&file.name), &file.name)?;
+    }
+    Ok(())
+}
+
+/// Puts every file back where it was, the entries last, and removes the record.
+fn undo(folder: &Folder, record: &Record, error: Error) -> Error {
+    let undone = back(folder, record).and_then(|()| {
+        let all = record.leaving.iter().chain(&record.coming).map(|file| file.name.as_str());
+        // The files are back; a folder that cannot be made durable now could not be before.
+        let _ = folder.sync(all);
+        folder.remove(NAME)
+    });
+    match undone {
+        Ok(()) => {
+            let _ = folder.sync(std::iter::empty());
+            folder.clear(&record.old);
+            let message = format!("{}; every file is as it was before", error.message());
+            let mut out = Error::new(error.kind(), message).code(error.stable_code().unwrap_or("E007"));
+            out = out.in_file(error.file().unwrap_or_default());
+            match error.hint_text() {
+                Some(hint) => out.hint(hint),
+                None => out.hint("see that the files there can be replaced, or choose another folder"),
+            }
+        }
+        Err(second) => {
+            let message =
+                format!("{}; nor can the old files be put back: {}", error.message(), second.message());
+            let out = Error::io(message).in_file(error.file().unwrap_or_default());
+            out.hint(format!("once that is mended: {}", command(&folder.show(""))))
+        }
+    }
+}
+
+fn back(folder: &Folder, record: &Record) -> Result<()> {
+    for file in record.coming.iter().rev() {
+        if file.is(folder.stat(&file.name)?.as_ref()) {
+            folder.rename(&file.name, &record.staged(&file.name))?;
+        }
+    }
+    for file in record.leaving.iter().rev() {
+        let kept = folder.stat(&record.kept(&file.name))?;
+        if file.is(kept.as_ref()) {
+            folder.rename(&record.kept(&file.name), &file.name)?;
+        } else if !file.is(folder.stat(&file.name)?.as_ref()) {
+            let error = Error::io("what was here before is gone, or was changed");
+            return Err(error.in_file(folder.show(&file.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Fails for what can be neither moved away nor replaced: a folder, a device.
+///
+/// # Errors
+/// Io.
+pub fn is_movable(folder: &Folder, name: &str, stat: &Stat) -> Result<()> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile | FileType::Symlink => Ok(()),
+        _ => Err(Error::io("this is not a file and is not replaced").in_file(folder.show(name))),
+    }
+}

@@ -1,0 +1,307 @@
+//! The record of a publication: what is to be moved where, durable before the first file is moved.
+//!
+//! It lies in the folder as `.apr-publish`:
+//!
+//! ```text
+//! apr.publish/1 1f0c99ab\n     version, and the CRC-32 of all that follows
+//! {"stage": ".d.apr-part", "old": ".d.apr-old", "work": "…", "leaving": [...], "coming": [...]}\n
+//! ```
+//!
+//! Files of `leaving` go from the folder into `old`, in that order; then files of `coming` go from `stage` into the folder.
+//! Each is told from others by its inode, length and time of change, so that whoever finds the record knows of every
+//! file how far it came. Nothing in a record leads out of its folder.
+
+use crate::storage::error::io_error;
+use crate::storage::publish::command;
+use crate::storage::publish::folder::Folder;
+use apr_sdk::{Error, Result, escape};
+use rustix::fs::{FileType, Stat};
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+
+/// The record's name in its folder.
+pub const NAME: &str = ".apr-publish";
+
+/// What a record begins with, before its version.
+const MAGIC: &str = "apr.publish/";
+/// The version that is written and understood.
+const VERSION: &str = "1";
+/// The longest record, in bytes. 16 MiB: two entries for each of the 1024 files that an output may have, with the longest
+/// paths that there are.
+const MAX_LEN: u64 = 16 << 20;
+
+/// A file that is moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moving {
+    /// Its path in the folder.
+    pub name: String,
+    inode: u64,
+    bytes: i64,
+    /// Its time of change, in nanoseconds since 1970.
+    modified: String,
+}
+
+impl Moving {
+    /// The file of a name, as it is now.
+    pub fn new(name: &str, stat: &Stat) -> Moving {
+        Moving {
+            name: name.to_owned(),
+            inode: stat.st_ino,
+            bytes: stat.st_size,
+            modified: modified(stat).to_string(),
+        }
+    }
+
+    /// Whether what was found is this file. A copy of the whole folder has other inodes, and usually the same times.
+    pub fn is(&self, found: Option<&Stat>) -> bool {
+        found.is_some_and(|stat| {
+            let same = stat.st_ino == self.inode || modified(stat).to_string() == self.modified;
+            self.bytes == stat.st_size && same
+        })
+    }
+}
+
+fn modified(stat: &Stat) -> i128 {
+    i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
+}
+
+/// What is to be done to a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The folder in it that holds the new files.
+    pub stage: String,
+    /// The folder in it that the old ones go to.
+    pub old: String,
+    /// A digest of the conversion, so that the same one asked for again is known.
+    pub work: String,
+    /// The old files that go, in their order.
+    pub leaving: Vec<Moving>,
+    /// The new files, in the order in which they appear.
+    pub coming: Vec<Moving>,
+}
+
+impl Record {
+    /// What comes before the suffixes of the output's hidden names.
+    pub fn hidden(&self) -> &str {
+        self.stage.strip_suffix(".apr-part").unwrap_or(&self.stage)
+    }
+
+    /// The path of a new file before it is in place.
+    pub fn staged(&self, name: &str) -> String {
+        format!("{}/{name}", self.stage)
+    }
+
+    /// The path of an old file once it is out of the way.
+    pub fn kept(&self, name: &str) -> String {
+        format!("{}/{name}", self.old)
+    }
+
+    fn to_text(&self) -> Result<String> {
+        let json =
+            serde_json::to_string(self).map_err(|e| Error::plugin(format!("the record is not JSON: {e}")))?;
+        Ok(format!("{MAGIC}{VERSION} {:08x}\n{json}\n", crc32fast::hash(format!("{json}\n").as_bytes())))
+    }
+
+    /// The record that a file's bytes are; `None` if they are none.
+    ///
+    /// # Errors
+    /// Unsupported for one of another version, and for one that leads out of its folder.
+    fn from_text(text: &[u8]) -> Result<Option<Record>> {
+        let Some(end) = text.iter().position(|&byte| byte == b'\n') else { return Ok(None) };
+        let (head, body) = text.split_at(end + 1);
+        let head = std::str::from_utf8(head).ok().and_then(|head| head.trim_end().strip_prefix(MAGIC));
+        let Some((version, sum)) = head.and_then(|head| head.split_once(' ')) else { return Ok(None) };
+        if sum != format!("{:08x}", crc32fast::hash(body)) {
+            return Ok(None);
+        }
+        let odd = |what: String| Error::unsupported(format!("{what} in the record of a conversion"));
+        if version != VERSION {
+            return Err(odd(format!("the version {} is not known", escape(version, 20))));
+        }
+        let record: Record =
+            serde_json::from_slice(body).map_err(|e| odd(format!("{} is not understood", e.line())))?;
+        match record.odd_name() {
+            Some(name) => Err(odd(format!("the name `{}` is not allowed", escape(&name, 120)))),
+            None => Ok(Some(record)),
+        }
+    }
+
+    /// A name that no conversion writes: one that leads elsewhere, occurs twice, or is apr's own.
+    fn odd_name(&self) -> Option<String> {
+        let own = |name: &str, suffix: &str| {
+            name.starts_with('.') && name.ends_with(suffix) && !name.contains(['/', '\0'])
+        };
+        if !own(&self.stage, ".apr-part") || !own(&self.old, ".apr-old") {
+            return Some(self.stage.clone());
+        }
+        for list in [&self.leaving, &self.coming] {
+            let mut seen = HashSet::new();
+            if let Some(odd) = list.iter().find(|file| !is_plain(&file.name) || !seen.insert(&file.name)) {
+                return Some(odd.name.clone());
+            }
+        }
+        None
+    }
+}
+
+/// Whether a name leads into the folder it is relative to, and is none that apr makes there itself.
+pub fn is_plain(name: &str) -> bool {
+    let own = |piece: &str| piece.starts_with('.') && piece.contains(".apr-");
+    let inside = |piece: &str| !piece.is_empty() && piece != "." && piece != "..";
+    !name.contains('\0') && name.split('/').all(inside) && !name.split('/').next().is_some_and(own)
+}
+
+/// A record in its folder, held against others.
+pub struct Held {
+    /// What it says.
+    pub record: Record,
+    _lock: File,
+}
+
+/// What a folder has under the record's name.
+pub enum Found {
+    /// Nothing, or nothing that counts.
+    None,
+    /// A conversion that is moving its files now.
+    Busy,
+    /// One that was stopped; nobody else can take it up while this is held.
+    Stopped(Held),
+}
+
+impl Held {
+    /// Makes the record durable under its name. `new` is the name that it is written under.
+    ///
+    /// # Errors
+    /// Io; E007 if the folder has one already. Then nothing of it is left.
+    pub fn create(folder: &Folder, new: &str, record: Record) -> Result<Held> {
+        folder.remove(new)?;
+        let written = Held::write(folder, new, &record).and_then(|lock| {
+            match folder.rename(new, NAME) {
+                // What is under our name and no record is in the way of one.
+                Err(_) if matches!(Held::find(folder, true), Ok(Found::None)) => {
+                    folder.remove(NAME)?;
+                    folder.rename(new, NAME)?;
+                }
+                renamed => renamed?,
+            }
+            Ok(lock)
+        });
+        let lock = match written {
+            Ok(lock) => lock,
+            Err(error) => {
+                let _ = folder.remove(new);
+                return Err(error);
+            }
+        };
+        let held = Held { record, _lock: lock };
+        match folder.sync(std::iter::empty()) {
+            Ok(()) => Ok(held),
+            // Nothing was moved yet.
+            Err(error) => Err(match folder.remove(NAME) {
+                Ok(()) => error,
+                Err(_) => error.hint(command(&folder.show(""))),
+            }),
+        }
+    }
+
+    fn write(folder: &Folder, new: &str, record: &Record) -> Result<File> {
+        let text = record.to_text()?;
+        if text.len() as u64 > MAX_LEN {
+            return Err(Error::unsupported(format!("the record would have {} bytes", text.len())));
+        }
+        let mut file = folder.create(new)?;
+        let written = file.lock().and_then(|()| file.write_all(text.as_bytes()));
+        written.map_err(|e| io_error(&e, "write").in_file(folder.show(new)))?;
+        folder.sync_file(&file, new)?;
+        Ok(file)
+    }
+
+    /// What `folder` has; to take it up, or only to know.
+    ///
+    /// # Errors
+    /// Io; Unsupported for a record that cannot be followed.
+    pub fn find(folder: &Folder, to_finish: bool) -> Result<Found> {
+        let Some(stat) = folder.stat(NAME)? else { return Ok(Found::None) };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !counts(folder, &stat)? {
+            return Ok(Found::None);
+        }
+        let file = folder.file(NAME)?;
+        let wrong = |e: std::io::Error| io_error(&e, "read it").in_file(folder.show(NAME));
+        let locked = if to_finish { file.try_lock() } else { file.try_lock_shared() };
+        let busy = match locked {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(error)) => return Err(wrong(error)),
+        };
+        let mut text = Vec::new();
+        (&file).take(MAX_LEN + 1).read_to_end(&mut text).map_err(wrong)?;
+        let Some(record) = Record::from_text(&text).map_err(|e| e.in_file(folder.show(NAME)))? else {
+            return Ok(Found::None);
+        };
+        if busy {
+            return Ok(Found::Busy);
+        }
+        // Whoever held it before may have finished between our look and our lock.
+        let ours = file.metadata().map(|meta| meta.ino()).ok();
+        let there = folder.stat(NAME)?.map(|stat| stat.st_ino);
+        Ok(if ours == there { Found::Stopped(Held { record, _lock: file }) } else { Found::None })
+    }
+}
+
+/// Whether the owner of a record may speak for the folder. Where everyone may make files but not move those of others, as
+/// in `/tmp`, only the folder's owner and we ourselves do.
+fn counts(folder: &Folder, record: &Stat) -> Result<bool> {
+    let Some(of_folder) = folder.own_stat() else { return Ok(true) };
+    const STICKY: u32 = 0o1000;
+    let trusted = [geteuid().as_raw(), of_folder.st_uid, 0];
+    Ok(of_folder.st_mode & STICKY == 0 || trusted.contains(&record.st_uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(coming: &str) -> Record {
+        let file =
+            |name: &str| Moving { name: name.to_owned(), inode: 7, bytes: 8, modified: "9".to_owned() };
+        Record {
+            stage: ".d.apr-part".to_owned(),
+            old: ".d.apr-old".to_owned(),
+            work: String::new(),
+            leaving: vec![file("config.json")],
+            coming: vec![file(coming), file("1_Pooling/config.json")],
+        }
+    }
+
+    #[test]
+    fn a_record_is_whole_or_none() {
+        let text = record("config.json").to_text().unwrap();
+        assert_eq!(Record::from_text(text.as_bytes()).unwrap(), Some(record("config.json")));
+        for end in 0..text.len() {
+            assert_eq!(Record::from_text(&text.as_bytes()[..end]).unwrap(), None, "{end} bytes");
+        }
+        assert_eq!(Record::from_text(text.replace("config", "Config").as_bytes()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_record_of_another_version_or_with_names_that_lead_elsewhere_is_refused() {
+        let names =
+            ["../x", "/etc/passwd", "a//b", "", "a/../b", ".", "1_Pooling/config.json", ".d.apr-lock"];
+        for name in names {
+            let text = record(name).to_text().unwrap();
+            assert!(Record::from_text(text.as_bytes()).is_err(), "{name}");
+        }
+        for stage in [".d.apr-part/..", "d", "/.d.apr-part", "../.apr-part"] {
+            let text = Record { stage: stage.to_owned(), ..record("x") }.to_text().unwrap();
+            assert!(Record::from_text(text.as_bytes()).is_err(), "{stage}");
+        }
+        let later = record("x").to_text().unwrap().replace("apr.publish/1", "apr.publish/2");
+        assert!(Record::from_text(later.as_bytes()).unwrap_err().message().contains("version"));
+    }
+}

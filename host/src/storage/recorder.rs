@@ -1,0 +1,166 @@
+//! A staged output while its payload is written: writeback is started as bytes come in, and what is finished is recorded, so
+//! that the last sync has little left to do and a stopped job can be taken up again.
+
+use super::journaling::Journaling;
+use super::staging::Staging;
+use crate::threads::Threads;
+use apr_engine::open::Backing;
+use apr_engine::tiles::{TileRecord, TileSink};
+use apr_sdk::{Error, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Writeback is started each time this many bytes were written.
+const WRITEBACK: u64 = 32 << 20;
+
+/// The sink of a job, with what happens beside it.
+pub struct Recorder<'a> {
+    staging: &'a Staging,
+    journaling: &'a Journaling<'a>,
+    /// Asked once headers are written.
+    foresee: &'a (dyn Fn() -> Result<()> + Sync),
+    /// Whether payload is being written.
+    is_under_way: AtomicBool,
+    written: AtomicU64,
+    /// Bytes that were written when writeback was last started.
+    flushed: Mutex<u64>,
+    /// What writeback met.
+    error: Mutex<Option<Error>>,
+    has_failed: AtomicBool,
+    stop: AtomicBool,
+    wake: (Mutex<()>, Condvar),
+    /// Whether the workers see to writeback, because no thread could be had for it.
+    has_no_background: AtomicBool,
+}
+
+impl<'a> Recorder<'a> {
+    /// A job that writes to `staging`; `foresee` may refuse it once its headers are there.
+    pub fn new(
+        staging: &'a Staging,
+        journaling: &'a Journaling<'a>,
+        foresee: &'a (dyn Fn() -> Result<()> + Sync),
+    ) -> Recorder<'a> {
+        Recorder {
+            staging,
+            journaling,
+            foresee,
+            is_under_way: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            flushed: Mutex::new(0),
+            error: Mutex::new(None),
+            has_failed: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            wake: (Mutex::new(()), Condvar::new()),
+            has_no_background: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether payload was begun to be written.
+    pub fn is_under_way(&self) -> bool {
+        self.is_under_way.load(Ordering::Relaxed)
+    }
+
+    /// Does the job, which writes to this sink, with writeback on a thread beside it.
+    ///
+    /// # Errors
+    /// The job's, or what writeback met.
+    pub fn run<T>(&self, threads: &Threads, job: impl FnOnce(&dyn TileSink) -> Result<T>) -> Result<T> {
+        let done = threads.beside(
+            || self.write_back(),
+            |there_is| {
+                self.has_no_background.store(!there_is, Ordering::Relaxed);
+                let done = job(self);
+                self.stop();
+                done
+            },
+        );
+        let done = done.and_then(|done| done);
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // What is finished is made durable before a stop, so that `--resume` can keep it.
+        self.journaling.record(&self.staging.files)?;
+        done.and_then(|value| error.map_or(Ok(value), Err))
+    }
+
+    /// Under the lock, or the background could look before and sleep after.
+    fn stop(&self) {
+        let _guard = self.wake.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake.1.notify_all();
+    }
+
+    /// Sees to writeback until the work is done.
+    fn write_back(&self) {
+        loop {
+            let guard = self.wake.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            drop(self.wake.1.wait_timeout(guard, Duration::from_millis(50)));
+            self.step();
+        }
+    }
+
+    /// Starts writeback if enough data came in, and keeps the journal if it is time, unless another thread does.
+    fn step(&self) {
+        let Ok(mut flushed) = self.flushed.try_lock() else { return };
+        let written = self.written.load(Ordering::Relaxed);
+        if written - *flushed >= WRITEBACK {
+            *flushed = written;
+            // The kernel tells of a failed write once, to the first sync: no later one would say it again.
+            if let Err(error) = self.staging.files.iter().try_for_each(|file| file.sync_data()) {
+                self.fail(error);
+            }
+        }
+        if let Err(error) = self.journaling.step(&self.staging.files) {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.has_failed.store(true, Ordering::Release);
+    }
+}
+
+impl TileSink for Recorder<'_> {
+    fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.has_failed.load(Ordering::Acquire)
+            && let Some(error) = &*self.error.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            return Err(error.clone());
+        }
+        self.staging.write_at(file, offset, bytes)?;
+        let len = bytes.len() as u64;
+        let before = self.written.fetch_add(len, Ordering::Relaxed);
+        if before / WRITEBACK != (before + len) / WRITEBACK {
+            self.wake.1.notify_all();
+        }
+        if self.has_no_background.load(Ordering::Relaxed) {
+            self.step();
+        }
+        Ok(())
+    }
+
+    fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>> {
+        self.staging.read_back(file)
+    }
+
+    fn show(&self, file: usize) -> String {
+        self.staging.show(file)
+    }
+
+    fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>> {
+        self.staging.scratch(len)
+    }
+
+    fn laid_out(&self) -> Result<()> {
+        (self.foresee)()?;
+        self.is_under_way.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn finished(&self, tile: usize, record: &TileRecord) {
+        self.journaling.finished(tile, record);
+    }
+}

@@ -1,0 +1,98 @@
+//! Files of the user's that are read whole: settings, recipes, mappings, tables. What is read has an end, and is not waited
+//! for: a device or a pipe may have neither.
+
+use crate::storage::error::io_error;
+use apr_sdk::{Error, Result};
+use rustix::fs::OFlags;
+use std::fs::{File, FileType, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The most bytes of such a file. The largest that people write are vocabularies, with some tens of MB.
+const MOST: u64 = 64 << 20;
+
+/// Opens a file for reading, if it is a regular one. Does not wait for a pipe's writer.
+///
+/// # Errors
+/// InvalidInput for anything else; what opening raises.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let (file, kind) = open_any(path)?;
+    if kind.is_file() { Ok(file) } else { Err(irregular(kind)) }
+}
+
+fn open_any(path: &Path) -> io::Result<(File, FileType)> {
+    let not_waiting = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(not_waiting).open(path)?;
+    let kind = file.metadata()?.file_type();
+    Ok((file, kind))
+}
+
+fn irregular(kind: FileType) -> io::Error {
+    let what = if kind.is_dir() { "a folder" } else { "a device, a pipe or a socket" };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a regular file"))
+}
+
+/// The bytes of a small file.
+///
+/// # Errors
+/// NotFound; InvalidArgument for a folder, a pipe and the like; LimitExceeded for one above 64 MiB; Io. With the file.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    let read = || {
+        let (file, kind) = open_any(path)?;
+        // `/dev/null` is how people say "none"; a device without an end meets the limit.
+        if !kind.is_file() && !kind.is_char_device() {
+            return Err(irregular(kind));
+        }
+        let mut bytes = Vec::new();
+        // The length may be 0 or grow where the system makes the file up: what comes is counted.
+        file.take(MOST + 1).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let shown = || path.display().to_string();
+    let bytes = read().map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::invalid_argument(error.to_string()).in_file(shown()),
+        _ => io_error(&error, "read").in_file(shown()),
+    })?;
+    if bytes.len() as u64 > MOST {
+        let message = format!("the file has more than {MOST} bytes, the most that is read of it");
+        return Err(Error::limit(message).in_file(shown()));
+    }
+    Ok(bytes)
+}
+
+/// The text of a small file.
+///
+/// # Errors
+/// As [`read_bytes`]; InvalidArgument for what is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String> {
+    String::from_utf8(read_bytes(path)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to() as u64;
+        Error::invalid_argument("this is not UTF-8 text").in_file(path.display().to_string()).at(at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::ErrorKind;
+
+    #[test]
+    fn only_regular_files_are_read_and_only_so_far() {
+        let folder = std::env::temp_dir().join(format!("apr-small-file-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (text, long, other) = (folder.join("text"), folder.join("long"), folder.join("other"));
+        std::fs::write(&text, "caf\u{e9}").unwrap();
+        std::fs::write(&other, b"caf\xe9!").unwrap();
+        File::create(&long).unwrap().set_len(MOST + 1).unwrap();
+        assert_eq!(read_text(&text).unwrap(), "caf\u{e9}");
+        let kind = |path: &Path| read_text(path).unwrap_err().kind();
+        assert_eq!(kind(&long), ErrorKind::LimitExceeded);
+        assert_eq!(kind(&other), ErrorKind::InvalidArgument);
+        assert_eq!(kind(&folder), ErrorKind::InvalidArgument);
+        assert_eq!(kind(&folder.join("absent")), ErrorKind::NotFound);
+        assert_eq!(kind(Path::new("/dev/zero")), ErrorKind::LimitExceeded);
+        assert_eq!(read_text(Path::new("/dev/null")).unwrap(), "");
+        assert!(open_regular(Path::new("/dev/null")).is_err() && open_regular(&text).is_ok());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

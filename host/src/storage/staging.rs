@@ -1,0 +1,290 @@
+//! Where the host writes: a staged file or folder beside the output, published only when it is whole and verified.
+//!
+//! Names beside an output `NAME`, or inside it if it is a folder that exists: `.NAME.apr-part` (what is being written),
+//! `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep). What publishing adds to
+//! them is in [`crate::storage::publish`].
+
+use super::error::io_error;
+use super::lock::Lock;
+use super::publish;
+use super::publish::folder::Folder;
+use super::publish::record::is_plain;
+use super::publish::steps::{Step, Steps};
+use super::staged::{StagedFile, permissions_of};
+use super::target::Target;
+use crate::host::Host;
+use apr_engine::layout::Layout;
+use apr_engine::open::Backing;
+use apr_engine::tiles::TileSink;
+use apr_sdk::{Error, Result, escape};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An output being written. Dropped without [`Staging::publish`] or [`Staging::keep`], it leaves nothing behind.
+pub struct Staging {
+    pub(crate) target: Target,
+    pub(crate) stage: PathBuf,
+    /// The numbers of the files that a model is opened by, the outermost first.
+    pub(crate) entries: Vec<usize>,
+    /// The files, in the layout's order.
+    pub files: Vec<Arc<StagedFile>>,
+    /// Whether what is staged is to stay when this is dropped.
+    pub(crate) done: bool,
+    pub(crate) steps: Arc<dyn Steps>,
+    // Last: the lock is let go only after everything else is cleaned up.
+    _lock: Lock,
+    _counted: Counted,
+}
+
+/// One of the outputs that are being written.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(outputs: &Arc<AtomicUsize>) -> Counted {
+        outputs.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(outputs))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Staging {
+    /// Takes the lock and makes the staged files, with their full length.
+    ///
+    /// # Errors
+    /// Io if the output exists and `force` is not set, another writer holds the lock, the folder cannot be written or
+    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` (device
+    /// and inode) or no regular file; Unsupported for a file with one of our own hidden names.
+    pub fn create(
+        host: &Host,
+        target: Target,
+        layout: &Layout,
+        inputs: &[(u64, u64)],
+        force: bool,
+        resume: bool,
+    ) -> Result<Staging> {
+        let finals = target.finals(layout);
+        refuse_own_names(&target, layout)?;
+        let counted = Counted::new(&host.outputs);
+        let lock = Lock::take(&target)?;
+        // Whoever held the lock before us may have been stopped between two files.
+        publish::finish(target.home(), &target.show(target.home()), &host.steps)?;
+        refuse_inputs(&target, &finals, inputs)?;
+        finals.iter().try_for_each(|path| refuse_irreplaceable(&target, path))?;
+        if !force {
+            finals.iter().try_for_each(|path| refuse_existing(&target, path))?;
+        }
+        let stage = target.beside(".apr-part");
+        if !resume {
+            for stale in [".apr-part", ".apr-journal", ".apr-old", ".apr-record"] {
+                remove(&target.beside(stale));
+            }
+        }
+        if !(resume && stage.exists()) {
+            enough_space(&target, layout.total())?;
+        }
+        let (entries, steps) = (layout.entries.clone(), Arc::clone(&host.steps));
+        // What there is to resume is not lost because it cannot be opened now.
+        let mut staging = Staging {
+            stage,
+            entries,
+            files: Vec::new(),
+            done: resume,
+            steps,
+            _lock: lock,
+            _counted: counted,
+            target,
+        };
+        staging.open_files(layout, &finals, resume)?;
+        staging.done = false;
+        Ok(staging)
+    }
+
+    fn open_files(&mut self, layout: &Layout, finals: &[PathBuf], resume: bool) -> Result<()> {
+        // Opened within the folder and never through a link: what someone put under our names is not written to.
+        let home = self.target.home().to_owned();
+        let home = Folder::open(&home, &self.target.show(&home), Arc::clone(&self.steps))?;
+        let stage = self.target.hidden(".apr-part");
+        for (file, published) in layout.files.iter().zip(finals) {
+            let inner = if self.target.folder { format!("{stage}/{}", file.name) } else { stage.clone() };
+            let shown = self.target.show(published);
+            // Never open to more people than what it replaces; we write it ourselves, whatever that allows.
+            let mode = permissions_of(published).map_or(0o666, |mode| mode | 0o600);
+            let handle = home.staged(&inner, mode, resume).map_err(|e| e.with_file(shown.clone()))?;
+            handle.set_len(file.len).map_err(|e| self.wrong(&e))?;
+            let path = self.target.home().join(&inner);
+            self.files.push(Arc::new(StagedFile::new(handle, path, published.clone(), shown)));
+        }
+        Ok(())
+    }
+
+    fn file(&self, file: usize) -> Result<&Arc<StagedFile>> {
+        self.files.get(file).ok_or_else(|| Error::io(format!("the output has no file {file}")))
+    }
+
+    pub(crate) fn make_folder(&self, path: &Path) -> Result<()> {
+        std::fs::create_dir_all(path).map_err(|e| self.wrong(&e))
+    }
+
+    fn wrong(&self, error: &std::io::Error) -> Error {
+        io_error(error, "write").in_file(self.target.show(&self.target.path))
+    }
+
+    /// Whether what is staged stays, or is published.
+    pub fn is_kept(&self) -> bool {
+        self.done
+    }
+
+    /// Leaves staging and journal for a later `--resume`.
+    pub fn keep(mut self) {
+        self.done = true;
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path, force: bool) -> Result<()> {
+        self.steps.before(Step::Rename, to).map_err(|e| self.wrong(&e))?;
+        if force {
+            return std::fs::rename(from, to).map_err(|e| self.wrong(&e));
+        }
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::EXIST) => refuse_existing(&self.target, to),
+            // A file system without this flag: the check and the rename are two steps there.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
+                refuse_existing(&self.target, to)?;
+                std::fs::rename(from, to).map_err(|e| self.wrong(&e))
+            }
+            Err(errno) => Err(self.wrong(&errno.into())),
+        }
+    }
+}
+
+impl TileSink for Staging {
+    fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file(file)?.write_at(offset, bytes)
+    }
+
+    fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>> {
+        Ok(Arc::clone(self.file(file)?) as Arc<dyn Backing>)
+    }
+
+    fn show(&self, file: usize) -> String {
+        self.files.get(file).map(|file| file.shown.clone()).unwrap_or_default()
+    }
+
+    /// A file beside the output that loses its name at once, so that nothing is left of it.
+    fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>> {
+        enough_space(&self.target, len)?;
+        let path = self.target.beside(".apr-spool");
+        remove(&path);
+        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let handle = opened.map_err(|e| self.wrong(&e))?;
+        remove(&path);
+        handle.set_len(len).map_err(|e| self.wrong(&e))?;
+        let shown = self.target.show(&path);
+        Ok(Box::new(Scratch(Arc::new(StagedFile::new(handle, path.clone(), path, shown)))))
+    }
+}
+
+/// A file for one job alone.
+struct Scratch(Arc<StagedFile>);
+
+impl TileSink for Scratch {
+    fn write_at(&self, _file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+
+    fn read_back(&self, _file: usize) -> Result<Arc<dyn Backing>> {
+        Ok(Arc::clone(&self.0) as Arc<dyn Backing>)
+    }
+
+    fn show(&self, _file: usize) -> String {
+        self.0.shown.clone()
+    }
+
+    fn scratch(&self, _len: u64) -> Result<Box<dyn TileSink>> {
+        Err(Error::io("a spool has no spool"))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.done {
+            remove(&self.stage);
+            remove(&self.target.beside(".apr-journal"));
+        }
+    }
+}
+
+/// A model may bring files with any name; those that apr makes itself are not among an output's.
+fn refuse_own_names(target: &Target, layout: &Layout) -> Result<()> {
+    match layout.files.iter().find(|file| target.folder && !is_plain(&file.name)) {
+        Some(file) => {
+            let name = escape(&file.name, 120);
+            let message = format!("the output would have a file `{name}`, a name that apr uses itself");
+            Err(Error::unsupported(message).in_file(target.show(&target.path)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn refuse_inputs(target: &Target, finals: &[PathBuf], inputs: &[(u64, u64)]) -> Result<()> {
+    for path in finals {
+        let Ok(meta) = std::fs::metadata(path) else { continue };
+        if inputs.contains(&(meta.dev(), meta.ino())) {
+            let error = Error::invalid_argument("the output is one of the inputs").in_file(target.show(path));
+            return Err(error.hint("give the output another name; the input was not touched"));
+        }
+    }
+    Ok(())
+}
+
+/// What even `--force` does not replace: a folder where a file is to be, a device, a pipe.
+fn refuse_irreplaceable(target: &Target, path: &Path) -> Result<()> {
+    let what = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => "a folder of this name exists",
+        Ok(meta) if !meta.is_file() => "this is a device or a pipe, not a file",
+        _ => return Ok(()),
+    };
+    let error = Error::invalid_argument(format!("{what}, nothing was written")).in_file(target.show(path));
+    Err(error.hint("choose another name"))
+}
+
+pub(crate) fn refuse_existing(target: &Target, path: &Path) -> Result<()> {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let what = if meta.is_dir() {
+        "a folder of this name exists".to_owned()
+    } else {
+        format!("it exists ({} bytes)", meta.len())
+    };
+    let error = Error::io(format!("{what}, nothing was written")).code("E007").in_file(target.show(path));
+    Err(error.hint("choose another name, or --force to replace it once the new file is complete"))
+}
+
+fn enough_space(target: &Target, need: u64) -> Result<()> {
+    let Ok(space) = rustix::fs::statvfs(target.home()) else { return Ok(()) };
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    // Some file systems do not know their size.
+    if space.f_blocks == 0 || need <= free {
+        return Ok(());
+    }
+    let error = Error::io(format!("the output needs {need} bytes, {free} are free"));
+    let hint = format!("free {} bytes or write elsewhere; nothing was written", need - free);
+    Err(error.in_file(target.show(target.home())).hint(hint))
+}
+
+/// Removes a file or folder of ours, if it is there.
+pub(crate) fn remove(path: &Path) {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => drop(std::fs::remove_dir_all(path)),
+        Ok(_) => drop(std::fs::remove_file(path)),
+        Err(_) => {}
+    }
+}

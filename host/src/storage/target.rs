@@ -1,0 +1,125 @@
+//! Where an output goes, and the hidden names beside it.
+
+use super::error::io_error;
+use apr_engine::layout::Layout;
+use apr_sdk::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Where an output goes.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The file, or the folder the files go into; links resolved.
+    pub path: PathBuf,
+    /// Whether it is a folder.
+    pub folder: bool,
+    /// The path as typed, for messages.
+    typed: PathBuf,
+    /// Where the hidden names are: beside a file or a new folder, inside a folder that exists. That may be a mount, to
+    /// which nothing can be renamed from beside it, and what is beside it may belong to others.
+    home: PathBuf,
+    /// The name that the hidden ones are made of, where it is not that of `path`.
+    name: Option<OsString>,
+}
+
+impl Target {
+    /// The target at `path` as typed: an output that is a link means what it points to.
+    ///
+    /// # Errors
+    /// NotFound if the folder it would lie in does not exist.
+    pub fn new(path: &Path, folder: bool) -> Result<Target> {
+        let typed = path.to_owned();
+        if let Ok(path) = path.canonicalize() {
+            let home =
+                if folder && path.is_dir() { &path } else { path.parent().unwrap_or(&path) }.to_owned();
+            return Ok(Target { path, folder, typed, home, name: None });
+        }
+        let path = &followed(path);
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let wrong = |e: std::io::Error| match io_error(&e, "resolve") {
+            e if e.kind() == ErrorKind::NotFound => {
+                Error::not_found("the output's folder does not exist").hint("create it first: mkdir -p")
+            }
+            e => e,
+        };
+        let parent = parent.canonicalize().map_err(|e| wrong(e).in_file(parent.display().to_string()))?;
+        let name = path.file_name().ok_or_else(|| {
+            Error::invalid_argument("the output has no file name").in_file(path.display().to_string())
+        })?;
+        Ok(Target { path: parent.join(name), folder, typed, home: parent, name: None })
+    }
+
+    /// A path of this output the way the user typed it.
+    pub fn show(&self, path: &Path) -> String {
+        let shown = match path.strip_prefix(&self.path) {
+            Ok(inside) if inside.as_os_str().is_empty() => self.typed.clone(),
+            Ok(inside) => self.typed.join(inside),
+            Err(_) if path == self.parent() => self.typed_parent(),
+            Err(_) => path.to_owned(),
+        };
+        let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { &shown };
+        shown.display().to_string()
+    }
+
+    fn typed_parent(&self) -> PathBuf {
+        self.typed.parent().unwrap_or(Path::new("")).to_owned()
+    }
+
+    /// This file with others beside it: the same place, as the folder that they all go into.
+    pub fn with_companions(&self) -> Target {
+        Target {
+            path: self.parent().to_owned(),
+            folder: true,
+            typed: self.typed_parent(),
+            home: self.parent().to_owned(),
+            name: self.path.file_name().map(ToOwned::to_owned),
+        }
+    }
+
+    /// The folder that holds the target.
+    pub fn parent(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The folder that the hidden names lie in.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Whether files are put into a folder that exists, one by one.
+    pub fn is_within(&self) -> bool {
+        self.folder && self.home == self.path
+    }
+
+    /// The path of this target's hidden name that ends in `suffix`.
+    pub fn beside(&self, suffix: &str) -> PathBuf {
+        self.home.join(self.hidden(suffix))
+    }
+
+    /// The hidden name of this target that ends in `suffix`.
+    pub fn hidden(&self, suffix: &str) -> String {
+        let name = self.name.as_deref().or(self.path.file_name()).unwrap_or_default().to_string_lossy();
+        // File systems take 255 bytes; a long name is cut, the lock file tells two such outputs apart.
+        let cut = (0..=name.len().min(200)).rev().find(|&n| name.is_char_boundary(n)).unwrap_or(0);
+        format!(".{}{suffix}", &name[..cut])
+    }
+
+    /// The final paths of a layout's files.
+    pub fn finals(&self, layout: &Layout) -> Vec<PathBuf> {
+        if self.folder {
+            layout.files.iter().map(|f| self.path.join(&f.name)).collect()
+        } else {
+            vec![self.path.clone()]
+        }
+    }
+}
+
+/// Where a link to nothing yet points: the output is made there. The count is that of the kernel's own patience.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..40 {
+        let Ok(to) = std::fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(to);
+    }
+    path
+}

@@ -1,7 +1,7 @@
 //! Tells the crate what its manifest heads say: the target, the compiler, and a hash of the wire sources.
 //!
 //! Nothing of the wire is frozen before the first tagged release, so two development builds may only meet if their
-//! wire sources are the same. At the release `FROZEN` becomes true: the hash is then 0, "frozen", and never compared;
+//! wire sources are the same, and those of `apr-sdk`, whose numbers and types the wire carries. At the release `FROZEN` becomes true: the hash is then 0, "frozen", and never compared;
 //! from there on the layout check and the version decide. `APR_ABI_FROZEN=1` does the same for one build: the tests
 //! make their synthetic pair of versions with it.
 
@@ -12,8 +12,7 @@ use std::{env, fs};
 /// Whether the wire is frozen: true from the first tagged release on, in the same commit that adds the frozen copy.
 const FROZEN: bool = false;
 
-/// FNV-1a, 32 bits: small, and the same everywhere.
-const FNV_BASIS: u32 = 0x811c_9dc5;
+/// FNV-1a, 32 bits: small, and the same everywhere. It goes on from the hash of `apr-sdk`.
 const FNV_PRIME: u32 = 0x0100_0193;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The hash of every file under `src`, by name: the wire types, and the adapters that give them their meaning.
+/// The hash of the sources of `apr-sdk`, and of every file under `src`, by name: the wire types, and the adapters that give
+/// them their meaning.
 fn wire_hash() -> Result<u32, Box<dyn std::error::Error>> {
     let mut folders = vec![PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("src")];
     let mut files = Vec::new();
@@ -41,7 +41,7 @@ fn wire_hash() -> Result<u32, Box<dyn std::error::Error>> {
         }
     }
     files.sort();
-    let mut hash = FNV_BASIS;
+    let mut hash: u32 = env::var("DEP_APR_SDK_SOURCE_HASH")?.parse()?;
     for file in files {
         // A checkout may have turned line ends around: they say nothing.
         for byte in fs::read(file)?.into_iter().filter(|byte| *byte != b'\r') {

@@ -29,7 +29,7 @@ pub const DEBUG_ASSERTIONS: u32 = 2;
 pub const ABI_STABLE: &str = "0.11.3";
 /// The target this build is for.
 pub const TARGET: &str = env!("APR_ABI_TARGET");
-/// The hash of this build's wire sources; 0 if they are frozen.
+/// The hash of this build's wire sources and those of `apr-sdk`; 0 if they are frozen.
 pub const WIRE_HASH: u32 = number(env!("APR_ABI_WIRE_HASH"));
 /// The most bytes of a manifest's text (as in `apr_sdk::Manifest::parse`).
 pub const TEXT_LIMIT: u32 = 1 << 20;

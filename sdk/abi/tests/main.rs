@@ -14,6 +14,7 @@
 
 mod crossing;
 mod details;
+mod hash;
 mod layout;
 mod numbers;
 mod toy;

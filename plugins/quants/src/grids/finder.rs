@@ -114,9 +114,11 @@ impl<'a, V: Lanes> Finder<'a, V> {
             distance = distance + self.term::<D>(terms, codes, coordinate);
         }
         // Below 2 to the 24th both: the cells of a codebook have some million codes.
-        let left = (end.to_le_bytes(), at.to_le_bytes());
-        let int = |bytes: [u8; 8]| i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        lanes.ints(int(left.0) - int(left.1)).more(lanes.numbers()).pick(distance, lanes.floats(f32::MAX))
+        let int = |at: usize| {
+            let [a, b, c, d, ..] = at.to_le_bytes();
+            i32::from_le_bytes([a, b, c, d])
+        };
+        lanes.ints(int(end) - int(at)).more(lanes.numbers()).pick(distance, lanes.floats(f32::MAX))
     }
 
     /// The terms of a coordinate for the levels that codes have there.

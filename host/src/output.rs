@@ -5,7 +5,7 @@ use crate::storage::target::Target;
 use apr_engine::layout::prepare::Output;
 use apr_engine::open::lone_part;
 use apr_engine::plan::request::ConvertOptions;
-use apr_engine::registry::Format;
+use apr_engine::plan::target::format;
 use apr_sdk::{Error, LayoutRequest, Result};
 use std::path::{Path, PathBuf};
 
@@ -26,17 +26,7 @@ pub struct Destination {
 /// # Errors
 /// InvalidArgument if they do not say a format, or say two; NotFound if the folder to write in does not exist.
 pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'a>, Destination)> {
-    let format = match (&options.to, &options.output) {
-        (Some(id), _) => host.registry.format(id)?,
-        (None, Some(path)) => by_extension(host, path)?,
-        (None, None) => {
-            let error = Error::invalid_argument("there is no output");
-            return Err(error.hint("give it a name: apr convert IN OUT, or a format: --to FORMAT"));
-        }
-    };
-    if !format.manifest.writes {
-        return Err(Error::unsupported(format!("`{}` can only be read", format.id())));
-    }
+    let format = format(host, options)?;
     let extension = format.manifest.extensions.first().map_or("", String::as_str);
     let stem = input_stem(&options.input);
     let path = match &options.output {
@@ -92,39 +82,6 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
 fn is_input(path: &Path, input: &Path) -> bool {
     let (Ok(path), Ok(input)) = (path.canonicalize(), input.canonicalize()) else { return false };
     path == input || (path.is_dir() && input.parent() == Some(&path))
-}
-
-fn by_extension<'a>(host: &'a Host, path: &Path) -> Result<&'a Format> {
-    let shown = path.display().to_string();
-    let known = || {
-        let formats = host.registry.formats().iter().filter(|f| f.manifest.writes);
-        let shape = |f: &Format| match f.manifest.folder {
-            true => "a folder".to_owned(),
-            false => format!(".{}", f.manifest.extensions.join(", .")),
-        };
-        let list: Vec<_> = formats.map(|f| format!("{} ({})", f.id(), shape(f))).collect();
-        format!("pass --to FORMAT; present are {}", list.join(", "))
-    };
-    let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {
-        let error = Error::invalid_argument("the output's name says no format").in_file(shown);
-        return Err(error.hint(known()));
-    };
-    let found: Vec<_> =
-        host.registry.by_extension(&extension).into_iter().filter(|f| f.manifest.writes).collect();
-    match found[..] {
-        [format] => Ok(format),
-        [] => {
-            let message = format!("no present format is written as `.{}`", apr_sdk::escape(&extension, 40));
-            Err(Error::invalid_argument(message).in_file(shown).hint(known()))
-        }
-        _ => {
-            let ids: Vec<_> = found.iter().map(|f| f.id()).collect();
-            let message = format!("`.{extension}` is written by {}", ids.join(" and "));
-            Err(Error::invalid_argument(message)
-                .in_file(shown)
-                .hint(format!("choose one: --to {}", ids.join(" or --to "))))
-        }
-    }
 }
 
 /// The input's name without extension and part number: what files in an output folder are named after.

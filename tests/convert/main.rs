@@ -18,6 +18,7 @@ mod identity;
 mod importance;
 mod lost;
 mod lying;
+mod memory;
 mod numpy;
 mod onnx;
 mod output;

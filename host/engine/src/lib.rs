@@ -5,6 +5,7 @@
 
 pub mod crew;
 pub mod engine;
+pub mod memory;
 pub mod progress;
 pub mod wording;
 

@@ -10,6 +10,7 @@ pub mod quantize;
 pub mod rename;
 pub mod request;
 pub mod stated_types;
+pub mod target;
 pub mod token_rows;
 pub mod workings;
 

@@ -1,0 +1,75 @@
+//! A conversion from memory to memory: for the browser, and for whoever has no files.
+
+use crate::engine::Engine;
+use crate::expression::making::copies;
+use crate::layout::prepare::{Output, Prepared, Sourced, prepare};
+use crate::open::option_values;
+use crate::plan::request::ConvertOptions;
+use crate::plan::target::format;
+use crate::tiles::{Memory, TileSink, write};
+use crate::verify::finish::finish;
+use apr_sdk::{Error, LayoutRequest, Result};
+
+/// What a conversion gave.
+pub struct Converted {
+    /// The output's files, each with its name.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// What was proved.
+    pub verified: Vec<String>,
+    /// What was assumed, changed or not carried.
+    pub notes: Vec<String>,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+/// Converts `options.input`, which the engine's places have, into files in memory. Of the options, those that speak of what
+/// lies where the output goes mean nothing here.
+///
+/// # Errors
+/// Whatever opening, planning, writing and verifying raise.
+pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
+    let mut memory = None;
+    let (verified, notes, warnings) = convert_into(engine, options, &mut |prepared| {
+        let files = prepared.layout.files.iter().map(|file| (file.name.as_str(), file.len));
+        let made = Memory::new(files)?;
+        memory = Some(made.clone());
+        Ok(Box::new(made))
+    })?;
+    let files = memory.map(Memory::into_files).unwrap_or_default();
+    Ok(Converted { files, verified, notes, warnings })
+}
+
+/// What was proved, notes, warnings.
+type Said = (Vec<String>, Vec<String>, Vec<String>);
+
+/// Makes the sink for what was planned.
+type MakeSink<'m> = dyn FnMut(&Prepared<'_>) -> Result<Box<dyn TileSink>> + 'm;
+
+/// The same into any sink, which `sink` makes once the layout is known.
+///
+/// # Errors
+/// As [`convert`]; what the sink raises.
+pub fn convert_into(engine: &Engine, options: &ConvertOptions, sink: &mut MakeSink<'_>) -> Result<Said> {
+    let format = format(engine, options)?;
+    let path = options.output.as_ref().unwrap_or(&options.input);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.ok_or_else(|| Error::invalid_argument("the output has no name"))?;
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+    let takes_many = format.manifest.folder || options.max_shard_size.is_some();
+    let mut request = match takes_many {
+        true => LayoutRequest::folder(stem),
+        false => LayoutRequest::file(&name),
+    };
+    request.max_shard_size = options.max_shard_size;
+    request.foreign = options.foreign;
+    request.options = option_values(format, &options.options, |spec| spec.write)?;
+    let sourced = Sourced::open(engine, options, true)?;
+    let output = Output { format, request, takes_many, shown: name.clone() };
+    let mut prepared = prepare(engine, options, sourced, output, &|source, _| copies(&source.model), true)?;
+    let sink = sink(&prepared)?;
+    let portions = std::mem::take(&mut prepared.workings.portions);
+    let carried = write(engine, &prepared, portions, options.quality(), sink.as_ref(), None)?;
+    let written = finish(engine, options, &mut prepared, sink.as_ref(), carried)?;
+    let Prepared { source, plan, .. } = prepared;
+    Ok((written.proved, plan.notes, source.warnings.into_iter().chain(plan.warnings).collect()))
+}

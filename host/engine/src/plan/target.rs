@@ -1,0 +1,59 @@
+//! Which format an output has.
+
+use super::request::ConvertOptions;
+use crate::engine::Engine;
+use crate::registry::Format;
+use apr_sdk::{Error, Result};
+use std::path::Path;
+
+/// The format that `OUT` or `--to` say, which can be written.
+///
+/// # Errors
+/// InvalidArgument if they say none, or two; Unsupported for one that can only be read.
+pub fn format<'e>(engine: &'e Engine, options: &ConvertOptions) -> Result<&'e Format> {
+    let format = match (&options.to, &options.output) {
+        (Some(id), _) => engine.registry.format(id)?,
+        (None, Some(path)) => by_extension(engine, path)?,
+        (None, None) => {
+            let error = Error::invalid_argument("there is no output");
+            return Err(error.hint("give it a name: apr convert IN OUT, or a format: --to FORMAT"));
+        }
+    };
+    if !format.manifest.writes {
+        return Err(Error::unsupported(format!("`{}` can only be read", format.id())));
+    }
+    Ok(format)
+}
+
+fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
+    let shown = path.display().to_string();
+    let known = || {
+        let formats = engine.registry.formats().iter().filter(|f| f.manifest.writes);
+        let shape = |f: &Format| match f.manifest.folder {
+            true => "a folder".to_owned(),
+            false => format!(".{}", f.manifest.extensions.join(", .")),
+        };
+        let list: Vec<_> = formats.map(|f| format!("{} ({})", f.id(), shape(f))).collect();
+        format!("pass --to FORMAT; present are {}", list.join(", "))
+    };
+    let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {
+        let error = Error::invalid_argument("the output's name says no format").in_file(shown);
+        return Err(error.hint(known()));
+    };
+    let found: Vec<_> =
+        engine.registry.by_extension(&extension).into_iter().filter(|f| f.manifest.writes).collect();
+    match found[..] {
+        [format] => Ok(format),
+        [] => {
+            let message = format!("no present format is written as `.{}`", apr_sdk::escape(&extension, 40));
+            Err(Error::invalid_argument(message).in_file(shown).hint(known()))
+        }
+        _ => {
+            let ids: Vec<_> = found.iter().map(|f| f.id()).collect();
+            let message = format!("`.{extension}` is written by {}", ids.join(" and "));
+            Err(Error::invalid_argument(message)
+                .in_file(shown)
+                .hint(format!("choose one: --to {}", ids.join(" or --to "))))
+        }
+    }
+}

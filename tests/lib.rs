@@ -15,8 +15,9 @@ pub mod whisper;
 use apr_engine::registry::Registry;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
+use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -158,21 +159,41 @@ pub fn assert_same_file(a: &Path, b: &Path) {
     );
 }
 
-/// Builds the program as it is now, and gives its path; cargo does not do so for a test of another package.
+/// The program as it is now; cargo does not build it for a test of another package.
 pub fn program() -> PathBuf {
-    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(build_program);
-    PROGRAM.clone()
+    BUILT.iter().find_map(|artifact| artifact["executable"].as_str()).unwrap().into()
 }
 
-fn build_program() -> PathBuf {
+/// The library of a crate that the program is made of.
+pub fn library(name: &str) -> PathBuf {
+    let of_name = |artifact: &&Json| artifact["target"]["name"] == name;
+    let files =
+        BUILT.iter().filter(of_name).filter_map(|artifact| artifact["filenames"].as_array()).flatten();
+    files.filter_map(Json::as_str).find(|file| file.ends_with(".rlib")).unwrap().into()
+}
+
+/// Cargo's messages of what it built, or had built before.
+static BUILT: LazyLock<Vec<Json>> = LazyLock::new(build_program);
+
+fn build_program() -> Vec<Json> {
     let me = std::env::current_exe().unwrap();
     let profile = me.parent().and_then(Path::parent).unwrap();
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "-p", "apr-host", "--bin", "apr"]);
+    // Of the whole workspace, whose features the tests have been built with: with its own alone, all would be compiled again.
+    build.args([
+        "build",
+        "--quiet",
+        "--workspace",
+        "--bin",
+        "apr",
+        "--message-format=json-render-diagnostics",
+    ]);
     if profile.file_name().is_some_and(|name| name == "release") {
         build.arg("--release");
     }
     build.arg("--target-dir").arg(profile.parent().unwrap());
-    assert!(build.status().unwrap().success(), "apr does not build");
-    profile.join(format!("apr{}", std::env::consts::EXE_SUFFIX))
+    let built = build.stderr(Stdio::inherit()).output().unwrap();
+    assert!(built.status.success(), "apr does not build");
+    let messages = String::from_utf8(built.stdout).unwrap();
+    messages.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

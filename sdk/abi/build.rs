@@ -1,9 +1,9 @@
 //! Tells the crate what its manifest heads say: the target, the compiler, and a hash of the wire sources.
 //!
 //! Nothing of the wire is frozen before the first tagged release, so two development builds may only meet if their
-//! wire sources are the same, and those of `apr-sdk`, whose numbers and types the wire carries. At the release `FROZEN` becomes true: the hash is then 0, "frozen", and never compared;
-//! from there on the layout check and the version decide. `APR_ABI_FROZEN=1` does the same for one build: the tests
-//! make their synthetic pair of versions with it.
+//! wire sources are the same, and those of `apr-sdk`, whose numbers and types the wire carries. At the release `FROZEN`
+//! becomes true: the hash is then 0, "frozen", and never compared; from there on the layout check and the version decide.
+//! The tests make a synthetic pair of versions of that kind.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,13 +18,11 @@ const FNV_PRIME: u32 = 0x0100_0193;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed=APR_ABI_FROZEN");
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output()?.stdout;
     println!("cargo::rustc-env=APR_ABI_RUSTC={}", String::from_utf8_lossy(&version).trim());
     println!("cargo::rustc-env=APR_ABI_TARGET={}", env::var("TARGET")?);
-    let frozen = FROZEN || env::var_os("APR_ABI_FROZEN").is_some_and(|value| value == "1");
-    let hash = if frozen { 0 } else { wire_hash()? };
+    let hash = if FROZEN { 0 } else { wire_hash()? };
     println!("cargo::rustc-env=APR_ABI_WIRE_HASH={hash}");
     Ok(())
 }

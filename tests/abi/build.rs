@@ -1,10 +1,13 @@
-//! Builds the plugins of these tests, the rogue in its variants, as crates of their own in the target folder: nothing is
-//! written beside the sources, and a second run builds nothing.
+//! Builds the plugins of these tests, the rogue in its variants, by the compiler alone: against wire crates of their own and the libraries that
+//! `apr` is made of, so that none of these is compiled again. Nothing is written beside the sources, and a second run builds
+//! nothing.
 
+use apr_tests::library;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
 /// Where everything of these tests lies.
 pub static WORK: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -19,124 +22,130 @@ pub fn root() -> &'static Path {
 }
 
 /// The rogue, as a released build has it: the wire's hash is 0.
-pub static ROGUE: LazyLock<PathBuf> = LazyLock::new(|| build("rogue", &root().join("sdk/abi"), "none", &[]));
-/// The library of features, which says more than this version knows.
-pub static FEATURES: LazyLock<PathBuf> = LazyLock::new(|| build("features", &detailed_abi(), "none", &[]));
+pub static ROGUE: LazyLock<PathBuf> = LazyLock::new(|| plugin("rogue", "rogue", &WIRE, &[]));
 /// The same without symbols.
 pub static STRIPPED: LazyLock<PathBuf> =
-    LazyLock::new(|| build("rogue-stripped", &root().join("sdk/abi"), "symbols", &[]));
+    LazyLock::new(|| plugin("rogue", "rogue_stripped", &WIRE, &["-Cstrip=symbols"]));
 /// The same, whose panics end the process.
 pub static ABORTS: LazyLock<PathBuf> =
-    LazyLock::new(|| build("rogue-abort", &root().join("sdk/abi"), "none", &["--", "-Cpanic=abort"]));
+    LazyLock::new(|| plugin("rogue", "rogue_abort", &WIRE, &["-Cpanic=abort"]));
 /// The same, built against the synthetic interface 1.1.
-pub static NEXT: LazyLock<PathBuf> = LazyLock::new(|| build("rogue-next", &next_abi(), "none", &[]));
+pub static NEXT: LazyLock<PathBuf> = LazyLock::new(|| plugin("rogue", "rogue_next", &NEXT_WIRE, &[]));
+/// The library of features, which says more than this version knows.
+pub static FEATURES: LazyLock<PathBuf> =
+    LazyLock::new(|| plugin("features", "features", &DETAILED_WIRE, &[]));
 
-/// One build at a time: they share a target folder.
-static BUILDING: Mutex<()> = Mutex::new(());
-
-fn build(name: &str, abi: &Path, strip: &str, rustc: &[&str]) -> PathBuf {
-    let _one = BUILDING.lock().unwrap();
-    let (library, crate_folder) = (name.replace('-', "_"), WORK.join(name));
-    let source = root().join("tests/abi").join(name.split('-').next().unwrap());
-    let manifest = fs::read_to_string(source.join("Cargo.toml.in")).unwrap();
-    let manifest = [
-        ("@NAME@", name),
-        ("@LIB@", &library),
-        ("@STRIP@", strip),
-        ("@ROOT@", root().to_str().unwrap()),
-        ("@ABI@", abi.to_str().unwrap()),
-    ]
-    .iter()
-    .fold(manifest, |text, (from, to)| text.replace(from, to));
-    write_if_changed(&crate_folder.join("Cargo.toml"), manifest.as_bytes());
-    for file in fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path()) {
-        if file.extension().is_some_and(|extension| extension == "rs") {
-            let name = file.file_name().unwrap();
-            write_if_changed(&crate_folder.join(name), &fs::read(&file).unwrap());
-        }
-    }
-    // The same versions as the workspace; cargo drops what this crate does not need.
-    let (lock, copied) = (fs::read(root().join("Cargo.lock")).unwrap(), crate_folder.join("copied.lock"));
-    if fs::read(&copied).ok().as_ref() != Some(&lock) {
-        fs::write(crate_folder.join("Cargo.lock"), &lock).unwrap();
-        fs::write(&copied, &lock).unwrap();
-    }
-    let target = WORK.join("target");
-    let out = Command::new(env!("CARGO"))
-        .args(["rustc", "--lib", "--offline", "--quiet", "--manifest-path"])
-        .arg(crate_folder.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target)
-        .args(rustc)
-        .env("APR_ABI_FROZEN", "1")
-        .env("APR_ROGUE_MARKERS", WORK.join("markers"))
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .output()
-        .unwrap();
-    assert!(out.status.success(), "building {name}: {}", String::from_utf8_lossy(&out.stderr));
-    let file = apr_host::plugins::file_name(library.as_str());
-    target.join("debug").join(file)
-}
-
-/// The wire crate as a version 1.1 would be: one field appended to the module, nothing else.
-fn next_abi() -> PathBuf {
+/// The wire crate as it will be once it is frozen.
+static WIRE: LazyLock<PathBuf> = LazyLock::new(|| wire("abi", &root().join("sdk/abi/src"), apr_abi::ABI.1));
+/// The wire crate of the synthetic interface 1.1: one field appended to the module, nothing else.
+static NEXT_WIRE: LazyLock<PathBuf> = LazyLock::new(|| {
     let last = "pub take_faults: extern \"C\" fn() -> RVec<RString>,";
     let field = format!("{last}\n    pub motto: u64,");
     let edits =
         [(last, field.as_str()), ("            take_faults,\n", "            take_faults, motto: 11,\n")];
-    let (next, edited) = copy_abi("next-abi", "1.1.0", &edits);
+    let (next, edited) = copy_abi("next-abi", &edits);
     assert_eq!(edited, 2, "the wire's last field is another one now: append after that");
-    next
-}
-
+    wire("next-abi", &next, apr_abi::ABI.1 + 1)
+});
 /// The wire crate of this version, which puts a detail of the future wherever there is room for one.
-fn detailed_abi() -> PathBuf {
+static DETAILED_WIRE: LazyLock<PathBuf> = LazyLock::new(|| {
     // A key and a value of one byte each.
     let detail = "[1, 0, 0, 0, 0, 0, 0, 0, b'?', 1, 0, 0, 0, 0, 0, 0, 0, b'!']";
     let (lent, owned) =
         (format!("detail: {detail}.as_slice().into()"), format!("detail: {detail}.to_vec().into()"));
     let edits = [("detail: RSlice::EMPTY", lent.as_str()), ("detail: RVec::new()", owned.as_str())];
-    let (detailed, edited) = copy_abi("detailed-abi", "1.0.0", &edits);
+    let (detailed, edited) = copy_abi("detailed-abi", &edits);
     assert_eq!(edited, 11, "a struct has a detail that this does not fill, or one less");
-    detailed
+    wire("detailed-abi", &detailed, apr_abi::ABI.1)
+});
+
+/// The plugin of a folder beside this file, as a library of this name.
+fn plugin(folder: &str, name: &str, wire: &Path, flags: &[&str]) -> PathBuf {
+    let mut rustc = rustc();
+    rustc.arg(format!("--crate-name=apr_plugin_{name}")).arg("--crate-type=cdylib").args(flags);
+    rustc.env("CARGO_PKG_NAME", format!("apr-plugin-{folder}")).env("CARGO_PKG_VERSION", "0.1.0");
+    rustc.env("CARGO_PKG_LICENSE", "MIT OR Apache-2.0").env("APR_ROGUE_MARKERS", WORK.join("markers"));
+    let libraries = [("apr_sdk", library("apr_sdk")), ("apr_abi", wire.to_owned())];
+    let output = WORK.join(apr_host::plugins::file_name(name));
+    build(rustc, &root().join("tests/abi").join(folder), &libraries, output)
 }
 
-/// A copy of the wire crate with every occurrence of some texts replaced; gives how many there were.
-fn copy_abi(name: &str, version: &str, edits: &[(&str, &str)]) -> (PathBuf, usize) {
-    let next = WORK.join(name);
-    let from = root().join("sdk/abi");
-    let manifest = format!(
-        "[package]\nname = \"apr-abi\"\nversion = \"{version}\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\napr-sdk = {{ path = \"{}/sdk\" }}\n\
-         abi_stable = {{ version = \"=0.11.3\", default-features = false }}\n",
-        root().display()
-    );
-    write_if_changed(&next.join("Cargo.toml"), manifest.as_bytes());
-    write_if_changed(&next.join("build.rs"), &fs::read(from.join("build.rs")).unwrap());
-    let (mut folders, mut edited) = (vec![PathBuf::from("src")], 0);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(from.join(&folder)).unwrap() {
-            let path = folder.join(entry.unwrap().file_name());
-            if from.join(&path).is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let mut text = fs::read_to_string(from.join(&path)).unwrap();
-            for (old, new) in edits {
-                edited += text.matches(old).count();
-                text = text.replace(old, new);
-            }
-            write_if_changed(&next.join(&path), text.as_bytes());
+/// The wire crate from these sources, as `sdk/abi/build.rs` would have it built.
+fn wire(name: &str, source: &Path, minor: u32) -> PathBuf {
+    let version = Command::new(compiler()).arg("--version").output().unwrap().stdout;
+    let mut rustc = rustc();
+    rustc.args(["--crate-name=apr_abi", "--crate-type=rlib"]);
+    let major = apr_abi::ABI.0;
+    rustc.env("CARGO_PKG_NAME", "apr-abi").env("CARGO_PKG_VERSION", format!("{major}.{minor}.0"));
+    rustc.env("CARGO_PKG_VERSION_MAJOR", major.to_string()).env("CARGO_PKG_VERSION_MINOR", minor.to_string());
+    rustc.env("APR_ABI_RUSTC", String::from_utf8(version).unwrap().trim());
+    rustc.env("APR_ABI_TARGET", apr_abi::manifest::TARGET).env("APR_ABI_WIRE_HASH", "0");
+    let libraries = ["apr_sdk", "abi_stable"].map(|name| (name, library(name)));
+    build(rustc, source, &libraries, WORK.join(name).join("libapr_abi.rlib"))
+}
+
+/// The compiler that cargo took for these tests.
+fn compiler() -> PathBuf {
+    let beside = Path::new(env!("CARGO")).with_file_name(format!("rustc{}", std::env::consts::EXE_SUFFIX));
+    let other = if beside.is_file() { beside } else { PathBuf::from("rustc") };
+    std::env::var_os("RUSTC").map_or(other, PathBuf::from)
+}
+
+fn rustc() -> Command {
+    let mut rustc = Command::new(compiler());
+    rustc.args(["--edition=2024", "--cap-lints=allow"]);
+    rustc
+}
+
+/// Compiles the crate whose `lib.rs` lies in `source`, unless `output` was made of the same before.
+fn build(mut rustc: Command, source: &Path, libraries: &[(&str, PathBuf)], output: PathBuf) -> PathBuf {
+    rustc.arg(source.join("lib.rs")).arg("-o").arg(&output);
+    let mut made_of = Vec::new();
+    for (name, path) in libraries {
+        rustc.arg("--extern").arg(format!("{name}={}", path.display()));
+        rustc.arg("-L").arg(format!("dependency={}", path.parent().unwrap().display()));
+        made_of.push(format!("{:?}", fs::metadata(path).unwrap().modified().unwrap()));
+    }
+    made_of.push(format!("{rustc:?}"));
+    each_file(source, &mut |path| made_of.push(String::from_utf8(fs::read(path).unwrap()).unwrap()));
+    let (made_of, stamp) = (made_of.join("\n"), output.with_extension("made-of"));
+    if output.is_file() && fs::read_to_string(&stamp).is_ok_and(|old| old == made_of) {
+        return output;
+    }
+    fs::create_dir_all(output.parent().unwrap()).unwrap();
+    let _ = fs::remove_file(&stamp);
+    let out = rustc.output().unwrap();
+    assert!(out.status.success(), "{rustc:?}: {}", String::from_utf8_lossy(&out.stderr));
+    fs::write(stamp, made_of).unwrap();
+    output
+}
+
+/// A copy of the wire crate's sources with every occurrence of some texts replaced; gives how many there were.
+fn copy_abi(name: &str, edits: &[(&str, &str)]) -> (PathBuf, usize) {
+    let (from, copy, mut edited) = (root().join("sdk/abi/src"), WORK.join(name).join("src"), 0);
+    let _ = fs::remove_dir_all(&copy);
+    each_file(&from, &mut |path| {
+        let mut text = fs::read_to_string(path).unwrap();
+        for (old, new) in edits {
+            edited += text.matches(old).count();
+            text = text.replace(old, new);
+        }
+        let path = copy.join(path.strip_prefix(&from).unwrap());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    });
+    (copy, edited)
+}
+
+/// Every Rust file below a folder, in the order of the names.
+fn each_file(folder: &Path, visit: &mut dyn FnMut(&Path)) {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            each_file(&path, visit);
+        } else if path.extension() == Some(OsStr::new("rs")) {
+            visit(&path);
         }
     }
-    (next, edited)
-}
-
-/// Keeps the time of change where nothing changed, so that cargo builds nothing.
-fn write_if_changed(path: &Path, bytes: &[u8]) {
-    if fs::read(path).is_ok_and(|old| old == bytes) {
-        return;
-    }
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
 }

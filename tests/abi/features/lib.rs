@@ -1,5 +1,5 @@
 //! A plugin of one format for each thing that can cross the interface: the id says which. What its quantizer fails at is in
-//! a token, which the tests change in each copy of the library. The tests build it as a crate of its own.
+//! a token, which the tests change in each copy of the library. The tests build it by itself, outside of the workspace.
 
 use apr_sdk::*;
 

@@ -1,5 +1,5 @@
 //! A plugin that does everything a plugin must not: it panics in every place, prints, and gives hostile numbers, each on
-//! request. The tests build it as a crate of its own, outside the workspace.
+//! request. The tests build it by itself, outside the workspace.
 
 use apr_sdk::*;
 

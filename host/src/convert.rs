@@ -8,10 +8,8 @@ use crate::storage::publish::{Finished, Wishes, finish_before};
 use crate::storage::staging::Staging;
 use crate::storage::{Journal, Journaling, Recorder};
 use apr_engine::contract::{Looked, summary};
-use apr_engine::expression::making::copies;
 use apr_engine::layout::described;
-pub use apr_engine::layout::prepare::Remake;
-use apr_engine::layout::prepare::{Prepared, Sourced, prepare};
+use apr_engine::layout::{LaidOut, Opened, Remake, Selected, Translated};
 use apr_engine::open::OpenedModel;
 use apr_engine::plan::Plan;
 use apr_engine::plan::coverage::Coverage;
@@ -79,17 +77,24 @@ pub struct ConvertedFile {
 /// # Errors
 /// As [`convert`], but nothing is written.
 pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
-    plan_as(host, options, &|source, _| copies(&source.model))
+    plan_with(host, options, &|selected| Translated::new(selected))
 }
 
-/// Says what the conversion to a model made anew would do.
+/// What becomes of a source's names, rows and keys.
+type Translate<'t> = dyn for<'a> Fn(Selected<'a>) -> Result<Translated<'a>> + 't;
+
+/// Says what a conversion would do whose tensors `remake` makes. For tests of what tables do not ask for.
 ///
 /// # Errors
 /// As [`plan`]; what `remake` raises.
 pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
-    let (prepared, destination) = prepared(host, options, remake, false)?;
-    let outlook = foretell(host, &prepared, &destination, options.force)?;
-    let Prepared { source, mut plan, model, layout, workings, .. } = prepared;
+    plan_with(host, options, &|selected| Translated::of(selected, remake))
+}
+
+fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Plan> {
+    let (laid_out, destination) = laid_out(host, options, translate, false)?;
+    let outlook = foretell(host, &laid_out, &destination, options.force)?;
+    let LaidOut { source, mut plan, model, layout, workings, .. } = laid_out;
     // What is told of a million tensors takes the place of what it was made of.
     drop(source);
     plan.list(&layout, model, &workings);
@@ -99,19 +104,19 @@ pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Re
 }
 
 /// Everything that is known before a byte is written, and where it goes.
-fn prepared<'h>(
+fn laid_out<'h>(
     host: &'h Host,
-    options: &ConvertOptions,
-    remake: &Remake<'_>,
+    options: &'h ConvertOptions,
+    translate: &Translate<'_>,
     look: bool,
-) -> Result<(Prepared<'h>, Destination)> {
-    let sourced = Sourced::open(host, options, look)?;
+) -> Result<(LaidOut<'h>, Destination)> {
+    let opened = Opened::new(host, options, look)?;
     let (output, mut destination) = resolve(host, options)?;
-    let prepared = prepare(host, options, sourced, output, remake, look)?;
-    if !destination.target.folder && prepared.layout.files.len() > 1 {
+    let laid_out = LaidOut::of(translate(Selected::new(host, options, opened, output)?)?, look)?;
+    if !destination.target.folder && laid_out.layout.files.len() > 1 {
         destination.target = destination.target.with_companions();
     }
-    Ok((prepared, destination))
+    Ok((laid_out, destination))
 }
 
 /// Converts a model.
@@ -119,7 +124,7 @@ fn prepared<'h>(
 /// # Errors
 /// Whatever opening, planning, writing and verifying raise. Then nothing is under the output's name but what was there.
 pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
-    convert_as(host, options, &|source, _| copies(&source.model))
+    convert_with(host, options, &|selected| Translated::new(selected))
 }
 
 /// Device and inode of every file that is read.
@@ -131,22 +136,25 @@ fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)>
     source.files.all().iter().filter_map(|file| file.identity()).chain(besides).collect()
 }
 
-/// Converts a model into one made anew: `remake` changes the source's model into it, and says how each of its tensors is
-/// made.
+/// Converts a model whose tensors `remake` makes. For tests of what tables do not ask for.
 ///
 /// # Errors
 /// As [`convert`]; what `remake` raises.
 pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
+    convert_with(host, options, &|selected| Translated::of(selected, remake))
+}
+
+fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Converted> {
     let began = Instant::now();
     let finished = finish_before(host, options)?;
-    let (mut prepared, destination) = prepared(host, options, remake, true)?;
+    let (mut laid_out, destination) = laid_out(host, options, translate, true)?;
     if let Some(finished) = finished {
         host.progress.log(LogLevel::Warning, &finished.to_string());
-        if finished.work == described::digest(host, &prepared)? {
-            return Ok(put_in_place(prepared, &destination, &finished, began));
+        if finished.work == described::digest(host, &laid_out)? {
+            return Ok(put_in_place(laid_out, &destination, &finished, began));
         }
     }
-    let Prepared { source, layout, .. } = &prepared;
+    let LaidOut { source, layout, .. } = &laid_out;
     let target = &destination.target;
     let identities = identities(source, options);
     if let Some(report) = &options.report {
@@ -154,10 +162,10 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
     }
     if options.resume {
         // A wrong --resume must not cost what is there, nor leave anything.
-        Journal::records(&target.beside(".apr-journal"), &described::describe(host, &prepared)?)?;
+        Journal::records(&target.beside(".apr-journal"), &described::describe(host, &laid_out)?)?;
     }
     let staging = Staging::create(host, target.clone(), layout, &identities, options.force, options.resume)?;
-    let written = match fill(host, options, (&mut prepared, began), (&destination, &staging)) {
+    let written = match fill(host, options, (&mut laid_out, began), (&destination, &staging)) {
         Ok(written) => written,
         Err((error, keep)) => {
             if keep {
@@ -167,13 +175,13 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
             return Err(error);
         }
     };
-    let (finals, outlook) = publish(host, options, &prepared, (&destination, staging))?;
+    let (finals, outlook) = publish(host, options, &laid_out, (&destination, staging))?;
     let files = finals
         .iter()
         .zip(&written.lengths)
         .map(|(path, &bytes)| ConvertedFile { path: destination.target.show(path), bytes })
         .collect();
-    let Prepared { source, model, plan, output, findings, .. } = prepared;
+    let LaidOut { source, model, plan, output, findings, .. } = laid_out;
     let looked = written.looked.behind(findings);
     let mut warnings = source.warnings;
     warnings.extend(plan.warnings);
@@ -215,15 +223,15 @@ pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) ->
 fn publish(
     host: &Host,
     options: &ConvertOptions,
-    prepared: &Prepared<'_>,
+    laid_out: &LaidOut<'_>,
     (destination, mut staging): (&Destination, Staging),
 ) -> Result<(Vec<PathBuf>, Outlook)> {
     let target = &destination.target;
     let published =
-        outlook(host, prepared, (destination, &staging), options.force).and_then(|mut outlook| {
+        outlook(host, laid_out, (destination, &staging), options.force).and_then(|mut outlook| {
             // One rename needs no record.
             let alone = staging.files.len() == 1 || !target.is_within();
-            let work = if alone { String::new() } else { described::digest(host, prepared)? };
+            let work = if alone { String::new() } else { described::digest(host, laid_out)? };
             let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
             let finals = staging.publish(&wishes)?;
             outlook.warnings.extend(staging.left_over());
@@ -242,13 +250,13 @@ fn publish(
 
 /// What is said of a conversion that had only been stopped while its files were put in place.
 fn put_in_place(
-    prepared: Prepared<'_>,
+    laid_out: LaidOut<'_>,
     destination: &Destination,
     finished: &Finished,
     began: Instant,
 ) -> Converted {
     let target = &destination.target;
-    let Prepared { source, model, plan, output, layout, findings, .. } = prepared;
+    let LaidOut { source, model, plan, output, layout, findings, .. } = laid_out;
     let finals = target.finals(&layout);
     let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let files: Vec<_> =
@@ -278,28 +286,28 @@ fn put_in_place(
 fn fill(
     host: &Host,
     options: &ConvertOptions,
-    (prepared, began): (&mut Prepared<'_>, Instant),
+    (laid_out, began): (&mut LaidOut<'_>, Instant),
     (destination, staging): (&Destination, &Staging),
 ) -> std::result::Result<WrittenOutput, (Error, bool)> {
-    let portions = std::mem::take(&mut prepared.workings.portions);
+    let portions = std::mem::take(&mut laid_out.workings.portions);
     let (carried, has_journal) = {
-        let prepared = &*prepared;
+        let laid_out = &*laid_out;
         let path = destination.target.beside(".apr-journal");
-        let begin = || Journal::create(&path, &described::describe(host, prepared)?);
+        let begin = || Journal::create(&path, &described::describe(host, laid_out)?);
         let journaling = Journaling::new(began, host.journal_interval, &begin);
         let mut earlier = None;
         if options.resume {
-            let work = described::describe(host, prepared).map_err(|e| (e, false))?;
+            let work = described::describe(host, laid_out).map_err(|e| (e, false))?;
             let (journal, records) = Journal::take_up(&path, &work).map_err(|e| (e, true))?;
             journaling.take_up(journal);
             earlier = Some(records);
-        } else if prepared.layout.payload_bytes() >= host.journal_bytes {
+        } else if laid_out.layout.payload_bytes() >= host.journal_bytes {
             journaling.begin().map_err(|e| (e, false))?;
         }
-        let foresee = || foresee(host, prepared, (destination, staging), options.force);
+        let foresee = || foresee(host, laid_out, (destination, staging), options.force);
         let recorder = Recorder::new(staging, &journaling, &foresee);
         let carried = recorder.run(host.threads(), |sink| {
-            write(host, prepared, portions, options.quality(), sink, earlier.as_deref())
+            write(host, laid_out, portions, options.quality(), sink, earlier.as_deref())
         });
         let is_kept = |e: Error| {
             let keep = match recorder.is_under_way() {
@@ -311,7 +319,7 @@ fn fill(
         };
         (carried.map_err(is_kept)?, journaling.is_begun())
     };
-    finish(host, options, prepared, staging, carried).map_err(|e| {
+    finish(host, options, laid_out, staging, carried).map_err(|e| {
         let keep = has_journal && e.kind() == ErrorKind::Cancelled;
         (e, keep)
     })

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::storage::target::Target;
-use apr_engine::layout::prepare::Output;
+use apr_engine::layout::Output;
 use apr_engine::open::lone_part;
 use apr_engine::plan::request::ConvertOptions;
 use apr_engine::plan::target::format;

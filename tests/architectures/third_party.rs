@@ -194,6 +194,23 @@ fn what_is_wrong_with_a_table_is_found_before_a_model_is() {
 }
 
 #[test]
+fn two_tensors_of_one_name_are_the_tables_fault_in_a_plan_and_in_a_run() {
+    let user = User::new();
+    user.acme();
+    let table = ACME.replace("ffn_up.weight", "ffn_gate.weight");
+    fs::write(user.scratch.at("data/apr/plugins/acme.toml"), table).unwrap();
+    let plan = user.refused(&["convert", "acme", "acme.gguf", "--plan"]);
+    let (code, told) = user.refused(&["convert", "acme", "acme.gguf"]);
+    assert_eq!((code, &told), (4, &plan.1), "the plan says otherwise");
+    let wanted =
+        ["`acme`", "feed.opens.weight", "feed.lifts.weight", "blk.0.ffn_gate.weight", "apr arch check"];
+    for wanted in wanted {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    assert!(!user.scratch.at("acme.gguf").exists());
+}
+
+#[test]
 fn a_draft_fits_the_model_it_was_made_of() {
     let (user, mut unfit) = (User::new(), Vec::new());
     for golden in goldens() {

@@ -3,7 +3,8 @@
 use crate::making::{Wanted, making, remade, turned};
 use crate::{alone, bytes, host, view, write};
 use apr_engine::expression::making::{Making, copies};
-use apr_host::convert::{Remake, convert_as, plan_as};
+use apr_engine::layout::Remake;
+use apr_host::convert::{convert_as, plan_as};
 use apr_sdk::DType;
 use apr_tests::counting::{Counting, peak_of_all};
 use apr_tests::kinds::{Kind, Tensor};

@@ -1,8 +1,7 @@
 //! A conversion from memory to memory: for the browser, and for whoever has no files.
 
 use crate::engine::Engine;
-use crate::expression::making::copies;
-use crate::layout::prepare::{Output, Prepared, Sourced, prepare};
+use crate::layout::{LaidOut, Opened, Output};
 use crate::open::option_values;
 use crate::plan::request::ConvertOptions;
 use crate::plan::target::format;
@@ -29,8 +28,8 @@ pub struct Converted {
 /// Whatever opening, planning, writing and verifying raise.
 pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
     let mut memory = None;
-    let (verified, notes, warnings) = convert_into(engine, options, &mut |prepared| {
-        let files = prepared.layout.files.iter().map(|file| (file.name.as_str(), file.len));
+    let (verified, notes, warnings) = convert_into(engine, options, &mut |laid_out| {
+        let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
         let made = Memory::new(files)?;
         memory = Some(made.clone());
         Ok(Box::new(made))
@@ -43,7 +42,7 @@ pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
 type Said = (Vec<String>, Vec<String>, Vec<String>);
 
 /// Makes the sink for what was planned.
-type MakeSink<'m> = dyn FnMut(&Prepared<'_>) -> Result<Box<dyn TileSink>> + 'm;
+type MakeSink<'m> = dyn FnMut(&LaidOut<'_>) -> Result<Box<dyn TileSink>> + 'm;
 
 /// The same into any sink, which `sink` makes once the layout is known.
 ///
@@ -63,13 +62,13 @@ pub fn convert_into(engine: &Engine, options: &ConvertOptions, sink: &mut MakeSi
     request.max_shard_size = options.max_shard_size;
     request.foreign = options.foreign;
     request.options = option_values(format, &options.options, |spec| spec.write)?;
-    let sourced = Sourced::open(engine, options, true)?;
+    let opened = Opened::new(engine, options, true)?;
     let output = Output { format, request, takes_many, shown: name.clone() };
-    let mut prepared = prepare(engine, options, sourced, output, &|source, _| copies(&source.model), true)?;
-    let sink = sink(&prepared)?;
-    let portions = std::mem::take(&mut prepared.workings.portions);
-    let carried = write(engine, &prepared, portions, options.quality(), sink.as_ref(), None)?;
-    let written = finish(engine, options, &mut prepared, sink.as_ref(), carried)?;
-    let Prepared { source, plan, .. } = prepared;
+    let mut laid_out = LaidOut::plan(engine, options, opened, output, true)?;
+    let sink = sink(&laid_out)?;
+    let portions = std::mem::take(&mut laid_out.workings.portions);
+    let carried = write(engine, &laid_out, portions, options.quality(), sink.as_ref(), None)?;
+    let written = finish(engine, options, &mut laid_out, sink.as_ref(), carried)?;
+    let LaidOut { source, plan, .. } = laid_out;
     Ok((written.proved, plan.notes, source.warnings.into_iter().chain(plan.warnings).collect()))
 }

@@ -22,7 +22,7 @@ use apr_sdk::{
     Architecture, Bytes, DType, DTypeChoice, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload,
     Result, Tensor, Value, Writer, escape,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What became of a model.
 #[derive(Debug, Default)]
@@ -210,6 +210,7 @@ impl Journey<'_> {
             keep_order: came_from_target,
         };
         let translated = translate(&request)?;
+        self.refuse_same_names(&translated.tensors, model)?;
         refuse_codes(&translated.tensors, &model.tensors)?;
         self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
         self.say_what_is_dropped(&translated, &mut notes);
@@ -353,6 +354,26 @@ impl Journey<'_> {
             ));
         }
         model.foreign.remove(at);
+    }
+
+    /// Fails if the table gives two tensors one name.
+    fn refuse_same_names(&self, tensors: &[Made], model: &Model) -> Result<()> {
+        let mut named: HashMap<&str, &Made> = HashMap::with_capacity(tensors.len());
+        let twice = tensors.iter().find_map(|made| Some((named.insert(&made.name, made)?, made)));
+        let Some((first, second)) = twice else { return Ok(()) };
+        let of = |made: &Made| {
+            let number = made.boxes.iter().find_map(|one| one.tensor);
+            let source = number.and_then(|number| model.tensors.get(number));
+            source.map_or("a computed tensor".to_owned(), |tensor| format!("`{}`", escape(&tensor.name, 120)))
+        };
+        let message = format!(
+            "the table of architecture `{}` gives {} and {} the same name",
+            self.table.id,
+            of(first),
+            of(second)
+        );
+        let hint = format!("mend the table: `apr arch check {}` says what is wrong with it", self.table.id);
+        Err(Error::malformed(message).tensor(&second.name).hint(hint))
     }
 
     /// Whether the target holds the source's own keys as they are.

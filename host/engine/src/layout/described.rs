@@ -1,8 +1,9 @@
 //! What a conversion is, in a line: whether a journal, or the record of a publication, is of the same work.
 
 use crate::engine::Engine;
+use crate::layout::LaidOut;
 use crate::layout::Segment;
-use crate::layout::prepare::{Prepared, versions};
+use crate::layout::selected::versions;
 use crate::plan::Plan;
 use crate::wording::hex;
 use apr_sdk::{Error, Result};
@@ -15,7 +16,7 @@ use std::io;
 ///
 /// # Errors
 /// As it.
-pub fn digest(engine: &Engine, prepared: &Prepared<'_>) -> Result<String> {
+pub fn digest(engine: &Engine, prepared: &LaidOut<'_>) -> Result<String> {
     Ok(hex(&Sha256::digest(describe(engine, prepared)?.to_string())))
 }
 
@@ -23,8 +24,8 @@ pub fn digest(engine: &Engine, prepared: &Prepared<'_>) -> Result<String> {
 ///
 /// # Errors
 /// What reading the inputs raises.
-pub fn describe(engine: &Engine, prepared: &Prepared<'_>) -> Result<serde_json::Value> {
-    let Prepared { source, model, output, layout, plan, workings, .. } = prepared;
+pub fn describe(engine: &Engine, prepared: &LaidOut<'_>) -> Result<serde_json::Value> {
+    let LaidOut { source, model, output, layout, plan, workings, .. } = prepared;
     let mut digest = Digesting(Sha256::new());
     // Neither how the paths were typed nor the number of threads makes other work.
     digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;

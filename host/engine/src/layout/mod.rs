@@ -1,12 +1,17 @@
 //! Collects a writer's layout: files made of segments at known offsets.
 
+mod checked;
 pub mod described;
 mod edits;
 pub mod foretold;
 mod headers;
+mod laid_out;
+mod opened;
 pub mod part_layout;
 pub mod planned;
-pub mod prepare;
+mod selected;
+mod translated;
+mod typed;
 
 use crate::open::{GivenOption, OpenedModel};
 use crate::registry::Registry;
@@ -15,7 +20,11 @@ use apr_sdk::{
     PatchSink, Result, Sum, escape,
 };
 pub use headers::headers;
+pub use laid_out::LaidOut;
+pub use opened::Opened;
+pub use selected::{Output, Selected};
 use std::collections::{HashMap, HashSet};
+pub use translated::{Remake, Translated};
 
 /// What fills a stretch of an output file.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ pub mod coverage;
 pub mod exact;
 pub mod narrow;
 pub mod packed;
+pub mod planned;
 pub mod quantize;
 pub mod rename;
 pub mod request;

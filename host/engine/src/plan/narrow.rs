@@ -4,27 +4,31 @@ use crate::engine::Engine;
 use crate::expression::making::Making;
 use crate::open::OpenedModel;
 use crate::plan::exact::exact_in;
+use crate::plan::planned::{Planned, PlannedTensor};
 use crate::wording::n_of;
-use apr_sdk::{DType, Model, Result, escape};
+use apr_sdk::{DType, Result, escape};
 
 /// Names shown of those that were not made narrower. 20: norms of a model of ten layers.
 const SHOWN: usize = 20;
 
-/// Gives tensors of `model` the dtypes of `wanted` (numbers and dtypes) that hold every value exactly, and says what came
-/// of it. Without `look` nothing is read, and nothing changed.
+/// Gives tensors of `planned` the narrower types that hold every value exactly, where that is wanted and nothing else gave
+/// them another; says what came of it. Without `look` nothing is read, and nothing changed.
 ///
 /// # Errors
 /// What reading raises.
 pub fn apply(
     engine: &Engine,
     source: &OpenedModel,
-    model: &mut Model,
-    makings: &[Making],
-    wanted: &[(usize, DType)],
+    planned: &mut Planned,
     look: bool,
 ) -> Result<Vec<String>> {
+    // What becomes something else anyway needs no look.
+    let wanted = |(number, one): (usize, &PlannedTensor)| {
+        one.narrow_if_exact.filter(|_| !one.is_retyped()).map(|dtype| (number, dtype))
+    };
+    let wanted: Vec<(usize, DType)> = planned.tensors.iter().enumerate().filter_map(wanted).collect();
     let pairs: Vec<(&Making, DType)> =
-        wanted.iter().filter_map(|(number, dtype)| Some((makings.get(*number)?, *dtype))).collect();
+        wanted.iter().map(|(number, dtype)| (&planned.tensors[*number].making, *dtype)).collect();
     if !look && !pairs.is_empty() {
         let tensors = n_of(pairs.len(), "tensor");
         return Ok(vec![format!("{tensors} may be narrowed if that is lossless: sizes are upper bounds")]);
@@ -33,7 +37,7 @@ pub fn apply(
     let mut kinds: Vec<(DType, DType)> = Vec::new();
     let mut found: Vec<((DType, DType), usize, bool)> = Vec::new();
     for ((number, dtype), exact) in wanted.iter().zip(exact) {
-        let Some(tensor) = model.tensors.get_mut(*number) else { continue };
+        let tensor = &mut planned.tensors[*number].tensor;
         let kind = (tensor.dtype, *dtype);
         if exact {
             tensor.dtype = *dtype;
@@ -53,8 +57,9 @@ pub fn apply(
                 n_of(narrowed, "tensor")
             ));
         }
-        let kept: Vec<String> =
-            of_kind(false).map(|(_, n, _)| escape(&model.tensors[*n].name, 120).to_string()).collect();
+        let kept: Vec<String> = of_kind(false)
+            .map(|(_, n, _)| escape(&planned.tensors[*n].tensor.name, 120).to_string())
+            .collect();
         if !kept.is_empty() {
             let more = match kept.len().saturating_sub(SHOWN) {
                 0 => String::new(),

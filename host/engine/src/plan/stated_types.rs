@@ -1,22 +1,26 @@
 //! What a format's own metadata says of the type of the weights follows them where they change.
 
-use crate::expression::making::Making;
+use crate::plan::planned::Planned;
 use crate::registry::Format;
-use apr_sdk::{DType, Model, Tensor, Value};
+use apr_sdk::{DType, Tensor, Value};
 use std::collections::BTreeMap;
 
 /// Names the type of most weights where the target's keys name another, if a conversion gave tensors other types.
-pub fn follow(model: &mut Model, makings: &[Making], target: &Format) {
+pub fn follow(planned: &mut Planned, target: &Format) {
     let manifest = &target.manifest;
-    let retyped =
-        model.tensors.iter().zip(makings).any(|(tensor, making)| tensor.dtype != making.source_dtype);
+    let retyped = planned.tensors.iter().any(|one| one.is_retyped());
     let name =
         |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
-    let Some(usual) = usual(&model.tensors, &|dtype| name(dtype).is_some()).and_then(name) else { return };
+    let Some(usual) =
+        usual(planned.tensors.iter().map(|one| &one.tensor), &|dtype| name(dtype).is_some()).and_then(name)
+    else {
+        return;
+    };
     if !retyped {
         return;
     }
-    let Some(foreign) = model.foreign.iter_mut().find(|foreign| foreign.format == target.id()) else {
+    let Some(foreign) = planned.rest_mut().foreign.iter_mut().find(|foreign| foreign.format == target.id())
+    else {
         return;
     };
     for (key, value) in foreign.files.iter_mut().flat_map(|file| &mut file.typed) {
@@ -30,9 +34,9 @@ pub fn follow(model: &mut Model, makings: &[Making], target: &Format) {
 }
 
 /// The type that most elements of matrices have, among those that have a name.
-fn usual(tensors: &[Tensor], named: &dyn Fn(DType) -> bool) -> Option<DType> {
+fn usual<'t>(tensors: impl Iterator<Item = &'t Tensor>, named: &dyn Fn(DType) -> bool) -> Option<DType> {
     let mut sizes: BTreeMap<&str, (u64, DType)> = BTreeMap::new();
-    for tensor in tensors.iter().filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {
+    for tensor in tensors.filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {
         let size = tensor.shape.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
         let sum = sizes.entry(tensor.dtype.name()).or_insert((0, tensor.dtype));
         sum.0 = sum.0.saturating_add(size);

@@ -10,7 +10,7 @@ use super::watch::Watch;
 use crate::contract::{Finding, Looked, Quality};
 use crate::engine::Engine;
 use crate::expression::work::Portions;
-use crate::layout::prepare::Prepared;
+use crate::layout::LaidOut;
 use crate::layout::{Layout, Segment};
 use crate::open::OpenedModel;
 use crate::open::seen::Run;
@@ -37,7 +37,7 @@ pub struct Carried {
 /// What reading, quantizers and the sink raise; Failed for a finding that stops the work; Cancelled.
 pub fn write(
     engine: &Engine,
-    prepared: &Prepared<'_>,
+    prepared: &LaidOut<'_>,
     portions: Portions,
     quality: Quality,
     sink: &dyn TileSink,
@@ -45,7 +45,7 @@ pub fn write(
 ) -> Result<Carried> {
     let tiles = Tiles::new(&prepared.layout, &prepared.model, &portions)?;
     drop(portions);
-    let Prepared { source, model, layout, workings, concerns, .. } = prepared;
+    let LaidOut { source, model, layout, workings, concerns, .. } = prepared;
     let sums = TileSums::new(&tiles);
     let watch = Watch::new(model, concerns, quality);
     let mut unmeasured = 0;

@@ -2,7 +2,7 @@
 
 use crate::contract::Looked;
 use crate::engine::Engine;
-use crate::layout::prepare::Prepared;
+use crate::layout::LaidOut;
 use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
 use crate::plan::request::ConvertOptions;
 use crate::plan::request::VerifyMode;
@@ -41,7 +41,7 @@ pub struct WrittenOutput {
 pub fn finish(
     engine: &Engine,
     options: &ConvertOptions,
-    prepared: &mut Prepared<'_>,
+    prepared: &mut LaidOut<'_>,
     sink: &dyn TileSink,
     carried: Carried,
 ) -> Result<WrittenOutput> {
@@ -50,7 +50,7 @@ pub fn finish(
     let (stored, inputs) = compare_inputs(engine, options, prepared, tiles, sums)?;
     // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
     prepared.source.model.tensors = Vec::new();
-    let Prepared { source, model, output, layout, .. } = &*prepared;
+    let LaidOut { source, model, output, layout, .. } = &*prepared;
     let first_read = FirstRead { engine, source, tiles, sums, spool: &prepared.workings.spool };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
@@ -107,11 +107,11 @@ pub fn finish(
 fn compare_inputs(
     engine: &Engine,
     options: &ConvertOptions,
-    prepared: &Prepared<'_>,
+    prepared: &LaidOut<'_>,
     tiles: &Tiles,
     sums: &TileSums,
 ) -> Result<(Option<String>, Vec<u32>)> {
-    let Prepared { source, layout, .. } = prepared;
+    let LaidOut { source, layout, .. } = prepared;
     let witness = Witness::new(engine, source, prepared.selected.as_deref());
     let first_read = FirstRead { engine, source, tiles, sums, spool: &prepared.workings.spool };
     let stored = match options.verify {
@@ -130,7 +130,7 @@ fn fill_hole(layout: &Layout, sink: &dyn TileSink, id: u32, bytes: &[u8]) -> Res
 
 /// What one writer's files became, in its own numbers.
 fn describe_written(
-    prepared: &Prepared<'_>,
+    prepared: &LaidOut<'_>,
     summer: &Summer<'_>,
     scope: &Scope,
     inputs: &[u32],

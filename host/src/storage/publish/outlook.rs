@@ -9,8 +9,8 @@ use crate::storage::publish::stale::{has_model, is_empty};
 use crate::storage::staged::StagedFile;
 use crate::storage::staging::Staging;
 use crate::storage::target::Target;
+use apr_engine::layout::LaidOut;
 use apr_engine::layout::headers;
-use apr_engine::layout::prepare::Prepared;
 use apr_engine::open::{Backing, OpenOptions, OpenedModel, open_entry};
 use apr_engine::verify::compare_tensors;
 use apr_sdk::{Error, ErrorKind, Result, escape};
@@ -63,7 +63,7 @@ const MOST_ROUNDS: usize = 16;
 /// Cancelled.
 pub fn outlook(
     host: &Host,
-    prepared: &Prepared<'_>,
+    prepared: &LaidOut<'_>,
     (destination, staging): (&Destination, &Staging),
     force: bool,
 ) -> Result<Outlook> {
@@ -80,7 +80,7 @@ pub fn outlook(
 /// Io, E007, as [`outlook`].
 pub fn foretell(
     host: &Host,
-    prepared: &Prepared<'_>,
+    prepared: &LaidOut<'_>,
     destination: &Destination,
     force: bool,
 ) -> Result<Outlook> {
@@ -166,7 +166,7 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
 /// Io, E007, as [`outlook`].
 pub fn foresee(
     host: &Host,
-    prepared: &Prepared<'_>,
+    prepared: &LaidOut<'_>,
     (destination, staging): (&Destination, &Staging),
     force: bool,
 ) -> Result<()> {
@@ -221,7 +221,7 @@ impl Seen {
 
 pub(super) struct View<'a> {
     pub(super) host: &'a Host,
-    pub(super) prepared: &'a Prepared<'a>,
+    pub(super) prepared: &'a LaidOut<'a>,
     pub(super) target: &'a Target,
     /// Whether the user named the folder as the output.
     pub(super) is_folder: bool,
@@ -237,7 +237,7 @@ impl<'a> View<'a> {
     /// A view of what the output's files, each with its path once published, will be.
     fn new(
         host: &'a Host,
-        prepared: &'a Prepared<'a>,
+        prepared: &'a LaidOut<'a>,
         destination: &'a Destination,
         files: Vec<(PathBuf, Arc<dyn Backing>)>,
     ) -> View<'a> {

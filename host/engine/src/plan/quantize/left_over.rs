@@ -1,23 +1,19 @@
 //! What is said where the flags for types cannot do what they say.
 
 use super::Quantization;
-use crate::expression::making::Making;
+use crate::plan::planned::PlannedTensor;
 use crate::wording::n_of;
-use apr_sdk::{DType, DTypeKind, Error, Model, Result};
+use apr_sdk::{DType, DTypeKind, Error, Result};
 
 /// What `--precision` and `--dequantize` leave as it is, and a user would not expect.
 ///
 /// # Errors
 /// InvalidArgument if `--precision` changes nothing, and there are tensors that it does not speak of.
-pub fn left_over(wishes: &Quantization, model: &Model, makings: &[Making]) -> Result<Vec<String>> {
+pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    let is_changed = model
-        .tensors
-        .iter()
-        .zip(makings)
-        .any(|(tensor, making)| tensor.dtype != making.source_dtype || making.row_scale.is_some());
+    let is_changed = tensors.iter().any(|one| one.is_retyped() || one.making.row_scale.is_some());
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
-        && let Some(blocks) = named(model, |tensor| tensor.dtype.is_block())
+        && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
     {
         let message = format!("--precision {dtype} applies to floats only and leaves {blocks} as they are");
         let way = format!("--dequantize {} makes floats of them", dtype.name().to_lowercase());
@@ -35,7 +31,7 @@ pub fn left_over(wishes: &Quantization, model: &Model, makings: &[Making]) -> Re
             let integers = tensor.dtype.info().is_some_and(|info| kinds.contains(&info.kind));
             integers && tensor.shape.len() > 1 && tensor.dtype != DType::I64
         };
-        if let Some(integers) = named(model, is_integer) {
+        if let Some(integers) = named(tensors, is_integer) {
             warnings.push(format!(
                 "--dequantize {dtype} leaves {integers} as they are: no scales are known for them"
             ));
@@ -47,10 +43,10 @@ pub fn left_over(wishes: &Quantization, model: &Model, makings: &[Making]) -> Re
 }
 
 /// `12 tensors of Q4_K, Q6_K`; `None` for none.
-fn named(model: &Model, is_one: impl Fn(&apr_sdk::Tensor) -> bool) -> Option<String> {
+fn named(tensors: &[PlannedTensor], is_one: impl Fn(&apr_sdk::Tensor) -> bool) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     let mut n = 0;
-    for tensor in model.tensors.iter().filter(|tensor| is_one(tensor)) {
+    for tensor in tensors.iter().map(|one| &one.tensor).filter(|tensor| is_one(tensor)) {
         n += 1;
         if !names.contains(&tensor.dtype.name()) {
             names.push(tensor.dtype.name());

@@ -16,11 +16,12 @@ use crate::engine::Engine;
 use crate::expression::making::is_all_zero;
 use crate::expression::making::{Making, RowScale};
 use crate::open::OpenedModel;
+use crate::plan::planned::{Planned, PlannedTensor};
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::{
-    Assignment, DType, DTypeChoice, DTypeKind, Error, Model, Options, Quantizer, Result, Tensor, Value,
-    Writer, escape,
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Options, Quantizer, Result, Tensor, Value, Writer,
+    escape,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ pub struct Said {
 }
 
 /// What is at hand for a choice.
-pub struct Planned<'a> {
+pub struct Choosing<'a> {
     /// The host.
     pub engine: &'a Engine,
     /// The source.
@@ -85,32 +86,32 @@ pub struct Planned<'a> {
     pub concerns: &'a Concerns,
 }
 
-impl Planned<'_> {
+impl Choosing<'_> {
     /// Gives tensors of `model` the types that the user asked for; says what was done, and what to warn of.
     ///
     /// # Errors
     /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
     /// not fit or is missing, and blocks that would become other blocks unasked; what the plugins raise.
-    pub fn apply(&self, wishes: &Quantization, model: &mut Model, makings: &mut Vec<Making>) -> Result<Said> {
+    pub fn apply(&self, wishes: &Quantization, planned: &mut Planned) -> Result<Said> {
         let mut said = Said::default();
         if let Some(dtype) = wishes.precision {
-            self.cast(dtype, model, makings)?;
+            self.cast(dtype, planned)?;
         }
         if let Some(dtype) = wishes.dequantize {
-            row_scales::undo(self.engine, self.source, dtype, model, makings)?;
-            for tensor in model.tensors.iter_mut().filter(|tensor| tensor.dtype.is_block()) {
-                tensor.dtype = dtype;
+            row_scales::undo(self.engine, self.source, dtype, planned)?;
+            for one in planned.tensors.iter_mut().filter(|one| one.tensor.dtype.is_block()) {
+                one.tensor.dtype = dtype;
             }
         }
-        said.warnings.extend(left_over::left_over(wishes, model, makings)?);
+        said.warnings.extend(left_over::left_over(wishes, &planned.tensors)?);
         // A model of one type of floats is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.engine.registry.quantizers() {
-                self.record(model, quantizer.records(dtype.name())?);
+                self.record(planned, quantizer.records(dtype.name())?);
             }
         }
         if wishes.has_recipe() {
-            self.quantize(wishes, model, makings, &mut said)?;
+            self.quantize(wishes, planned, &mut said)?;
         } else if wishes.importance.is_some() {
             let message = "an importance matrix was given, but nothing is quantized";
             return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
@@ -119,26 +120,27 @@ impl Planned<'_> {
     }
 
     /// Casts every tensor of floats, but for those that the target wants otherwise.
-    fn cast(&self, dtype: DType, model: &mut Model, makings: &[Making]) -> Result<()> {
+    fn cast(&self, dtype: DType, planned: &mut Planned) -> Result<()> {
         let Some(writer) = self.writer else { return Ok(()) };
-        let tensors = model.tensors.iter().enumerate();
-        let facts: Vec<_> = tensors.map(|(n, t)| facts::of_tensor(t, self.concerns.of(n))).collect();
+        let tensors = planned.tensors.iter().enumerate();
+        let facts: Vec<_> =
+            tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.concerns.of(n))).collect();
         let choices = choices(writer, &facts, Some(dtype))?;
-        for ((tensor, making), choice) in model.tensors.iter_mut().zip(makings).zip(choices) {
-            if !is_float(making.source_dtype) || tensor.dtype != making.source_dtype {
+        for (one, choice) in planned.tensors.iter_mut().zip(choices) {
+            if !is_float(one.making.source_dtype) || one.is_retyped() {
                 continue;
             }
             if let DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) = choice {
-                tensor.dtype = wanted;
+                one.tensor.dtype = wanted;
             }
         }
         Ok(())
     }
 
     /// Puts what concerns the target into its metadata.
-    fn record(&self, model: &mut Model, records: impl IntoIterator<Item = (String, String, Value)>) {
+    fn record(&self, planned: &mut Planned, records: impl IntoIterator<Item = (String, String, Value)>) {
         for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
-            if let Some(file) = model.foreign_mut(self.target.id()).files.first_mut() {
+            if let Some(file) = planned.rest_mut().foreign_mut(self.target.id()).files.first_mut() {
                 file.set(&key, value);
             }
         }
@@ -147,8 +149,7 @@ impl Planned<'_> {
     fn quantize(
         &self,
         wishes: &Quantization,
-        model: &mut Model,
-        makings: &mut Vec<Making>,
+        planned: &mut Planned,
         Said { notes, warnings }: &mut Said,
     ) -> Result<()> {
         let registry = &self.engine.registry;
@@ -161,9 +162,9 @@ impl Planned<'_> {
             Some(path) => Some(Importance::read(self.engine, &quantizers, path)?),
             None => None,
         };
-        let mut tensors = Vec::with_capacity(model.tensors.len());
+        let mut tensors = Vec::with_capacity(planned.tensors.len());
         let mut zeros = Vec::new();
-        for (number, tensor) in model.tensors.iter().enumerate() {
+        for (number, PlannedTensor { tensor, .. }) in planned.tensors.iter().enumerate() {
             let mut facts = facts::of_tensor(tensor, self.concerns.of(number));
             facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
             if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
@@ -174,7 +175,7 @@ impl Planned<'_> {
         if !zeros.is_empty() {
             warnings.push(name_some(&zeros, "its importance is 0 in every column, and counts as none"));
         }
-        let mut known = facts::of_model(model);
+        let mut known = facts::of_model(planned.rest());
         known.has_importance = importance.is_some();
         let assign = |quantizer: &dyn Quantizer, recipe: &str| {
             quantizer.assign(recipe, &tensors, &known, &wishes.options)
@@ -187,14 +188,15 @@ impl Planned<'_> {
             }
             (None, Some(target)) => {
                 let row_scales = self.target.manifest.carries.row_scales;
-                let room = Room { model, has_importance: importance.is_some(), row_scales };
+                let room =
+                    Room { tensors: &planned.tensors, has_importance: importance.is_some(), row_scales };
                 target.choose(&quantizers, &room, &assign, notes)?
             }
             (None, None) => return Ok(()),
         };
         let mut said: Vec<(String, Vec<String>)> = Vec::new();
         for (number, assignment) in assigned.into_iter().enumerate() {
-            let (tensor, making) = (&mut model.tensors[number], &mut makings[number]);
+            let PlannedTensor { tensor, making, .. } = &mut planned.tensors[number];
             let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
             take(wishes, assignment, (tensor, making), values, (registry, &mut said)).map_err(|e| match e
                 .tensor_name()
@@ -204,19 +206,19 @@ impl Planned<'_> {
             })?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
-        self.record(model, quantizer.records(&recipe)?);
+        self.record(planned, quantizer.records(&recipe)?);
         if let Some(importance) = &importance {
             // A file that names a matrix was made with it.
-            if makings.iter().any(|making| making.importance.is_some()) {
-                self.record(model, importance.records.iter().cloned());
+            if planned.tensors.iter().any(|one| one.making.importance.is_some()) {
+                self.record(planned, importance.records.iter().cloned());
                 notes.push(importance.summary(&tensors));
             } else {
                 warnings.push(importance.unused(&tensors));
             }
         }
-        notes.push(summary(&recipe, model, makings));
-        row_scales::add(self.target, model, makings)?;
-        model.recipe = Some(recipe);
+        notes.push(summary(&recipe, &planned.tensors));
+        row_scales::add(self.target, planned)?;
+        planned.rest_mut().recipe = Some(recipe);
         Ok(())
     }
 }
@@ -325,11 +327,12 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
 }
 
 /// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.
-fn summary(recipe: &str, model: &Model, makings: &[Making]) -> String {
+fn summary(recipe: &str, tensors: &[PlannedTensor]) -> String {
     let mut counts: Vec<(DType, usize)> = Vec::new();
     let mut kept = 0;
-    for (tensor, making) in model.tensors.iter().zip(makings) {
-        if tensor.dtype == making.source_dtype || is_float(tensor.dtype) {
+    for one in tensors {
+        let tensor = &one.tensor;
+        if !one.is_retyped() || is_float(tensor.dtype) {
             kept += 1;
             continue;
         }

@@ -4,9 +4,10 @@ use crate::engine::Engine;
 use crate::expression::making::{Making, Piece, RowScale};
 use crate::expression::payload;
 use crate::open::OpenedModel;
+use crate::plan::planned::{Planned, PlannedTensor};
 use crate::registry::Format;
 use crate::values::integers::most;
-use apr_sdk::{DType, Error, Model, Result, Tensor, checked_payload_len};
+use apr_sdk::{DType, Error, Result, Tensor, checked_payload_len};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -25,32 +26,24 @@ fn name_of(tensor: &str) -> String {
 ///
 /// # Errors
 /// Unsupported if the target has no place for them, or if a tensor has no rows; InvalidArgument if one of that name exists.
-pub fn add(target: &Format, model: &mut Model, makings: &mut Vec<Making>) -> Result<()> {
-    let of_codes = |making: &Making| making.row_scale == Some(RowScale::Codes);
-    if !makings.iter().any(of_codes) {
+pub fn add(target: &Format, planned: &mut Planned) -> Result<()> {
+    let of_codes = |one: &PlannedTensor| one.making.row_scale == Some(RowScale::Codes);
+    if !planned.tensors.iter().any(of_codes) {
         return Ok(());
     }
-    let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let names: HashSet<&str> = planned.tensors.iter().map(|one| one.tensor.name.as_str()).collect();
     let mut added = Vec::new();
-    for (number, (tensor, making)) in model.tensors.iter().zip(&*makings).enumerate() {
-        if of_codes(making) {
-            let (scales, making) =
-                scales_for(target, tensor, making, &names).map_err(|error| error.tensor(&tensor.name))?;
-            added.push((number, scales, making));
-        }
+    for (number, one) in planned.tensors.iter().enumerate().filter(|(_, one)| of_codes(one)) {
+        let scales = scales_for(target, &one.tensor, &one.making, &names);
+        added.push((number, scales.map_err(|error| error.tensor(&one.tensor.name))?));
     }
     drop(names);
-    let n_tensors = model.tensors.len() + added.len();
-    let before = std::mem::replace(&mut model.tensors, Vec::with_capacity(n_tensors));
-    let makings_before = std::mem::replace(makings, Vec::with_capacity(n_tensors));
+    let n_tensors = planned.tensors.len() + added.len();
+    let before = std::mem::replace(&mut planned.tensors, Vec::with_capacity(n_tensors));
     let mut added = added.into_iter().peekable();
-    for (number, (tensor, making)) in before.into_iter().zip(makings_before).enumerate() {
-        model.tensors.push(tensor);
-        makings.push(making);
-        if let Some((_, scales, making)) = added.next_if(|(of, ..)| *of == number) {
-            model.tensors.push(scales);
-            makings.push(making);
-        }
+    for (number, one) in before.into_iter().enumerate() {
+        planned.tensors.push(one);
+        planned.tensors.extend(added.next_if(|(of, _)| *of == number).map(|(_, scales)| scales));
     }
     Ok(())
 }
@@ -61,7 +54,7 @@ fn scales_for(
     tensor: &Tensor,
     making: &Making,
     names: &HashSet<&str>,
-) -> Result<(Tensor, Making)> {
+) -> Result<PlannedTensor> {
     if !target.manifest.carries.row_scales {
         let message = format!("{} cannot hold the scales of integer rows", target.manifest.name);
         return Err(Error::unsupported(message).hint("write an .apr file, or choose a block type"));
@@ -81,53 +74,43 @@ fn scales_for(
     let scales = RowScale::Scales { row_len, most: most(bits) };
     let making = Making { row_scale: Some(scales), ..making.clone() };
     let (shape, payload) = (rows.to_vec(), tensor.payload.clone());
-    Ok((Tensor { name, dtype: DType::F32, shape, payload }, making))
+    Ok(PlannedTensor::new(Tensor { name, dtype: DType::F32, shape, payload }, making))
 }
 
 /// Makes integers whose scales are there floats of `dtype` again, and leaves out the scales.
 ///
 /// # Errors
 /// LimitExceeded for more rows than are held; what reading the scales raises.
-pub fn undo(
-    engine: &Engine,
-    source: &OpenedModel,
-    dtype: DType,
-    model: &mut Model,
-    makings: &mut Vec<Making>,
-) -> Result<()> {
+pub fn undo(engine: &Engine, source: &OpenedModel, dtype: DType, planned: &mut Planned) -> Result<()> {
     let is_scales = |tensor: &Tensor| tensor.dtype == DType::F32 && tensor.name.ends_with(SUFFIX);
-    let numbered = model.tensors.iter().enumerate();
-    let scales: HashMap<&str, usize> = numbered
-        .filter(|(_, tensor)| is_scales(tensor))
-        .map(|(number, tensor)| (tensor.name.as_str(), number))
-        .collect();
+    let tensors = &planned.tensors;
+    let numbered = tensors.iter().enumerate().filter(|(_, one)| is_scales(&one.tensor));
+    let scales: HashMap<&str, usize> =
+        numbered.map(|(number, one)| (one.tensor.name.as_str(), number)).collect();
     let mut found = Vec::new();
-    for (number, (tensor, making)) in model.tensors.iter().zip(&*makings).enumerate() {
-        if is_whole(making)
-            && let Some((at, from)) = scales_of(&scales, model, makings, tensor)
-        {
+    for (number, one) in tensors.iter().enumerate().filter(|(_, one)| is_whole(&one.making)) {
+        if let Some((at, from)) = scales_of(&scales, tensors, &one.tensor) {
             found.push((number, at, from));
         }
     }
     drop(scales);
-    let mut is_left_out = vec![false; model.tensors.len()];
+    let mut is_left_out = vec![false; tensors.len()];
     for (number, at, from) in found {
-        let read = read(engine, source, from).map_err(|e| e.tensor(&model.tensors[number].name))?;
-        makings[number].row_scale = Some(RowScale::Undone { tensor: from, scales: read });
-        model.tensors[number].dtype = dtype;
+        let one = &mut planned.tensors[number];
+        let scales = read(engine, source, from).map_err(|e| e.tensor(&one.tensor.name))?;
+        one.making.row_scale = Some(RowScale::Undone { tensor: from, scales });
+        one.tensor.dtype = dtype;
         is_left_out[at] = true;
     }
-    let (mut tensors, mut of_makings) = (is_left_out.iter(), is_left_out.iter());
-    model.tensors.retain(|_| tensors.next() != Some(&true));
-    makings.retain(|_| of_makings.next() != Some(&true));
+    let mut is_left_out = is_left_out.into_iter();
+    planned.tensors.retain(|_| is_left_out.next() != Some(true));
     Ok(())
 }
 
 /// Where a tensor's scales are in the planned model, and in the source.
 fn scales_of(
     scales: &HashMap<&str, usize>,
-    model: &Model,
-    makings: &[Making],
+    tensors: &[PlannedTensor],
     tensor: &Tensor,
 ) -> Option<(usize, usize)> {
     let (_, rows) = tensor.shape.split_last()?;
@@ -135,11 +118,12 @@ fn scales_of(
         return None;
     }
     let at = *scales.get(name_of(&tensor.name).as_str())?;
-    if model.tensors[at].shape != rows {
+    let PlannedTensor { tensor: scales, making, .. } = &tensors[at];
+    if scales.shape != rows {
         return None;
     }
-    match makings[at].pieces[..] {
-        [Piece::Box { tensor, .. }] if is_whole(&makings[at]) => Some((at, tensor)),
+    match making.pieces[..] {
+        [Piece::Box { tensor, .. }] if is_whole(making) => Some((at, tensor)),
         _ => None,
     }
 }

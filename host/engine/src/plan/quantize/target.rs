@@ -1,8 +1,7 @@
 //! `--target-size` and `--target-bpw`: the recipe that makes most of the room.
 
-use apr_sdk::{
-    Assignment, Error, ErrorKind, Model, Quantizer, Result, checked_elements, checked_payload_len,
-};
+use crate::plan::planned::PlannedTensor;
+use apr_sdk::{Assignment, Error, ErrorKind, Quantizer, Result, checked_elements, checked_payload_len};
 use std::sync::Arc;
 
 /// How small the weights are to be.
@@ -24,8 +23,8 @@ struct Candidate {
 
 /// What the weights must fit.
 pub struct Room<'a> {
-    /// The model.
-    pub model: &'a Model,
+    /// The model's tensors.
+    pub tensors: &'a [PlannedTensor],
     /// Whether there is an importance matrix.
     pub has_importance: bool,
     /// Whether the target holds integers with scales for their rows.
@@ -47,10 +46,10 @@ impl Target {
         assign: &Assign<'_>,
         notes: &mut Vec<String>,
     ) -> Result<(Arc<dyn Quantizer>, String, Vec<Assignment>)> {
-        let Room { model, has_importance, row_scales } = *room;
+        let Room { tensors, has_importance, row_scales } = *room;
         let mut weights = 0u64;
-        for tensor in &model.tensors {
-            weights = weights.saturating_add(checked_elements(&tensor.shape)?);
+        for one in tensors {
+            weights = weights.saturating_add(checked_elements(&one.tensor.shape)?);
         }
         let most = match self {
             Target::Bytes(bytes) => bytes,
@@ -78,7 +77,7 @@ impl Target {
                 {
                     continue;
                 }
-                let bytes = bytes_of(model, &assigned)?;
+                let bytes = bytes_of(tensors, &assigned)?;
                 if least.as_ref().is_none_or(|(few, _)| bytes < *few) {
                     least = Some((bytes, recipe.name.clone()));
                 }
@@ -108,9 +107,9 @@ impl Target {
 }
 
 /// Bytes of a model's weights under a recipe.
-fn bytes_of(model: &Model, assigned: &[Assignment]) -> Result<u64> {
+fn bytes_of(tensors: &[PlannedTensor], assigned: &[Assignment]) -> Result<u64> {
     let mut bytes = 0u64;
-    for (tensor, assignment) in model.tensors.iter().zip(assigned) {
+    for (PlannedTensor { tensor, .. }, assignment) in tensors.iter().zip(assigned) {
         let dtype = assignment.dtype.unwrap_or(tensor.dtype);
         bytes = bytes.saturating_add(checked_payload_len(dtype, &tensor.shape)?);
     }

@@ -1,0 +1,161 @@
+//! The writer's files at known offsets, and what is done for each tensor: the last stage. Everything is known before a byte
+//! is written.
+
+use super::checked::Checked;
+use super::opened::Opened;
+use super::selected::{Course, Output, Selected};
+use super::translated::Translated;
+use super::typed::Typed;
+use super::{Collector, Layout, Segment};
+use crate::architecture::{Concerns, concerns};
+use crate::contract::{Finding, Quality, Standing, judge_layout};
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use crate::plan::request::ConvertOptions;
+use crate::plan::workings::Workings;
+use crate::plan::{Plan, carries};
+use apr_sdk::{Error, Model, Result, Writer};
+use std::sync::Arc;
+
+/// Everything that is known before a byte is written.
+pub struct LaidOut<'a> {
+    /// The source.
+    pub source: OpenedModel,
+    /// The model as it will be written.
+    pub model: Model,
+    /// Where it goes.
+    pub output: Output<'a>,
+    /// The target's writer.
+    pub writer: Arc<dyn Writer>,
+    /// Its answer.
+    pub layout: Layout,
+    /// What will be done, but for the list of the tensors.
+    pub plan: Plan,
+    /// How each tensor of `model` is made.
+    pub workings: Workings,
+    /// What the architecture's table says of each tensor of `model`.
+    pub concerns: Concerns,
+    /// What is wrong with shapes, and does not stop the work.
+    pub findings: Vec<Finding>,
+    /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
+    pub selected: Option<Vec<usize>>,
+    /// Numbers of the source's files, without folders.
+    pub inputs: Vec<u32>,
+}
+
+impl<'a> LaidOut<'a> {
+    /// All stages, one after another.
+    ///
+    /// # Errors
+    /// Whatever planning raises; nothing was written then.
+    pub fn plan(
+        engine: &'a Engine,
+        options: &'a ConvertOptions,
+        opened: Opened,
+        output: Output<'a>,
+        look: bool,
+    ) -> Result<LaidOut<'a>> {
+        let translated = Translated::new(Selected::new(engine, options, opened, output)?)?;
+        LaidOut::of(translated, look)
+    }
+
+    /// The stages after translation. `look` says whether payload may be read to find out which types hold it; without it, the
+    /// workings are for a plan.
+    ///
+    /// # Errors
+    /// As [`LaidOut::plan`].
+    pub fn of(translated: Translated<'a>, look: bool) -> Result<LaidOut<'a>> {
+        LaidOut::new(Checked::new(Typed::new(translated, look)?)?, look)
+    }
+
+    fn new(checked: Checked<'a>, look: bool) -> Result<LaidOut<'a>> {
+        let Checked { course, planned, coverage } = checked;
+        let (engine, options, target) = (course.engine, course.options, course.output.format);
+        let (mut model, makings) = planned.into_model();
+        let source = &course.source;
+        let workings = Workings::new(makings, &model, &source.model, &engine.registry, !look);
+        let workings = workings.map_err(|e| course.of_source(e))?;
+        let request = &course.output.request;
+        let mut collector = Collector::new(&engine.registry, source, &model, request)
+            .asked(&options.options, options.arch.as_deref() == Some("none"))
+            .casting(course.packed.is_none());
+        let laid_out = course.writer.layout(&model, request, &mut collector);
+        laid_out.map_err(|e| course.of_source(e))?;
+        let layout = collector.finish()?;
+        let known = concerns(engine, &model, course.arch());
+        let concerns = known.map_err(|e| course.of_source(e))?;
+        let findings = check_layout(&layout, &model, &concerns, options.quality());
+        let findings = findings.map_err(|e| course.of_source(e))?;
+        let Course { source, output, writer, mut notes, warnings, selected, inputs, .. } = course;
+        notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
+        if !output.takes_many && layout.files.len() > 1 {
+            check_companions(&layout, &output.request.file_name)?;
+        }
+        let mut plan = Plan {
+            schema: "apr.plan/1",
+            input: options.input.display().to_string(),
+            from: source.format.clone(),
+            output: output.shown.clone(),
+            to: target.id().to_owned(),
+            files: Vec::new(),
+            bytes: 0,
+            payload_memory: 0,
+            tensors: Vec::new(),
+            coverage,
+            notes,
+            warnings,
+        };
+        plan.describe(&layout, &workings, engine.crew.width());
+        Ok(LaidOut {
+            source,
+            model,
+            output,
+            writer,
+            layout,
+            plan,
+            workings,
+            concerns,
+            findings,
+            selected,
+            inputs,
+        })
+    }
+}
+
+/// Compares shapes and sizes with what the contract says; gives what is wrong and may be.
+///
+/// # Errors
+/// Failed for the first that stops the work.
+fn check_layout(
+    layout: &Layout,
+    model: &Model,
+    concerns: &Concerns,
+    quality: Quality,
+) -> Result<Vec<Finding>> {
+    let mut bytes = vec![None; model.tensors.len()];
+    for placed in layout.files.iter().flat_map(|file| &file.segments) {
+        if let Segment::Payload { tensor } = placed.segment
+            && let Some(known) = bytes.get_mut(tensor)
+        {
+            *known = Some(placed.len);
+        }
+    }
+    let findings = judge_layout(model, concerns, &|number| bytes[number], quality);
+    match findings.iter().find(|finding| finding.standing == Standing::Error) {
+        Some(finding) => Err(finding.error()),
+        None => Ok(findings),
+    }
+}
+
+/// A model of one file may have others beside it, if their names say whose they are: `model.x` and `model.x.data`.
+fn check_companions(layout: &Layout, file_name: &str) -> Result<()> {
+    let own = |name: &str| {
+        name == file_name
+            || name.strip_prefix(file_name).is_some_and(|rest| rest.starts_with('.') && !rest.contains('/'))
+    };
+    if layout.files[layout.entry].name == file_name && layout.files.iter().all(|file| own(&file.name)) {
+        return Ok(());
+    }
+    let message = format!("the output is {} files, and its name is that of one", layout.files.len());
+    Err(Error::invalid_argument(message).hint("give a folder: apr convert IN OUT/ --to FORMAT"))
+}

@@ -1,0 +1,189 @@
+//! What of the source is asked for, under the names that were asked for, with its keys changed: the second stage.
+
+use super::edits::{Edits, Understood};
+use super::opened::Opened;
+use crate::engine::Engine;
+use crate::open::{OpenedModel, check_options, option_values};
+use crate::plan::packed::Packed;
+use crate::plan::rename::rename;
+use crate::plan::request::ConvertOptions;
+use crate::registry::Format;
+use apr_sdk::{Error, ErrorKind, LayoutRequest, Model, Result, Writer};
+use std::sync::Arc;
+
+/// Where a model goes, as far as planning cares.
+pub struct Output<'a> {
+    /// Its format.
+    pub format: &'a Format,
+    /// What the writer is asked.
+    pub request: LayoutRequest,
+    /// Whether it may be several files, whatever they are called.
+    pub takes_many: bool,
+    /// Its path as the user will know it.
+    pub shown: String,
+}
+
+/// What every stage after the first works with.
+pub struct Course<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// What was asked for.
+    pub options: &'a ConvertOptions,
+    /// The source.
+    pub source: OpenedModel,
+    /// Where the model goes.
+    pub output: Output<'a>,
+    /// The target's writer.
+    pub writer: Arc<dyn Writer>,
+    /// What says that weights are packed.
+    pub(super) packed: Option<Packed>,
+    /// Changes of metadata that are still to be made.
+    pub(super) edits: Edits,
+    /// What the summary should say.
+    pub(super) notes: Vec<String>,
+    /// What the user should look at.
+    pub(super) warnings: Vec<String>,
+    /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
+    pub(super) selected: Option<Vec<usize>>,
+    /// Numbers of the source's files, without folders.
+    pub(super) inputs: Vec<u32>,
+    /// What each tensor of the source is called, if any is called otherwise; `None` for one that was left.
+    pub(super) called: Option<Vec<Option<String>>>,
+}
+
+impl Course<'_> {
+    /// What cannot be written is a matter of the source and the target: the message names the source.
+    pub(super) fn of_source(&self, error: Error) -> Error {
+        error.in_file(self.options.input.display().to_string())
+    }
+
+    /// The user's word on the architecture. Packed weights have none that a table knows.
+    pub(super) fn arch(&self) -> Option<&str> {
+        if self.packed.is_some() { Some("none") } else { self.options.arch.as_deref() }
+    }
+}
+
+/// The tensors that are asked for, and the source's keys as they are wanted.
+pub struct Selected<'a> {
+    pub(super) course: Course<'a>,
+    pub(super) model: Model,
+    /// The former number of each tensor of `model`, if any was left or has another name.
+    pub(super) kept: Option<Vec<usize>>,
+    /// Why its tokenizer is not understood.
+    pub(super) not_understood: Option<Error>,
+}
+
+impl<'a> Selected<'a> {
+    /// Selects and renames tensors, and changes keys of the source.
+    ///
+    /// # Errors
+    /// InvalidArgument for options, names and keys that there are not; what looking at the source raises.
+    pub fn new(
+        engine: &'a Engine,
+        options: &'a ConvertOptions,
+        opened: Opened,
+        mut output: Output<'a>,
+    ) -> Result<Selected<'a>> {
+        let Opened { source, options: open_options, renaming, left_by_reader } = opened;
+        let target = output.format;
+        check_options(
+            &engine.registry,
+            &[engine.registry.format(&source.format)?, target],
+            &options.options,
+        )?;
+        output.request.options = option_values(target, &options.options, |spec| spec.write)?;
+        let inputs = numbers_of_files(&source);
+        let all = source.files.all();
+        output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
+        output.request.versions = versions(engine, &source, target);
+        let of_source = |e: Error| e.in_file(options.input.display().to_string());
+        // Of the whole source: what a selection leaves may not show it any more.
+        let packed = Packed::of_selected(engine, &options.input, &open_options, &source);
+        if let Some(packed) = &packed {
+            packed.check(&source.model, target, options).map_err(of_source)?;
+        }
+        let mut model = source.model.clone();
+        let kept = rename(&mut model, &renaming).map_err(of_source)?;
+        let selected =
+            kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
+        let called = called(&source.model, &model, kept.as_deref());
+        let notes = std::mem::take(&mut model.notes);
+        let writer = target.writer()?;
+        let mut edits = Edits::new(engine.places.as_ref(), &options.set, &options.unset)?;
+        let understood = edits.in_source(engine, &source, &mut model, target)?;
+        let not_understood = understand_tokenizer(engine, &source, understood, &mut model, target)?;
+        let warnings = Vec::new();
+        let mut course = Course {
+            engine,
+            options,
+            source,
+            output,
+            writer,
+            packed,
+            edits,
+            notes,
+            warnings,
+            selected,
+            inputs,
+            called,
+        };
+        course.source.forget_idle_readers();
+        Ok(Selected { course, model, kept, not_understood })
+    }
+}
+
+/// What each tensor of the source is called after a renaming, if there was one; `None` for one that was left.
+fn called(source: &Model, renamed: &Model, kept: Option<&[usize]>) -> Option<Vec<Option<String>>> {
+    let kept = kept?;
+    let mut called = vec![None; source.tensors.len()];
+    for (&number, tensor) in kept.iter().zip(&renamed.tensors) {
+        called[number] = Some(tensor.name.clone());
+    }
+    Some(called)
+}
+
+/// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.
+///
+/// # Errors
+/// Whatever reading raises.
+fn understand_tokenizer(
+    engine: &Engine,
+    source: &OpenedModel,
+    understood: Understood,
+    model: &mut Model,
+    target: &Format,
+) -> Result<Option<Error>> {
+    let carries = &target.manifest.carries;
+    if !(carries.tokenizer || carries.tokenizer_core) || source.format == target.id() {
+        return Ok(None);
+    }
+    match understood.tokenizer.unwrap_or_else(|| source.tokenizer(engine)) {
+        Ok(tokenizer) => model.tokenizer = tokenizer,
+        Err(error) if [ErrorKind::Unsupported, ErrorKind::Malformed].contains(&error.kind()) => {
+            return Ok(Some(error));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(None)
+}
+
+fn numbers_of_files(source: &OpenedModel) -> Vec<u32> {
+    let files = source.files.all();
+    (0u32..).zip(&files).filter(|(_, f)| !f.is_folder()).map(|(n, _)| n).collect()
+}
+
+/// Names and versions of the program and of the plugins involved.
+pub fn versions(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(String, String)> {
+    let mut versions = vec![("apr".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    let formats =
+        engine.registry.formats().iter().filter(|f| f.id() == source.format || f.id() == target.id());
+    for format in formats {
+        if let Some(manifest) = &engine.registry.plugins()[format.plugin].manifest {
+            let entry = (format!("plugin {}", manifest.id), manifest.version.clone());
+            if !versions.contains(&entry) {
+                versions.push(entry);
+            }
+        }
+    }
+    versions
+}

@@ -1,0 +1,42 @@
+//! Which type each tensor gets, and the tensors of scales that come with it: the fourth stage.
+
+use super::selected::Course;
+use super::translated::Translated;
+use crate::architecture::{Ledger, concerns};
+use crate::plan::coverage::Dropped;
+use crate::plan::planned::Planned;
+use crate::plan::quantize::Choosing;
+use crate::plan::{narrow, stated_types};
+use apr_sdk::Result;
+
+/// The model with the types that it is written in.
+pub struct Typed<'a> {
+    pub(super) course: Course<'a>,
+    pub(super) planned: Planned,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) rowless: Vec<Dropped>,
+}
+
+impl<'a> Typed<'a> {
+    /// Gives tensors the types that were asked for. `look` says whether payload may be read to find out which types hold it.
+    ///
+    /// # Errors
+    /// InvalidArgument for types that there are not, or that change nothing; what reading and the quantizers raise.
+    pub fn new(translated: Translated<'a>, look: bool) -> Result<Typed<'a>> {
+        let Translated { mut course, mut planned, ledger, rowless } = translated;
+        let (engine, options, target) = (course.engine, course.options, course.output.format);
+        if !options.quantization.is_nothing() {
+            let known = planned.with_model(|model| concerns(engine, model, course.arch()));
+            let concerns = known.map_err(|e| course.of_source(e))?;
+            let writer = ledger.is_none().then_some(course.writer.as_ref());
+            let choosing = Choosing { engine, source: &course.source, target, writer, concerns: &concerns };
+            let said = choosing.apply(&options.quantization, &mut planned);
+            let said = said.map_err(|e| course.of_source(e))?;
+            course.notes.extend(said.notes);
+            course.warnings.extend(said.warnings);
+        }
+        course.notes.extend(narrow::apply(engine, &course.source, &mut planned, look)?);
+        stated_types::follow(&mut planned, target);
+        Ok(Typed { course, planned, ledger, rowless })
+    }
+}

@@ -1,6 +1,6 @@
 //! The layout contract's own tests, by its names: FALSIFY-001 to 008 of `tensor-layout-contract.yaml`, and its tensors.
 //!
-//! The compile-time half of 002 stands in `host/src/contract/validated.rs` (`compile_fail`). 006 compares the converter with
+//! The compile-time half of 002 stands in `host/engine/src/contract/validated.rs` (`compile_fail`). 006 compares the converter with
 //! the loader's validator; when inference comes, its loader must go through the same. 007 and 008 speak of kernels: what
 //! holds without them is tested here.
 
@@ -9,8 +9,11 @@ use crate::models::opened;
 use apr_engine::architecture::{ContractTensor, contract};
 use apr_engine::contract::{
     BYTES, DENSITY, FINITE, Kind, OUTPUT_SHAPE, Quality, SHAPE, SPOT, Tally, ValidatedEmbedding, Validator,
-    judge, kernel_bytes, validated_embedding, validated_vector, validated_weight,
+    judge, kernel_bytes,
 };
+use apr_engine::expression::payload;
+use apr_engine::open::OpenedModel;
+use apr_host::host::Host;
 use apr_sdk::{DType, Error, Extent, Payload, Tensor, checked_payload_len};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host};
@@ -113,15 +116,30 @@ fn falsify_005_lm_head_shape() {
     assert_eq!((code(&error), error.tensor_name()), (OUTPUT_SHAPE, Some("lm_head.weight")));
 }
 
+/// A validator that has seen the payload of a tensor.
+fn fed<V>(host: &Host, model: &OpenedModel, number: usize, validator: Validator<V>) -> Validator<V> {
+    let mut at = 0;
+    payload::stream(host, model, number, &mut |bytes| {
+        validator.see(at, bytes);
+        at += bytes.len() as u64;
+        Ok(())
+    })
+    .unwrap();
+    validator
+}
+
 /// The code with which the loader's validator refuses a tensor of a folder, of the shapes that the model was made with.
 fn load(folder: &std::path::Path, name: &str) -> Option<String> {
     let host = host();
     let model = opened(&host, folder);
     let number = model.model.tensors.iter().position(|t| t.name == name).unwrap();
+    let tensor = &model.model.tensors[number];
     let refused = match name {
-        EMBEDDING => validated_embedding(&host, &model, number, [96, 64]).map(drop),
-        WEIGHT => validated_weight(&host, &model, number, Some("attention.query"), [64, 64]).map(drop),
-        _ => validated_vector(&host, &model, number, 64).map(drop),
+        EMBEDDING => Validator::embedding(tensor, 96, 64)
+            .and_then(|v| fed(&host, &model, number, v).finish().map(drop)),
+        WEIGHT => Validator::weight(tensor, Some("attention.query"), 64, 64)
+            .and_then(|v| fed(&host, &model, number, v).finish().map(drop)),
+        _ => Validator::vector(tensor, 64).and_then(|v| fed(&host, &model, number, v).finish().map(drop)),
     };
     refused.err().map(|error| code(&error).to_owned())
 }

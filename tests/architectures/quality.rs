@@ -1,7 +1,7 @@
 //! What a conversion does about values: by itself, and with `--strict`, `--relaxed`, `--force` and `--allow-nonfinite`.
 
 use crate::altered::{altered, bf16, configure, converted};
-use apr_engine::contract::{FINITE, Quality, RANGE, Standing};
+use apr_engine::contract::{FINITE, Quality, RANGE, Severity};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_host::plugins::DiscoverOptions;
@@ -36,7 +36,7 @@ fn what_is_copied_is_written_with_a_warning_unless_strict() {
     for wishes in [PLAIN, Quality { relaxed: true, ..PLAIN }] {
         let done = converted(&host, &folder, ("apr", &output), wishes).unwrap();
         let [finding] = &done.looked.findings[..] else { panic!("{:?}", done.looked.findings) };
-        assert_eq!((finding.code, finding.standing), (FINITE, Standing::Warning));
+        assert_eq!((finding.code, finding.severity), (FINITE, Severity::Warning));
         assert_eq!(finding.message, "1 NaN and 0 infinite of its 8192 values, expected none");
         assert_eq!(done.warnings.len(), 1, "{:?}", done.warnings);
         fs::remove_file(&output).unwrap();
@@ -62,8 +62,8 @@ fn what_a_cast_meets_stops_the_work_unless_it_is_allowed() {
     assert!(!output.exists());
     for wishes in [Quality { allow_nonfinite: true, ..PLAIN }, Quality { relaxed: true, ..PLAIN }] {
         let done = converted(&host, &folder, ("gguf", &output), wishes).unwrap();
-        let passed: Vec<_> = done.looked.findings.iter().map(|f| (f.code, f.standing)).collect();
-        assert_eq!(passed, [(FINITE, Standing::PassedOver)]);
+        let passed: Vec<_> = done.looked.findings.iter().map(|f| (f.code, f.severity)).collect();
+        assert_eq!(passed, [(FINITE, Severity::PassedOver)]);
         assert!(done.warnings.iter().any(|warning| warning.starts_with("ignored: ")), "{:?}", done.warnings);
         fs::remove_file(&output).unwrap();
     }
@@ -122,13 +122,13 @@ fn a_range_of_the_table_stops_the_work_and_can_be_passed_over() {
                 assert_eq!(error.message(), "its mean is 11.0000, outside of 0.5 to 3 (a test)");
                 assert!(error.tensor_name().is_some() && !output.exists());
             } else {
-                assert_eq!(plain.unwrap().looked.findings[0].standing, Standing::Warning);
+                assert_eq!(plain.unwrap().looked.findings[0].severity, Severity::Warning);
                 fs::remove_file(&output).unwrap();
             }
             let relaxed = Quality { relaxed: true, ..PLAIN };
             let done = converted(&host, &wrong, (format, &output), relaxed).unwrap();
-            let standing = if must { Standing::PassedOver } else { Standing::Warning };
-            assert_eq!(done.looked.findings[0].standing, standing);
+            let standing = if must { Severity::PassedOver } else { Severity::Warning };
+            assert_eq!(done.looked.findings[0].severity, standing);
         }
         let forced = ConvertOptions { force: true, ..options(&wrong, &scratch.at("out.apr")) };
         let forced = ConvertOptions { arch: None, ..forced };

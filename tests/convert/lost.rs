@@ -1,7 +1,7 @@
 //! Weights that a type cannot hold: whatever the type, they are refused or named, never ruined in silence.
 
 use crate::quantize::{COLUMNS, quantizing, refused, values, write, write_matrix};
-use apr_engine::contract::{FINITE, LOSS, Standing};
+use apr_engine::contract::{FINITE, LOSS, Severity};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_plugin_quants::PLUGIN;
 use apr_plugin_quants::types::TYPES;
@@ -68,8 +68,8 @@ fn no_type_makes_infinite_what_was_finite_without_a_word() {
             wanted.output = Some(scratch.at(&format!("{dtype}.gguf")));
             wanted.force = true;
             let done = must(&host, &wanted);
-            let found: Vec<_> = done.looked.findings.iter().map(|f| (f.code, f.standing)).collect();
-            assert!(found.contains(&(FINITE, Standing::PassedOver)), "{dtype}: {found:?}");
+            let found: Vec<_> = done.looked.findings.iter().map(|f| (f.code, f.severity)).collect();
+            assert!(found.contains(&(FINITE, Severity::PassedOver)), "{dtype}: {found:?}");
             assert!(done.warnings.iter().any(|w| w.starts_with("ignored: ")), "{dtype}: {:?}", done.warnings);
         }
     }
@@ -85,7 +85,7 @@ fn a_nan_that_a_type_makes_a_number_is_told() {
         let mut wanted = wanted(&scratch, &matrix, dtype);
         wanted.allow_nonfinite = true;
         let found = must(&host, &wanted).looked.findings;
-        let passed = found.iter().filter(|f| (f.code, f.standing) == (FINITE, Standing::PassedOver)).count();
+        let passed = found.iter().filter(|f| (f.code, f.severity) == (FINITE, Severity::PassedOver)).count();
         assert_eq!(passed, 1, "{dtype}: {found:?}");
     }
 }
@@ -98,7 +98,7 @@ fn a_tensor_beyond_what_its_type_reaches_is_named_with_its_loss() {
     let mut wanted = wanted(&scratch, &matrix, DType::NVFP4);
     let done = must(&host, &wanted);
     let [finding] = &done.looked.findings[..] else { panic!("{:?}", done.looked.findings) };
-    assert_eq!((finding.code, finding.standing, &*finding.tensor), (LOSS, Standing::Warning, NAME));
+    assert_eq!((finding.code, finding.severity, &*finding.tensor), (LOSS, Severity::Warning, NAME));
     assert!(finding.message.starts_with("as NVFP4 its SNR is 0."), "{}", finding.message);
     assert!(finding.message.contains("RMSE"), "{}", finding.message);
     assert!(done.warnings.iter().any(|warning| warning.contains(NAME)), "{:?}", done.warnings);

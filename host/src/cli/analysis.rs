@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, with_schema};
 use crate::cli::sizes::show_number_of;
-use apr_engine::contract::{Finding, Looked, Quality, Standing, findings_of};
+use apr_engine::contract::{Finding, Looked, Quality, Severity, findings_of};
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -42,7 +42,7 @@ impl Analysis {
     pub fn of(open: &OpenArgs, input: &Path, wishes: Wishes<'_>, context: &Context) -> Result<Analysis> {
         let (host, opened) = host_and_model(open, input, context)?;
         let looked = findings_of(&host, &opened, wishes.arch, wishes.quality)?;
-        let ok = looked.findings.iter().all(|finding| finding.standing != Standing::Error);
+        let ok = looked.findings.iter().all(|finding| finding.severity != Severity::Error);
         let (input, from) = (input.display().to_string(), opened.format.clone());
         Ok(Analysis { input, from, looked, ok, warnings: opened.warnings })
     }
@@ -58,7 +58,7 @@ impl Report for Analysis {
     }
 
     fn verdict(&self) -> Result<()> {
-        let stops = |finding: &&Finding| finding.standing == Standing::Error;
+        let stops = |finding: &&Finding| finding.severity == Severity::Error;
         let first = self.looked.findings.iter().find(stops);
         first.map_or(Ok(()), |finding| Err(finding.error().in_file(self.input.clone())))
     }
@@ -67,10 +67,11 @@ impl Report for Analysis {
 impl fmt::Display for Analysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.looked.findings {
-            let standing = match finding.standing {
-                Standing::Warning => "warning",
-                Standing::PassedOver => "ignored",
-                Standing::Error => "error",
+            let standing = match finding.severity {
+                Severity::Ok => "ok",
+                Severity::Warning => "warning",
+                Severity::PassedOver => "ignored",
+                Severity::Error => "error",
             };
             let name = escape(&finding.tensor, 120);
             writeln!(f, "{standing:8} {name}: {} [{}]", escape(&finding.message, 1000), finding.code)?;

@@ -4,7 +4,8 @@ use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, with_schema};
 use crate::cli::sizes::show_number_of;
-use apr_engine::verify::validate::{Severity, ValidateOptions, Validation, validate};
+use apr_engine::contract::Severity;
+use apr_engine::verify::validate::{ValidateOptions, Validation, validate};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;
@@ -94,7 +95,7 @@ impl fmt::Display for Judged {
         for finding in &self.validation.findings {
             let word = match finding.severity {
                 Severity::Ok => "ok",
-                Severity::Warning => "warning",
+                Severity::Warning | Severity::PassedOver => "warning",
                 Severity::Error => "error",
             };
             let code = finding.code.map(|code| format!(" [{code}]")).unwrap_or_default();

@@ -9,10 +9,7 @@ use std::path::Path;
 #[cfg(all(panic = "abort", not(target_family = "wasm")))]
 compile_error!("apr must unwind: with `panic = \"abort\"` a panic in a plugin would end it");
 
-#[cfg(unix)]
-use libloading::os::unix::Library;
-#[cfg(windows)]
-use libloading::os::windows::Library;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// Loads the library at the absolute `path`. It is never unloaded: objects, functions and texts of it live anywhere.
 ///
@@ -38,20 +35,10 @@ pub(super) fn load(path: &Path, id: &str, manifest: &[u8]) -> Result<Module> {
     Ok(module)
 }
 
-#[cfg(unix)]
 fn open(path: &Path) -> std::result::Result<Library, libloading::Error> {
-    use libloading::os::unix::{RTLD_LOCAL, RTLD_NOW};
     // SAFETY: the library's initialisers run now: that is what loading a plugin means. Trust in the file was
     // decided before. RTLD_NOW, so that a missing symbol fails here and not at the first call.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-}
-
-#[cfg(windows)]
-fn open(path: &Path) -> std::result::Result<Library, libloading::Error> {
-    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR};
-    let flags = LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
-    // SAFETY: as above.
-    unsafe { Library::load_with_flags(path, flags) }
 }
 
 /// The loader's message is in the chain of sources, not in the error itself.

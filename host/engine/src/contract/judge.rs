@@ -7,15 +7,17 @@ use crate::architecture::{Concern, Concerns, Expected, Figure};
 use apr_sdk::{Model, Tensor};
 use serde::Serialize;
 
-/// What becomes of a finding.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// It is told.
+pub enum Severity {
+    /// All is as it should be.
+    Ok,
+    /// Worth a look.
     Warning,
-    /// It would have stopped the work, but the user wished otherwise.
+    /// It would be an error, but the user wished otherwise.
     PassedOver,
-    /// It stops the work.
+    /// It stops the work, or the answer is no.
     Error,
 }
 
@@ -29,16 +31,17 @@ pub struct Finding {
     pub role: Option<String>,
     /// The rule's stable code.
     pub code: &'static str,
-    /// What becomes of it.
-    pub standing: Standing,
+    /// How bad it is.
+    #[serde(rename = "standing")]
+    pub severity: Severity,
     /// The figure and what should be.
     pub message: String,
 }
 
 impl Finding {
-    pub(super) fn new(tensor: &str, concern: &Concern, broken: Broken, standing: Standing) -> Finding {
+    pub(super) fn new(tensor: &str, concern: &Concern, broken: Broken, severity: Severity) -> Finding {
         let (code, message) = (broken.code, broken.what);
-        Finding { tensor: tensor.to_owned(), role: concern.role.clone(), code, standing, message }
+        Finding { tensor: tensor.to_owned(), role: concern.role.clone(), code, severity, message }
     }
 }
 
@@ -63,8 +66,8 @@ pub fn judge_tensor(
     let all = rules.chain(ranges);
     all.map(|(broken, grave)| {
         let passes = quality.allow_nonfinite && broken.code == FINITE;
-        let standing = quality.standing(grave, passes);
-        Finding::new(name, concern, broken, standing)
+        let severity = quality.severity(grave, passes);
+        Finding::new(name, concern, broken, severity)
     })
     .collect()
 }
@@ -73,7 +76,7 @@ pub fn judge_tensor(
 pub fn judge_vanished(tensor: &Tensor, concern: &Concern, l2: f64, quality: Quality) -> Finding {
     let what = format!("its L2 norm was {l2:.3e}, and as {} all its values are 0", tensor.dtype);
     let broken = Broken { code: DISTRIBUTION, what };
-    Finding::new(&tensor.name, concern, broken, quality.standing(true, false))
+    Finding::new(&tensor.name, concern, broken, quality.severity(true, false))
 }
 
 /// What is wrong with a tensor that quantization has ruined: the ratio of signal to noise that it has, and the least that it
@@ -88,7 +91,7 @@ pub fn judge_ruined(
     let dtype = tensor.dtype;
     let what =
         format!("as {dtype} its SNR is {snr:.1} dB (RMSE {rmse:.3e}), expected at least {least:.1} dB");
-    Finding::new(&tensor.name, concern, Broken { code: LOSS, what }, quality.standing(false, false))
+    Finding::new(&tensor.name, concern, Broken { code: LOSS, what }, quality.severity(false, false))
 }
 
 /// What is wrong with a tensor that the work went on with over values that were not finite or did not stay so.
@@ -102,8 +105,8 @@ pub fn judge_nonfinite(
     let what = format!(
         "as {dtype}, {became} of its {values} values were too large to stay finite, and {were} were not finite before, expected none"
     );
-    let standing = quality.standing(true, quality.allow_nonfinite);
-    Finding::new(&tensor.name, concern, Broken { code: FINITE, what }, standing)
+    let severity = quality.severity(true, quality.allow_nonfinite);
+    Finding::new(&tensor.name, concern, Broken { code: FINITE, what }, severity)
 }
 
 /// The ranges that the figures are outside of.
@@ -144,12 +147,12 @@ pub fn judge_layout(
                 &tensor.name,
                 concern,
                 Broken { code, what },
-                quality.standing(false, false),
+                quality.severity(false, false),
             ));
         }
         found.extend(wrong_size(tensor, bytes_of(number)).map(|broken| {
             // Nothing that a user wishes makes such a file readable.
-            Finding::new(&tensor.name, concern, broken, Standing::Error)
+            Finding::new(&tensor.name, concern, broken, Severity::Error)
         }));
     }
     found

@@ -1,6 +1,6 @@
 //! What was looked at in a model, and found.
 
-use super::judge::{Finding, Standing};
+use super::judge::{Finding, Severity};
 use super::tally::{by_scales, refusal};
 use apr_sdk::{Error, Model, Result};
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl Looked {
     /// # Errors
     /// Failed, with the first finding that stops the work.
     pub(crate) fn note(&mut self, number: usize, findings: Vec<Finding>) -> Result<()> {
-        let stop = findings.iter().find(|finding| finding.standing == Standing::Error).map(Finding::error);
+        let stop = findings.iter().find(|finding| finding.severity == Severity::Error).map(Finding::error);
         self.order.extend(findings.iter().map(|_| number));
         self.findings.extend(findings);
         stop.map_or(Ok(()), Err)

@@ -4,19 +4,19 @@
 //! No tensor is ever held whole. The contract's tensors themselves (names, shapes, which way round) follow from the
 //! tables: `architecture::contract`.
 
+mod findings;
 mod found;
 mod judge;
-mod load;
 mod looked;
 mod policy;
 mod rules;
 mod tally;
 mod validated;
 
+pub use findings::findings_of;
 pub use judge::{
-    Finding, Standing, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
+    Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
 };
-pub use load::{findings_of, validated_embedding, validated_vector, validated_weight};
 pub use looked::{Looked, NotLooked};
 pub use policy::{Quality, summary};
 pub use rules::{

@@ -1,6 +1,6 @@
 //! What the user wishes done with findings, and how they are told.
 
-use super::judge::{Finding, Standing};
+use super::judge::{Finding, Severity};
 use apr_sdk::{Error, escape};
 
 /// The user's wishes (design section 8).
@@ -27,12 +27,12 @@ impl Quality {
     }
 
     /// What becomes of a finding: `grave` is one that stops the work by itself, `allowed` one that the user allowed.
-    pub fn standing(self, grave: bool, allowed: bool) -> Standing {
+    pub fn severity(self, grave: bool, allowed: bool) -> Severity {
         match (grave, allowed || self.relaxed) {
-            (true, true) => Standing::PassedOver,
-            (true, false) => Standing::Error,
-            (false, _) if self.strict => Standing::Error,
-            (false, _) => Standing::Warning,
+            (true, true) => Severity::PassedOver,
+            (true, false) => Severity::Error,
+            (false, _) if self.strict => Severity::Error,
+            (false, _) => Severity::Warning,
         }
     }
 }
@@ -48,20 +48,20 @@ impl Finding {
 /// The findings in lines for people: those of one code together, with the first tensor's figures.
 pub fn summary(findings: &[Finding]) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut told: Vec<(&str, Standing)> = Vec::new();
+    let mut told: Vec<(&str, Severity)> = Vec::new();
     for finding in findings {
-        let group = (finding.code, finding.standing);
+        let group = (finding.code, finding.severity);
         if told.contains(&group) {
             continue;
         }
         told.push(group);
-        let same = findings.iter().filter(|other| (other.code, other.standing) == group).count();
+        let same = findings.iter().filter(|other| (other.code, other.severity) == group).count();
         let more = match same {
             1 => String::new(),
             2 => "; one more tensor likewise".to_owned(),
             n => format!("; {} more tensors likewise", n - 1),
         };
-        let passed = if finding.standing == Standing::PassedOver { "ignored: " } else { "" };
+        let passed = if finding.severity == Severity::PassedOver { "ignored: " } else { "" };
         let (name, message, code) = (escape(&finding.tensor, 120), &finding.message, finding.code);
         lines.push(format!("{passed}`{name}`: {message} [{code}]{more}"));
     }
@@ -77,15 +77,15 @@ mod tests {
         let plain = Quality::default();
         let relaxed = Quality { relaxed: true, ..plain };
         let strict = Quality { strict: true, ..plain };
-        assert_eq!(plain.standing(false, false), Standing::Warning);
-        assert_eq!(plain.standing(true, false), Standing::Error);
-        assert_eq!(plain.standing(true, true), Standing::PassedOver);
-        assert_eq!(relaxed.standing(true, false), Standing::PassedOver);
-        assert_eq!(relaxed.standing(false, false), Standing::Warning);
-        assert_eq!(strict.standing(false, false), Standing::Error);
+        assert_eq!(plain.severity(false, false), Severity::Warning);
+        assert_eq!(plain.severity(true, false), Severity::Error);
+        assert_eq!(plain.severity(true, true), Severity::PassedOver);
+        assert_eq!(relaxed.severity(true, false), Severity::PassedOver);
+        assert_eq!(relaxed.severity(false, false), Severity::Warning);
+        assert_eq!(strict.severity(false, false), Severity::Error);
         // Replacing an output with --force does not take back --strict.
-        assert_eq!(strict.forced(true).standing(false, false), Standing::Error);
-        assert_eq!(strict.forced(true).standing(true, false), Standing::Error);
+        assert_eq!(strict.forced(true).severity(false, false), Severity::Error);
+        assert_eq!(strict.forced(true).severity(true, false), Severity::Error);
         assert_eq!(plain.forced(true), relaxed);
         assert_eq!(plain.forced(false), plain);
     }
@@ -96,7 +96,7 @@ mod tests {
             tensor: tensor.to_owned(),
             role: None,
             code,
-            standing: Standing::Warning,
+            severity: Severity::Warning,
             message: "m".to_owned(),
         };
         let lines = summary(&[finding("a", "X"), finding("b", "Y"), finding("c", "X"), finding("d", "X")]);

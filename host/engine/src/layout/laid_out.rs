@@ -8,7 +8,7 @@ use super::translated::Translated;
 use super::typed::Typed;
 use super::{Collector, Layout, Segment};
 use crate::architecture::{Concerns, concerns};
-use crate::contract::{Finding, Quality, Standing, judge_layout};
+use crate::contract::{Finding, Quality, Severity, judge_layout};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::plan::request::ConvertOptions;
@@ -141,7 +141,7 @@ fn check_layout(
         }
     }
     let findings = judge_layout(model, concerns, &|number| bytes[number], quality);
-    match findings.iter().find(|finding| finding.standing == Standing::Error) {
+    match findings.iter().find(|finding| finding.severity == Severity::Error) {
         Some(finding) => Err(finding.error()),
         None => Ok(findings),
     }

@@ -1,7 +1,7 @@
 //! How far quantized values are from what they were, measured while they are written.
 
 use crate::architecture::Concerns;
-use crate::contract::{Finding, Quality, Standing, judge_ruined, judge_vanished};
+use crate::contract::{Finding, Quality, Severity, judge_ruined, judge_vanished};
 use crate::tiles::tile::Tiles;
 use crate::values::exact_sum::ExactSum;
 use crate::values::loss::{Loss, Measured, is_none};
@@ -112,7 +112,7 @@ impl Losses {
             } else {
                 continue;
             };
-            if finding.standing == Standing::Error {
+            if finding.severity == Severity::Error {
                 return Err(finding.error());
             }
             findings.push(finding);

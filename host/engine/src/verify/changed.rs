@@ -1,7 +1,7 @@
 //! What casts and additions did to the values of each tensor, for the summary.
 
 use crate::architecture::Concerns;
-use crate::contract::{FINITE, Finding, Quality, Standing, judge_nonfinite};
+use crate::contract::{FINITE, Finding, Quality, Severity, judge_nonfinite};
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use crate::values::cast::Changes;
@@ -67,7 +67,7 @@ pub fn findings(
         }
         let counts = [changes.nonfinite, changes.overflowed, *values];
         let finding = judge_nonfinite(tensor, concerns.of(number), counts, quality);
-        if finding.standing == Standing::Error {
+        if finding.severity == Severity::Error {
             return Err(finding.error());
         }
         findings.push(finding);

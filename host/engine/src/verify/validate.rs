@@ -1,5 +1,6 @@
 //! Judging one file: does it hold together, and are its stored checksums right?
 
+use crate::contract::Severity;
 use crate::engine::Engine;
 use crate::open::reports::{declares, report};
 use crate::open::stored_sums::{StoredSum, decoded};
@@ -18,18 +19,6 @@ pub struct ValidateOptions {
     pub values: bool,
     /// Whether warnings count as failures.
     pub strict: bool,
-}
-
-/// How grave a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The file is as it should be.
-    Ok,
-    /// Worth a look.
-    Warning,
-    /// The answer is no.
-    Error,
 }
 
 /// One thing that was found.

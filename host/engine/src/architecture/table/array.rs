@@ -2,6 +2,7 @@
 //! reordering of a table is one of four steps on them: permute axes, slice, join, reshape. Sizes are in units of the
 //! dtype: elements, or blocks along the last axis.
 
+use crate::expression::compose::merged;
 use apr_sdk::{Error, Result};
 
 /// A box of a source tensor.
@@ -227,10 +228,9 @@ impl Array {
 
     fn push_boxes(&self, into: &mut Vec<Box_>) -> Result<()> {
         match self {
-            Array::Leaf { tensor, start, axes } => push(
-                into,
-                Box_ { tensor: *tensor, start: *start, dims: merged(axes.iter().flatten().copied()) },
-            ),
+            Array::Leaf { tensor, start, axes } => {
+                push(into, Box_ { tensor: *tensor, start: *start, dims: merged(&axes.concat()) })
+            }
             Array::Flat { boxes, .. } => boxes.iter().try_for_each(|one| push(into, one.clone())),
             Array::Joined { axis: 0, parts } => parts.iter().try_for_each(|part| part.push_boxes(into)),
             // Whatever lies outside of the joined axis runs first.
@@ -290,25 +290,9 @@ fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
     Ok(())
 }
 
-/// The dimensions with neighbours merged that lie next to each other, and without those of size 1.
-fn merged(dims: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut out: Vec<(u64, u64)> = Vec::new();
-    for (size, stride) in dims.filter(|(size, _)| *size != 1) {
-        match out.last_mut() {
-            Some(last) if Some(last.1) == stride.checked_mul(size) => *last = (last.0 * size, stride),
-            _ => out.push((size, stride)),
-        }
-    }
-    if out.is_empty() {
-        out.push((1, 1));
-    }
-    out
-}
-
 /// The dimensions of `axes` in groups of the sizes of `shape`; a dimension is cut where a group ends inside of it.
 fn regroup(axes: &[Vec<(u64, u64)>], shape: &[u64]) -> Option<Vec<Vec<(u64, u64)>>> {
-    let mut rest = merged(axes.iter().flatten().copied());
-    rest.retain(|(size, _)| *size != 1);
+    let mut rest = merged(&axes.concat());
     rest.reverse();
     let mut groups = Vec::with_capacity(shape.len());
     for &size in shape {

@@ -3,7 +3,7 @@
 
 use crate::host::Host;
 use apr_engine::open::OpenOptions;
-use apr_engine::open::choose;
+use apr_engine::open::Probed;
 use apr_engine::open::reports::{FormatReport, declares, report};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
@@ -66,16 +66,16 @@ pub fn scan(host: &Host, path: &Path, options: &OpenOptions) -> Result<Scanned> 
     if path.is_dir() {
         return folder(host, path, options).map(Scanned::Files);
     }
-    match choose(host, path, options.from.as_deref(), true) {
-        Ok(choice) if !declares(choice.format, SCAN) => {
+    match Probed::new(host, path, options.from.as_deref(), true) {
+        Ok(probed) if !declares(probed.format(), SCAN) => {
             let file = ScannedFile {
                 file: path.display().to_string(),
-                format: choice.format.id().to_owned(),
+                format: probed.format().id().to_owned(),
                 passed: true,
                 report: None,
                 text: None,
             };
-            let (path, warnings) = (file.file.clone(), choice.warnings);
+            let (path, warnings) = (file.file.clone(), probed.warnings().to_vec());
             Ok(Scanned::Files(ScannedFiles {
                 path,
                 files: vec![file],
@@ -100,8 +100,8 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
     for name in names {
         host.check_cancelled()?;
         let file = path.join(&name);
-        let format = match choose(host, &file, None, true) {
-            Ok(choice) => choice.format,
+        let format = match Probed::new(host, &file, None, true) {
+            Ok(probed) => probed.format(),
             Err(error) if error.explicit_code() == Some("E001") => {
                 found.others.push(name);
                 continue;

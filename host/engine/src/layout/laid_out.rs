@@ -51,7 +51,7 @@ impl<'a> LaidOut<'a> {
     pub fn plan(
         engine: &'a Engine,
         options: &'a ConvertOptions,
-        opened: Opened,
+        opened: Opened<'a>,
         output: Output<'a>,
         look: bool,
     ) -> Result<LaidOut<'a>> {

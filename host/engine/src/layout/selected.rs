@@ -81,10 +81,10 @@ impl<'a> Selected<'a> {
     pub fn new(
         engine: &'a Engine,
         options: &'a ConvertOptions,
-        opened: Opened,
+        opened: Opened<'a>,
         mut output: Output<'a>,
     ) -> Result<Selected<'a>> {
-        let Opened { source, options: open_options, renaming, left_by_reader } = opened;
+        let Opened { source, probed, options: open_options, renaming, left_by_reader } = opened;
         let target = output.format;
         check_options(
             &engine.registry,
@@ -98,7 +98,7 @@ impl<'a> Selected<'a> {
         output.request.versions = versions(engine, &source, target);
         let of_source = |e: Error| e.in_file(options.input.display().to_string());
         // Of the whole source: what a selection leaves may not show it any more.
-        let packed = Packed::of_selected(engine, &options.input, &open_options, &source);
+        let packed = Packed::of_selected(&probed, &open_options, &source);
         if let Some(packed) = &packed {
             packed.check(&source.model, target, options).map_err(of_source)?;
         }

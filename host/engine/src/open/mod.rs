@@ -163,23 +163,89 @@ impl OpenedModel {
     }
 }
 
-/// The format that [`open`] would read `path` as.
-///
-/// # Errors
-/// NotFound; what probing raises, with the file as the user typed it.
-pub fn format_of<'e>(engine: &'e Engine, path: &Path, options: &OpenOptions) -> Result<&'e Format> {
-    let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
-    let choice = probe::choose(engine, &files, options.from.as_deref(), options.bare);
-    choice.map(|choice| choice.format).map_err(|e| files.show(way_out(e)))
+/// What a path leads to, opened once, and the format that it is of: no more was read than a bounded look.
+#[derive(Clone)]
+pub struct Probed<'e> {
+    engine: &'e Engine,
+    entry: Entry,
+    path: PathBuf,
+    choice: Choice<'e>,
 }
 
-/// The format of what is at `path`, or the one that `from` names, and what the user should know about it.
-///
-/// # Errors
-/// NotFound; `E001` if no format knows it; as [`open`].
-pub fn choose<'e>(engine: &'e Engine, path: &Path, from: Option<&str>, bare: bool) -> Result<Choice<'e>> {
-    let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
-    probe::choose(engine, &files, from, bare).map_err(|e| files.show(e))
+impl<'e> Probed<'e> {
+    /// What `path` leads to: of the format that `from` names, or of the one that knows it best.
+    ///
+    /// # Errors
+    /// NotFound; `E001` if no format knows it; Unsupported if two know it equally well; with the file as the user typed it.
+    pub fn new(engine: &'e Engine, path: &Path, from: Option<&str>, bare: bool) -> Result<Probed<'e>> {
+        Probed::of(engine, engine.places.locate(path)?, path, from, bare)
+    }
+
+    /// The same for an entry, which the user calls `path`.
+    ///
+    /// # Errors
+    /// As [`Probed::new`].
+    pub fn of(
+        engine: &'e Engine,
+        entry: Entry,
+        path: &Path,
+        from: Option<&str>,
+        bare: bool,
+    ) -> Result<Probed<'e>> {
+        let files = Files::new(&entry, engine.cancel.clone());
+        let choice = probe::choose(engine, &files, from, bare).map_err(|e| files.show(e))?;
+        Ok(Probed { engine, entry, path: path.to_owned(), choice })
+    }
+
+    /// The format.
+    pub fn format(&self) -> &'e Format {
+        self.choice.format
+    }
+
+    /// What the user should know of the choice.
+    pub fn warnings(&self) -> &[String] {
+        &self.choice.warnings
+    }
+
+    /// Opens the model; it may be opened more than once, with other options.
+    ///
+    /// # Errors
+    /// What the readers raise, with the file as the user typed it.
+    pub fn open(&self, options: &OpenOptions) -> Result<OpenedModel> {
+        let Probed { engine, entry, path, choice } = self;
+        let mut files = Files::new(entry, engine.cancel.clone());
+        let mut only = None;
+        if choice.claimed {
+            let claims = &choice.format.manifest.claims;
+            only = Some(files.get(0)?.name.clone()).filter(|name| !claims.contains(name));
+            let folder = Entry { place: Arc::clone(&entry.place), file: None };
+            files = Files::new(&folder, engine.cancel.clone());
+        }
+        if options.witnessed {
+            files = files.witnessed();
+        }
+        let merged = match open_files(engine, &files, choice, only.as_deref(), options) {
+            Ok(merged) => merged,
+            Err(error) => return Err(files.show(way_out(error))),
+        };
+        files.refuse_replaced().map_err(|e| files.show(e))?;
+        let Merged { mut model, origins } = merged;
+        if let Some(name) = only.filter(|_| options.from.is_none()) {
+            let whole = &choice.format.manifest.name;
+            model.notes.insert(
+                0,
+                format!(
+                    "`{}` is opened as the {whole} that it lies in; --bare takes the file alone",
+                    escape(&name, 120)
+                ),
+            );
+        }
+        let format = choice.format.id().to_owned();
+        let mut warnings = choice.warnings.clone();
+        // Who asks for the file alone knows.
+        warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
+        Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
+    }
 }
 
 /// Opens the model at `path`.
@@ -195,43 +261,12 @@ pub fn open(engine: &Engine, path: &Path, options: &OpenOptions) -> Result<Opene
 /// # Errors
 /// As [`open`].
 pub fn open_entry(engine: &Engine, entry: &Entry, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
-    let mut files = Files::new(entry, engine.cancel.clone());
-    let choice = probe::choose(engine, &files, options.from.as_deref(), options.bare)
-        .map_err(|e| files.show(way_out(e)))?;
-    let mut only = None;
-    if choice.claimed {
-        only = Some(files.get(0)?.name.clone()).filter(|name| !choice.format.manifest.claims.contains(name));
-        let folder = Entry { place: Arc::clone(&entry.place), file: None };
-        files = Files::new(&folder, engine.cancel.clone());
-    }
-    if options.witnessed {
-        files = files.witnessed();
-    }
-    let merged = match open_files(engine, &files, &choice, only.as_deref(), options) {
-        Ok(merged) => merged,
-        Err(error) => return Err(files.show(way_out(error))),
-    };
-    files.refuse_replaced().map_err(|e| files.show(e))?;
-    let Merged { mut model, origins } = merged;
-    if let Some(name) = only.filter(|_| options.from.is_none()) {
-        let whole = &choice.format.manifest.name;
-        model.notes.insert(
-            0,
-            format!(
-                "`{}` is opened as the {whole} that it lies in; --bare takes the file alone",
-                escape(&name, 120)
-            ),
-        );
-    }
-    let format = choice.format.id().to_owned();
-    let mut warnings = choice.warnings;
-    // Who asks for the file alone knows.
-    warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
-    Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
+    let probed = Probed::of(engine, entry.clone(), path, options.from.as_deref(), options.bare);
+    probed.map_err(way_out)?.open(options)
 }
 
 /// A file that breaks its own rules was damaged, or written wrongly: whoever found that out need not say so each time.
-fn way_out(error: Error) -> Error {
+pub(crate) fn way_out(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Malformed => {
             error.hint("compare the file's size and SHA-256 with its source's, or get it again")

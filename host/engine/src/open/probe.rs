@@ -6,6 +6,7 @@ use crate::registry::Format;
 use apr_sdk::{Error, LogLevel, Look, Result, Score};
 
 /// The format that was chosen, and what the user should know about the choice.
+#[derive(Clone)]
 pub struct Choice<'a> {
     /// The format.
     pub format: &'a Format,

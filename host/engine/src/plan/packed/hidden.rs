@@ -1,11 +1,9 @@
 //! Scales that a reader left out: what is opened below a path may be codes whose scales lie elsewhere in the file.
 
 use super::{Packed, Signed, announcements, scaled, signed, unseen};
-use crate::engine::Engine;
-use crate::open::{OpenOptions, OpenedModel, open};
+use crate::open::{OpenOptions, OpenedModel, Probed};
 use apr_sdk::Tensor;
 use std::collections::HashSet;
-use std::path::Path;
 
 /// The option by which a reader opens some of a file's tensors.
 const PREFIX: &str = "prefix";
@@ -14,7 +12,7 @@ const PREFIX: &str = "prefix";
 const OUTSIDE: &str = "floats of 8 bits, whose scales may lie outside of the prefix";
 
 /// What the whole file shows of the tensors that were opened, if not all were.
-pub fn look(engine: &Engine, path: &Path, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
+pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
     let taken = &source.model.tensors;
     let is_part = options.options.iter().any(|(_, name, _)| name == PREFIX);
     if !is_part || !taken.iter().any(scaled::is_code) {
@@ -22,7 +20,7 @@ pub fn look(engine: &Engine, path: &Path, options: &OpenOptions, source: &Opened
     }
     let mut whole_options = OpenOptions { witnessed: false, ..options.clone() };
     whole_options.options.retain(|(_, name, _)| name != PREFIX);
-    let Ok(whole) = open(engine, path, &whole_options) else {
+    let Ok(whole) = probed.open(&whole_options) else {
         return Packed::shown(Vec::new(), unseen(taken, OUTSIDE), taken);
     };
     let names: HashSet<&str> = taken.iter().map(|tensor| tensor.name.as_str()).collect();

@@ -8,9 +8,8 @@ mod hidden;
 mod scaled;
 mod schemes;
 
-use crate::engine::Engine;
 use crate::open::lone_part::LonePart;
-use crate::open::{OpenOptions, OpenedModel};
+use crate::open::{OpenOptions, OpenedModel, Probed};
 use crate::plan::request::ConvertOptions;
 use crate::registry::Format;
 use announced::{Announcement, announcements, still_says};
@@ -18,7 +17,6 @@ use apr_sdk::manifest::DialectRule;
 use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
 use schemes::{SCALES, SIGNS, Sign};
 use std::collections::HashMap;
-use std::path::Path;
 
 /// What is known of a model whose weights are packed.
 #[derive(Clone, Debug)]
@@ -49,13 +47,8 @@ impl Packed {
 
     /// The same where a reader was told to open some of the tensors only: scales may be among the others. `options` are
     /// those that the source was opened with.
-    pub fn of_selected(
-        engine: &Engine,
-        path: &Path,
-        options: &OpenOptions,
-        source: &OpenedModel,
-    ) -> Option<Packed> {
-        Packed::of(source).or_else(|| hidden::look(engine, path, options, source))
+    pub fn of_selected(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
+        Packed::of(source).or_else(|| hidden::look(probed, options, source))
     }
 
     fn shown(announced: Vec<Announcement>, signed: Option<Signed>, tensors: &[Tensor]) -> Option<Packed> {

@@ -8,8 +8,8 @@ use crate::altered::{altered, bf16, configure, converted};
 use crate::models::opened;
 use apr_engine::architecture::{ContractTensor, contract};
 use apr_engine::contract::{
-    BYTES, DENSITY, FINITE, Kind, OUTPUT_SHAPE, Quality, SHAPE, SPOT, Tally, ValidatedEmbedding, Validator,
-    judge, kernel_bytes,
+    BYTES, DENSITY, FINITE, Kind, OUTPUT_SHAPE, Quality, SHAPE, SPOT, StatisticsBuilder, ValidatedEmbedding,
+    Validator, judge, kernel_bytes,
 };
 use apr_engine::expression::payload;
 use apr_engine::open::OpenedModel;
@@ -65,7 +65,7 @@ fn falsify_002_type_enforcement() {
     let values: Vec<f32> = (0u8..200).map(|n| f32::from(n) - 77.5).collect();
     let loaded = Loaded { embedding: embedding(&values, 20, 10).unwrap() };
     assert_eq!(loaded.embedding.tensor().shape, [20, 10]);
-    assert_eq!(loaded.embedding.receipt().facts().values, 200);
+    assert_eq!(loaded.embedding.receipt().statistics().values, 200);
 }
 
 #[test]
@@ -262,14 +262,16 @@ fn falsify_007_no_catch_all_in_dispatch_sites() {
     // named there, or is said not to have been looked at; none falls to another's layout.
     for info in DType::ALL.iter().filter(|info| info.dtype.is_block()) {
         let row = u64::from(info.block_elements);
-        match (info.dtype.scales(), Tally::new(&tensor("t", info.dtype, &[2, row]), false)) {
-            (Some(_), Ok(tally)) => assert!(tally.by_scales(), "{}", info.name),
+        match (info.dtype.scales(), StatisticsBuilder::new(&tensor("t", info.dtype, &[2, row]), false)) {
+            (Some(_), Ok(builder)) => assert!(builder.by_scales(), "{}", info.name),
             (None, Err(why)) => assert!(why.message().contains("scales"), "{why}"),
             _ => panic!("{} is neither looked at nor left out", info.name),
         }
     }
     assert!(DType(u32::MAX).scales().is_none());
-    Tally::new(&Tensor { dtype: DType(u32::MAX), ..tensor("t", DType::F32, &[1]) }, false).err().unwrap();
+    StatisticsBuilder::new(&Tensor { dtype: DType(u32::MAX), ..tensor("t", DType::F32, &[1]) }, false)
+        .err()
+        .unwrap();
 }
 
 #[test]
@@ -279,15 +281,15 @@ fn falsify_008_one_type_s_blocks_are_no_other_s() {
     assert_eq!((kernel_bytes(&six), kernel_bytes(&four)), (Some(840), Some(576)));
     assert_eq!(kernel_bytes(&tensor("t", DType::Q8_0, &[3, 64])), Some(204));
     // Seen as Q4_K, quants of Q6_K are scales: of all bytes set, which are good quants, they are no numbers.
-    let tally = Tally::new(&four, false).unwrap();
+    let builder = StatisticsBuilder::new(&four, false).unwrap();
     let mut blocks = vec![0xff; 840];
     blocks.chunks_exact_mut(210).for_each(|block| block[208..].copy_from_slice(&0x3c00u16.to_le_bytes()));
-    assert!(tally.see(0, &blocks[..576]));
-    let broken = judge(Kind::Weight, &tally.facts().unwrap());
+    assert!(builder.see(0, &blocks[..576]));
+    let broken = judge(Kind::Weight, &builder.build().unwrap());
     assert_eq!(broken.iter().map(|b| b.code).collect::<Vec<_>>(), [FINITE]);
-    let tally = Tally::new(&six, false).unwrap();
-    assert!(tally.see(0, &blocks));
-    assert_eq!(judge(Kind::Weight, &tally.facts().unwrap()), []);
+    let builder = StatisticsBuilder::new(&six, false).unwrap();
+    assert!(builder.see(0, &blocks));
+    assert_eq!(judge(Kind::Weight, &builder.build().unwrap()), []);
     assert_eq!(BYTES, "F-LAYOUT-CONTRACT-004");
 }
 

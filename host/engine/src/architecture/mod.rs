@@ -3,18 +3,17 @@
 
 mod check;
 mod choices;
-mod concerns;
 mod config;
 mod draft;
 mod forward;
 mod ledger;
 mod model;
 mod table;
+mod tensor_spec;
 mod translate;
 
 pub use check::{Findings, Tried, check, try_on};
 pub use choices::{choices, is_float};
-pub use concerns::{Concern, Concerns, ContractTensor, concerns, contract};
 pub use draft::draft;
 pub use forward::{Forward, forward};
 pub use ledger::Ledger;
@@ -24,3 +23,4 @@ pub use table::called::called;
 pub use table::expected::{Expected, Figure};
 pub use table::pattern::Pattern;
 pub use table::tables::Tables;
+pub use tensor_spec::{ContractTensor, TensorSpec, TensorSpecs, contract, tensor_specs};

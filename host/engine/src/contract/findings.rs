@@ -4,8 +4,8 @@ use super::judge::{judge_layout, judge_tensor};
 use super::looked::Looked;
 use super::policy::Quality;
 use super::rules::Kind;
-use super::tally::Tally;
-use crate::architecture::concerns;
+use super::statistics::StatisticsBuilder;
+use crate::architecture::tensor_specs;
 use crate::engine::Engine;
 use crate::expression::payload;
 use crate::open::OpenedModel;
@@ -24,10 +24,10 @@ pub fn findings_of(
     quality: Quality,
 ) -> Result<Looked> {
     let model = &opened.model;
-    let concerns = concerns(engine, model, arch)?;
+    let specs = tensor_specs(engine, model, arch)?;
     let mut looked = Looked::default();
     let mut tensors = model.tensors.iter().enumerate().peekable();
-    for finding in judge_layout(model, &concerns, &|_| None, quality) {
+    for finding in judge_layout(model, &specs, &|_| None, quality) {
         // They come in the order of the tensors, of which one may have several.
         while tensors.next_if(|(_, tensor)| tensor.name != finding.tensor).is_some() {}
         let number = tensors.peek().map_or(0, |(number, _)| *number);
@@ -35,10 +35,10 @@ pub fn findings_of(
     }
     let looked = Mutex::new(looked);
     engine.crew.run(model.tensors.len(), &|_, number| {
-        let (tensor, concern) = (&model.tensors[number], concerns.of(number));
-        let kind = Kind::of(concern.role.as_deref(), tensor);
-        let tally = match Tally::new(tensor, kind == Kind::Embedding) {
-            Ok(tally) => tally,
+        let (tensor, spec) = (&model.tensors[number], specs.of(number));
+        let kind = Kind::of(spec.role.as_deref(), tensor);
+        let builder = match StatisticsBuilder::new(tensor, kind == Kind::Embedding) {
+            Ok(builder) => builder,
             Err(why) => {
                 let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
                 looked.leave_out(&tensor.name, &why);
@@ -47,13 +47,13 @@ pub fn findings_of(
         };
         let mut at = 0;
         payload::stream(engine, opened, number, &mut |bytes| {
-            tally.see(at, bytes);
+            builder.see(at, bytes);
             at += bytes.len() as u64;
             Ok(())
         })?;
-        let found = judge_tensor(&tensor.name, kind, concern, false, &tally.facts()?, quality);
+        let found = judge_tensor(&tensor.name, kind, spec, false, &builder.build()?, quality);
         let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-        looked.saw(tally.by_scales());
+        looked.saw(builder.by_scales());
         // What stops a conversion is only told here.
         drop(looked.note(number, found));
         Ok(())

@@ -2,8 +2,8 @@
 
 use super::policy::Quality;
 use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, LOSS, RANGE, judge, kernel_bytes, shape_rule};
-use super::tally::Facts;
-use crate::architecture::{Concern, Concerns, Expected, Figure};
+use super::statistics::Statistics;
+use crate::architecture::{Expected, Figure, TensorSpec, TensorSpecs};
 use apr_sdk::{Model, Tensor};
 use serde::Serialize;
 
@@ -39,9 +39,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(tensor: &str, concern: &Concern, broken: Broken, severity: Severity) -> Finding {
+    pub(super) fn new(tensor: &str, spec: &TensorSpec, broken: Broken, severity: Severity) -> Finding {
         let (code, message) = (broken.code, broken.what);
-        Finding { tensor: tensor.to_owned(), role: concern.role.clone(), code, severity, message }
+        Finding { tensor: tensor.to_owned(), role: spec.role.clone(), code, severity, message }
     }
 }
 
@@ -50,40 +50,40 @@ impl Finding {
 pub fn judge_tensor(
     name: &str,
     kind: Kind,
-    concern: &Concern,
+    spec: &TensorSpec,
     is_cast: bool,
-    facts: &Facts,
+    statistics: &Statistics,
     quality: Quality,
 ) -> Vec<Finding> {
-    let rules = judge(kind, facts).into_iter().map(|broken| {
+    let rules = judge(kind, statistics).into_iter().map(|broken| {
         let grave = is_cast && broken.code == FINITE;
         (broken, grave)
     });
-    let ranges = concern
+    let ranges = spec
         .expected
         .iter()
-        .flat_map(|expected| outside(expected, facts).into_iter().map(|broken| (broken, expected.must)));
+        .flat_map(|expected| outside(expected, statistics).into_iter().map(|broken| (broken, expected.must)));
     let all = rules.chain(ranges);
     all.map(|(broken, grave)| {
         let passes = quality.allow_nonfinite && broken.code == FINITE;
         let severity = quality.severity(grave, passes);
-        Finding::new(name, concern, broken, severity)
+        Finding::new(name, spec, broken, severity)
     })
     .collect()
 }
 
 /// What is wrong with a tensor that was not zero, and of which its new type has nothing else: `l2` is the norm it had.
-pub fn judge_vanished(tensor: &Tensor, concern: &Concern, l2: f64, quality: Quality) -> Finding {
+pub fn judge_vanished(tensor: &Tensor, spec: &TensorSpec, l2: f64, quality: Quality) -> Finding {
     let what = format!("its L2 norm was {l2:.3e}, and as {} all its values are 0", tensor.dtype);
     let broken = Broken { code: DISTRIBUTION, what };
-    Finding::new(&tensor.name, concern, broken, quality.severity(true, false))
+    Finding::new(&tensor.name, spec, broken, quality.severity(true, false))
 }
 
 /// What is wrong with a tensor that quantization has ruined: the ratio of signal to noise that it has, and the least that it
 /// should have, in decibels; and the root of the mean square error.
 pub fn judge_ruined(
     tensor: &Tensor,
-    concern: &Concern,
+    spec: &TensorSpec,
     (snr, least): (f64, f64),
     rmse: f64,
     quality: Quality,
@@ -91,13 +91,13 @@ pub fn judge_ruined(
     let dtype = tensor.dtype;
     let what =
         format!("as {dtype} its SNR is {snr:.1} dB (RMSE {rmse:.3e}), expected at least {least:.1} dB");
-    Finding::new(&tensor.name, concern, Broken { code: LOSS, what }, quality.severity(false, false))
+    Finding::new(&tensor.name, spec, Broken { code: LOSS, what }, quality.severity(false, false))
 }
 
 /// What is wrong with a tensor that the work went on with over values that were not finite or did not stay so.
 pub fn judge_nonfinite(
     tensor: &Tensor,
-    concern: &Concern,
+    spec: &TensorSpec,
     [were, became, values]: [u64; 3],
     quality: Quality,
 ) -> Finding {
@@ -106,16 +106,16 @@ pub fn judge_nonfinite(
         "as {dtype}, {became} of its {values} values were too large to stay finite, and {were} were not finite before, expected none"
     );
     let severity = quality.severity(true, quality.allow_nonfinite);
-    Finding::new(&tensor.name, concern, Broken { code: FINITE, what }, severity)
+    Finding::new(&tensor.name, spec, Broken { code: FINITE, what }, severity)
 }
 
 /// The ranges that the figures are outside of.
-fn outside(expected: &Expected, facts: &Facts) -> Vec<Broken> {
+fn outside(expected: &Expected, statistics: &Statistics) -> Vec<Broken> {
     let figure = |figure: Figure| match figure {
-        Figure::Mean => facts.mean,
-        Figure::Std => facts.std,
-        Figure::Min => facts.min,
-        Figure::Max => facts.max,
+        Figure::Mean => statistics.mean,
+        Figure::Std => statistics.std,
+        Figure::Min => statistics.min,
+        Figure::Max => statistics.max,
     };
     let is_outside = |(which, [low, high]): &(Figure, [f64; 2])| {
         let value = figure(*which)?;
@@ -133,26 +133,26 @@ fn outside(expected: &Expected, facts: &Facts) -> Vec<Broken> {
 /// What is wrong with the shapes and sizes of a model's tensors; `bytes_of` says how many bytes each takes where it lies.
 pub fn judge_layout(
     model: &Model,
-    concerns: &Concerns,
+    specs: &TensorSpecs,
     bytes_of: &dyn Fn(usize) -> Option<u64>,
     quality: Quality,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
-        let concern = concerns.of(number);
-        if let Some(want) = concern.shape.as_ref().filter(|want| **want != tensor.shape) {
+        let spec = specs.of(number);
+        if let Some(want) = spec.shape.as_ref().filter(|want| **want != tensor.shape) {
             let what = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
-            let code = shape_rule(concern.role.as_deref(), want.len());
+            let code = shape_rule(spec.role.as_deref(), want.len());
             found.push(Finding::new(
                 &tensor.name,
-                concern,
+                spec,
                 Broken { code, what },
                 quality.severity(false, false),
             ));
         }
         found.extend(wrong_size(tensor, bytes_of(number)).map(|broken| {
             // Nothing that a user wishes makes such a file readable.
-            Finding::new(&tensor.name, concern, broken, Severity::Error)
+            Finding::new(&tensor.name, spec, broken, Severity::Error)
         }));
     }
     found

@@ -1,7 +1,7 @@
 //! What was looked at in a model, and found.
 
 use super::judge::{Finding, Severity};
-use super::tally::{by_scales, refusal};
+use super::statistics::{by_scales, refusal};
 use apr_sdk::{Error, Model, Result};
 use serde::Serialize;
 

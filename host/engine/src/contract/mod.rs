@@ -10,7 +10,7 @@ mod judge;
 mod looked;
 mod policy;
 mod rules;
-mod tally;
+mod statistics;
 mod validated;
 
 pub use findings::findings_of;
@@ -23,6 +23,6 @@ pub use rules::{
     BYTES, Broken, DEAD_ROWS, DENSITY, DISTRIBUTION, FINITE, Kind, LOSS, OUTPUT_SHAPE, RANGE, SHAPE, SPOT,
     VECTOR_SHAPE, judge, kernel_bytes, shape_rule,
 };
-pub(crate) use tally::by_scales;
-pub use tally::{Facts, Rows, Tally};
+pub(crate) use statistics::by_scales;
+pub use statistics::{Rows, Statistics, StatisticsBuilder};
 pub use validated::{Receipt, ValidatedEmbedding, ValidatedVector, ValidatedWeight, Validator};

@@ -1,7 +1,7 @@
 //! The rules of the layout contract: their stable codes, their limits, and what breaks them. The converter and whatever
 //! loads a tensor judge by this one list.
 
-use super::tally::Facts;
+use super::statistics::Statistics;
 pub use crate::values::rule_codes::*;
 use apr_sdk::Tensor;
 
@@ -46,39 +46,39 @@ pub struct Broken {
 }
 
 /// The rules of `F-DATA-QUALITY` that a tensor of this kind breaks, the gravest first.
-pub fn judge(kind: Kind, facts: &Facts) -> Vec<Broken> {
+pub fn judge(kind: Kind, statistics: &Statistics) -> Vec<Broken> {
     let mut broken = Vec::new();
     let mut say = |code, what: String| broken.push(Broken { code, what });
-    let values = facts.values;
-    if let Some(bad) = facts.bad_scales {
+    let values = statistics.values;
+    if let Some(bad) = statistics.bad_scales {
         if bad > 0 {
             say(FINITE, format!("{bad} NaN or infinite scales in its {values} blocks, expected none"));
         }
         return broken;
     }
-    if facts.nans + facts.infs > 0 {
-        let (nans, infs) = (facts.nans, facts.infs);
+    if statistics.nans + statistics.infs > 0 {
+        let (nans, infs) = (statistics.nans, statistics.infs);
         say(FINITE, format!("{nans} NaN and {infs} infinite of its {values} values, expected none"));
     }
     if kind == Kind::Vector || values == 0 {
         return broken;
     }
     let most = if kind == Kind::Embedding { EMBEDDING_ZEROS } else { WEIGHT_ZEROS };
-    if at_least(facts.zeros, values, most) {
-        let percent = percent(facts.zeros, values);
+    if at_least(statistics.zeros, values, most) {
+        let percent = percent(statistics.zeros, values);
         say(DENSITY, format!("{percent} of its {values} values are zero, expected less than {most} %"));
     }
-    let l2 = facts.l2.unwrap_or(0.0);
+    let l2 = statistics.l2.unwrap_or(0.0);
     if l2 <= LEAST_L2 {
         let l2 = if l2 == 0.0 { "0".to_owned() } else { format!("{l2:.3e}") };
         say(DISTRIBUTION, format!("its L2 norm is {l2}, expected more than {LEAST_L2:e}"));
-    } else if !facts.vary() {
+    } else if !statistics.vary() {
         say(
             DISTRIBUTION,
-            format!("all its {values} values are {}, expected them to vary", facts.min.unwrap_or(0.0)),
+            format!("all its {values} values are {}, expected them to vary", statistics.min.unwrap_or(0.0)),
         );
     }
-    if let Some(rows) = facts.rows.as_ref().filter(|_| kind == Kind::Embedding) {
+    if let Some(rows) = statistics.rows.as_ref().filter(|_| kind == Kind::Embedding) {
         if at_least(rows.dead, rows.count, EMBEDDING_DEAD_ROWS) {
             let percent = percent(rows.dead, rows.count);
             let most = EMBEDDING_DEAD_ROWS;
@@ -122,33 +122,41 @@ pub fn kernel_bytes(tensor: &Tensor) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::tally::Rows;
+    use crate::contract::statistics::Rows;
 
-    fn facts(values: u64, zeros: u64) -> Facts {
+    fn statistics(values: u64, zeros: u64) -> Statistics {
         let (min, max) = (Some(-1.0), Some(1.0));
-        Facts { values, zeros, min, max, l2: Some(3.0), ..Facts::default() }
+        Statistics { values, zeros, min, max, l2: Some(3.0), ..Statistics::default() }
     }
 
-    fn codes(kind: Kind, facts: &Facts) -> Vec<&'static str> {
-        judge(kind, facts).iter().map(|broken| broken.code).collect()
+    fn codes(kind: Kind, statistics: &Statistics) -> Vec<&'static str> {
+        judge(kind, statistics).iter().map(|broken| broken.code).collect()
     }
 
     #[test]
     fn the_limits_are_those_of_the_contract() {
         let none: [&str; 0] = [];
-        assert_eq!(codes(Kind::Embedding, &facts(1000, 499)), none);
-        assert_eq!(codes(Kind::Embedding, &facts(1000, 500)), [DENSITY]);
-        assert_eq!(codes(Kind::Weight, &facts(1000, 799)), none);
-        assert_eq!(codes(Kind::Weight, &facts(1000, 800)), [DENSITY]);
-        assert_eq!(codes(Kind::Vector, &facts(1000, 1000)), none);
-        let flat = Facts { min: Some(1.0), ..facts(1000, 0) };
+        assert_eq!(codes(Kind::Embedding, &statistics(1000, 499)), none);
+        assert_eq!(codes(Kind::Embedding, &statistics(1000, 500)), [DENSITY]);
+        assert_eq!(codes(Kind::Weight, &statistics(1000, 799)), none);
+        assert_eq!(codes(Kind::Weight, &statistics(1000, 800)), [DENSITY]);
+        assert_eq!(codes(Kind::Vector, &statistics(1000, 1000)), none);
+        let flat = Statistics { min: Some(1.0), ..statistics(1000, 0) };
         assert_eq!(codes(Kind::Weight, &flat), [DISTRIBUTION]);
-        assert_eq!(codes(Kind::Weight, &Facts { l2: Some(1e-6), ..facts(1000, 0) }), [DISTRIBUTION]);
-        assert_eq!(codes(Kind::Vector, &Facts { nans: 1, ..facts(10, 0) }), [FINITE]);
-        assert_eq!(codes(Kind::Vector, &Facts { infs: 1, ..facts(10, 0) }), [FINITE]);
-        assert_eq!(codes(Kind::Weight, &Facts { bad_scales: Some(1), ..Facts::default() }), [FINITE]);
-        let rows =
-            |dead, dead_spots| Facts { rows: Some(Rows { count: 8, dead, dead_spots }), ..facts(64, 0) };
+        assert_eq!(
+            codes(Kind::Weight, &Statistics { l2: Some(1e-6), ..statistics(1000, 0) }),
+            [DISTRIBUTION]
+        );
+        assert_eq!(codes(Kind::Vector, &Statistics { nans: 1, ..statistics(10, 0) }), [FINITE]);
+        assert_eq!(codes(Kind::Vector, &Statistics { infs: 1, ..statistics(10, 0) }), [FINITE]);
+        assert_eq!(
+            codes(Kind::Weight, &Statistics { bad_scales: Some(1), ..Statistics::default() }),
+            [FINITE]
+        );
+        let rows = |dead, dead_spots| Statistics {
+            rows: Some(Rows { count: 8, dead, dead_spots }),
+            ..statistics(64, 0)
+        };
         assert_eq!(codes(Kind::Embedding, &rows(1, vec![])), none);
         assert_eq!(codes(Kind::Embedding, &rows(2, vec![])), [DEAD_ROWS]);
         assert_eq!(codes(Kind::Embedding, &rows(1, vec![4])), [SPOT]);

@@ -26,7 +26,7 @@
 //! a receipt is not made up either:
 //!
 //! ```compile_fail,E0423
-//! let receipt = apr_engine::contract::Receipt(apr_engine::contract::Facts::default());
+//! let receipt = apr_engine::contract::Receipt(apr_engine::contract::Statistics::default());
 //! ```
 //!
 //! plain numbers do not stand in for one:
@@ -67,22 +67,22 @@
 //! let validator = Validator::vector(&norm, 2)?;
 //! validator.see(0, &[1.0f32, 0.5].map(f32::to_le_bytes).concat());
 //! let norm = validator.finish()?;
-//! assert_eq!(norm.receipt().facts().mean, Some(0.75));
+//! assert_eq!(norm.receipt().statistics().mean, Some(0.75));
 //! # Ok::<(), apr_sdk::Error>(())
 //! ```
 
 use super::rules::{Kind, judge, shape_rule};
-use super::tally::{Facts, Tally};
+use super::statistics::{Statistics, StatisticsBuilder};
 use apr_sdk::{Error, Result, Tensor};
 use std::marker::PhantomData;
 
 /// What the streaming validator found in a tensor that breaks no rule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Receipt(Facts);
+pub struct Receipt(Statistics);
 
 impl Receipt {
     /// The figures.
-    pub fn facts(&self) -> &Facts {
+    pub fn statistics(&self) -> &Statistics {
         &self.0
     }
 }
@@ -92,27 +92,27 @@ impl Receipt {
 pub struct Validator<V> {
     tensor: Tensor,
     kind: Kind,
-    tally: Tally,
+    builder: StatisticsBuilder,
     gives: PhantomData<fn() -> V>,
 }
 
 impl<V> Validator<V> {
     fn new(tensor: &Tensor, kind: Kind) -> Result<Validator<V>> {
-        let tally = Tally::new(tensor, kind == Kind::Embedding)?;
-        Ok(Validator { tensor: tensor.clone(), kind, tally, gives: PhantomData })
+        let builder = StatisticsBuilder::new(tensor, kind == Kind::Embedding)?;
+        Ok(Validator { tensor: tensor.clone(), kind, builder, gives: PhantomData })
     }
 
     /// Looks at the bytes at `at` of the payload, row-major and little-endian; each byte once, pieces in any order and cut
     /// anywhere.
     pub fn see(&self, at: u64, bytes: &[u8]) {
-        self.tally.see(at, bytes);
+        self.builder.see(at, bytes);
     }
 
     fn judged(self) -> Result<(Tensor, Receipt)> {
-        let facts = self.tally.facts().map_err(|e| e.tensor(&self.tensor.name))?;
-        match judge(self.kind, &facts).into_iter().next() {
+        let statistics = self.builder.build().map_err(|e| e.tensor(&self.tensor.name))?;
+        match judge(self.kind, &statistics).into_iter().next() {
             Some(broken) => Err(Error::failed(broken.what).code(broken.code).tensor(&self.tensor.name)),
-            None => Ok((self.tensor, Receipt(facts))),
+            None => Ok((self.tensor, Receipt(statistics))),
         }
     }
 }

@@ -4,8 +4,8 @@
 use crate::architecture::forward;
 use crate::engine::Engine;
 use crate::expression::making::{Making, Piece};
-use crate::expression::recode::{Recode, Rows};
 use crate::expression::spool::Spool;
+use crate::expression::transcode::{Rows, Transcode};
 use crate::expression::work::{Portion, Work};
 use crate::open::OpenedModel;
 use crate::registry::Registry;
@@ -149,7 +149,7 @@ impl<'a> Side<'a> {
                 return Ok(None);
             }
             let (work, len) = (Work::new(tensor, number)?, tensor.payload_len()?);
-            return Ok(Some(vec![Portion { work, source: Some(number), recode: None, len }]));
+            return Ok(Some(vec![Portion { work, source: Some(number), transcode: None, len }]));
         };
         let sources = &self.opened.model.tensors;
         makings[number].check(tensor, sources)?;
@@ -202,12 +202,12 @@ impl<'a> Side<'a> {
             }
             let part = out.get_mut(place(from - at)..place(to - at)).unwrap_or_default();
             let within = from - begin;
-            match &portion.recode {
+            match &portion.transcode {
                 None => drop(portion.work.fill(&read, within, part).map_err(placed)?),
-                Some(recode) => {
-                    let mut before = vec![0; place(recode.before(to - from))];
-                    portion.work.fill(&read, recode.before(within), &mut before).map_err(placed)?;
-                    recode.apply(&before, (within, part), &mut Rows::default()).map_err(placed)?;
+                Some(transcode) => {
+                    let mut before = vec![0; place(transcode.before(to - from))];
+                    portion.work.fill(&read, transcode.before(within), &mut before).map_err(placed)?;
+                    transcode.apply(&before, (within, part), &mut Rows::default()).map_err(placed)?;
                 }
             }
         }
@@ -223,7 +223,7 @@ pub fn memory(portions: &[Portion]) -> u64 {
         } else {
             0
         };
-        gather + portion.recode.as_deref().map_or(0, Recode::memory)
+        gather + portion.transcode.as_deref().map_or(0, Transcode::memory)
     };
     portions.iter().map(each).max().unwrap_or(0)
 }

@@ -3,8 +3,8 @@
 //! one for each part. What changes values ([`Making::add`], a cast) is done to each element on its way.
 
 use crate::expression::compose::{compose, merged};
-use crate::expression::recode::{Recode, Wanted};
 use crate::expression::spool::Spool;
+use crate::expression::transcode::{Transcode, Wanted};
 use crate::expression::work::{Portion, Work};
 use crate::registry::Registry;
 use apr_sdk::{DType, DTypeInfo, Error, Model, Packing, Result, Tensor, checked_payload_len};
@@ -195,7 +195,7 @@ impl Making {
         let shape = self.shape_before(planned);
         let row_len = shape.last().copied().unwrap_or(1);
         let row = checked_payload_len(self.source_dtype, &[row_len])?;
-        let recode = |importance, at: u64| {
+        let transcode = |importance, at: u64| {
             let wanted = Wanted {
                 dtypes: (self.source_dtype, planned.dtype),
                 row_len,
@@ -203,9 +203,9 @@ impl Making {
                 importance,
                 row_scale: self.row_scale.as_ref().map(|scale| scale.behind(at / row.max(1))),
             };
-            Recode::new(wanted, registry)
+            Transcode::new(wanted, registry)
         };
-        let plain = recode(None, 0)?;
+        let plain = transcode(None, 0)?;
         let cuts = match &self.importance {
             Some(importance) if row_len > 0 => importance.len() as u64 / row_len,
             _ => 1,
@@ -216,21 +216,21 @@ impl Making {
         for piece in &self.pieces {
             for piece in self.cut(piece, at, matrix)? {
                 let len = self.piece_len(&piece)?;
-                if plain.as_ref().is_some_and(Recode::needs_rows) && !len.is_multiple_of(row.max(1)) {
+                if plain.as_ref().is_some_and(Transcode::needs_rows) && !len.is_multiple_of(row.max(1)) {
                     let message = "it is made of parts of rows, which cannot be quantized at once";
                     return Err(
                         Error::unsupported(message).hint("convert it first, then quantize the result")
                     );
                 }
-                let recode = match &self.importance {
+                let transcode = match &self.importance {
                     Some(importance) if cuts > 0 => {
                         let importance = slice_of(importance, at / matrix.max(1), row_len);
-                        recode(Some(importance).filter(|values| !is_all_zero(values)), at)?
+                        transcode(Some(importance).filter(|values| !is_all_zero(values)), at)?
                     }
-                    _ => recode(None, at)?,
+                    _ => transcode(None, at)?,
                 };
-                let after = recode.as_ref().map_or(len, |recode| recode.after(len));
-                portions.push(self.portion(&piece, recode, after, sources, spool)?);
+                let after = transcode.as_ref().map_or(len, |transcode| transcode.after(len));
+                portions.push(self.portion(&piece, transcode, after, sources, spool)?);
                 at = at.saturating_add(len);
             }
         }
@@ -249,7 +249,7 @@ impl Making {
     fn portion(
         &self,
         piece: &Piece,
-        recode: Option<Recode>,
+        transcode: Option<Transcode>,
         len: u64,
         sources: &[Tensor],
         spool: &mut Spool,
@@ -265,7 +265,7 @@ impl Making {
                 (work, Some(*number))
             }
         };
-        Ok(Portion { work, source, recode: recode.map(Box::new), len })
+        Ok(Portion { work, source, transcode: transcode.map(Box::new), len })
     }
 
     /// A piece that begins at `at` of the result, cut where one matrix of `matrix` bytes ends and the next begins, if the

@@ -4,7 +4,7 @@ pub mod compose;
 pub mod gather;
 pub mod making;
 pub mod payload;
-pub mod recode;
 mod scatter;
 pub mod spool;
+pub mod transcode;
 pub mod work;

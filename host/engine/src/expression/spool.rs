@@ -59,7 +59,7 @@ impl Spool {
         let work = |&(number, offset): &(usize, u64)| {
             let tensor = &source[number];
             let (work, len) = (Work::new(tensor, number)?, tensor.payload_len()?);
-            Ok((number, offset, Portion { work, source: Some(number), recode: None, len }))
+            Ok((number, offset, Portion { work, source: Some(number), transcode: None, len }))
         };
         self.tensors.iter().map(work).collect()
     }

@@ -2,7 +2,7 @@
 //! what is done to each element then.
 
 use crate::expression::gather::Gather;
-use crate::expression::recode::Recode;
+use crate::expression::transcode::Transcode;
 use crate::open::blocks::SHARED;
 use crate::values::swap;
 use apr_sdk::{Codec, DTypeInfo, Endian, Error, Extent, FileId, Payload, Result};
@@ -149,7 +149,7 @@ pub struct Portion {
     /// The number of the source's tensor that they come from, if they come from one.
     pub source: Option<usize>,
     /// What is done to each element then.
-    pub recode: Option<Box<Recode>>,
+    pub transcode: Option<Box<Transcode>>,
     /// How many bytes come of it.
     pub len: u64,
 }
@@ -157,12 +157,12 @@ pub struct Portion {
 impl Portion {
     /// The most memory that a thread needs for it, in bytes, but for what [`Work::memory`] leaves out.
     pub fn memory(&self) -> u64 {
-        self.work.memory() + self.recode.as_deref().map_or(0, Recode::memory)
+        self.work.memory() + self.transcode.as_deref().map_or(0, Transcode::memory)
     }
 
     /// Bytes of its tiles.
     pub fn tile_len(&self) -> u64 {
-        self.recode.as_deref().map_or_else(|| self.work.tile_len(), Recode::tile_len)
+        self.transcode.as_deref().map_or_else(|| self.work.tile_len(), Transcode::tile_len)
     }
 }
 

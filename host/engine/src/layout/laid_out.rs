@@ -7,7 +7,7 @@ use super::selected::{Course, Output, Selected};
 use super::translated::Translated;
 use super::typed::Typed;
 use super::{Collector, Layout, Segment};
-use crate::architecture::{Concerns, concerns};
+use crate::architecture::{TensorSpecs, tensor_specs};
 use crate::contract::{Finding, Quality, Severity, judge_layout};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
@@ -34,7 +34,7 @@ pub struct LaidOut<'a> {
     /// How each tensor of `model` is made.
     pub workings: Workings,
     /// What the architecture's table says of each tensor of `model`.
-    pub concerns: Concerns,
+    pub specs: TensorSpecs,
     /// What is wrong with shapes, and does not stop the work.
     pub findings: Vec<Finding>,
     /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
@@ -82,9 +82,9 @@ impl<'a> LaidOut<'a> {
         let laid_out = course.writer.layout(&model, request, &mut collector);
         laid_out.map_err(|e| course.of_source(e))?;
         let layout = collector.finish()?;
-        let known = concerns(engine, &model, course.arch());
-        let concerns = known.map_err(|e| course.of_source(e))?;
-        let findings = check_layout(&layout, &model, &concerns, options.quality());
+        let known = tensor_specs(engine, &model, course.arch());
+        let specs = known.map_err(|e| course.of_source(e))?;
+        let findings = check_layout(&layout, &model, &specs, options.quality());
         let findings = findings.map_err(|e| course.of_source(e))?;
         let Course { source, output, writer, mut notes, warnings, selected, inputs, .. } = course;
         notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
@@ -114,7 +114,7 @@ impl<'a> LaidOut<'a> {
             layout,
             plan,
             workings,
-            concerns,
+            specs,
             findings,
             selected,
             inputs,
@@ -129,7 +129,7 @@ impl<'a> LaidOut<'a> {
 fn check_layout(
     layout: &Layout,
     model: &Model,
-    concerns: &Concerns,
+    specs: &TensorSpecs,
     quality: Quality,
 ) -> Result<Vec<Finding>> {
     let mut bytes = vec![None; model.tensors.len()];
@@ -140,7 +140,7 @@ fn check_layout(
             *known = Some(placed.len);
         }
     }
-    let findings = judge_layout(model, concerns, &|number| bytes[number], quality);
+    let findings = judge_layout(model, specs, &|number| bytes[number], quality);
     match findings.iter().find(|finding| finding.severity == Severity::Error) {
         Some(finding) => Err(finding.error()),
         None => Ok(findings),

@@ -1,7 +1,7 @@
 //! The model in the dialect that its target wants, as tensors that are made of the source's: the third stage.
 
 use super::selected::{Course, Selected};
-use crate::architecture::{Ledger, Wishes, concerns, translate_model};
+use crate::architecture::{Ledger, Wishes, tensor_specs, translate_model};
 use crate::expression::making::{Making, Piece, copies};
 use crate::open::OpenedModel;
 use crate::plan::coverage::Dropped;
@@ -67,8 +67,8 @@ impl<'a> Translated<'a> {
         }
         let mut rowless = Vec::new();
         if is_translated && model.tokenizer.is_some() && target.manifest.carries.token_rows {
-            let fitted = concerns(course.engine, &model, course.arch())
-                .and_then(|concerns| token_rows::fit(&course.source, &mut model, &concerns, target));
+            let fitted = tensor_specs(course.engine, &model, course.arch())
+                .and_then(|specs| token_rows::fit(&course.source, &mut model, &specs, target));
             if let Some((tokens, warning)) = fitted.map_err(|e| course.of_source(e))? {
                 rowless = tokens;
                 course.warnings.push(warning);

@@ -2,7 +2,7 @@
 
 use super::selected::Course;
 use super::translated::Translated;
-use crate::architecture::{Ledger, concerns};
+use crate::architecture::{Ledger, tensor_specs};
 use crate::plan::coverage::Dropped;
 use crate::plan::planned::Planned;
 use crate::plan::quantize::Choosing;
@@ -26,10 +26,10 @@ impl<'a> Typed<'a> {
         let Translated { mut course, mut planned, ledger, rowless } = translated;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
         if !options.quantization.is_nothing() {
-            let known = planned.with_model(|model| concerns(engine, model, course.arch()));
-            let concerns = known.map_err(|e| course.of_source(e))?;
+            let known = planned.with_model(|model| tensor_specs(engine, model, course.arch()));
+            let specs = known.map_err(|e| course.of_source(e))?;
             let writer = ledger.is_none().then_some(course.writer.as_ref());
-            let choosing = Choosing { engine, source: &course.source, target, writer, concerns: &concerns };
+            let choosing = Choosing { engine, source: &course.source, target, writer, specs: &specs };
             let said = choosing.apply(&options.quantization, &mut planned);
             let said = said.map_err(|e| course.of_source(e))?;
             course.notes.extend(said.notes);

@@ -1,7 +1,7 @@
 //! Tokens without a row of the embedding, for targets that need a row for each: of a SentencePiece tokenizer they are left out
 //! with a warning; any other tokenizer is refused.
 
-use crate::architecture::Concerns;
+use crate::architecture::TensorSpecs;
 use crate::open::OpenedModel;
 use crate::plan::coverage::Dropped;
 use crate::registry::Format;
@@ -26,11 +26,11 @@ const RULE: &str = "the embedding has no row for it";
 pub fn fit(
     source: &OpenedModel,
     model: &mut Model,
-    concerns: &Concerns,
+    specs: &TensorSpecs,
     target: &Format,
 ) -> Result<Option<(Vec<Dropped>, String)>> {
     let Some(json) = &model.tokenizer else { return Ok(None) };
-    let is_embedding = |number: usize| concerns.of(number).role.as_deref() == Some(EMBEDDING);
+    let is_embedding = |number: usize| specs.of(number).role.as_deref() == Some(EMBEDDING);
     let embedding = model.tensors.iter().enumerate().find(|(number, _)| is_embedding(*number));
     let Some((embedding, rows)) = embedding.and_then(|(_, tensor)| Some((tensor, *tensor.shape.first()?)))
     else {

@@ -1,8 +1,8 @@
 //! How all tensors of a planned model are made, checked and ready for the pipeline.
 
 use crate::expression::making::{Making, RowScale};
-use crate::expression::recode::Recode;
 use crate::expression::spool::Spool;
+use crate::expression::transcode::Transcode;
 use crate::expression::work::SPOOL;
 use crate::expression::work::{Portions, Work};
 use crate::registry::Registry;
@@ -101,8 +101,8 @@ impl Workings {
         let words = self.wordings.get(number).and_then(|&wording| self.words.get(wording as usize));
         let Some(words) = words else { return ops };
         ops.extend(words.ops.iter().cloned().map(Cow::from));
-        let recode = self.portions.of(number).first().and_then(|portion| portion.recode.as_deref());
-        let dtypes = recode.map(Recode::dtypes).filter(|(from, to)| from != to);
+        let transcode = self.portions.of(number).first().and_then(|portion| portion.transcode.as_deref());
+        let dtypes = transcode.map(Transcode::dtypes).filter(|(from, to)| from != to);
         ops.extend(dtypes.map(|(from, to)| {
             let word = words.change.unwrap_or(match (from.is_block(), to.is_block()) {
                 (false, true) => "quantize",

@@ -1,6 +1,6 @@
 //! How far quantized values are from what they were, measured while they are written.
 
-use crate::architecture::Concerns;
+use crate::architecture::TensorSpecs;
 use crate::contract::{Finding, Quality, Severity, judge_ruined, judge_vanished};
 use crate::tiles::tile::Tiles;
 use crate::values::exact_sum::ExactSum;
@@ -95,7 +95,7 @@ impl Losses {
     ///
     /// # Errors
     /// Failed for the first that stops the work; what the sizes of a tensor raise.
-    pub fn judge(&self, model: &Model, concerns: &Concerns, quality: Quality) -> Result<Vec<Finding>> {
+    pub fn judge(&self, model: &Model, specs: &TensorSpecs, quality: Quality) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         for (number, (tensor, gathered)) in model.tensors.iter().zip(&self.0).enumerate() {
             let gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,11 +104,11 @@ impl Losses {
             let is_whole = loss.pairs() == checked_elements(&tensor.shape)?;
             let (before, after) = (loss.square, loss.square_after);
             let measured = loss.measured(0.0);
-            let concern = concerns.of(number);
+            let spec = specs.of(number);
             let finding = if is_whole && loss.not_finite == 0 && before > 0.0 && after == 0.0 {
-                judge_vanished(tensor, concern, before.sqrt(), quality)
+                judge_vanished(tensor, spec, before.sqrt(), quality)
             } else if let Some(snr) = measured.snr_db.filter(|snr| *snr < LEAST_SNR) {
-                judge_ruined(tensor, concern, (snr, LEAST_SNR), measured.rmse, quality)
+                judge_ruined(tensor, spec, (snr, LEAST_SNR), measured.rmse, quality)
             } else {
                 continue;
             };
@@ -131,8 +131,9 @@ impl Losses {
             let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
             let Some(loss) = gathered.map(|gathered| gathered.loss()) else { continue };
             let mut stretches = tiles.stretches[tiles.of_tensor(number)].iter();
-            let recode = stretches.find_map(|stretch| stretch.recode.as_ref());
-            let Some((from, to)) = recode.map(|recode| recode.dtypes()).filter(|_| loss.pairs() > 0) else {
+            let transcode = stretches.find_map(|stretch| stretch.transcode.as_ref());
+            let Some((from, to)) = transcode.map(|transcode| transcode.dtypes()).filter(|_| loss.pairs() > 0)
+            else {
                 continue;
             };
             let bytes = tensor.payload_len()?;

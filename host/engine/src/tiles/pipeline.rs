@@ -4,7 +4,7 @@ use super::sink::TileSink;
 use super::watch::Watch;
 use crate::contract::FINITE;
 use crate::engine::Engine;
-use crate::expression::recode::{Recode, Rows};
+use crate::expression::transcode::{Rows, Transcode};
 use crate::expression::work::SPOOL;
 use crate::open::Backing;
 use crate::open::OpenedModel;
@@ -90,17 +90,17 @@ impl Job<'_> {
     /// # Errors
     /// Failed for the first value that is not finite, or does not stay so, unless that is allowed; what a quantizer
     /// raises.
-    pub fn recode(
+    pub fn transcode(
         &self,
         stretch: usize,
-        recode: &Recode,
+        transcode: &Transcode,
         from: &[u8],
         (at, out): (u64, &mut [u8]),
         rows: &mut Rows,
     ) -> Result<Changes> {
         let stretches = &self.tiles.stretches;
         let tensor = stretches[stretch].tensor;
-        let applied = recode.apply(from, (at, out), rows);
+        let applied = transcode.apply(from, (at, out), rows);
         let bad = match &applied {
             Ok((changes, _)) => changes.is_bad(),
             // What a quantizer refuses may be what should not have come so far.
@@ -108,11 +108,12 @@ impl Job<'_> {
         };
         if bad
             && !self.allow_nonfinite
-            && let Some((number, value)) = recode.first_bad(from, rows)
+            && let Some((number, value)) = transcode.first_bad(from, rows)
         {
             let first = tensor.map_or(stretch, |tensor| self.tiles.of_tensor(tensor).start);
-            let element = recode.elements(stretches[stretch].offset - stretches[first].offset + at) + number;
-            let to = recode.dtypes().1;
+            let element =
+                transcode.elements(stretches[stretch].offset - stretches[first].offset + at) + number;
+            let to = transcode.dtypes().1;
             let error = Error::failed(format!("element {element} is {value}, and would be cast to {to}"));
             return Err(error.code(FINITE).hint("pass --allow-nonfinite to convert it anyway"));
         }

@@ -1,7 +1,7 @@
 //! How a planned model's payload is cut into tiles: runs of at most about 1 MiB, whose edges depend on nothing but the
 //! plan, so that every thread count gives the same work and the same bytes.
 
-use crate::expression::recode::Recode;
+use crate::expression::transcode::Transcode;
 use crate::expression::work::{Portion, Portions, SPOOL, Work};
 use crate::layout::{Layout, Segment};
 use crate::open::seen::Place;
@@ -22,7 +22,7 @@ pub struct Stretch {
     /// How its bytes are made.
     pub work: Work,
     /// What is done to each element then.
-    pub recode: Option<Box<Recode>>,
+    pub transcode: Option<Box<Transcode>>,
     /// The output file's number.
     pub file: usize,
     /// Its offset there.
@@ -57,7 +57,7 @@ impl Stretch {
 
     /// Whether it is made tile by tile, whatever suits the reading best: whole rows are needed at once.
     pub fn is_tiled(&self) -> bool {
-        self.recode.as_deref().is_some_and(Recode::needs_rows)
+        self.transcode.as_deref().is_some_and(Transcode::needs_rows)
     }
 
     /// Where the bytes lie that `len` bytes at `at` of it are made of, if they are one run of the source: in which file or
@@ -75,7 +75,7 @@ impl Stretch {
 
     /// Bytes before for so many bytes of it.
     pub fn before(&self, len: u64) -> u64 {
-        self.recode.as_ref().map_or(len, |recode| recode.before(len))
+        self.transcode.as_ref().map_or(len, |transcode| transcode.before(len))
     }
 
     /// The tiles that a unit of its work makes, if they are one after another and its alone.
@@ -147,7 +147,7 @@ impl Tiles {
                         let portion = Portion {
                             work: Work::Copy(*extent),
                             source: None,
-                            recode: None,
+                            transcode: None,
                             len: placed.len,
                         };
                         tiles.push(None, portion, number, placed.offset);
@@ -163,9 +163,9 @@ impl Tiles {
     /// Adds a stretch at `offset` of an output file. [`Tiles::seal`] comes after the last.
     pub fn push(&mut self, tensor: Option<usize>, portion: Portion, file: usize, offset: u64) {
         let (tile_len, first) = (portion.tile_len(), self.count);
-        let Portion { work, source, recode, len } = portion;
+        let Portion { work, source, transcode, len } = portion;
         let stretch =
-            Stretch { tensor, source, work, recode, file, offset, len, tile_len, first, first_unit: 0 };
+            Stretch { tensor, source, work, transcode, file, offset, len, tile_len, first, first_unit: 0 };
         self.count += stretch.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
         self.stretches.push(stretch);

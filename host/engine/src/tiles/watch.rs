@@ -1,8 +1,8 @@
 //! Watches the payload of a conversion pass: every tensor has its count, and is judged when its last byte was seen.
 
 use super::tile::{Stretch, Tiles};
-use crate::architecture::Concerns;
-use crate::contract::{Kind, Looked, Quality, Tally, by_scales, judge_tensor};
+use crate::architecture::TensorSpecs;
+use crate::contract::{Kind, Looked, Quality, StatisticsBuilder, by_scales, judge_tensor};
 use apr_sdk::{Model, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// there may be a million tensors.
 pub struct Watch<'a> {
     model: &'a Model,
-    concerns: &'a Concerns,
-    counts: Vec<Mutex<Option<Arc<Tally>>>>,
+    specs: &'a TensorSpecs,
+    counts: Vec<Mutex<Option<Arc<StatisticsBuilder>>>>,
     quality: Quality,
     looked: Mutex<Looked>,
 }
 
 impl<'a> Watch<'a> {
-    /// Counts for the tensors of a planned model, of which `concerns` says what is known.
-    pub fn new(model: &'a Model, concerns: &'a Concerns, quality: Quality) -> Watch<'a> {
+    /// Counts for the tensors of a planned model, of which `specs` says what is known.
+    pub fn new(model: &'a Model, specs: &'a TensorSpecs, quality: Quality) -> Watch<'a> {
         let counts = model.tensors.iter().map(|_| Mutex::default()).collect();
-        Watch { model, concerns, counts, quality, looked: Mutex::default() }
+        Watch { model, specs, counts, quality, looked: Mutex::default() }
     }
 
     /// Looks at bytes at `at` of a stretch, as they are written. Each byte comes once.
@@ -30,31 +30,32 @@ impl<'a> Watch<'a> {
     pub fn see(&self, tiles: &Tiles, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
         let Stretch { tensor: Some(number), offset, .. } = tiles.stretches[stretch] else { return Ok(()) };
         let own = tiles.of_tensor(number);
-        let (tensor, concern) = (&self.model.tensors[number], self.concerns.of(number));
+        let (tensor, spec) = (&self.model.tensors[number], self.specs.of(number));
         if bytes.is_empty() || !own.contains(&stretch) || by_scales(tensor.dtype).is_none() {
             return Ok(());
         }
-        let kind = Kind::of(concern.role.as_deref(), tensor);
-        let tally = self.tally(number, kind)?;
+        let kind = Kind::of(spec.role.as_deref(), tensor);
+        let builder = self.builder(number, kind)?;
         let stretches = &tiles.stretches[own];
-        if !tally.see(offset - stretches[0].offset + at, bytes) {
+        if !builder.see(offset - stretches[0].offset + at, bytes) {
             return Ok(());
         }
         *self.counts[number].lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let is_cast = stretches.iter().any(|stretch| stretch.recode.is_some());
-        let findings = judge_tensor(&tensor.name, kind, concern, is_cast, &tally.facts()?, self.quality);
+        let is_cast = stretches.iter().any(|stretch| stretch.transcode.is_some());
+        let findings = judge_tensor(&tensor.name, kind, spec, is_cast, &builder.build()?, self.quality);
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).note(number, findings)
     }
 
     /// The count of a tensor.
-    fn tally(&self, number: usize, kind: Kind) -> Result<Arc<Tally>> {
+    fn builder(&self, number: usize, kind: Kind) -> Result<Arc<StatisticsBuilder>> {
         let mut count = self.counts[number].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tally) = &*count {
-            return Ok(Arc::clone(tally));
+        if let Some(statistics) = &*count {
+            return Ok(Arc::clone(statistics));
         }
-        let tally = Arc::new(Tally::new(&self.model.tensors[number], kind == Kind::Embedding)?);
-        *count = Some(Arc::clone(&tally));
-        Ok(tally)
+        let statistics =
+            Arc::new(StatisticsBuilder::new(&self.model.tensors[number], kind == Kind::Embedding)?);
+        *count = Some(Arc::clone(&statistics));
+        Ok(statistics)
     }
 
     /// What was found; [`Looked::account`] adds in what.

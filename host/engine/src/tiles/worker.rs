@@ -1,7 +1,7 @@
 //! One thread of the pipeline: makes the tiles of a unit of work, and writes them.
 
 use crate::expression::gather::{Gather, Part};
-use crate::expression::recode::Rows;
+use crate::expression::transcode::Rows;
 use crate::expression::work::Work;
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
@@ -27,8 +27,8 @@ type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> +
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     buffer: Vec<u8>,
-    /// What is recoded into `buffer`, or out of it.
-    recoded: Vec<u8>,
+    /// What is transcoded into `buffer`, or out of it.
+    transcoded: Vec<u8>,
     rows: Rows,
     strip: Vec<u8>,
     decoder: Decoder,
@@ -42,7 +42,7 @@ impl<'a> Worker<'a> {
         Worker {
             shared,
             buffer: Vec::new(),
-            recoded: Vec::new(),
+            transcoded: Vec::new(),
             rows: Rows::default(),
             strip: Vec::new(),
             decoder: Decoder::default(),
@@ -90,21 +90,22 @@ impl<'a> Worker<'a> {
         let stretch = &shared.job.tiles.stretches[number];
         let at = shared.job.tiles.tile(tile);
         let out = room(&mut self.buffer, at.len)?;
-        let (source, changes) = match &stretch.recode {
+        let (source, changes) = match &stretch.transcode {
             None => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
-            Some(recode) => {
-                let before = room(&mut self.recoded, recode.before(at.len))?;
-                let swapped = fill(&mut self.decoder, recode.before(at.at), before)?;
+            Some(transcode) => {
+                let before = room(&mut self.transcoded, transcode.before(at.len))?;
+                let swapped = fill(&mut self.decoder, transcode.before(at.at), before)?;
                 let source = swapped.unwrap_or_else(|| crc32fast::hash(before));
                 let bytes = swapped.is_none().then_some(&*before);
                 shared.job.saw(number, (at.at, at.len), source, bytes);
-                let changes = shared.job.recode(number, recode, before, (at.at, out), &mut self.rows)?;
+                let changes =
+                    shared.job.transcode(number, transcode, before, (at.at, out), &mut self.rows)?;
                 (Some(source), changes)
             }
         };
         shared.job.see(number, at.at, out)?;
         let sum = crc32fast::hash(out);
-        if stretch.recode.is_none() {
+        if stretch.transcode.is_none() {
             shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), source.is_none().then_some(&*out));
         }
         shared.job.sink.write_at(stretch.file, stretch.offset + at.at, out)?;
@@ -185,7 +186,8 @@ impl<'a> Worker<'a> {
         let shared = self.shared;
         shared.engine.check_cancelled()?;
         let stretch = &shared.job.tiles.stretches[number];
-        let after = |before: u64| stretch.recode.as_ref().map_or(before, |recode| recode.after(before));
+        let after =
+            |before: u64| stretch.transcode.as_ref().map_or(before, |transcode| transcode.after(before));
         let (run, offsets) = gather.runs_of(part);
         let offsets: Vec<u64> = offsets.map(after).collect();
         let known = |(tile, ..): (usize, u64, u64)| shared.job.sums.get(tile).is_some();
@@ -196,7 +198,7 @@ impl<'a> Worker<'a> {
         gather.read_part(read, part, gathered, &mut self.strip)?;
         let size = usize::try_from(run).unwrap_or(usize::MAX);
         for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
-            if stretch.recode.is_none() {
+            if stretch.transcode.is_none() {
                 shared.job.sink.write_at(stretch.file, stretch.offset + at, bytes)?;
             }
             let (mut rest, mut at) = (bytes, at);
@@ -205,12 +207,12 @@ impl<'a> Worker<'a> {
                 // What was known before is not told again.
                 let is_new = shared.job.sums.get(tile).is_none();
                 let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
-                if let Some(recode) = &stretch.recode {
-                    let out = room(&mut self.recoded, len)?;
-                    let changes = shared.job.recode(number, recode, now, (at, out), &mut self.rows)?;
+                if let Some(transcode) = &stretch.transcode {
+                    let out = room(&mut self.transcoded, len)?;
+                    let changes = shared.job.transcode(number, transcode, now, (at, out), &mut self.rows)?;
                     see(out)?;
                     shared.job.sink.write_at(stretch.file, stretch.offset + at, out)?;
-                    let source = Some((now, recode.before(behind)));
+                    let source = Some((now, transcode.before(behind)));
                     if shared.job.sums.add(tile, (out, behind), source, changes) {
                         shared.finished(tile);
                     }

@@ -45,9 +45,9 @@ pub fn write(
 ) -> Result<Carried> {
     let tiles = Tiles::new(&prepared.layout, &prepared.model, &portions)?;
     drop(portions);
-    let LaidOut { source, model, layout, workings, concerns, .. } = prepared;
+    let LaidOut { source, model, layout, workings, specs, .. } = prepared;
     let sums = TileSums::new(&tiles);
-    let watch = Watch::new(model, concerns, quality);
+    let watch = Watch::new(model, specs, quality);
     let mut unmeasured = 0;
     if let Some(records) = earlier {
         take_up(records, (&tiles, &watch), sink, &sums)?;
@@ -73,7 +73,7 @@ pub fn write(
         allow_nonfinite: quality.passes_nonfinite(),
     };
     pipeline::run(engine, job)?;
-    let lost = losses.judge(model, concerns, quality)?;
+    let lost = losses.judge(model, specs, quality)?;
     let looked = watch.finish();
     let mut quantized = losses.finish(model, &tiles)?;
     if unmeasured > 0 {

@@ -1,6 +1,6 @@
 //! What casts and additions did to the values of each tensor, for the summary.
 
-use crate::architecture::Concerns;
+use crate::architecture::TensorSpecs;
 use crate::contract::{FINITE, Finding, Quality, Severity, judge_nonfinite};
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
@@ -30,8 +30,8 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     for (number, tensor) in model.tensors.iter().enumerate() {
         let (mut changes, mut values) = (Changes::default(), 0);
         for stretch in &tiles.stretches[tiles.of_tensor(number)] {
-            let Some(recode) = &stretch.recode else { continue };
-            values += recode.elements(stretch.len);
+            let Some(transcode) = &stretch.transcode else { continue };
+            values += transcode.elements(stretch.len);
             let of_tiles = stretch.first..stretch.first + stretch.n_tiles();
             of_tiles.for_each(|tile| changes += sums.changes(tile));
         }
@@ -50,7 +50,7 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
 /// Failed for the first that stops the work.
 pub fn findings(
     changed: &[ChangedTensor],
-    (model, concerns): (&Model, &Concerns),
+    (model, specs): (&Model, &TensorSpecs),
     known: &[Finding],
     quality: Quality,
 ) -> Result<Vec<Finding>> {
@@ -66,7 +66,7 @@ pub fn findings(
             continue;
         }
         let counts = [changes.nonfinite, changes.overflowed, *values];
-        let finding = judge_nonfinite(tensor, concerns.of(number), counts, quality);
+        let finding = judge_nonfinite(tensor, specs.of(number), counts, quality);
         if finding.severity == Severity::Error {
             return Err(finding.error());
         }

@@ -88,7 +88,7 @@ pub fn finish(
     let verdict = verify(engine, output.format, model, source, &summer, layout.entry, options.verify)?;
     first_read.refuse_changed()?;
     let changed = changed(model, tiles, sums);
-    let passed = findings(&changed, (model, &prepared.concerns), &looked.findings, options.quality())?;
+    let passed = findings(&changed, (model, &prepared.specs), &looked.findings, options.quality())?;
     looked.findings.extend(passed);
     looked.findings.extend(lost);
     looked.account(model, &|number| !tiles.of_tensor(number).is_empty());

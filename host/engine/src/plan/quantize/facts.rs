@@ -1,15 +1,15 @@
 //! What a recipe is told of a model and its tensors.
 
-use crate::architecture::Concern;
+use crate::architecture::TensorSpec;
 use apr_sdk::{Bytes, Model, ModelFacts, Tensor, TensorFacts, Value, ValueType};
 use serde_json::{Map, Value as Json};
 
 /// What is known of a tensor.
-pub fn of_tensor(tensor: &Tensor, concern: &Concern) -> TensorFacts {
+pub fn of_tensor(tensor: &Tensor, spec: &TensorSpec) -> TensorFacts {
     let mut facts = TensorFacts::default();
     facts.name.clone_from(&tensor.name);
-    facts.role.clone_from(&concern.role);
-    facts.names.clone_from(&concern.names);
+    facts.role.clone_from(&spec.role);
+    facts.names.clone_from(&spec.names);
     facts.shape.clone_from(&tensor.shape);
     facts.dtype = Some(tensor.dtype);
     facts

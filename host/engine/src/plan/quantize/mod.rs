@@ -11,7 +11,7 @@ pub use importance::Importance;
 use target::Room;
 pub use target::Target;
 
-use crate::architecture::{Concerns, choices, is_float};
+use crate::architecture::{TensorSpecs, choices, is_float};
 use crate::engine::Engine;
 use crate::expression::making::is_all_zero;
 use crate::expression::making::{Making, RowScale};
@@ -83,7 +83,7 @@ pub struct Choosing<'a> {
     /// The target's writer, if it was not asked for types yet.
     pub writer: Option<&'a dyn Writer>,
     /// What is known of each tensor.
-    pub concerns: &'a Concerns,
+    pub specs: &'a TensorSpecs,
 }
 
 impl Choosing<'_> {
@@ -123,8 +123,7 @@ impl Choosing<'_> {
     fn cast(&self, dtype: DType, planned: &mut Planned) -> Result<()> {
         let Some(writer) = self.writer else { return Ok(()) };
         let tensors = planned.tensors.iter().enumerate();
-        let facts: Vec<_> =
-            tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.concerns.of(n))).collect();
+        let facts: Vec<_> = tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.specs.of(n))).collect();
         let choices = choices(writer, &facts, Some(dtype))?;
         for (one, choice) in planned.tensors.iter_mut().zip(choices) {
             if !is_float(one.making.source_dtype) || one.is_retyped() {
@@ -137,7 +136,7 @@ impl Choosing<'_> {
         Ok(())
     }
 
-    /// Puts what concerns the target into its metadata.
+    /// Puts what belongs to the target into its metadata.
     fn record(&self, planned: &mut Planned, records: impl IntoIterator<Item = (String, String, Value)>) {
         for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
             if let Some(file) = planned.rest_mut().foreign_mut(self.target.id()).files.first_mut() {
@@ -165,7 +164,7 @@ impl Choosing<'_> {
         let mut tensors = Vec::with_capacity(planned.tensors.len());
         let mut zeros = Vec::new();
         for (number, PlannedTensor { tensor, .. }) in planned.tensors.iter().enumerate() {
-            let mut facts = facts::of_tensor(tensor, self.concerns.of(number));
+            let mut facts = facts::of_tensor(tensor, self.specs.of(number));
             facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
             if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
                 zeros.push(tensor.name.clone());

@@ -13,7 +13,7 @@ use apr_sdk::{Model, Result, Tensor};
 
 /// What is known of one tensor; nothing, if no table knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Concern {
+pub struct TensorSpec {
     /// What it is in its architecture.
     pub role: Option<String>,
     /// The shape that the configuration gives it, where the dialect has the canonical tensor's.
@@ -24,15 +24,15 @@ pub struct Concern {
     pub names: Vec<(String, String)>,
 }
 
-static NOTHING: Concern = Concern { role: None, shape: None, expected: None, names: Vec::new() };
+static NOTHING: TensorSpec = TensorSpec { role: None, shape: None, expected: None, names: Vec::new() };
 
 /// What is known of each tensor of a model, in the model's order.
 #[derive(Clone, Debug, Default)]
-pub struct Concerns(Vec<Concern>);
+pub struct TensorSpecs(Vec<TensorSpec>);
 
-impl Concerns {
+impl TensorSpecs {
     /// What is known of this tensor.
-    pub fn of(&self, tensor: usize) -> &Concern {
+    pub fn of(&self, tensor: usize) -> &TensorSpec {
         self.0.get(tensor).unwrap_or(&NOTHING)
     }
 }
@@ -42,17 +42,17 @@ impl Concerns {
 ///
 /// # Errors
 /// What parsing the tables raises, and a configuration that contradicts itself.
-pub fn concerns(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<Concerns> {
+pub fn tensor_specs(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<TensorSpecs> {
     if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
-        return Ok(Concerns::default());
+        return Ok(TensorSpecs::default());
     }
     let tables = engine.tables();
     // Two tables that could be meant are a matter of translation, and so is one that does not exist.
     let Some((table, dialect)) = find_table(tables, model, arch).ok().flatten() else {
-        return Ok(Concerns::default());
+        return Ok(TensorSpecs::default());
     };
     if !table.knows(&dialect) {
-        return Ok(Concerns::default());
+        return Ok(TensorSpecs::default());
     }
     let dimension = |name: &str, axis: usize| {
         let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
@@ -75,15 +75,15 @@ pub fn concerns(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<Co
     let scope = ConfigScope::new(table, &config, &dimension);
     let of = |tensor: &Tensor| {
         let own = table.own_name(&dialect, &tensor.name);
-        concern(table, &dialect, &scope, own.as_deref().unwrap_or(&tensor.name))
+        spec(table, &dialect, &scope, own.as_deref().unwrap_or(&tensor.name))
     };
-    let known: Result<Vec<Concern>> = model.tensors.iter().map(of).collect();
-    known.map(Concerns)
+    let known: Result<Vec<TensorSpec>> = model.tensors.iter().map(of).collect();
+    known.map(TensorSpecs)
 }
 
-fn concern(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Result<Concern> {
+fn spec(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Result<TensorSpec> {
     let Some((rule, side, at, pattern, numbers)) = find(table, dialect, scope, name)? else {
-        return Ok(Concern::default());
+        return Ok(TensorSpec::default());
     };
     let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
     let names = names(table, rule, at, &numbers);
@@ -95,12 +95,12 @@ fn concern(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) ->
             // What the configuration does not state is not known.
             match size.value(&scope)? {
                 Some(_) => shape.push(size.size(&scope)?),
-                None => return Ok(Concern { role: rule.role.clone(), shape: None, expected, names }),
+                None => return Ok(TensorSpec { role: rule.role.clone(), shape: None, expected, names }),
             }
         }
     }
     let shape = Some(shape).filter(|_| is_canonical_shape(side) && at < rule.shapes.len());
-    Ok(Concern { role: rule.role.clone(), shape, expected, names })
+    Ok(TensorSpec { role: rule.role.clone(), shape, expected, names })
 }
 
 /// What a rule's tensor number `at` is called in every dialect. Where several tensors are one, that one's name.

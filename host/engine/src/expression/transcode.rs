@@ -13,16 +13,16 @@ use std::sync::Arc;
 
 /// What is done to the elements of a tensor.
 #[derive(Clone, Debug)]
-pub enum Recode {
+pub enum Transcode {
     /// Each is cast.
     Cast(Cast),
     /// Each row is decoded, encoded, or both.
-    Rows(RowRecode),
+    Rows(RowTranscode),
 }
 
 /// What is done to rows of which one side is blocks.
 #[derive(Clone)]
-pub struct RowRecode {
+pub struct RowTranscode {
     /// The type before.
     pub from: DType,
     /// The type after.
@@ -67,10 +67,10 @@ pub struct Wanted {
     pub row_scale: Option<RowScale>,
 }
 
-impl fmt::Debug for RowRecode {
+impl fmt::Debug for RowTranscode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RowRecode { from, to, row_len, .. } = self;
-        write!(f, "RowRecode({from} -> {to}, rows of {row_len})")
+        let RowTranscode { from, to, row_len, .. } = self;
+        write!(f, "RowTranscode({from} -> {to}, rows of {row_len})")
     }
 }
 
@@ -81,18 +81,18 @@ pub struct Rows {
     again: Vec<f32>,
 }
 
-impl Recode {
+impl Transcode {
     /// What is done to get from one type to another, in rows of `row_len`; `None` if that is nothing.
     ///
     /// # Errors
     /// Unsupported for types between which there is no way, or rows that are not whole blocks.
-    pub fn new(wanted: Wanted, registry: &Registry) -> Result<Option<Recode>> {
+    pub fn new(wanted: Wanted, registry: &Registry) -> Result<Option<Transcode>> {
         let Wanted { dtypes: (from, to), row_len, add, importance, row_scale } = wanted;
         if from == to && add.is_none() && row_scale.is_none() {
             return Ok(None);
         }
         if !from.is_block() && !to.is_block() && row_scale.is_none() {
-            return Ok(Cast::new(from, to, add)?.map(Recode::Cast));
+            return Ok(Cast::new(from, to, add)?.map(Transcode::Cast));
         }
         // Rows of nothing are cut as if they were of some block: there is no byte to be cut.
         let row_len = match row_len {
@@ -125,61 +125,61 @@ impl Recode {
             true => registry.repacker((from, to)),
             false => None,
         };
-        let rows = RowRecode { from, to, row_len, row_bytes, decode, encode, importance, add, repack };
-        Ok(Some(Recode::Rows(rows)))
+        let rows = RowTranscode { from, to, row_len, row_bytes, decode, encode, importance, add, repack };
+        Ok(Some(Transcode::Rows(rows)))
     }
 
     /// The types before and after.
     pub fn dtypes(&self) -> (DType, DType) {
         match self {
-            Recode::Cast(cast) => (cast.from, cast.to),
-            Recode::Rows(rows) => (rows.from, rows.to),
+            Transcode::Cast(cast) => (cast.from, cast.to),
+            Transcode::Rows(rows) => (rows.from, rows.to),
         }
     }
 
     /// Whether it needs whole rows.
     pub fn needs_rows(&self) -> bool {
-        matches!(self, Recode::Rows(_))
+        matches!(self, Transcode::Rows(_))
     }
 
     /// Bytes before for so many bytes after, which are whole elements or rows.
     pub fn before(&self, after: u64) -> u64 {
         match self {
-            Recode::Cast(cast) => cast.before(after),
-            Recode::Rows(rows) => after / rows.row_bytes[1] * rows.row_bytes[0],
+            Transcode::Cast(cast) => cast.before(after),
+            Transcode::Rows(rows) => after / rows.row_bytes[1] * rows.row_bytes[0],
         }
     }
 
     /// Bytes after for so many bytes before, which are whole elements or rows.
     pub fn after(&self, before: u64) -> u64 {
         match self {
-            Recode::Cast(cast) => cast.after(before),
-            Recode::Rows(rows) => before / rows.row_bytes[0] * rows.row_bytes[1],
+            Transcode::Cast(cast) => cast.after(before),
+            Transcode::Rows(rows) => before / rows.row_bytes[0] * rows.row_bytes[1],
         }
     }
 
     /// How many elements so many bytes after are.
     pub fn elements(&self, after: u64) -> u64 {
         match self {
-            Recode::Cast(cast) => after / cast.widths[1],
-            Recode::Rows(rows) => after / rows.row_bytes[1] * rows.row_len,
+            Transcode::Cast(cast) => after / cast.widths[1],
+            Transcode::Rows(rows) => after / rows.row_bytes[1] * rows.row_len,
         }
     }
 
     /// Bytes of a tile after: whole elements, or whole rows whose F32 are at most a tile's bytes, or one row.
     pub fn tile_len(&self) -> u64 {
         match self {
-            Recode::Cast(cast) => TILE / cast.widths[0].max(cast.widths[1]) * cast.widths[1],
-            Recode::Rows(rows) => (TILE / rows.widest()).max(1) * rows.row_bytes[1],
+            Transcode::Cast(cast) => TILE / cast.widths[0].max(cast.widths[1]) * cast.widths[1],
+            Transcode::Rows(rows) => (TILE / rows.widest()).max(1) * rows.row_bytes[1],
         }
     }
 
     /// The most memory that a thread needs for it beside the tile, in bytes.
     pub fn memory(&self) -> u64 {
         match self {
-            Recode::Cast(_) => TILE,
+            Transcode::Cast(_) => TILE,
             // Bytes before and after, and the values twice: before, and as they are decoded again.
-            Recode::Rows(rows) => 4 * TILE.max(rows.widest()),
+            Transcode::Rows(rows) => 4 * TILE.max(rows.widest()),
         }
     }
 
@@ -195,28 +195,28 @@ impl Recode {
         rows: &mut Rows,
     ) -> Result<(Changes, Option<Loss>)> {
         match self {
-            Recode::Cast(cast) => Ok((cast.apply(from, to), None)),
-            Recode::Rows(recode) => recode.apply(from, (at / recode.row_bytes[1], to), rows),
+            Transcode::Cast(cast) => Ok((cast.apply(from, to), None)),
+            Transcode::Rows(transcode) => transcode.apply(from, (at / transcode.row_bytes[1], to), rows),
         }
     }
 
     /// The first element of `from` that is not finite or does not stay so: its number, and what it is and becomes.
     pub fn first_bad(&self, from: &[u8], rows: &mut Rows) -> Option<(u64, String)> {
-        let recode = match self {
-            Recode::Cast(cast) => return cast.first_bad(from),
-            Recode::Rows(recode) => recode,
+        let transcode = match self {
+            Transcode::Cast(cast) => return cast.first_bad(from),
+            Transcode::Rows(transcode) => transcode,
         };
-        if let Side::Cast(cast) = &recode.decode
+        if let Side::Cast(cast) = &transcode.decode
             && let Some(bad) = cast.first_bad(from)
         {
             return Some(bad);
         }
-        recode.decode(from, 0, rows).ok()?;
+        transcode.decode(from, 0, rows).ok()?;
         let bad = (0u64..).zip(&rows.values).find(|(_, value)| !value.is_finite());
         if let Some((number, value)) = bad {
             return Some((number, format!("{value:e}, not finite")));
         }
-        match &recode.encode {
+        match &transcode.encode {
             Side::Cast(cast) => cast.first_bad(bytemuck::cast_slice(&rows.values)),
             // As they were decoded again.
             Side::Blocks(_) => {
@@ -240,7 +240,7 @@ fn integers(dtype: DType, scales: Option<Arc<[f32]>>, row_len: u64) -> Result<Si
     Ok(Side::Integers { bits, scales })
 }
 
-impl RowRecode {
+impl RowTranscode {
     /// Bytes of the widest form of a row.
     fn widest(&self) -> u64 {
         self.row_len.saturating_mul(4).max(self.row_bytes[0]).max(self.row_bytes[1])

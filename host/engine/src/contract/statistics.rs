@@ -21,7 +21,7 @@ pub const SPOTS: [u64; 3] = [10, 50, 90];
 
 /// What was found in a tensor. NaN and infinite values are counted and left out of the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Facts {
+pub struct Statistics {
     /// How many values it has; of a quantized tensor how many blocks.
     pub values: u64,
     /// How many are zero.
@@ -59,7 +59,7 @@ pub struct Rows {
     pub dead_spots: Vec<u64>,
 }
 
-impl Facts {
+impl Statistics {
     /// Whether its values vary; one value alone need not.
     pub fn vary(&self) -> bool {
         self.values < 2 || self.min != self.max
@@ -76,7 +76,7 @@ enum Form {
 }
 
 /// The count of one tensor; threads share it.
-pub struct Tally {
+pub struct StatisticsBuilder {
     form: Form,
     /// Bytes of an element, or of a block.
     unit: u64,
@@ -125,13 +125,13 @@ pub fn refusal(dtype: DType) -> Error {
     Error::unsupported(format!("{dtype} {why}"))
 }
 
-impl Tally {
+impl StatisticsBuilder {
     /// The count of a tensor, of its rows if `with_rows`, which it must have two dimensions for.
     ///
     /// # Errors
     /// Unsupported, with the reason, for what is not looked at: integers, and types whose scales do not lie in whole
     /// bytes.
-    pub fn new(tensor: &Tensor, with_rows: bool) -> Result<Tally> {
+    pub fn new(tensor: &Tensor, with_rows: bool) -> Result<StatisticsBuilder> {
         let info = tensor.dtype.require()?;
         let (unit, len) = (u64::from(info.block_bytes), tensor.payload_len()?);
         let form = form_of(tensor.dtype).ok_or_else(|| refusal(tensor.dtype).tensor(&tensor.name))?;
@@ -141,7 +141,7 @@ impl Tally {
         let row = row.filter(|row| *row > 0 && n_rows <= MOST_ROWS && tensor.shape.len() == 2);
         let energies = vec![0; row.map_or(0, |_| usize::try_from(n_rows).unwrap_or(0))];
         let sums = Sums { energies, ..Sums::default() };
-        Ok(Tally { form, unit, len, row, sums: Mutex::new(sums) })
+        Ok(StatisticsBuilder { form, unit, len, row, sums: Mutex::new(sums) })
     }
 
     /// Looks at the bytes at `at` of the payload, row-major and little-endian. Each byte comes once. Says whether these were
@@ -174,13 +174,13 @@ impl Tally {
     ///
     /// # Errors
     /// Failed if some were not.
-    pub fn facts(&self) -> Result<Facts> {
+    pub fn build(&self) -> Result<Statistics> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         if sums.seen != self.len {
             let (seen, len) = (sums.seen, self.len);
             return Err(Error::failed(format!("{seen} of its {len} bytes were looked at")));
         }
-        Ok(sums.facts(self.by_scales()))
+        Ok(sums.statistics(self.by_scales()))
     }
 
     /// Looks at whole units, of which the first has this number.
@@ -249,24 +249,24 @@ impl Sums {
         self.torn.remove(&number).map(|(held, _)| (number, held))
     }
 
-    fn facts(&self, blocks: bool) -> Facts {
+    fn statistics(&self, blocks: bool) -> Statistics {
         let Found { values, zeros, nans, infs, min, max, .. } = self.found;
         if blocks {
-            return Facts { values, bad_scales: Some(nans), ..Facts::default() };
+            return Statistics { values, bad_scales: Some(nans), ..Statistics::default() };
         }
-        let mut facts = Facts { values, zeros, nans, infs, ..Facts::default() };
+        let mut statistics = Statistics { values, zeros, nans, infs, ..Statistics::default() };
         let (sum, squares) = (self.sum.value(), self.squares.value());
         #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
         let finite = (values - nans - infs) as f64;
         if finite > 0.0 {
             let mean = sum / finite;
-            facts.mean = Some(mean);
-            facts.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
-            (facts.min, facts.max) = (Some(min), Some(max));
+            statistics.mean = Some(mean);
+            statistics.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
+            (statistics.min, statistics.max) = (Some(min), Some(max));
         }
-        facts.l2 = Some(squares.sqrt());
-        facts.rows = (!self.energies.is_empty()).then(|| self.rows());
-        facts
+        statistics.l2 = Some(squares.sqrt());
+        statistics.rows = (!self.energies.is_empty()).then(|| self.rows());
+        statistics
     }
 
     fn rows(&self) -> Rows {
@@ -295,19 +295,19 @@ mod tests {
         Tensor { name: "t".to_owned(), dtype, shape: shape.to_vec(), payload }
     }
 
-    /// The facts of bytes that come in pieces cut at these places, the last piece first.
-    fn facts(tensor: &Tensor, bytes: &[u8], cuts: &[usize]) -> Facts {
-        let tally = Tally::new(tensor, true).unwrap();
+    /// The statistics of bytes that come in pieces cut at these places, the last piece first.
+    fn statistics(tensor: &Tensor, bytes: &[u8], cuts: &[usize]) -> Statistics {
+        let builder = StatisticsBuilder::new(tensor, true).unwrap();
         let mut edges = vec![0];
         edges.extend_from_slice(cuts);
         edges.push(bytes.len());
         let mut last = false;
         for pair in edges.windows(2).rev() {
             assert!(!last);
-            last = tally.see(pair[0] as u64, &bytes[pair[0]..pair[1]]);
+            last = builder.see(pair[0] as u64, &bytes[pair[0]..pair[1]]);
         }
         assert!(last);
-        tally.facts().unwrap()
+        builder.build().unwrap()
     }
 
     #[test]
@@ -315,12 +315,12 @@ mod tests {
         let t = tensor(DType::F32, &[40, 7]);
         let values = (0u16..280).map(|n| if n / 7 % 4 == 3 { 0.0 } else { f32::from(n) * 0.25 - 20.0 });
         let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
-        let whole = facts(&t, &bytes, &[]);
+        let whole = statistics(&t, &bytes, &[]);
         assert_eq!((whole.values, whole.zeros), (280, 70));
         let rows = whole.rows.clone().unwrap();
         assert_eq!((rows.count, rows.dead, rows.dead_spots), (40, 10, vec![]));
         for cuts in [&[1][..], &[28, 56], &[3, 5, 6, 30, 31, 700], &[2, 3], &[1119]] {
-            let cut = facts(&t, &bytes, cuts);
+            let cut = statistics(&t, &bytes, cuts);
             assert_eq!(cut.rows, whole.rows, "{cuts:?}");
             assert_eq!((cut.min, cut.max, cut.zeros), (whole.min, whole.max, whole.zeros));
             assert!((cut.l2.unwrap() - whole.l2.unwrap()).abs() < 1e-9);
@@ -336,7 +336,7 @@ mod tests {
             .iter()
             .flat_map(|v: &f64| v.to_le_bytes())
             .collect();
-        let rows = facts(&t, &bytes, &[24, 40]).rows.unwrap();
+        let rows = statistics(&t, &bytes, &[24, 40]).rows.unwrap();
         assert_eq!((rows.count, rows.dead, rows.dead_spots), (4, 2, vec![0, 2]));
     }
 
@@ -346,8 +346,8 @@ mod tests {
         let mut bytes = vec![0x11; 4 * 18];
         bytes[36..38].copy_from_slice(&0x7c00u16.to_le_bytes());
         for cuts in [&[][..], &[37], &[1, 2, 36, 37, 38, 55]] {
-            let facts = facts(&t, &bytes, cuts);
-            assert_eq!((facts.values, facts.bad_scales), (4, Some(1)), "{cuts:?}");
+            let statistics = statistics(&t, &bytes, cuts);
+            assert_eq!((statistics.values, statistics.bad_scales), (4, Some(1)), "{cuts:?}");
         }
     }
 
@@ -355,11 +355,11 @@ mod tests {
     fn what_cannot_be_looked_at_says_so() {
         for (dtype, why) in [(DType::IQ1_M, "scales"), (DType::I32, "no floats"), (DType::F4_E2M1, "scales")]
         {
-            let error = Tally::new(&tensor(dtype, &[2, 256]), true).err().unwrap();
+            let error = StatisticsBuilder::new(&tensor(dtype, &[2, 256]), true).err().unwrap();
             assert!(error.message().contains(why), "{error}");
         }
-        let tally = Tally::new(&tensor(DType::F32, &[4]), false).unwrap();
-        assert!(!tally.see(0, &[0; 8]));
-        tally.facts().unwrap_err();
+        let builder = StatisticsBuilder::new(&tensor(DType::F32, &[4]), false).unwrap();
+        assert!(!builder.see(0, &[0; 8]));
+        builder.build().unwrap_err();
     }
 }

@@ -18,11 +18,7 @@ have() {
 }
 
 command -v node >/dev/null || missing "node is not there"
-if ! have && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get install --quiet --quiet --yes --no-install-recommends rustc-web cargo-web rust-web-src lld >/dev/null 2>&1 ||
-        { apt-get update --quiet --quiet >/dev/null 2>&1 &&
-            apt-get install --quiet --quiet --yes --no-install-recommends rustc-web cargo-web rust-web-src lld >/dev/null 2>&1; } || true
-fi
+# Not installed from here: they bring a `cargo` of their own, which would come before rustup's in many a PATH.
 have || missing "Debian's rustc-web, cargo-web, rust-web-src and lld are not there"
 [ -x "$apr" ] || missing "$apr is not there: cargo build --release"
 

@@ -16,10 +16,8 @@ use apr_engine::plan::coverage::Coverage;
 pub use apr_engine::plan::request::ConvertOptions;
 use apr_engine::tiles::losses::Quantized;
 use apr_engine::tiles::write;
-use apr_engine::verify::changed;
 pub use apr_engine::verify::changed::ChangedTensor;
 use apr_engine::verify::finish::{WrittenOutput, finish};
-use apr_engine::wording::n_of;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
@@ -182,6 +180,7 @@ fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>
         .map(|(path, &bytes)| ConvertedFile { path: destination.target.show(path), bytes })
         .collect();
     let LaidOut { source, model, plan, output, findings, .. } = laid_out;
+    let said = written.notes();
     let looked = written.looked.behind(findings);
     let mut warnings = source.warnings;
     warnings.extend(plan.warnings);
@@ -189,17 +188,7 @@ fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>
     let mut notes = plan.notes;
     notes.extend(outlook.notes(true));
     warnings.extend(outlook.warnings);
-    notes.extend(changed::notes(&written.changed));
-    if let Some(n) = written.quantized.as_ref().map(|quantized| quantized.unmeasured_tiles).filter(|n| *n > 0)
-    {
-        let tiles = n_of(n, "tile");
-        notes.push(format!(
-            "what quantization lost is of this run alone: {tiles} of earlier ones not measured"
-        ));
-    }
-    if !written.dropped.is_empty() {
-        notes.push(format!("metadata keys not in the output: {}", written.dropped.join(", ")));
-    }
+    notes.extend(said);
     Ok(Converted {
         schema: "apr.convert/1",
         input: plan.input,

@@ -3,14 +3,10 @@
 use crate::host::Host;
 use crate::storage::target::Target;
 use apr_engine::layout::Output;
-use apr_engine::open::lone_part;
 use apr_engine::plan::request::ConvertOptions;
-use apr_engine::plan::target::format;
+use apr_engine::plan::target::{format, stem_of};
 use apr_sdk::{Error, LayoutRequest, Result};
 use std::path::{Path, PathBuf};
-
-/// An index of shards ends so, whatever the format.
-pub const INDEX: &str = ".index.json";
 
 /// The output's place.
 #[derive(Clone, Debug)]
@@ -28,11 +24,11 @@ pub struct Destination {
 pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'a>, Destination)> {
     let format = format(host, options)?;
     let extension = format.manifest.extensions.first().map_or("", String::as_str);
-    let stem = input_stem(&options.input);
+    let own_stem = input_stem(&options.input);
     let path = match &options.output {
         Some(path) => path.clone(),
-        None if format.manifest.folder => options.input.with_file_name(&stem),
-        None => options.input.with_file_name(format!("{stem}.{extension}")),
+        None if format.manifest.folder => options.input.with_file_name(&own_stem),
+        None => options.input.with_file_name(format!("{own_stem}.{extension}")),
     };
     if options.output.is_none() && is_input(&path, &options.input) {
         let message = "the output would overwrite the input: without OUT it takes the input's name and the format's extension";
@@ -55,8 +51,8 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
         );
     }
     let mut request = match (folder, options.max_shard_size) {
-        (true, _) => LayoutRequest::folder(&stem),
-        (false, Some(_)) => LayoutRequest::folder(&path_stem(&path)),
+        (true, _) => LayoutRequest::folder(&own_stem),
+        (false, Some(_)) => LayoutRequest::folder(&stem_of(&path)),
         (false, None) => {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             LayoutRequest::file(&name)
@@ -90,35 +86,5 @@ fn input_stem(input: &Path) -> String {
     if resolved.is_dir() {
         return resolved.file_name().map_or("model".to_owned(), |n| n.to_string_lossy().into_owned());
     }
-    path_stem(&resolved)
-}
-
-fn path_stem(path: &Path) -> String {
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    // An index is named after its model: `model.safetensors.index.json` is of `model`.
-    let name = match name.strip_suffix(INDEX) {
-        Some(model) => model.to_owned(),
-        None => name,
-    };
-    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
-    lone_part::numbered(stem).map_or(stem, |(model, _, _)| model).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stems_lose_extension_index_and_part_number() {
-        for (name, stem) in [
-            ("a.bin", "a"),
-            ("Qwen2.5-7B.x", "Qwen2.5-7B"),
-            ("model-00001-of-00003.x", "model"),
-            ("model.x.index.json", "model"),
-            ("model-1-of-3.x", "model-1-of-3"),
-            ("noext", "noext"),
-        ] {
-            assert_eq!(path_stem(Path::new(name)), stem, "{name}");
-        }
-    }
+    stem_of(&resolved)
 }

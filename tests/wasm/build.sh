@@ -12,14 +12,21 @@ missing() {
     exit 3
 }
 
+# The oldest version that this project takes, in `1.MINOR`.
+oldest=$(sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' ../../Cargo.toml)
+
 have() {
     [ -x /usr/bin/rustc ] && [ -x /usr/bin/cargo ] && [ -d /usr/lib/rustlib/src/rust/library ] &&
-        command -v wasm-ld >/dev/null
+        command -v wasm-ld >/dev/null && [ "$(minor)" -ge "$oldest" ]
+}
+
+minor() {
+    /usr/bin/rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p' | grep . || echo 0
 }
 
 command -v node >/dev/null || missing "node is not there"
 # Not installed from here: they bring a `cargo` of their own, which would come before rustup's in many a PATH.
-have || missing "Debian's rustc-web, cargo-web, rust-web-src and lld are not there"
+have || missing "Debian's rustc-web, cargo-web, rust-web-src (1.$oldest or later) and lld are not there"
 [ -x "$apr" ] || missing "$apr is not there: cargo build --release"
 
 RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld \

@@ -46,7 +46,7 @@ impl Crew for Alone {
 /// As [`Crew::run`].
 pub fn run_at_most(crew: &dyn Crew, most: usize, n: usize, pass: &Pass<'_>) -> Result<()> {
     let passes = Passes::new(n, pass);
-    let done = crew.run(most.min(crew.width()), &|_, worker| {
+    let done = crew.run(most.clamp(1, crew.width()), &|_, worker| {
         passes.work(worker);
         Ok(())
     });

@@ -1,10 +1,10 @@
 //! A conversion from memory to memory: for the browser, and for whoever has no files.
 
+use crate::contract::summary;
 use crate::engine::Engine;
 use crate::layout::{LaidOut, Opened, Output};
-use crate::open::option_values;
 use crate::plan::request::ConvertOptions;
-use crate::plan::target::format;
+use crate::plan::target::{format, stem_of};
 use crate::tiles::{Memory, TileSink, write};
 use crate::verify::finish::finish;
 use apr_sdk::{Error, LayoutRequest, Result};
@@ -53,15 +53,14 @@ pub fn convert_into(engine: &Engine, options: &ConvertOptions, sink: &mut MakeSi
     let path = options.output.as_ref().unwrap_or(&options.input);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.ok_or_else(|| Error::invalid_argument("the output has no name"))?;
-    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
     let takes_many = format.manifest.folder || options.max_shard_size.is_some();
     let mut request = match takes_many {
-        true => LayoutRequest::folder(stem),
+        true if format.manifest.folder => LayoutRequest::folder(&stem_of(&options.input)),
+        true => LayoutRequest::folder(&stem_of(path)),
         false => LayoutRequest::file(&name),
     };
     request.max_shard_size = options.max_shard_size;
     request.foreign = options.foreign;
-    request.options = option_values(format, &options.options, |spec| spec.write)?;
     let opened = Opened::new(engine, options, true)?;
     let output = Output { format, request, takes_many, shown: name.clone() };
     let mut laid_out = LaidOut::plan(engine, options, opened, output, true)?;
@@ -69,6 +68,10 @@ pub fn convert_into(engine: &Engine, options: &ConvertOptions, sink: &mut MakeSi
     let portions = std::mem::take(&mut laid_out.workings.portions);
     let carried = write(engine, &laid_out, portions, options.quality(), sink.as_ref(), None)?;
     let written = finish(engine, options, &mut laid_out, sink.as_ref(), carried)?;
-    let LaidOut { source, plan, .. } = laid_out;
-    Ok((written.proved, plan.notes, source.warnings.into_iter().chain(plan.warnings).collect()))
+    let LaidOut { source, plan, findings, .. } = laid_out;
+    let (mut notes, mut warnings) = (plan.notes, source.warnings);
+    notes.extend(written.notes());
+    warnings.extend(plan.warnings);
+    warnings.extend(summary(&written.looked.behind(findings).findings));
+    Ok((written.proved, notes, warnings))
 }

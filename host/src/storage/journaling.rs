@@ -72,12 +72,15 @@ impl<'a> Journaling<'a> {
         if Instant::now() < state.due {
             return Ok(());
         }
+        state.due = Instant::now() + self.interval;
         if state.journal.is_none() {
+            // Of a job that still spools there is nothing to keep.
+            if self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                return Ok(());
+            }
             state.journal = Some((self.begin)()?);
         }
-        let recorded = self.write(&mut state, outputs);
-        state.due = Instant::now() + self.interval;
-        recorded
+        self.write(&mut state, outputs)
     }
 
     /// Records all that is finished, if there is a journal.

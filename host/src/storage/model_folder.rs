@@ -4,10 +4,10 @@ use super::error::io_error;
 use super::open_file::OpenFile;
 use super::overlay::{Overlay, Staged};
 use super::publish::refuse_unfinished;
-use apr_engine::open::{Entry, Found, Place};
-use apr_sdk::{Error, Result, escape, has_controls};
+use apr_engine::open::{Entry, Found, Place, check_name};
+use apr_sdk::{Error, Result, escape};
 use rustix::io::Errno;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A folder on disk, as it is, or as it will be.
@@ -57,21 +57,11 @@ impl ModelFolder {
 
     /// Where a path relative to the folder leads.
     fn confined(&self, path: &str) -> Result<PathBuf> {
-        let shown = escape(path, 200);
-        let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
-        if path.is_empty() || path.contains('\0') || !inside {
-            let message = format!("the file name `{shown}` leaves the model's folder");
-            return Err(Error::malformed(message)
-                .hint("move the file into the model's folder: apr reads nothing outside it"));
-        }
-        if has_controls(path) {
-            let message = format!("the file name `{shown}` has control characters");
-            return Err(Error::malformed(message).hint("rename the file, and what names it"));
-        }
+        check_name(path)?;
         let typed = self.folder.join(path);
         let resolved = typed.canonicalize().map_err(|e| named_error(&e).in_file(path.to_owned()))?;
         if !self.resolved.iter().any(|root| resolved.starts_with(root)) {
-            let message = format!("`{shown}` is a link that leaves the model's folder");
+            let message = format!("`{}` is a link that leaves the model's folder", escape(path, 200));
             return Err(Error::malformed(message).hint("copy the file into the folder"));
         }
         Ok(typed)
@@ -92,6 +82,7 @@ impl Place for ModelFolder {
     }
 
     fn open(&self, name: &str) -> Result<Found> {
+        check_name(name)?;
         match self.overlay.as_ref().map(|overlay| overlay.place(name)) {
             Some(Staged::Here(backing)) => return Ok(Found::File(Arc::clone(backing))),
             Some(Staged::Gone) => {
@@ -103,6 +94,10 @@ impl Place for ModelFolder {
     }
 
     fn entries(&self, folder: &str) -> Result<Vec<String>> {
+        let gone = self.overlay.as_ref().map(|overlay| overlay.place(folder));
+        if !folder.is_empty() && matches!(gone, Some(Staged::Gone)) {
+            return Err(Error::not_found("no such file or folder").in_file(folder.to_owned()));
+        }
         let there = match folder {
             "" => list(&self.folder),
             below => self.confined(below).and_then(|path| list(&path)),

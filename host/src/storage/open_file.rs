@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub struct OpenFile {
     handle: File,
     path: PathBuf,
-    /// Length in bytes when it was opened.
-    len: u64,
+    /// What it was when it was opened.
+    opened: Version,
     /// Device and inode.
     identity: (u64, u64),
 }
@@ -37,14 +37,14 @@ impl OpenFile {
             return Ok(Found::Folder);
         }
         let meta = handle.metadata().map_err(wrong)?;
-        let (len, identity) = (meta.len(), (meta.dev(), meta.ino()));
-        Ok(Found::File(Arc::new(OpenFile { handle, path: path.to_owned(), len, identity })))
+        let (opened, identity) = (version(&meta), (meta.dev(), meta.ino()));
+        Ok(Found::File(Arc::new(OpenFile { handle, path: path.to_owned(), opened, identity })))
     }
 }
 
 impl Backing for OpenFile {
     fn len(&self) -> u64 {
-        self.len
+        self.opened.len
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -58,6 +58,10 @@ impl Backing for OpenFile {
 
     fn version(&self) -> Option<Version> {
         self.handle.metadata().ok().as_ref().map(version)
+    }
+
+    fn opened_version(&self) -> Option<Version> {
+        Some(self.opened)
     }
 
     fn identity(&self) -> Option<(u64, u64)> {

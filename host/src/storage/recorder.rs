@@ -70,16 +70,17 @@ impl<'a> Recorder<'a> {
             || self.write_back(),
             |there_is| {
                 self.has_no_background.store(!there_is, Ordering::Relaxed);
-                let done = job(self);
-                self.stop();
-                done
+                // Also if the job panics: the thread beside it is waited for.
+                let _stopping = Stopping(self);
+                job(self)
             },
         );
         let done = done.and_then(|done| done);
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
         // What is finished is made durable before a stop, so that `--resume` can keep it.
         self.journaling.record(&self.staging.files)?;
-        done.and_then(|value| error.map_or(Ok(value), Err))
+        // What writeback met is not the fault of the tensor that was being written then.
+        error.map_or(done, Err)
     }
 
     /// Under the lock, or the background could look before and sleep after.
@@ -93,7 +94,7 @@ impl<'a> Recorder<'a> {
     fn write_back(&self) {
         loop {
             let guard = self.wake.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) || self.has_failed.load(Ordering::Relaxed) {
                 return;
             }
             drop(self.wake.1.wait_timeout(guard, Duration::from_millis(50)));
@@ -120,6 +121,15 @@ impl<'a> Recorder<'a> {
     fn fail(&self, error: Error) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.has_failed.store(true, Ordering::Release);
+    }
+}
+
+/// Brings the background to its end when it is dropped.
+struct Stopping<'r, 'a>(&'r Recorder<'a>);
+
+impl Drop for Stopping<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

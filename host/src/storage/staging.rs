@@ -210,7 +210,7 @@ impl TileSink for Scratch {
     }
 
     fn scratch(&self, _len: u64) -> Result<Box<dyn TileSink>> {
-        Err(Error::io("a spool has no spool"))
+        Err(Error::io("scratch has no scratch of its own"))
     }
 }
 

@@ -23,7 +23,7 @@ pub struct ModelFile {
 impl ModelFile {
     fn new(shown: String, name: String, backing: Option<Arc<dyn Backing>>) -> ModelFile {
         let len = backing.as_ref().map_or(0, |backing| backing.len());
-        let version = backing.as_ref().and_then(|backing| backing.version());
+        let version = backing.as_ref().and_then(|backing| backing.opened_version());
         ModelFile { shown, name, len, version: version.unwrap_or_default(), backing }
     }
 

@@ -1,7 +1,7 @@
 //! Places that are lists of names with their bytes: models in memory, and what was written and is read back.
 
-use super::place::{Backing, Entry, Found, Place, Places, Version};
-use apr_sdk::{Error, Result, escape};
+use super::place::{Backing, Entry, Found, Place, Places, Version, check_name};
+use apr_sdk::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Backing for Held {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = self.0.get(begin..begin.saturating_add(out.len()));
-        out.copy_from_slice(bytes.ok_or_else(|| Error::io("there are fewer bytes"))?);
+        out.copy_from_slice(bytes.ok_or_else(|| Error::io("the bytes end before"))?);
         Ok(())
     }
 
@@ -88,11 +88,7 @@ impl Place for Listed {
     }
 
     fn open(&self, name: &str) -> Result<Found> {
-        let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-        if !name.split('/').all(plain) {
-            let message = format!("the file name `{}` leaves the model's folder", escape(name, 200));
-            return Err(Error::malformed(message));
-        }
+        check_name(name)?;
         match self.files.get(name) {
             Some(bytes) => Ok(Found::File(Arc::clone(bytes))),
             None if self.has_folder(name) => Ok(Found::Folder),
@@ -116,12 +112,11 @@ impl Place for Listed {
 
 impl Places for Listed {
     fn locate(&self, path: &Path) -> Result<Entry> {
-        let name = path.to_string_lossy();
-        self.entry(name.trim_end_matches('/').trim_start_matches("./"))
+        self.entry(&named(path))
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        let name = path.to_string_lossy().into_owned();
+        let name = named(path);
         match self.open(&name)? {
             Found::File(bytes) => {
                 let len = usize::try_from(bytes.len()).map_err(|_| Error::limit("it does not fit memory"))?;
@@ -132,6 +127,13 @@ impl Places for Listed {
             Found::Folder => Err(Error::invalid_argument("this is a folder, not a file").in_file(name)),
         }
     }
+}
+
+/// The name that a path of the user's means: none for the folder itself.
+fn named(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let name = name.trim_end_matches('/').trim_start_matches("./");
+    if name == "." { String::new() } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(place.entries("sub").unwrap(), ["b.bin", "deep/"]);
         assert!(matches!(place.open("sub"), Ok(Found::Folder)));
         assert!(matches!(place.open("sub/b.bin"), Ok(Found::File(_))));
-        for outside in ["", "..", "../x", "/etc/passwd", "sub//b.bin", "./a.bin"] {
+        for outside in ["", "..", "../x", "/etc/passwd", "./a.bin", "a\tbin"] {
             assert!(place.open(outside).is_err(), "{outside}");
         }
         assert!(place.open("b.bin").is_err() && place.entries("a.bin").is_err());

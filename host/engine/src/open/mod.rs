@@ -16,7 +16,7 @@ pub mod stored_sums;
 
 pub use listed::{Held, Listed};
 pub use options::{GivenOption, check_options, option_values};
-pub use place::{Backing, Entry, Found, Place, Places, Version};
+pub use place::{Backing, Entry, Found, Place, Places, Version, check_name};
 
 use crate::engine::Engine;
 use crate::open::lone_part::LonePart;

@@ -1,8 +1,8 @@
 //! Where bytes come from: a [`Backing`] is a run of bytes, a [`Place`] a folder of such, and [`Places`] knows what a path of
 //! the user's means. The engine knows neither files nor a network; whoever has them implements these.
 
-use apr_sdk::Result;
-use std::path::Path;
+use apr_sdk::{Error, Result, escape, has_controls};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 /// What tells that bytes are no longer what they were. Of bytes that cannot change, always the same.
@@ -30,7 +30,12 @@ pub trait Backing: Send + Sync {
     /// What tells that the bytes are still the same; `None` if nothing can tell.
     fn version(&self) -> Option<Version>;
 
-    /// What tells two ways to the same bytes from each other: the same of both, or `None` where nothing tells.
+    /// The same as it was when the bytes were opened.
+    fn opened_version(&self) -> Option<Version> {
+        self.version()
+    }
+
+    /// Equal for two paths to the same bytes (device and inode); `None` if unknown.
     fn identity(&self) -> Option<(u64, u64)> {
         None
     }
@@ -74,6 +79,25 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// As [`Place::open`]; LimitExceeded.
     fn entries(&self, folder: &str) -> Result<Vec<String>>;
+}
+
+/// Fails for a name that cannot be one of a place's: one that leads out of it, or that no message can show as it is.
+///
+/// # Errors
+/// Malformed, with the way out.
+pub fn check_name(name: &str) -> Result<()> {
+    let shown = escape(name, 200);
+    let inside = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
+    if name.is_empty() || name.contains('\0') || !inside {
+        let message = format!("the file name `{shown}` leaves the model's folder");
+        return Err(Error::malformed(message)
+            .hint("move the file into the model's folder: apr reads nothing outside it"));
+    }
+    if has_controls(name) {
+        let message = format!("the file name `{shown}` has control characters");
+        return Err(Error::malformed(message).hint("rename the file, and what names it"));
+    }
+    Ok(())
 }
 
 /// What a path of the user's leads to: a file with the place around it, or the place itself.

@@ -77,6 +77,7 @@ impl Planned {
         self.rest.tensors = self.tensors.iter_mut().map(lent).collect();
         let value = f(&mut self.rest);
         let tensors = std::mem::take(&mut self.rest.tensors);
+        debug_assert_eq!(tensors.len(), self.tensors.len(), "who is lent a model leaves its tensors");
         self.tensors.iter_mut().zip(tensors).for_each(|(planned, tensor)| planned.tensor = tensor);
         value
     }

@@ -2,9 +2,13 @@
 
 use super::request::ConvertOptions;
 use crate::engine::Engine;
+use crate::open::lone_part;
 use crate::registry::Format;
 use apr_sdk::{Error, Result};
 use std::path::Path;
+
+/// An index of shards ends so, whatever the format.
+pub const INDEX: &str = ".index.json";
 
 /// The format that `OUT` or `--to` say, which can be written.
 ///
@@ -54,6 +58,37 @@ fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
             Err(Error::invalid_argument(message)
                 .in_file(shown)
                 .hint(format!("choose one: --to {}", ids.join(" or --to "))))
+        }
+    }
+}
+
+/// The stem of a path's name: without extension, part number and what an index adds.
+pub fn stem_of(path: &Path) -> String {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    // An index is named after its model: `model.safetensors.index.json` is of `model`.
+    let name = match name.strip_suffix(INDEX) {
+        Some(model) => model.to_owned(),
+        None => name,
+    };
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+    lone_part::numbered(stem).map_or(stem, |(model, _, _)| model).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stems_lose_extension_index_and_part_number() {
+        for (name, stem) in [
+            ("a.bin", "a"),
+            ("Qwen2.5-7B.x", "Qwen2.5-7B"),
+            ("model-00001-of-00003.x", "model"),
+            ("model.x.index.json", "model"),
+            ("model-1-of-3.x", "model-1-of-3"),
+            ("noext", "noext"),
+        ] {
+            assert_eq!(stem_of(Path::new(name)), stem, "{name}");
         }
     }
 }

@@ -36,9 +36,18 @@ pub struct Job<'a> {
     /// Gathers what quantization loses.
     pub losses: Option<&'a Losses>,
     /// What was spooled.
-    pub spool: Option<&'a dyn Backing>,
+    pub spool: Option<Spooled<'a>>,
     /// Whether values that are not finite are cast like others.
     pub allow_nonfinite: bool,
+}
+
+/// What was spooled.
+#[derive(Clone, Copy)]
+pub struct Spooled<'a> {
+    /// Its bytes.
+    pub bytes: &'a dyn Backing,
+    /// Its name in messages.
+    pub shown: &'a str,
 }
 
 impl Job<'_> {
@@ -56,7 +65,10 @@ impl Job<'_> {
     /// What reading raises.
     pub fn read(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
         match self.spool {
-            Some(spool) if extent.file == SPOOL => spool.read_at(extent.offset, out),
+            Some(spool) if extent.file == SPOOL => {
+                let read = spool.bytes.read_at(extent.offset, out);
+                read.map_err(|e| e.at(extent.offset).in_file(spool.shown.to_owned()))
+            }
             _ => self.source.files.read_payload(extent.file, extent.offset, out),
         }
     }
@@ -166,7 +178,11 @@ impl Shared<'_> {
         let (stretch, unit) = self.job.tiles.unit(number);
         worker.unit(stretch, unit).map_err(|error| {
             self.stop.store(true, Ordering::Relaxed);
-            let error = self.job.source.files.show(error);
+            // What storage says of its own files is said as the user knows them.
+            let output = self.job.sink.show(self.job.tiles.stretches[stretch].file);
+            let spool = self.job.spool.map(|spool| spool.shown);
+            let is_shown = error.file().is_some_and(|file| file == output || Some(file) == spool);
+            let error = if is_shown { error } else { self.job.source.files.show(error) };
             match self.job.tiles.stretches[stretch].tensor {
                 Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
                 None => error,

@@ -5,7 +5,7 @@ use crate::open::{Backing, Version};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is known of a finished tile, for a later run: opaque to storage.
+/// What a resumed run needs to know about a finished tile; opaque to storage.
 pub type TileRecord = [u8; 24];
 
 /// The files of an output being written, by number; they have their full length from the start. Several threads write at
@@ -23,7 +23,7 @@ pub trait TileSink: Sync {
     /// Io.
     fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>>;
 
-    /// How the user will know a file.
+    /// The file's name as shown to the user.
     fn show(&self, file: usize) -> String;
 
     /// A file of `len` bytes for this job alone, as a sink of one file. It goes with the sink.
@@ -32,7 +32,7 @@ pub trait TileSink: Sync {
     /// Io, also if there is no room for it.
     fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>>;
 
-    /// Tells that everything but payload is written that is known before it: headers that can be opened.
+    /// Called once everything known before the payload is written: headers can be opened from here on.
     ///
     /// # Errors
     /// Whatever makes storage refuse the output before hours of work.
@@ -40,7 +40,7 @@ pub trait TileSink: Sync {
         Ok(())
     }
 
-    /// Tells that a tile is written whole, and what to hand back of it to a run that goes on with this one's files.
+    /// Called when a tile is complete; `record` is what a resumed run gets back.
     fn finished(&self, _tile: usize, _record: &TileRecord) {}
 }
 
@@ -122,7 +122,7 @@ impl Backing for MemoryFile {
         let held = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = held.get(begin..begin.saturating_add(out.len()));
-        out.copy_from_slice(bytes.ok_or_else(|| Error::io("there are fewer bytes"))?);
+        out.copy_from_slice(bytes.ok_or_else(|| Error::io("the bytes end before"))?);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The payload of a conversion, and what its layout itself holds, into a sink.
 
 use super::losses::{Losses, Quantized};
-use super::pipeline::{self, Job};
+use super::pipeline::{self, Job, Spooled};
 use super::sink::{TileRecord, TileSink};
 use super::spooling;
 use super::tile::Tiles;
@@ -59,7 +59,7 @@ pub fn write(
     write_inline(layout, sink, earlier.is_some())?;
     sink.laid_out()?;
     let spooled = spooling::fill(engine, &workings.spool, source, sink)?;
-    let spool = spooled.as_ref().map(|spooled| spooled.read_back(0)).transpose()?;
+    let spool = spooled.as_ref().map(|spooled| Ok((spooled.read_back(0)?, spooled.show(0)))).transpose()?;
     let losses = Losses::new(model);
     let job = Job {
         source,
@@ -69,7 +69,7 @@ pub fn write(
         sums: &sums,
         watch: Some(&watch),
         losses: Some(&losses),
-        spool: spool.as_deref(),
+        spool: spool.as_ref().map(|(bytes, shown)| Spooled { bytes: bytes.as_ref(), shown }),
         allow_nonfinite: quality.passes_nonfinite(),
     };
     pipeline::run(engine, job)?;
@@ -91,6 +91,10 @@ fn take_up(
 ) -> Result<()> {
     for (number, record) in records {
         let Some(number) = usize::try_from(*number).ok().filter(|&n| n < tiles.count) else { continue };
+        // One that is recorded twice was looked at already.
+        if sums.get(number).is_some() {
+            continue;
+        }
         let tile = tiles.tile(number);
         let stretch = &tiles.stretches[tile.stretch];
         let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];

@@ -10,11 +10,12 @@ use crate::tiles::losses::Quantized;
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use crate::tiles::{Carried, TileSink};
-use crate::verify::changed::{ChangedTensor, changed, findings};
+use crate::verify::changed::{self, ChangedTensor, changed, findings};
 use crate::verify::checksum::Summer;
 use crate::verify::second_read::FirstRead;
 use crate::verify::verify;
 use crate::verify::witness::Witness;
+use crate::wording::n_of;
 use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
 use std::collections::HashMap;
 
@@ -32,6 +33,24 @@ pub struct WrittenOutput {
     pub looked: Looked,
     /// How far quantized tensors are from what they were.
     pub quantized: Option<Quantized>,
+}
+
+impl WrittenOutput {
+    /// What the summary should say besides the plan's notes: values that could not be kept, keys that the output lacks.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = changed::notes(&self.changed);
+        let unmeasured = self.quantized.as_ref().map_or(0, |quantized| quantized.unmeasured_tiles);
+        if unmeasured > 0 {
+            let tiles = n_of(unmeasured, "tile");
+            notes.push(format!(
+                "what quantization lost is of this run alone: {tiles} of earlier ones not measured"
+            ));
+        }
+        if !self.dropped.is_empty() {
+            notes.push(format!("metadata keys not in the output: {}", self.dropped.join(", ")));
+        }
+        notes
+    }
 }
 
 /// What follows the payload: stored checksums of the source, holes, verify.

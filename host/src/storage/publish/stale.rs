@@ -1,10 +1,10 @@
 //! What lies in a folder beside a new model: files that the model there before consisted of, and others that look like weights.
 
 use crate::host::Host;
-use crate::output::INDEX;
 use crate::storage::overlay::Overlay;
 use crate::storage::publish::outlook::{Other, View};
 use apr_engine::open::OpenedModel;
+use apr_engine::plan::target::INDEX;
 use apr_sdk::escape;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -99,6 +99,30 @@ fn what_an_earlier_run_quantized_is_said_to_be_in_no_figure() {
 }
 
 #[test]
+fn what_a_journal_records_twice_is_looked_at_once() {
+    let scratch = Scratch::new();
+    let input = scratch.at("in.safetensors");
+    // Half of them zeros is no finding; the first half alone would be one.
+    let mut half_zeros = values(1 << 22, 1);
+    half_zeros[..1 << 21].fill(0.0);
+    write(&input, &[("blk.0.ffn_up.weight", &[1 << 14, 256], &half_zeros)]);
+    let mut o = options(&input, &scratch.at("out.apr"));
+    let (host, _) = stopping(8 << 20);
+    assert_eq!(convert(&host, &o).unwrap_err().kind(), ErrorKind::Cancelled);
+    let journal = scratch.at(".out.apr.apr-journal");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    assert!(bytes.len() - first >= 7 * 32, "too little was recorded");
+    bytes.extend_from_within(first..);
+    std::fs::write(&journal, bytes).unwrap();
+    o.resume = true;
+    let done = must(&apr_tests::host(), &o);
+    let whole = must(&apr_tests::host(), &options(&input, &scratch.at("whole.apr")));
+    assert_eq!(done.looked, whole.looked);
+    assert_same_file(&scratch.at("whole.apr"), &scratch.at("out.apr"));
+}
+
+#[test]
 fn damaged_staging_is_done_again() {
     let scratch = Scratch::new();
     let mut o = interrupted(&scratch);

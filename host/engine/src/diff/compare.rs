@@ -177,7 +177,7 @@ impl Job {
             return 0;
         }
         let gathers = self.works.iter().flatten().map(|portions| sides::memory(portions));
-        // Payload that comes in order is on its way between threads, and a stream has a buffer of its own.
+        // Payload that comes in order is held in windows and in pieces of them, and a stream has a buffer of its own.
         let times = if self.works.is_some() { 1 } else { 4 };
         let streams = if self.works.is_some() { 0 } else { 2 * crate::expression::work::TILE };
         (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()

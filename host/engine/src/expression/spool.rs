@@ -1,5 +1,5 @@
-//! Payload that cannot be read the way an op wants it, such as a stream whose rows change places, is first written beside
-//! the output, row-major and little-endian, and read from there. The file has no name, so that nothing is left of it.
+//! Payload that cannot be read the way an op wants it, such as a stream whose rows change places, is first written to
+//! scratch, row-major and little-endian, and read from there.
 
 use crate::expression::compose::boxed;
 use crate::expression::work::{Portion, SPOOL, Work};

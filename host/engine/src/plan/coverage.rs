@@ -95,7 +95,7 @@ pub type Restates<'a> = &'a dyn Fn(&str, &str, &str) -> bool;
 
 /// What an output states in its own form.
 pub struct Restated<'a> {
-    /// The host.
+    /// The engine.
     pub engine: &'a Engine,
     /// The source's format.
     pub source: &'a str,

@@ -139,7 +139,7 @@ impl Job<'_> {
 
 /// What the threads of a job share.
 pub struct Shared<'a> {
-    /// The host.
+    /// The engine.
     pub engine: &'a Engine,
     /// The job.
     pub job: Job<'a>,
@@ -190,7 +190,7 @@ impl Shared<'_> {
         })
     }
 
-    /// Whether something failed, or the work is done.
+    /// Whether something failed.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

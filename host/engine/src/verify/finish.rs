@@ -1,4 +1,4 @@
-//! The end of a conversion: what the layout itself holds, the writer's patches, and verify.
+//! The end of a conversion: stored checksums of the source, the writer's patches, and verify.
 
 use crate::contract::Looked;
 use crate::engine::Engine;

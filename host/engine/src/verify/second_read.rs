@@ -16,7 +16,7 @@ use apr_sdk::{Error, Extent, FileId, Result};
 
 /// What was read in a conversion, and how to read it again.
 pub struct FirstRead<'a> {
-    /// The host.
+    /// The engine.
     pub engine: &'a Engine,
     /// The source.
     pub source: &'a OpenedModel,

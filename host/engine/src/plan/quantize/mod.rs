@@ -74,7 +74,7 @@ pub struct Said {
 
 /// What is at hand for a choice.
 pub struct Choosing<'a> {
-    /// The host.
+    /// The engine.
     pub engine: &'a Engine,
     /// The source.
     pub source: &'a OpenedModel,

@@ -9,7 +9,7 @@ mod writing;
 apr_sdk::export_plugin! {
     id: features,
     manifest: "
-        formats=extent view blocks sequential part sum crc32 crc32_hex crc32c_masked sha256 digests asks_sha256 fills_crc32c encoded fails_dtypes panics_dtypes
+        formats=extent view blocks sequential part crc32 crc32_hex crc32c_masked sha256 digests asks_sha256 fills_crc32c encoded fails_dtypes panics_dtypes
         extent.roles=read
         view.roles=read
         blocks.roles=read

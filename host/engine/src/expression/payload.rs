@@ -41,10 +41,10 @@ impl<'a> Windows<'a> {
         Ok(Windows { engine, fill, buffer: Vec::new(), window, len, at: 0 })
     }
 
-    /// The next window; `None` behind the last.
-    fn next(&mut self) -> Result<Option<&[u8]>> {
+    /// Fills `buffer` with the next window; says whether there was one.
+    fn next(&mut self) -> Result<bool> {
         if self.at >= self.len {
-            return Ok(None);
+            return Ok(false);
         }
         self.engine.check_cancelled()?;
         let n = (self.len - self.at).min(self.window);
@@ -52,7 +52,7 @@ impl<'a> Windows<'a> {
         self.buffer.resize(usize::try_from(n).map_err(too_long)?, 0);
         (self.fill)(self.at, &mut self.buffer)?;
         self.at += n;
-        Ok(Some(&self.buffer))
+        Ok(true)
     }
 }
 
@@ -61,8 +61,7 @@ pub struct InPieces<'a> {
     windows: Windows<'a>,
     opened: &'a OpenedModel,
     tensor: usize,
-    /// The window that is being handed out, and how much of it is.
-    held: Vec<u8>,
+    /// How much of the window was handed out.
     taken: usize,
     piece: Vec<u8>,
 }
@@ -77,7 +76,7 @@ impl<'a> InPieces<'a> {
         let decl = &opened.model.tensors[tensor];
         let windows = || Windows::new(engine, opened, decl.payload_len()?, Work::new(decl, tensor)?);
         let windows = windows().map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
-        Ok(InPieces { windows, opened, tensor, held: Vec::new(), taken: 0, piece: Vec::new() })
+        Ok(InPieces { windows, opened, tensor, taken: 0, piece: Vec::new() })
     }
 
     /// The next `size` bytes, or what is left; `None` at the end.
@@ -87,16 +86,16 @@ impl<'a> InPieces<'a> {
     pub fn next(&mut self, size: usize) -> Result<Option<&[u8]>> {
         self.piece.clear();
         while self.piece.len() < size {
-            if self.taken == self.held.len() {
+            if self.taken == self.windows.buffer.len() {
                 let name = &self.opened.model.tensors[self.tensor].name;
-                let window = self.windows.next().map_err(|e| self.opened.files.show(e.tensor(name)))?;
-                let Some(window) = window else { break };
-                self.held.clear();
-                self.held.extend_from_slice(window);
+                if !self.windows.next().map_err(|e| self.opened.files.show(e.tensor(name)))? {
+                    break;
+                }
                 self.taken = 0;
             }
-            let n = (size - self.piece.len()).min(self.held.len() - self.taken);
-            self.piece.extend_from_slice(&self.held[self.taken..self.taken + n]);
+            let left = &self.windows.buffer[self.taken..];
+            let n = (size - self.piece.len()).min(left.len());
+            self.piece.extend_from_slice(&left[..n]);
             self.taken += n;
         }
         Ok((!self.piece.is_empty()).then_some(&self.piece))
@@ -133,8 +132,8 @@ pub fn in_pieces(
 ) -> Result<()> {
     let tile = usize::try_from(work.tile_len()).unwrap_or(1);
     let mut windows = Windows::new(engine, opened, len, work.clone())?;
-    while let Some(window) = windows.next()? {
-        for piece in window.chunks(tile) {
+    while windows.next()? {
+        for piece in windows.buffer.chunks(tile) {
             if each(piece)?.is_break() {
                 return Ok(());
             }

@@ -174,3 +174,35 @@ impl TileSink for Recorder<'_> {
         self.journaling.finished(tile, record);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Host;
+    use crate::storage::target::Target;
+    use apr_engine::layout::Layout;
+    use apr_engine::registry::Registry;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    #[test]
+    fn a_panic_of_the_job_is_not_waited_for() {
+        let folder = std::env::temp_dir().join(format!("apr-recorder-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let target = Target::new(&folder.join("out"), false).unwrap();
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let host = Host::new(Registry::new());
+            let staging = Staging::create(&host, target, &Layout::default(), &[], false, false).unwrap();
+            let begin = || Err(Error::io("there is no journal here"));
+            let journaling = Journaling::new(Instant::now(), Duration::from_secs(60), &begin);
+            let recorder = Recorder::new(&staging, &journaling, &|| Ok(()));
+            let job = |_: &dyn TileSink| -> Result<()> { panic!("on purpose") };
+            let run = catch_unwind(AssertUnwindSafe(|| recorder.run(&Threads::new(2), job)));
+            send.send(run.is_err()).unwrap();
+        });
+        assert_eq!(receive.recv_timeout(Duration::from_secs(60)), Ok(true), "it waits for ever");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -87,6 +87,7 @@ fn a_digest_that_nobody_computes_is_named() {
         let error = convert(&HOST, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
         assert!(error.message().ends_with(&format!("does not compute {name}")), "{error:?}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("--verify off")), "{error:?}");
         assert_eq!(scratch.names(), ["in.bin"]);
         must(&HOST, &ConvertOptions { verify: VerifyMode::Off, ..options });
     }

@@ -1,17 +1,21 @@
 //! Which float types tensors get, between what the user asked for and what the target is used to.
 
-use apr_sdk::{DType, DTypeChoice, DTypeKind, Result, TensorFacts, Writer};
+use apr_sdk::{DType, DTypeChoice, DTypeKind, Error, Result, TensorFacts, Writer};
 
 /// The type for each tensor; `wanted` is what the user asked for. A writer without an opinion on any leaves it to the user.
 ///
 /// # Errors
-/// What the writer raises.
+/// What the writer raises; Plugin if it answers for more or fewer tensors.
 pub fn choices(
     writer: &dyn Writer,
     facts: &[TensorFacts],
     wanted: Option<DType>,
 ) -> Result<Vec<DTypeChoice>> {
     let choices = writer.dtypes(facts, wanted)?;
+    if choices.len() != facts.len() {
+        let (have, want) = (choices.len(), facts.len());
+        return Err(Error::plugin(format!("the writer chose {have} dtypes for {want} tensors")));
+    }
     let (Some(wanted), true) = (wanted, choices.iter().all(|choice| *choice == DTypeChoice::Keep)) else {
         return Ok(choices);
     };

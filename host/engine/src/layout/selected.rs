@@ -3,10 +3,11 @@
 use super::edits::{Edits, Understood};
 use super::opened::Opened;
 use crate::engine::Engine;
+use crate::open::stored_sums::refuse_uncomputed;
 use crate::open::{OpenedModel, check_options, option_values};
 use crate::plan::packed::Packed;
 use crate::plan::rename::rename;
-use crate::plan::request::ConvertOptions;
+use crate::plan::request::{ConvertOptions, VerifyMode};
 use crate::registry::Format;
 use apr_sdk::{Error, ErrorKind, LayoutRequest, Model, Result, Writer};
 use std::sync::Arc;
@@ -101,6 +102,9 @@ impl<'a> Selected<'a> {
         let packed = Packed::of_selected(&probed, &open_options, &source);
         if let Some(packed) = &packed {
             packed.check(&source.model, target, options).map_err(of_source)?;
+        }
+        if options.verify != VerifyMode::Off {
+            refuse_uncomputed(&source)?;
         }
         let mut model = source.model.clone();
         let kept = rename(&mut model, &renaming).map_err(of_source)?;

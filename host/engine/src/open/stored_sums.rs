@@ -30,6 +30,21 @@ pub fn decoded(engine: &Engine, opened: &OpenedModel, number: usize) -> Result<u
     read().map_err(|e: Error| opened.files.show(e))
 }
 
+/// Fails for a stored checksum that this program cannot compare, before hours of work and not after.
+///
+/// # Errors
+/// Unsupported, with the file and the way out.
+pub fn refuse_uncomputed(opened: &OpenedModel) -> Result<()> {
+    for checksum in &opened.model.checksums {
+        if let Err(error) = checksum.sum.of_crc32(0) {
+            let name = opened.files.get(checksum.covers.file)?.name.clone();
+            let hint = "pass `--verify off` to convert it without comparing its checksums";
+            return Err(opened.files.show(error.in_file(name).hint(hint)));
+        }
+    }
+    Ok(())
+}
+
 /// Both values.
 pub struct StoredSum {
     covers: Extent,

@@ -19,10 +19,16 @@ struct Sizes {
     gap: u64,
     /// Runs that are read one by one before they are moved together: they fill cache lines of the output.
     runs: u64,
+    /// Bytes of a run that need be no longer: where both are as long, a smaller box stays in the cache.
+    long: u64,
 }
 
-/// A box of F32 is 1024 × 2048: read and written 4 to 8 KiB at a time.
-const SIZES: Sizes = Sizes { part: 8 << 20, strip: 1 << 20, gap: 4 << 10, runs: 32 };
+/// A box of F32 is 512 × 4096: read 2 KiB and written 16 KiB at a time, or all 8 MiB where a row has no more.
+const SIZES: Sizes = Sizes { part: 8 << 20, strip: 1 << 20, gap: 4 << 10, runs: 32, long: 512 << 10 };
+
+/// How many times longer the runs in the output may be than those in the file: threads read side by side but wait for each
+/// other to write, and a write costs several reads.
+const LONGER: u64 = 8;
 
 /// A strided view, ready to be read.
 #[derive(Clone, Debug)]
@@ -102,8 +108,8 @@ impl Gather {
         Extent::new(self.extent.file, self.extent.offset + skipped, self.extent.len.saturating_sub(skipped))
     }
 
-    /// Grows a box from one element, each time along the dimension that lengthens the shorter of the two runs: the one
-    /// in the file or the one in the output.
+    /// Grows a box from one element, each time along the dimension that lengthens the run in the output, or the one in the
+    /// file where that is far shorter, until both are long or there is no room.
     fn choose_side(&self) -> Vec<u64> {
         let n_dims = self.dims.len();
         let mut side = vec![1; n_dims];
@@ -122,8 +128,11 @@ impl Gather {
         loop {
             let in_file = next(&side, &mut self.runs().iter().copied());
             let in_output = next(&side, &mut (0..n_dims).rev());
+            if in_file.0.min(in_output.0) * self.element >= self.sizes.long {
+                break;
+            }
             let grow = match (in_file, in_output) {
-                ((here, Some(d)), (there, _)) if here < there => d,
+                ((here, Some(d)), (there, _)) if here * LONGER < there => d,
                 (_, (_, Some(d))) | ((_, Some(d)), _) => d,
                 _ => break,
             };

@@ -206,9 +206,6 @@ impl<'a> Worker<'a> {
         gather.read_part(read, part, gathered, &mut self.strip)?;
         let size = usize::try_from(run).unwrap_or(usize::MAX);
         for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
-            if stretch.transcode.is_none() {
-                shared.job.sink.write_at(stretch.file, stretch.offset + at, bytes)?;
-            }
             let (mut rest, mut at) = (bytes, at);
             for (tile, len, behind) in tiles_in(stretch, at, after(run)) {
                 let (now, later) = rest.split_at(usize::try_from(stretch.before(len)).unwrap_or(0));
@@ -226,6 +223,8 @@ impl<'a> Worker<'a> {
                     }
                 } else {
                     see(now)?;
+                    // Tile by tile: its bytes are in the cache, and the kernel takes long writes in pages of 2 MiB.
+                    shared.job.sink.write_at(stretch.file, stretch.offset + at, now)?;
                     if shared.job.sums.add(tile, (now, behind), None, Changes::default()) {
                         shared.finished(tile);
                     }

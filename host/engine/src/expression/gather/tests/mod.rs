@@ -75,10 +75,10 @@ fn every_order_of_dimensions_comes_out_row_major_whatever_the_sizes() {
     ];
     for sizes in [
         SIZES,
-        Sizes { part: 64, strip: 16, gap: 0, runs: 2 },
-        Sizes { part: 200, strip: 64, gap: 8, runs: 3 },
-        Sizes { part: 1000, strip: 2000, gap: 100, runs: 32 },
-        Sizes { part: 1, strip: 1, gap: 0, runs: 1 },
+        Sizes { part: 64, strip: 16, gap: 0, runs: 2, long: 32 },
+        Sizes { part: 200, strip: 64, gap: 8, runs: 3, long: 1 << 20 },
+        Sizes { part: 1000, strip: 2000, gap: 100, runs: 32, long: 1 << 20 },
+        Sizes { part: 1, strip: 1, gap: 0, runs: 1, long: 1 << 20 },
     ] {
         for order in orders {
             for shape in [[2, 3, 4, 5], [7, 1, 3, 2], [1, 17, 1, 19]] {
@@ -101,7 +101,7 @@ fn every_order_of_dimensions_comes_out_row_major_whatever_the_sizes() {
 
 #[test]
 fn repeated_and_overlapping_elements_are_read_where_they_are() {
-    for sizes in [SIZES, Sizes { part: 40, strip: 12, gap: 4, runs: 2 }] {
+    for sizes in [SIZES, Sizes { part: 40, strip: 12, gap: 4, runs: 2, long: 32 }] {
         for (shape, strides) in [
             (vec![5, 7], vec![0, 1]),
             (vec![5, 7], vec![1, 0]),
@@ -147,4 +147,20 @@ fn boxes_are_long_both_ways_and_bounded() {
         }
         assert!(fewest >= 2048, "{shape:?}: the file is read {fewest} bytes at a time");
     }
+}
+
+#[test]
+fn boxes_are_small_where_both_runs_are_long_and_favour_the_output() {
+    let info = DType::F32.info().unwrap();
+    let boxed = |shape: &[u64], strides: &[u64]| {
+        let view = View { strides: strides.to_vec(), start: 0, endian: Endian::Little };
+        let gather = Gather::new(Extent::new(0, 0, 1 << 32), &view, info, shape);
+        let part = gather.part(0);
+        (part.size.iter().product::<u64>() * 4, gather.runs_of(&part).0)
+    };
+    // Rows permuted: half a MiB is read at once, and the whole box is one run of the output.
+    assert_eq!(boxed(&[32, 64, 2, 4096], &[1 << 19, 4096, 1 << 18, 1]), (1 << 20, 1 << 20));
+    // Transposed.
+    assert_eq!(boxed(&[4096, 4096], &[1, 4096]), (8 << 20, 8 << 20));
+    assert_eq!(boxed(&[16384, 16384], &[1, 16384]), (8 << 20, 16 << 10));
 }

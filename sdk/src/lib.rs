@@ -1,7 +1,7 @@
 //! The author's side of `apr`: everything a plugin needs, in plain Rust.
 //!
 //! A format plugin is a pure function over bytes. Its [`Reader`] turns a header into an index (tensor names, dtypes,
-//! shapes and where the payload lies); its [`Writer`] turns a [`Model`] into a layout (which bytes go where). The host
+//! shapes and where the payload lies); its [`Writer`] turns a [`CheckedModel`] into a layout (which bytes go where). The host
 //! does all I/O, threading, memory, verification and reporting. Nothing here names a format, an architecture or a
 //! device, and no type of the binary interface is visible.
 //!
@@ -11,6 +11,7 @@
 
 mod bytes;
 pub mod carried;
+mod checked_model;
 mod cursor;
 mod digest;
 mod dtype;
@@ -47,6 +48,7 @@ mod value;
 mod writer;
 
 pub use bytes::{Bytes, Extent, FileId};
+pub use checked_model::{CheckedModel, Obstacle, Refusal};
 pub use cursor::{Cursor, Endian};
 pub use digest::{Digest, DigestForm, Digests, Sum};
 pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};

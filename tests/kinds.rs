@@ -7,9 +7,9 @@
 //! every bit turned over.
 
 use apr_sdk::{
-    BlockAt, BlockSink, Codec, DType, Encoding, Endian, Error, Extent, LayoutRequest, LayoutSink, Limits,
-    Look, Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source, Stream,
-    TensorDecl, View, Writer,
+    BlockAt, BlockSink, CheckedModel, Codec, DType, Encoding, Endian, Error, Extent, LayoutRequest,
+    LayoutSink, Limits, Look, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score,
+    Source, Stream, TensorDecl, View, Writer,
 };
 
 /// The toy format.
@@ -240,7 +240,7 @@ fn turn(stored: &[u8], out: &mut [u8]) {
 }
 
 impl Writer for Kinds {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let mut plain = Vec::new();
         for tensor in &model.tensors {
             let len = tensor.payload_len()?;

@@ -1,10 +1,11 @@
-//! The model that every reader yields and every writer is handed: data and the rules about it.
+//! The model that every reader yields, and of which every writer is handed a [`crate::CheckedModel`]: data and the rules
+//! about it.
 
 use crate::{Bytes, DType, Endian, Extent, FileId, Foreign, Options, Result, Sum, checked_payload_len};
 
 /// A model: an index of tensors, and everything else a file says. It holds no payload. Outside this crate it can only
-/// be built by [`crate::ModelBuilder`], whose checks every writer may rely on: names are unique, shapes and payload
-/// lengths agree with dtypes, nothing overflows.
+/// be built by [`crate::ModelBuilder`]: names are unique, shapes and payload lengths agree with dtypes, nothing overflows.
+/// Who changes one afterwards answers for it: a writer takes none that was not checked again.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Model {

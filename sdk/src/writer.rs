@@ -1,16 +1,17 @@
 //! The writing side of a format: a model becomes a layout. No I/O happens here.
 
 use crate::{
-    BlockAt, Codec, DType, Error, LayoutSink, Model, Options, PatchSink, Result, TensorFacts, Written,
+    BlockAt, CheckedModel, Codec, DType, Error, LayoutSink, Options, PatchSink, Result, TensorFacts, Written,
 };
 
 /// Turns a model into files made of segments. One object serves all threads.
 pub trait Writer: Send + Sync {
-    /// Pushes the files' segments in order. The same model and request always give the same layout.
+    /// Pushes the files' segments in order. The same model and request always give the same layout. The model is one that
+    /// the manifest's line of this format carries: names are unique, sizes do not overflow.
     ///
     /// # Errors
     /// Unsupported for what the format cannot hold and the manifest's `carries` could not say; whatever the sink raised.
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()>;
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()>;
 
     /// Fills the holes, once all payload is written.
     ///

@@ -4,8 +4,8 @@ use crate::build::root;
 use apr_engine::registry::Registry;
 use apr_host::plugins::DiscoverOptions;
 use apr_sdk::{
-    Bytes, Encoding, LayoutRequest, LayoutSink, Limits, MemorySource, Model, ModelBuilder, Options,
-    PartRequest, Result, Source, Sum,
+    Bytes, CheckedModel, Encoding, LayoutRequest, LayoutSink, Limits, MemorySource, Model, ModelBuilder,
+    Options, PartRequest, Result, Source, Sum,
 };
 use std::fs;
 
@@ -69,9 +69,11 @@ fn told(registry: &Registry, format: &str, source: &MemorySource) -> String {
 
 /// What a writer makes of a model, in words.
 fn laid_out(registry: &Registry, format: &str, model: &Model) -> String {
-    let written = registry.format(format).and_then(|f| f.writer()).and_then(|writer| {
-        let mut sink = Pushes(Vec::new(), 0);
-        writer.layout(model, &LayoutRequest::file("m.bin"), &mut sink).map(|()| sink.0)
+    let written = registry.format(format).and_then(|format| {
+        let (writer, mut sink) = (format.writer()?, Pushes(Vec::new(), 0));
+        let model = CheckedModel::new(model.clone(), &format.manifest.carries);
+        let model = model.map_err(|refusal| refusal.error(&format.manifest.name))?;
+        writer.layout(&model, &LayoutRequest::file("m.bin"), &mut sink).map(|()| sink.0)
     });
     format!("{written:?}")
 }

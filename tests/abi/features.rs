@@ -121,10 +121,12 @@ fn what_a_codec_is_told_and_how_long_blocks_became_cross() {
         b"b".to_vec(),
     );
     let (built, source) = model.build().unwrap();
-    let writer = HOST.registry.format("encoded").unwrap().writer().unwrap();
+    let format = HOST.registry.format("encoded").unwrap();
+    let (writer, carries) = (format.writer().unwrap(), &format.manifest.carries);
     let payload = |n| model.payload(n);
     let files =
-        apr_testkit::write(&*writer, &built, &source, &payload, &LayoutRequest::file("out.bin")).unwrap();
+        apr_testkit::write(&*writer, carries, &built, &source, &payload, &LayoutRequest::file("out.bin"))
+            .unwrap();
     assert_eq!(files[0].1, b"\x007aaaa\x017aa\x007b[[6, 4], []]");
     let error = writer.encoded_bound(&3.into(), 1).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "there is no method (3, None)"));

@@ -147,8 +147,9 @@ fn quantized_payloads_are_judged_by_their_scales() {
         .tensor_with("unknown", DType::IQ1_M, &[1, 256], vec![0xff; 56])
         .tensor_with("ids", DType::I32, &[4], vec![0xff; 16]);
     let input = scratch.at("in.apr");
-    let writer = host.registry.format("apr").unwrap().writer().unwrap();
-    let files = fixture.write(writer.as_ref(), &LayoutRequest::file("in.apr")).unwrap();
+    let apr = host.registry.format("apr").unwrap();
+    let (writer, carries) = (apr.writer().unwrap(), &apr.manifest.carries);
+    let files = fixture.write(writer.as_ref(), carries, &LayoutRequest::file("in.apr")).unwrap();
     fs::write(&input, &files[0].1).unwrap();
     let done = convert(&host, &options(&input, &scratch.at("out.gguf"))).unwrap();
     let found: Vec<_> = done.looked.findings.iter().map(|f| (f.tensor.as_str(), f.code)).collect();

@@ -4,8 +4,8 @@
 use apr_host::convert::convert;
 use apr_host::host::Host;
 use apr_sdk::{
-    Bytes, Encoding, ErrorKind, LayoutRequest, LayoutSink, Model, PartRequest, PatchSink, PluginDecl, Result,
-    Sum, Writer, Written,
+    Bytes, Carries, CheckedModel, Encoding, ErrorKind, LayoutRequest, LayoutSink, PartRequest, PatchSink,
+    PluginDecl, Result, Sum, Writer, Written,
 };
 use apr_tests::{Scratch, fixtures, must, options};
 
@@ -17,9 +17,10 @@ fn honest() -> Box<dyn Writer> {
 struct Liar;
 
 impl Writer for Liar {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        let mut model = model.clone();
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        let mut model = model.clone().into_inner();
         let n_tensors = model.tensors.len() as u64;
+        let checked = |model| CheckedModel::new(model, &Carries::default()).unwrap();
         let file = &mut model.foreign[0].files[0];
         match request.stem.as_str() {
             "key" => drop(file.typed.remove(1)),
@@ -28,11 +29,11 @@ impl Writer for Liar {
             "structure" => drop(model.foreign[0].files.pop()),
             "shuffled" => {
                 model.tensors.reverse();
-                return honest().layout(&model, request, &mut Mirrored(sink, n_tensors));
+                return honest().layout(&checked(model), request, &mut Mirrored(sink, n_tensors));
             }
             _ => {}
         }
-        honest().layout(&model, request, sink)
+        honest().layout(&checked(model), request, sink)
     }
 
     fn finish(&self, written: &Written, sink: &mut dyn PatchSink) -> Result<()> {

@@ -4,8 +4,8 @@
 use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
 use apr_sdk::{
-    DType, Encoding, ErrorKind, Extent, LayoutRequest, LayoutSink, Limits, Look, Model, ModelSink, OpenModel,
-    Options, PluginDecl, Reader, Result, Score, Source, TensorDecl, Writer,
+    CheckedModel, DType, Encoding, ErrorKind, Extent, LayoutRequest, LayoutSink, Limits, Look, ModelSink,
+    OpenModel, Options, PluginDecl, Reader, Result, Score, Source, TensorDecl, Writer,
 };
 use apr_tests::{Scratch, must, options};
 use std::fs;
@@ -43,7 +43,7 @@ impl OpenModel for Open {
 }
 
 impl Writer for Pair {
-    fn layout(&self, _: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, _: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let data = format!("{}{}", request.file_name, request.options.get("suffix").unwrap_or_default());
         sink.file(&request.file_name)?;
         sink.inline(format!("pair{data}").as_bytes())?;

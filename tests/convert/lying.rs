@@ -5,9 +5,9 @@ use apr_engine::plan::request::VerifyMode;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{
-    BlockAt, BlockSink, Codec, DType, Encoding, Endian, Error, ErrorKind, Extent, LayoutRequest, LayoutSink,
-    Limits, Look, Model, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader, Result, Score, Source,
-    Stream, TensorDecl, View, Writer,
+    BlockAt, BlockSink, CheckedModel, Codec, DType, Encoding, Endian, Error, ErrorKind, Extent,
+    LayoutRequest, LayoutSink, Limits, Look, ModelSink, OpenModel, Options, Payload, PluginDecl, Reader,
+    Result, Score, Source, Stream, TensorDecl, View, Writer,
 };
 use apr_tests::{Scratch, must, options};
 
@@ -85,7 +85,7 @@ impl Stream for Bytewise {
 }
 
 impl Writer for Toy {
-    fn layout(&self, _: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, _: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let lie = request.options.get("lie").unwrap_or("p").to_owned();
         sink.file(&request.file_name)?;
         sink.inline(if lie.len() == 1 { format!("toy{lie}") } else { "toyp".to_owned() }.as_bytes())?;

@@ -115,7 +115,9 @@ fn as_apr(from: &Subject, bytes: &[u8], request: &LayoutRequest) -> Option<Vec<u
     let opened = read_with_parts(&*from.reader, from.id(), &source, &from.options(false)).ok()?;
     carried(&to.manifest, &opened.model).ok()?;
     let payload = |index| opened.payload(index, &source);
-    let files = write(to.writer.as_deref().unwrap(), &opened.model, &source, &payload, request).unwrap();
+    let files =
+        write(to.writer.as_deref().unwrap(), &to.manifest.carries, &opened.model, &source, &payload, request)
+            .unwrap();
     (files.len() <= 5).then(|| join(&files))
 }
 

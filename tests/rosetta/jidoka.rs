@@ -51,7 +51,8 @@ impl Small {
             model = model.foreign("gguf", key, value.clone());
         }
         let writer = (apr_plugin_gguf::PLUGIN.writer)("gguf").unwrap();
-        let files = model.write(&*writer, &LayoutRequest::file(name)).unwrap();
+        let carries = apr_testkit::carries(&apr_plugin_gguf::PLUGIN, "gguf").unwrap();
+        let files = model.write(&*writer, &carries, &LayoutRequest::file(name)).unwrap();
         let path = scratch.at(name);
         std::fs::write(&path, &files[0].1).unwrap();
         path

@@ -5,7 +5,10 @@ use apr_engine::registry::Registry;
 use apr_host::host::Host;
 use apr_host::rosetta::matrix::Matrix;
 use apr_host::rosetta::{RunOptions, run};
-use apr_sdk::{Error, LayoutRequest, LayoutSink, Model, PatchSink, PluginDecl, Result, Writer, Written};
+use apr_sdk::{
+    Carries, CheckedModel, Error, LayoutRequest, LayoutSink, Model, PatchSink, PluginDecl, Result, Writer,
+    Written,
+};
 use apr_tests::names_in;
 
 fn honest() -> Box<dyn Writer> {
@@ -19,9 +22,11 @@ type Lie = fn(&mut Model) -> Result<()>;
 struct Liar(Lie);
 
 impl Writer for Liar {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        let mut model = model.clone();
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        let mut model = model.clone().into_inner();
         (self.0)(&mut model)?;
+        let model =
+            CheckedModel::new(model, &Carries::default()).map_err(|refusal| refusal.error("the liar"))?;
         honest().layout(&model, request, sink)
     }
 

@@ -85,7 +85,8 @@ fn gguf(golden: &Json, tokenizer: &Tokenizer, card: Option<&Json>) -> Vec<u8> {
     let writer = (apr_plugin_gguf::PLUGIN.writer)("gguf").unwrap();
     let request = LayoutRequest::file("model.gguf");
     let payload = |n: usize| fixture.payload(n);
-    apr_testkit::write(&*writer, &model, &source, &payload, &request).unwrap().remove(0).1
+    let carries = apr_testkit::carries(&apr_plugin_gguf::PLUGIN, "gguf").unwrap();
+    apr_testkit::write(&*writer, &carries, &model, &source, &payload, &request).unwrap().remove(0).1
 }
 
 /// A golden's key as a value.

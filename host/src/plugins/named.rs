@@ -5,10 +5,10 @@ use super::running::{Running, within};
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_engine::registry::Provider;
 use apr_sdk::{
-    Assignment, BlockAt, BlockSink, Codec, DType, DTypeChoice, Error, ErrorKind, ImportanceSink,
-    LayoutRequest, LayoutSink, Limits, Look, Model, ModelFacts, ModelSink, OpenModel, Options, PatchSink,
-    Quantizer, Reader, RecipeDecl, Record, Report, Result, Score, Source, Stream, TensorFacts, Writer,
-    Written,
+    Assignment, BlockAt, BlockSink, CheckedModel, Codec, DType, DTypeChoice, Error, ErrorKind,
+    ImportanceSink, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel, Options,
+    PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Score, Source, Stream, TensorFacts,
+    Writer, Written,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -194,7 +194,7 @@ impl Stream for Owned<dyn Stream> {
 }
 
 impl Writer for Owned<dyn Writer> {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         self.owner.call("laying out the output", || self.object.layout(model, request, sink))
     }
 

@@ -2,12 +2,29 @@
 
 use crate::rosetta::specimens::{Extra, Specimen};
 use apr_sdk::manifest::ForeignCarrier;
-use apr_sdk::{Error, ForeignPolicy, FormatManifest, Model, Value};
-use apr_testkit::carried;
+use apr_sdk::{Error, ForeignPolicy, FormatManifest, Model, Obstacle, Value};
+use apr_testkit::metadata_carried;
 
 /// Why a format cannot hold a model's tensors, or `None` if it can.
 pub fn obstacle(format: &FormatManifest, model: &Model) -> Option<String> {
-    carried(format, model).err().map(|error| short(format, &error))
+    match format.carries.check(model) {
+        Err(refusal) => Some(words(&refusal.obstacle)),
+        Ok(()) => metadata_carried(format, model).err().map(|error| short(format, &error)),
+    }
+}
+
+/// An obstacle for a column of a table.
+fn words(obstacle: &Obstacle) -> String {
+    match obstacle {
+        Obstacle::Count(have) => format!("{have} tensors, only one"),
+        Obstacle::DType(dtype) => format!("dtype {dtype}"),
+        Obstacle::Dims { have, limit } => format!("{have} dimensions, at most {limit}"),
+        Obstacle::NameBytes { have, limit } => format!("a name of {have} bytes, at most {limit}"),
+        Obstacle::NameControls => "a name with these characters".to_owned(),
+        Obstacle::ZeroSize(_) => "a dimension of size 0".to_owned(),
+        Obstacle::Scalar => "a tensor without dimensions".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// Why a specimen cannot begin its way in a format, or `None` if it can.

@@ -57,7 +57,7 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
     }
     let (reader, writer) = (there.reader()?, there.writer()?);
     let request = Subject::new(Some(&*reader), Some(&*writer), manifest, &[]).request();
-    let files = match fixture.write(&*writer, &request) {
+    let files = match fixture.write(&*writer, &manifest.carries, &request) {
         Ok(files) => files,
         Err(error) if specimen.may_refuse && error.kind() == ErrorKind::Unsupported => {
             return not_applicable(format!("said aloud: {}", short(manifest, &error)));

@@ -7,8 +7,8 @@ use crate::render::{Origin, Piece, Rendered};
 use crate::shards::{self, Plan};
 use crate::{FORMAT, dtypes::Numbers};
 use apr_sdk::{
-    Bytes, Encoding, Error, ErrorKind, ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result,
-    Sum, Written,
+    Bytes, CheckedModel, Encoding, Error, ErrorKind, ForeignPolicy, LayoutRequest, LayoutSink, Model,
+    PatchSink, Result, Sum, Written,
 };
 
 /// Writes APR2 files.
@@ -24,7 +24,7 @@ mod holes {
 }
 
 impl apr_sdk::Writer for Writer {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         if let Some(tensor) = model.tensors.iter().find(|tensor| tensor.name.starts_with(HIDDEN)) {
             return Err(Error::unsupported(format!("names that begin with `{HIDDEN}` are the format's own"))
                 .tensor(&tensor.name)

@@ -2,7 +2,7 @@
 
 use apr_plugin_apr::PLUGIN;
 use apr_sdk::{
-    DType, Extent, Fact, FileId, LayoutRequest, Limits, LogLevel, MemorySource, Model, ModelBuilder,
+    Carries, DType, Extent, Fact, FileId, LayoutRequest, Limits, LogLevel, MemorySource, Model, ModelBuilder,
     ModelSink, Options, Reader, Result, Source, TensorDecl, Writer, checked_payload_len,
 };
 use std::path::Path;
@@ -13,6 +13,10 @@ pub fn reader() -> Box<dyn Reader> {
 
 pub fn writer() -> Box<dyn Writer> {
     (PLUGIN.writer)("apr").unwrap()
+}
+
+pub fn carries() -> Carries {
+    apr_testkit::carries(&PLUGIN, "apr").unwrap()
 }
 
 /// A model and the bytes that its extents lie in.
@@ -59,7 +63,7 @@ impl<S: Source> Fixture<S> {
     /// The files that the writer makes of it, the entry first.
     pub fn write(&self, request: &LayoutRequest) -> Result<Vec<(String, Vec<u8>)>> {
         let payloads = |index: usize| Ok(payload(&self.model, index, &self.source));
-        apr_testkit::write(writer().as_ref(), &self.model, &self.source, &payloads, request)
+        apr_testkit::write(writer().as_ref(), &carries(), &self.model, &self.source, &payloads, request)
     }
 
     /// The one file that the writer makes of it.

@@ -12,8 +12,6 @@ pub const COUNTS_AT: u64 = 8;
 pub const DEFAULT_ALIGNMENT: u64 = 32;
 /// The most dimensions of a tensor (`GGML_MAX_DIMS`).
 pub const MAX_DIMS: usize = 4;
-/// The most bytes of a tensor's name that llama.cpp loads (`GGML_MAX_NAME` less its NUL).
-pub const MAX_NAME_BYTES: usize = 63;
 /// The version of ggml's block layouts, which `general.quantization_version` states.
 pub const QUANTIZATION_VERSION: u32 = 2;
 

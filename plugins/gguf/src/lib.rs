@@ -38,6 +38,7 @@ const ID: &str = "gguf";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gguf;
 
+// Names have as many bytes as llama.cpp loads: `GGML_MAX_NAME` less its NUL.
 apr_sdk::export_plugin! {
     id: gguf,
     manifest: "

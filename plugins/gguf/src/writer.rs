@@ -1,16 +1,16 @@
 //! The writer: the reader's walk in reverse, little-endian version 3, offsets exactly the padded running sum.
 
-use crate::layout::{HEADER_LEN, MAGIC, MAX_DIMS, MAX_NAME_BYTES, VERSION, align_up};
+use crate::layout::{HEADER_LEN, MAGIC, VERSION, align_up};
 use crate::plan::{self, PlannedFile};
 use crate::remainder::Remainder;
 use crate::{Gguf, dtypes, types};
 use apr_sdk::{
-    Bytes, DType, DTypeChoice, Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor,
-    TensorFacts, Value, ValueType, Writer, escape,
+    Bytes, CheckedModel, DType, DTypeChoice, Encoding, Error, LayoutRequest, LayoutSink, Model, Result,
+    Tensor, TensorFacts, Value, ValueType, Writer, escape,
 };
 
 impl Writer for Gguf {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         for file in plan::files(model, request, sink)? {
             write_file(model, &file, sink)?;
         }
@@ -69,19 +69,10 @@ fn write_infos(out: &mut Out<'_>, tensors: &[Tensor], alignment: u64) -> Result<
     let (mut offset, mut end) = (0u64, 0);
     for tensor in tensors {
         let wrong = |message: String| Error::unsupported(message).tensor(&tensor.name);
-        if tensor.name.len() > MAX_NAME_BYTES || tensor.name.contains('\0') {
-            let len = tensor.name.len();
-            return Err(wrong(format!(
-                "a name of {len} bytes, the format holds {MAX_NAME_BYTES} and no NUL"
-            )));
-        }
-        if tensor.shape.len() > MAX_DIMS {
-            return Err(wrong(format!("{} dimensions, the format holds {MAX_DIMS}", tensor.shape.len())));
-        }
         let id = types::id_of(tensor.dtype);
         let id = id.ok_or_else(|| wrong(format!("the format has no type {}", tensor.dtype)))?;
         out.string(&tensor.name);
-        // At most four, as was checked.
+        // At most four, says the manifest.
         out.push(&u32::try_from(tensor.shape.len()).unwrap_or(0).to_le_bytes());
         tensor.shape.iter().rev().for_each(|dim| out.push(&dim.to_le_bytes()));
         out.push(&id.to_le_bytes());

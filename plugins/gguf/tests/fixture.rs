@@ -1,8 +1,8 @@
 //! The fixtures in `tests/data`, and how tests read, write and compare them.
 
-use apr_plugin_gguf::Gguf;
+use apr_plugin_gguf::{Gguf, PLUGIN};
 use apr_sdk::{
-    Bytes, LayoutRequest, MemorySource, Model, Options, Result, Source, Value, json::value_to_json,
+    Bytes, Carries, LayoutRequest, MemorySource, Model, Options, Result, Source, Value, json::value_to_json,
 };
 use apr_testkit::Opened;
 use sha2::{Digest, Sha256};
@@ -31,6 +31,11 @@ pub fn open_with(source: &dyn Source, options: &Options) -> Result<Opened> {
     apr_testkit::read_with_parts(&Gguf, "gguf", source, options)
 }
 
+/// What the format carries.
+pub fn carries() -> Carries {
+    apr_testkit::carries(&PLUGIN, "gguf").unwrap()
+}
+
 /// Writes a model that was opened.
 pub fn write(
     opened: &Opened,
@@ -38,7 +43,7 @@ pub fn write(
     source: &dyn Source,
     request: &LayoutRequest,
 ) -> Result<Vec<(String, Vec<u8>)>> {
-    apr_testkit::write(&Gguf, model, source, &|n| opened.payload(n, source), request)
+    apr_testkit::write(&Gguf, &carries(), model, source, &|n| opened.payload(n, source), request)
 }
 
 /// What writing the model of `source` again gives.

@@ -3,8 +3,8 @@
 use crate::fixture;
 use apr_plugin_gguf::Gguf;
 use apr_sdk::{
-    Bytes, Encoding, Foreign, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink, MemorySource, Model,
-    Options, PartRequest, Result, Sum, Value, ValueType, Writer,
+    Bytes, CheckedModel, Encoding, Foreign, ForeignFile, ForeignPolicy, LayoutRequest, LayoutSink,
+    MemorySource, Model, Options, PartRequest, Result, Sum, Value, ValueType, Writer,
 };
 
 /// Little-endian version 3 fixtures of one file, laid out as this writer does.
@@ -266,6 +266,7 @@ fn long_values_are_copied_not_fetched() {
     let source = fixture::source(&["long-values.gguf"]);
     let model = fixture::open(&source).unwrap().model;
     let mut counts = Counts::default();
+    let model = CheckedModel::new(model, &fixture::carries()).unwrap();
     Gguf.layout(&model, &request(ForeignPolicy::Default), &mut counts).unwrap();
     assert_eq!(counts.fetched, 0);
     assert!(
@@ -283,7 +284,9 @@ fn says_what_llama_cpp_does_not_load() {
         let opened = fixture::open(&source).unwrap();
         let payload = |n| opened.payload(n, &source);
         let request = request(ForeignPolicy::Default);
-        let rendered = apr_testkit::render(&Gguf, &opened.model, &source, &payload, &request).unwrap();
+        let rendered =
+            apr_testkit::render(&Gguf, &fixture::carries(), &opened.model, &source, &payload, &request)
+                .unwrap();
         assert_eq!(rendered.notes.len(), notes, "{:?}", rendered.notes);
     }
 }
@@ -298,13 +301,13 @@ fn refuses_what_the_format_cannot_hold() {
         fixture::write(&opened, &model, &source, &request(ForeignPolicy::Default)).unwrap_err()
     };
     let error = refused(&|model| model.tensors[0].name = "n".repeat(64));
-    assert!(error.message().contains("a name of 64 bytes"), "{error}");
+    assert!(error.message().contains("names of at most 63 bytes, this has 64"), "{error}");
     let error = refused(&|model| model.tensors[0].name = "a\0b".to_owned());
-    assert!(error.message().contains("NUL"), "{error}");
+    assert!(error.message().contains("control characters in a name"), "{error}");
     let error = refused(&|model| model.tensors[1].shape = vec![1, 1, 1, 1, 16]);
-    assert!(error.message().contains("5 dimensions"), "{error}");
+    assert!(error.message().contains("at most 4 dimensions, this has 5"), "{error}");
     let error = refused(&|model| model.tensors[1].dtype = apr_sdk::DType::U32);
-    assert!(error.message().contains("no type U32"), "{error}");
+    assert!(error.message().contains("cannot hold U32"), "{error}");
     for (value, text) in [
         (Value::from_u64(32), "of type u64"),
         (Value::from_u32(48), "48 is not a power"),

@@ -4,8 +4,8 @@ use crate::layout::{ADAPTER, ADAPTER_STEM, CARRIED, CONFIG, FORMAT, GENERATION, 
 use crate::{card, carried, flat, made, pooling, reader, text, tokenizer};
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
-    DType, DTypeChoice, Error, Foreign, ForeignFile, LayoutRequest, LayoutSink, Model, Options, PartRequest,
-    Result, TensorFacts, Value, Writer, escape,
+    CheckedModel, DType, DTypeChoice, Error, Foreign, ForeignFile, LayoutRequest, LayoutSink, Model, Options,
+    PartRequest, Result, TensorFacts, Value, Writer, escape,
 };
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ impl Writer for HuggingFace {
         Ok(made::dtypes(tensors, wanted))
     }
 
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let mut written = HashSet::new();
         let records = model.foreign_of(FORMAT);
         let tokenizer = made::tokenizer(model, records, sink)?;

@@ -5,8 +5,8 @@ use crate::layout::{self, FOREIGN, NPY, NPZ, SUFFIX};
 use crate::reader::Arrays;
 use apr_sdk::carried::Carried;
 use apr_sdk::{
-    Bytes, DType, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Options,
-    PatchSink, Result, Writer, Written, checked_payload_len,
+    Bytes, CheckedModel, DType, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model,
+    Options, PatchSink, Result, Writer, Written, checked_payload_len,
 };
 use apr_zip::{Archive, HoleNumbers, Skeleton, ZipLayout};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ impl Numpy {
 }
 
 impl Writer for Numpy {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let record = model.foreign_of(self.format).and_then(|foreign| match &foreign.files[..] {
             [file] => file.verbatim.as_ref(),
             _ => None,
@@ -74,7 +74,7 @@ pub struct Planned<'m> {
 /// said.
 ///
 /// # Errors
-/// Unsupported for an element type or a name that NumPy lacks; whatever the sink raised.
+/// Unsupported for an element type that NumPy lacks; whatever the sink raised.
 pub fn archive<'m>(
     sink: &mut dyn LayoutSink,
     file_name: &str,
@@ -84,10 +84,6 @@ pub fn archive<'m>(
     sink.file(file_name)?;
     let mut zip = ZipLayout::new().with_zip64_headers();
     for (tensor, array) in (0..).zip(arrays) {
-        if array.name.contains('\0') {
-            let error = Error::unsupported("NumPy ends names at the first NUL").tensor(array.name);
-            return Err(error.hint("rename it"));
-        }
         let header = layout::header(array.dtype, array.shape).map_err(|e| e.tensor(array.name))?;
         let len = checked_payload_len(array.dtype, array.shape).map_err(|e| e.tensor(array.name))?;
         let name = format!("{}{SUFFIX}", array.name);

@@ -1,7 +1,9 @@
 //! The fixtures of `tests/data`, and what NumPy says of them.
 
 use apr_plugin_numpy::PLUGIN;
-use apr_sdk::{LayoutRequest, Limits, MemorySource, Model, OpenModel, Options, Reader, Result, Writer};
+use apr_sdk::{
+    Carries, LayoutRequest, Limits, MemorySource, Model, OpenModel, Options, Reader, Result, Writer,
+};
 use serde_json::Value as Json;
 use sha2::Digest;
 use std::path::PathBuf;
@@ -12,6 +14,10 @@ pub fn reader(format: &str) -> Box<dyn Reader> {
 
 pub fn writer(format: &str) -> Box<dyn Writer> {
     (PLUGIN.writer)(format).unwrap()
+}
+
+pub fn carries(format: &str) -> Carries {
+    apr_testkit::carries(&PLUGIN, format).unwrap()
 }
 
 pub fn bytes(name: &str) -> Vec<u8> {
@@ -64,10 +70,17 @@ impl Opened {
     /// Written as an archive, or as one array if the request says so.
     pub fn written(&self, request: &LayoutRequest) -> Vec<u8> {
         let format = if request.file_name.ends_with(".npy") { "npy" } else { "npz" };
-        apr_testkit::write_model(&*writer(format), &*self.open, &self.model, &self.source, request)
-            .unwrap()
-            .remove(0)
-            .1
+        apr_testkit::write_model(
+            &*writer(format),
+            &carries(format),
+            &*self.open,
+            &self.model,
+            &self.source,
+            request,
+        )
+        .unwrap()
+        .remove(0)
+        .1
     }
 }
 

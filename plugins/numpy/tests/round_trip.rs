@@ -1,6 +1,6 @@
 //! What is written is what NumPy writes, and what was read.
 
-use crate::fixture::{Opened, bytes, golden, writer};
+use crate::fixture::{Opened, bytes, carries, golden, writer};
 use apr_sdk::{DType, ErrorKind, ForeignPolicy, LayoutRequest, Options, Value};
 use apr_testkit::ModelFixture;
 
@@ -67,14 +67,17 @@ fn a_changed_model_is_not_written_in_the_old_form() {
 #[test]
 fn rejects_what_numpy_cannot_hold() {
     let refused = |model: ModelFixture, words: &str| {
-        let error = model.write(&*writer("npz"), &LayoutRequest::file("a.npz")).unwrap_err();
+        let error = model.write(&*writer("npz"), &carries("npz"), &LayoutRequest::file("a.npz")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains(words), "{error}");
     };
     let model = ModelFixture::new;
-    refused(model().tensor("t", DType::BF16, &[2]).unwrap(), "NumPy has no BF16");
-    refused(model().tensor("a\0b", DType::F32, &[2]).unwrap(), "ends names at the first NUL");
-    refused(model().tensor(&"n".repeat(65_532), DType::F32, &[2]).unwrap(), "longer than the 65535 bytes");
+    refused(model().tensor("t", DType::BF16, &[2]).unwrap(), "cannot hold BF16");
+    refused(model().tensor("a\0b", DType::F32, &[2]).unwrap(), "control characters in a name");
+    refused(
+        model().tensor(&"n".repeat(65_532), DType::F32, &[2]).unwrap(),
+        "names of at most 65531 bytes, this has 65532",
+    );
 }
 
 #[test]
@@ -105,9 +108,9 @@ fn a_file_of_one_array_has_no_room_for_others() {
         for n in 0..count {
             model = model.tensor(&format!("t{n}"), DType::F32, &[2]).unwrap();
         }
-        let error = model.write(&*writer("npy"), &LayoutRequest::file("a.npy")).unwrap_err();
+        let error = model.write(&*writer("npy"), &carries("npy"), &LayoutRequest::file("a.npy")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("exactly one array"), "{error}");
+        assert!(error.to_string().contains("exactly one tensor"), "{error}");
     }
 }
 
@@ -115,7 +118,7 @@ fn a_file_of_one_array_has_no_room_for_others() {
 fn a_folder_gets_a_file_named_after_the_model() {
     let model = ModelFixture::new().tensor("t", DType::F32, &[2]).unwrap();
     for format in ["npy", "npz"] {
-        let files = model.write(&*writer(format), &LayoutRequest::folder("model")).unwrap();
+        let files = model.write(&*writer(format), &carries(format), &LayoutRequest::folder("model")).unwrap();
         assert_eq!(files[0].0, format!("model.{format}"));
     }
 }
@@ -124,7 +127,7 @@ fn a_folder_gets_a_file_named_after_the_model() {
 fn carrying() -> Vec<u8> {
     let model = ModelFixture::new().tensor("t", DType::F32, &[2]).unwrap();
     let model = model.foreign("other", "key", Value::from_u32(7));
-    model.write(&*writer("npz"), &request(ForeignPolicy::Keep)).unwrap().remove(0).1
+    model.write(&*writer("npz"), &carries("npz"), &request(ForeignPolicy::Keep)).unwrap().remove(0).1
 }
 
 #[test]
@@ -148,11 +151,12 @@ fn an_array_of_that_name_with_anything_else_in_it_is_a_tensor() {
         (DType::I8, vec![0], Vec::new()),
     ] {
         let model = ModelFixture::new().tensor_with("apr.foreign", dtype, &shape, payload);
-        let written = model.write(&*writer("npz"), &request(ForeignPolicy::Keep)).unwrap().remove(0).1;
+        let written =
+            model.write(&*writer("npz"), &carries("npz"), &request(ForeignPolicy::Keep)).unwrap().remove(0).1;
         let opened = Opened::new("out.npz", &written, &Options::new()).unwrap();
         assert_eq!((opened.model.tensors[0].dtype, &opened.model.tensors[0].shape), (dtype, &shape));
         let both = model.foreign("other", "key", Value::from_u32(7));
-        let error = both.write(&*writer("npz"), &request(ForeignPolicy::Keep)).unwrap_err();
+        let error = both.write(&*writer("npz"), &carries("npz"), &request(ForeignPolicy::Keep)).unwrap_err();
         assert!(error.to_string().contains("two entries"), "{error}");
     }
 }

@@ -11,8 +11,8 @@ use crate::walk::Found;
 use crate::{strip, weights};
 use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
-    Bytes, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource, Model, Result,
-    Source, Value, Writer, escape,
+    Bytes, CheckedModel, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource,
+    Model, Result, Source, Value, Writer, escape,
 };
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub struct Onnx;
 const PIECE: u64 = 1 << 20;
 
 impl Writer for Onnx {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let typed = typed(model, sink)?;
         let (scalars, mut props) = about::split(&typed)?;
         if let Some(text) = Carried::of(model, FORMAT, &[], request.foreign, sink)?.text()? {

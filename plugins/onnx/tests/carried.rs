@@ -1,6 +1,6 @@
 //! What other formats say of a model is carried, given back, and never added to a model that has none.
 
-use crate::fixture::{Opened, reopen, writer};
+use crate::fixture::{Opened, carries, reopen, writer};
 use apr_sdk::{Bytes, DType, Foreign, ForeignFile, ForeignPolicy, LayoutRequest, Model, Value};
 use apr_testkit::ModelFixture;
 
@@ -23,7 +23,7 @@ fn write(opened: &Opened, model: &Model, policy: ForeignPolicy) -> Vec<(String, 
     let payload = |n| apr_testkit::payload(&*opened.open, &opened.model, n, &opened.source);
     let mut request = LayoutRequest::file("out.onnx");
     request.foreign = policy;
-    apr_testkit::write(&*writer(), model, &opened.source, &payload, &request).unwrap()
+    apr_testkit::write(&*writer(), &carries(), model, &opened.source, &payload, &request).unwrap()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_file_of_weights_says_nothing_of_its_own() {
     let (model, source) = fixture.build().unwrap();
     let payload = |n| fixture.payload(n);
     let request = LayoutRequest::file("out.onnx");
-    let files = apr_testkit::write(&*writer(), &model, &source, &payload, &request).unwrap();
+    let files = apr_testkit::write(&*writer(), &carries(), &model, &source, &payload, &request).unwrap();
     let back = reopen(&files);
     assert_eq!(back.model.foreign.len(), 1);
     assert_eq!(back.model.foreign[0].files[0].typed, []);
@@ -63,7 +63,7 @@ fn a_file_of_weights_says_nothing_of_its_own() {
     assert_eq!(back.rewrite(ForeignPolicy::Default)[0].1, files[0].1);
     // With what another format says, that and nothing else.
     let toy = with_toy(&model);
-    let carried = apr_testkit::write(&*writer(), &toy, &source, &payload, &request).unwrap();
+    let carried = apr_testkit::write(&*writer(), &carries(), &toy, &source, &payload, &request).unwrap();
     let back = reopen(&carried);
     assert_eq!(back.model.foreign_of("toy"), toy.foreign_of("toy"));
     assert_eq!(back.model.foreign_of("onnx").unwrap().files[0].typed, []);

@@ -1,7 +1,7 @@
 //! Types that a graph's nodes were not made for, and what a file of weights says of itself.
 
 use crate::build::{bytes as record, model, number as varint, tensor};
-use crate::fixture::{Opened, writer};
+use crate::fixture::{Opened, carries, writer};
 use apr_sdk::{DType, Error, ErrorKind, ForeignPolicy, LayoutRequest, MemorySource, Result};
 
 const FLOAT: u64 = 1;
@@ -12,7 +12,8 @@ fn notes(opened: &Opened, request: &LayoutRequest) -> Result<Vec<String>> {
         let tensor = &opened.model.tensors[n];
         Ok(vec![0; usize::try_from(tensor.payload_len()?).unwrap()])
     };
-    let rendered = apr_testkit::render(&*writer(), &opened.model, &opened.source, &payload, request)?;
+    let rendered =
+        apr_testkit::render(&*writer(), &carries(), &opened.model, &opened.source, &payload, request)?;
     Ok(rendered.notes)
 }
 

@@ -92,8 +92,15 @@ fn data_is_put_beside_a_graph_and_taken_in_again() {
         n => apr_testkit::payload(&*before.open, &before.model, n, &before.source),
     };
     let write = |request: &LayoutRequest| {
-        apr_testkit::write(&*crate::fixture::writer(), &before.model, &before.source, &payloads, request)
-            .unwrap()
+        apr_testkit::write(
+            &*crate::fixture::writer(),
+            &crate::fixture::carries(),
+            &before.model,
+            &before.source,
+            &payloads,
+            request,
+        )
+        .unwrap()
     };
     let one = write(&LayoutRequest::file("m.onnx"));
     let two = write(&beside("m.onnx"));
@@ -124,9 +131,16 @@ fn notes(opened: &Opened, request: &LayoutRequest) -> Vec<String> {
         let tensor = &opened.model.tensors[n];
         Ok(vec![0; usize::try_from(tensor.payload_len().unwrap()).unwrap()])
     };
-    apr_testkit::render(&*crate::fixture::writer(), &opened.model, &opened.source, &payload, request)
-        .unwrap()
-        .notes
+    apr_testkit::render(
+        &*crate::fixture::writer(),
+        &crate::fixture::carries(),
+        &opened.model,
+        &opened.source,
+        &payload,
+        request,
+    )
+    .unwrap()
+    .notes
 }
 
 #[test]

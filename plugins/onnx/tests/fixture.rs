@@ -2,7 +2,8 @@
 
 use apr_plugin_onnx::PLUGIN;
 use apr_sdk::{
-    ForeignPolicy, LayoutRequest, MemorySource, Model, OpenModel, Options, Reader, Result, Source, Writer,
+    Carries, ForeignPolicy, LayoutRequest, MemorySource, Model, OpenModel, Options, Reader, Result, Source,
+    Writer,
 };
 use serde_json::Value as Json;
 use std::path::PathBuf;
@@ -33,6 +34,10 @@ pub fn reader() -> Box<dyn Reader> {
 
 pub fn writer() -> Box<dyn Writer> {
     (PLUGIN.writer)(FORMAT).unwrap()
+}
+
+pub fn carries() -> Carries {
+    apr_testkit::carries(&PLUGIN, FORMAT).unwrap()
 }
 
 fn folder() -> PathBuf {
@@ -90,7 +95,7 @@ impl Opened {
     }
 
     pub fn write(&self, request: &LayoutRequest) -> Result<Vec<(String, Vec<u8>)>> {
-        apr_testkit::write_model(&*writer(), &*self.open, &self.model, &self.source, request)
+        apr_testkit::write_model(&*writer(), &carries(), &*self.open, &self.model, &self.source, request)
     }
 
     /// Written as one file, or with data beside it.

@@ -1,9 +1,9 @@
 //! Models above 2 GiB, of which no byte of payload is held.
 
-use crate::fixture::{FORMAT, reader, writer};
+use crate::fixture::{FORMAT, carries, reader, writer};
 use apr_sdk::{
-    Bytes, DType, Encoding, ErrorKind, Extent, FileId, LayoutRequest, LayoutSink, Limits, LogLevel, Model,
-    ModelBuilder, ModelSink, Options, PartRequest, Payload, Result, Source, Sum, TensorDecl,
+    Bytes, CheckedModel, DType, Encoding, ErrorKind, Extent, FileId, LayoutRequest, LayoutSink, Limits,
+    LogLevel, Model, ModelBuilder, ModelSink, Options, PartRequest, Payload, Result, Source, Sum, TensorDecl,
 };
 
 /// What a writer lays out: the bytes that it gives, and how long each file becomes.
@@ -122,7 +122,8 @@ fn sketch(model: &Model, options: Options) -> Result<Sketch> {
     let mut sketch = Sketch { lengths, ..Sketch::default() };
     let mut request = LayoutRequest::file("m.onnx");
     request.options = options;
-    writer().layout(model, &request, &mut sketch)?;
+    let model = CheckedModel::new(model.clone(), &carries()).unwrap();
+    writer().layout(&model, &request, &mut sketch)?;
     Ok(sketch)
 }
 

@@ -1,6 +1,6 @@
 //! What is written is what was read: to the byte, or wherever data had to go.
 
-use crate::fixture::{ALL, Opened, bytes, reopen, writer};
+use crate::fixture::{ALL, Opened, bytes, carries, reopen, writer};
 use apr_sdk::{Bytes, ErrorKind, ForeignPolicy, LayoutRequest, Options, Value};
 
 /// Fixtures with lists of numbers, which become raw data.
@@ -83,7 +83,8 @@ fn with_shape(fixture: &str, name: &str, shape: &[u64]) {
     };
     let request = LayoutRequest::file("out.onnx");
     let written =
-        apr_testkit::render(&*writer(), &before.model, &before.source, &payloads, &request).unwrap();
+        apr_testkit::render(&*writer(), &carries(), &before.model, &before.source, &payloads, &request)
+            .unwrap();
     assert!(
         written.notes.iter().any(|note| note.contains(&format!("and is {shape:?}"))),
         "{:?}",
@@ -122,7 +123,9 @@ fn a_tensor_may_grow_past_the_width_of_every_length_around_it() {
         n => apr_testkit::payload(&*before.open, &before.model, n, &before.source),
     };
     let request = LayoutRequest::file("out.onnx");
-    let files = apr_testkit::write(&*writer(), &before.model, &before.source, &payloads, &request).unwrap();
+    let files =
+        apr_testkit::write(&*writer(), &carries(), &before.model, &before.source, &payloads, &request)
+            .unwrap();
     let after = reopen(&files);
     assert_eq!(after.payload("scan/body/half"), vec![3; 400_000]);
     assert_eq!(after.payload("w"), before.payload("w"));
@@ -173,7 +176,8 @@ fn a_graph_with_other_tensors_is_left_out_and_that_is_said() {
     let payloads = |n: usize| apr_testkit::payload(&*before.open, &before.model, n, &before.source);
     let request = LayoutRequest::file("out.onnx");
     let rendered =
-        apr_testkit::render(&*writer(), &before.model, &before.source, &payloads, &request).unwrap();
+        apr_testkit::render(&*writer(), &carries(), &before.model, &before.source, &payloads, &request)
+            .unwrap();
     assert!(rendered.notes.iter().any(|note| note.contains("the graph is left out")), "{:?}", rendered.notes);
     let after = reopen(&rendered.files);
     same_tensors(&before, &after);

@@ -6,7 +6,9 @@ use crate::pickle_writer::{self, Source};
 use crate::plan::Plan;
 use crate::shards::{self, Output};
 use apr_sdk::carried::Carried;
-use apr_sdk::{ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written};
+use apr_sdk::{
+    CheckedModel, ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written,
+};
 use apr_zip::ZipLayout;
 
 /// The folder inside the archive: what `torch.save` calls it that knows no file name. So the same model always makes the
@@ -20,7 +22,7 @@ const ALIGN: u64 = 64;
 pub struct PyTorch;
 
 impl Writer for PyTorch {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let outputs = shards::choose(model, request, sink)?;
         let verbatim = request.foreign != ForeignPolicy::Typed;
         if let Some((name, text)) = outputs.index_text(model)? {

@@ -1,7 +1,7 @@
 //! The fixtures of `tests/data`, and what torch says of them.
 
 use apr_plugin_pytorch::PLUGIN;
-use apr_sdk::{Limits, MemorySource, Model, OpenModel, Options, Reader, Result, Writer};
+use apr_sdk::{Carries, Limits, MemorySource, Model, OpenModel, Options, Reader, Result, Writer};
 use serde_json::Value as Json;
 use std::path::PathBuf;
 
@@ -13,6 +13,10 @@ pub fn reader() -> Box<dyn Reader> {
 
 pub fn writer() -> Box<dyn Writer> {
     (PLUGIN.writer)(FORMAT).unwrap()
+}
+
+pub fn carries() -> Carries {
+    apr_testkit::carries(&PLUGIN, FORMAT).unwrap()
 }
 
 pub fn folder() -> PathBuf {

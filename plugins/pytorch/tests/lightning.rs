@@ -1,6 +1,6 @@
 //! Checkpoints as Lightning writes them, and what they hold that is no tensor and no plain value.
 
-use crate::fixture::{FORMAT, open, open_with, reader, writer};
+use crate::fixture::{FORMAT, carries, open, open_with, reader, writer};
 use crate::forge::{call, checkpoint, global, int, pickle, storage, stream, tensor, text, tuple};
 use crate::read::{in_order, said};
 use apr_sdk::{ErrorKind, ForeignPolicy, LayoutRequest, Limits, MemorySource, Model, Options, Value};
@@ -94,7 +94,8 @@ fn values_of_unknown_classes_are_left_out_and_told() {
     for policy in [ForeignPolicy::Default, ForeignPolicy::Keep] {
         let mut request = LayoutRequest::file("out.pt");
         request.foreign = policy;
-        let files = apr_testkit::write_model(&*writer(), &*opened, &model, &source, &request).unwrap();
+        let files =
+            apr_testkit::write_model(&*writer(), &carries(), &*opened, &model, &source, &request).unwrap();
         let has = |word: &[u8]| files[0].1.windows(word.len()).any(|run| run == word);
         assert!(!has(b"omegaconf") && !has(b"__main__"));
         let (_, again, _) = open(&files[0].1).unwrap();

@@ -1,6 +1,6 @@
 //! Nothing that a checkpoint says is lost without a word when its pickle is written anew.
 
-use crate::fixture::{FORMAT, bytes, open, open_with, writer};
+use crate::fixture::{FORMAT, bytes, carries, open, open_with, writer};
 use crate::forge::{call, checkpoint, global, int, named, pickle, storage, tensor, text, tuple};
 use apr_sdk::{ForeignPolicy, LayoutRequest, Model, Options, Value};
 
@@ -10,7 +10,8 @@ fn anew(bytes: &[u8], edit: impl FnOnce(&mut Model)) -> Model {
     edit(&mut model);
     let mut request = LayoutRequest::file("out.pt");
     request.foreign = ForeignPolicy::Typed;
-    let files = apr_testkit::write_model(&*writer(), &*open_model, &model, &source, &request).unwrap();
+    let files =
+        apr_testkit::write_model(&*writer(), &carries(), &*open_model, &model, &source, &request).unwrap();
     open(&files[0].1).unwrap().1
 }
 

@@ -1,6 +1,6 @@
 //! Harmless values beside tensors: taken as data, and what is no data still refused.
 
-use crate::fixture::{FORMAT, bytes, open, writer};
+use crate::fixture::{FORMAT, bytes, carries, open, writer};
 use crate::forge::{call, checkpoint, global, int, named, pickle, storage, tensor, text, tuple};
 use apr_sdk::{ErrorKind, ForeignPolicy, LayoutRequest, Model, Value};
 
@@ -58,7 +58,8 @@ fn a_checkpoint_full_of_them_opens() {
     }
     let mut request = LayoutRequest::file("out.pt");
     request.foreign = ForeignPolicy::Typed;
-    let files = apr_testkit::write_model(&*writer(), &*open_model, &model, &source, &request).unwrap();
+    let files =
+        apr_testkit::write_model(&*writer(), &carries(), &*open_model, &model, &source, &request).unwrap();
     let (_, again, _) = open(&files[0].1).unwrap();
     assert_eq!(value(&again, "hyper_parameters.lr"), Value::from_f64(0.125));
     assert!(!again.notes.join("\n").contains("argparse"), "{:?}", again.notes);

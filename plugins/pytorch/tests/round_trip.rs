@@ -1,6 +1,6 @@
 //! What is written is what was read, and what torch would have written.
 
-use crate::fixture::{FORMAT, bytes, open, single_files, writer};
+use crate::fixture::{FORMAT, bytes, carries, open, single_files, writer};
 use apr_sdk::{DType, ForeignPolicy, LayoutRequest, MemorySource, Value};
 use apr_testkit::ModelFixture;
 
@@ -9,7 +9,8 @@ fn rewrite(bytes: &[u8], policy: ForeignPolicy) -> Vec<u8> {
     let (open, model, source) = open(bytes).unwrap();
     let mut request = LayoutRequest::file("out.pt");
     request.foreign = policy;
-    let mut files = apr_testkit::write_model(&*writer(), &*open, &model, &source, &request).unwrap();
+    let mut files =
+        apr_testkit::write_model(&*writer(), &carries(), &*open, &model, &source, &request).unwrap();
     assert_eq!((files.len(), files[0].0.as_str()), (1, "out.pt"));
     files.remove(0).1
 }
@@ -82,7 +83,8 @@ fn an_edited_value_is_written_into_the_pickle() {
     file.set("param_groups.0.lr", Value::from_f64(0.5));
     file.set("param_groups.0.eps", Value::from_u8(3));
     let request = LayoutRequest::file("out.pt");
-    let files = apr_testkit::write_model(&*writer(), &*open_model, &model, &source, &request).unwrap();
+    let files =
+        apr_testkit::write_model(&*writer(), &carries(), &*open_model, &model, &source, &request).unwrap();
     let (_, again, _) = open(&files[0].1).unwrap();
     assert_eq!(again.foreign[0].get("param_groups.0.lr"), Some(&Value::from_f64(0.5)));
     assert_eq!(again.foreign[0].get("param_groups.0.eps"), Some(&Value::from_u8(3)));
@@ -96,7 +98,7 @@ fn what_other_formats_say_lies_in_a_record_of_its_own() {
         .unwrap()
         .foreign("other", "key", Value::from_u16(7))
         .foreign(FORMAT, "mine", Value::from_u16(8));
-    let files = model.write(&*writer(), &LayoutRequest::file("m.pt")).unwrap();
+    let files = model.write(&*writer(), &carries(), &LayoutRequest::file("m.pt")).unwrap();
     assert!(record(&files[0].1, ".apr/model.json").starts_with(b"{\"formats\":{\"other\""));
     let (_, again, _) = open(&files[0].1).unwrap();
     assert_eq!(again.foreign_of("other").unwrap().get("key"), Some(&Value::from_u16(7)));
@@ -110,7 +112,7 @@ fn names_of_any_text_survive_the_empty_one_too() {
     for name in ["", ".", "a", "a.", "é\n", "data"] {
         model = model.tensor(name, DType::F32, &[2]).unwrap();
     }
-    let files = model.write(&*writer(), &LayoutRequest::file("m.pt")).unwrap();
+    let files = model.write(&*writer(), &carries(), &LayoutRequest::file("m.pt")).unwrap();
     let names: Vec<_> = open(&files[0].1).unwrap().1.tensors.into_iter().map(|tensor| tensor.name).collect();
     assert_eq!(names, ["", ".", "a", "a.", "é\n", "data"]);
 }
@@ -121,7 +123,7 @@ fn max_shard_size_makes_shards_and_an_index() {
         ModelFixture::new().tensor("a", DType::F32, &[4]).unwrap().tensor("b", DType::F32, &[4]).unwrap();
     let mut request = LayoutRequest::folder("pytorch_model");
     request.max_shard_size = Some(16);
-    let files = model.write(&*writer(), &request).unwrap();
+    let files = model.write(&*writer(), &carries(), &request).unwrap();
     let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
     let shards = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"];
     assert_eq!(names, ["pytorch_model.bin.index.json", shards[0], shards[1]]);

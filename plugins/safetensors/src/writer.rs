@@ -6,7 +6,8 @@ use crate::header::{Entry, Header};
 use crate::layout::{MAX_HEADER_LEN, METADATA, payload_len, rank_of};
 use crate::shards::{Shard, Shards};
 use apr_sdk::{
-    Bytes, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Result, Writer,
+    Bytes, CheckedModel, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model, Result,
+    Writer,
 };
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 pub struct Safetensors;
 
 impl Writer for Safetensors {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let verbatim = request.foreign != ForeignPolicy::Typed;
         let outgoing = Outgoing::new(model, request.foreign, sink)?;
         let shards = Shards::choose(model, request, sink)?;

@@ -1,6 +1,6 @@
 //! What other formats say of a model is carried, given back, and never added to a model that has none.
 
-use crate::fixture::{FORMAT, Folder, bytes, open, reader, writer};
+use crate::fixture::{FORMAT, Folder, bytes, carries, open, reader, writer};
 use apr_sdk::{Bytes, Foreign, ForeignFile, ForeignPolicy, LayoutRequest, Model, Options, Value};
 use apr_testkit::read_with_parts;
 
@@ -31,7 +31,10 @@ fn one_file_carries_and_gives_back_what_another_format_said() {
         let model = with_toy(&plain);
         let payload = |n| apr_testkit::payload(&*opened, &model, n, &source);
         let mut request = LayoutRequest::file("out.safetensors");
-        let first = apr_testkit::write(&*writer(), &model, &source, &payload, &request).unwrap().remove(0).1;
+        let first = apr_testkit::write(&*writer(), &carries(), &model, &source, &payload, &request)
+            .unwrap()
+            .remove(0)
+            .1;
         let (opened, back, source) = open(&first).unwrap();
         assert_eq!(
             (&back.dialect, back.foreign_of("toy")),
@@ -42,16 +45,19 @@ fn one_file_carries_and_gives_back_what_another_format_said() {
         assert_eq!(back.foreign[0].files[0].verbatim, None);
         for policy in [ForeignPolicy::Default, ForeignPolicy::Keep] {
             request.foreign = policy;
-            let again = apr_testkit::write_model(&*writer(), &*opened, &back, &source, &request).unwrap();
+            let again =
+                apr_testkit::write_model(&*writer(), &carries(), &*opened, &back, &source, &request).unwrap();
             assert_eq!(again[0].1, first, "{name}");
         }
         request.foreign = ForeignPolicy::Typed;
-        let typed = apr_testkit::write_model(&*writer(), &*opened, &back, &source, &request).unwrap();
+        let typed =
+            apr_testkit::write_model(&*writer(), &carries(), &*opened, &back, &source, &request).unwrap();
         let (_, typed, _) = open(&typed[0].1).unwrap();
         assert_eq!(typed.foreign_of("toy").unwrap().files[0].verbatim, None);
         assert_eq!(typed.foreign_of("toy").unwrap().files[0].typed, model.foreign[1].files[0].typed);
         request.foreign = ForeignPolicy::Drop;
-        let dropped = apr_testkit::write_model(&*writer(), &*opened, &back, &source, &request).unwrap();
+        let dropped =
+            apr_testkit::write_model(&*writer(), &carries(), &*opened, &back, &source, &request).unwrap();
         let (_, dropped, _) = open(&dropped[0].1).unwrap();
         assert_eq!((dropped.foreign.len(), dropped.foreign[0].files[0].typed.len()), (1, 0));
     }
@@ -64,7 +70,7 @@ fn a_sharded_model_carries_it_in_the_index() {
     let mut request = LayoutRequest::folder("m");
     request.max_shard_size = Some(100);
     let payload = |n| apr_testkit::payload(&*opened, &model, n, &source);
-    let files = apr_testkit::write(&*writer(), &model, &source, &payload, &request).unwrap();
+    let files = apr_testkit::write(&*writer(), &carries(), &model, &source, &payload, &request).unwrap();
     assert!(files.len() > 2 && files[0].0 == "m.safetensors.index.json");
     let source = Folder::new(&files);
     let opened = read_with_parts(&*reader(), FORMAT, &source, &Options::new()).unwrap();
@@ -73,7 +79,8 @@ fn a_sharded_model_carries_it_in_the_index() {
     let payload = |n| opened.payload(n, &source);
     for policy in [ForeignPolicy::Default, ForeignPolicy::Keep] {
         request.foreign = policy;
-        let again = apr_testkit::write(&*writer(), &opened.model, &source, &payload, &request).unwrap();
+        let again =
+            apr_testkit::write(&*writer(), &carries(), &opened.model, &source, &payload, &request).unwrap();
         assert_eq!(again, files);
     }
 }
@@ -89,7 +96,8 @@ fn a_key_of_the_same_name_with_other_contents_is_kept_as_it_is() {
         assert_eq!(model.foreign[0].files[0].typed.len(), 2, "{text}");
         assert_eq!(model.notes.len(), 1, "{text}");
         let request = LayoutRequest::file("a");
-        let after = apr_testkit::write_model(&*writer(), &*opened, &model, &source, &request).unwrap();
+        let after =
+            apr_testkit::write_model(&*writer(), &carries(), &*opened, &model, &source, &request).unwrap();
         assert_eq!(after[0].1, before, "{text}");
     }
 }
@@ -102,11 +110,12 @@ fn the_order_that_another_format_had_comes_back() {
     let last = model.tensors.len() - 1;
     let payload = |n| apr_testkit::payload(&*opened, &plain, last - n, &source);
     let request = LayoutRequest::file("out.safetensors");
-    let first = apr_testkit::write(&*writer(), &model, &source, &payload, &request).unwrap().remove(0).1;
+    let first =
+        apr_testkit::write(&*writer(), &carries(), &model, &source, &payload, &request).unwrap().remove(0).1;
     let (opened, back, source) = open(&first).unwrap();
     let names = |model: &Model| model.tensors.iter().map(|tensor| tensor.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&back), names(&model));
-    let again = apr_testkit::write_model(&*writer(), &*opened, &back, &source, &request).unwrap();
+    let again = apr_testkit::write_model(&*writer(), &carries(), &*opened, &back, &source, &request).unwrap();
     assert_eq!(again[0].1, first);
     // An order that is none is left aside.
     for order in ["[]", "[0,0,0,0,0,0,0]", "[0,1,2,3,4,5,7]", "[6,5,4,3,2,1,0,0]"] {

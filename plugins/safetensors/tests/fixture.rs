@@ -2,7 +2,8 @@
 
 use apr_plugin_safetensors::PLUGIN;
 use apr_sdk::{
-    Extent, FileId, Limits, LogLevel, MemorySource, Model, OpenModel, Options, Reader, Result, Source, Writer,
+    Carries, Extent, FileId, Limits, LogLevel, MemorySource, Model, OpenModel, Options, Reader, Result,
+    Source, Writer,
 };
 use serde_json::Value as Json;
 use std::path::PathBuf;
@@ -15,6 +16,10 @@ pub fn reader() -> Box<dyn Reader> {
 
 pub fn writer() -> Box<dyn Writer> {
     (PLUGIN.writer)(FORMAT).unwrap()
+}
+
+pub fn carries() -> Carries {
+    apr_testkit::carries(&PLUGIN, FORMAT).unwrap()
 }
 
 pub fn folder() -> PathBuf {

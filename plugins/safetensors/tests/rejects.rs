@@ -1,6 +1,6 @@
 //! One case for each refusal: what the message says, where, and of which tensor.
 
-use crate::fixture::{FORMAT, Folder, bytes, file, open, reader, writer};
+use crate::fixture::{FORMAT, Folder, bytes, carries, file, open, reader, writer};
 use apr_sdk::{
     DType, Error, ErrorKind, LayoutRequest, Limits, Look, MemorySource, Model, Options, Score, Source,
 };
@@ -298,7 +298,7 @@ fn refuse_to_write(change: impl FnOnce(&mut Model)) -> Error {
     let (opened, mut model, source) = open(&bytes("metadata_one.safetensors")).unwrap();
     change(&mut model);
     let request = LayoutRequest::file("out.safetensors");
-    apr_testkit::write_model(&*writer(), &*opened, &model, &source, &request).unwrap_err()
+    apr_testkit::write_model(&*writer(), &carries(), &*opened, &model, &source, &request).unwrap_err()
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn models_that_the_format_cannot_hold() {
     let error = refuse_to_write(|model| model.tensors[0].name = "__metadata__".into());
     assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Unsupported, Some("__metadata__")));
     let error = refuse_to_write(|model| model.tensors[0].dtype = DType::Q8_0);
-    assert_eq!(error.message(), "the format has no Q8_0");
+    assert_eq!(error.message(), "the format cannot hold Q8_0");
     let error = refuse_to_write(|model| {
         model.tensors[0].dtype = DType::F4_E2M1;
         model.tensors[0].shape = vec![3];

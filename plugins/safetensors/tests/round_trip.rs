@@ -1,6 +1,6 @@
 //! What is written is what was read, to the byte.
 
-use crate::fixture::{bytes, open, single_files, writer};
+use crate::fixture::{bytes, carries, open, single_files, writer};
 use apr_sdk::{Bytes, Extent, ForeignPolicy, LayoutRequest, Result, Value};
 
 /// Reads `bytes` and writes them as one file.
@@ -8,7 +8,7 @@ fn rewrite(bytes: &[u8], policy: ForeignPolicy) -> Result<Vec<u8>> {
     let (open, model, source) = open(bytes)?;
     let mut request = LayoutRequest::file("out.safetensors");
     request.foreign = policy;
-    let mut files = apr_testkit::write_model(&*writer(), &*open, &model, &source, &request)?;
+    let mut files = apr_testkit::write_model(&*writer(), &carries(), &*open, &model, &source, &request)?;
     assert_eq!((files.len(), files[0].0.as_str()), (1, "out.safetensors"));
     Ok(files.remove(0).1)
 }
@@ -50,7 +50,7 @@ fn metadata_that_lies_in_a_file_is_read_for_the_header() {
     let bytes = Bytes::from(Extent::new(1, 0, wire.len() as u64));
     model.foreign[0].files[0].set("long", Value { kind: long.kind, bytes });
     let request = LayoutRequest::file("out.safetensors");
-    let files = apr_testkit::write_model(&*writer(), &*open, &model, &source, &request).unwrap();
+    let files = apr_testkit::write_model(&*writer(), &carries(), &*open, &model, &source, &request).unwrap();
     let (_, model, _) = crate::fixture::open(&files[0].1).unwrap();
     assert_eq!(model.foreign[0].get("long"), Some(&long));
     assert_eq!(model.foreign[0].files[0].verbatim, None);
@@ -61,7 +61,7 @@ fn an_edited_value_replaces_the_verbatim_form() {
     let (open, mut model, source) = open(&bytes("handmade_indented.safetensors")).unwrap();
     model.foreign[0].files[0].set("b", Value::from_u32(7));
     let request = LayoutRequest::file("out.safetensors");
-    let files = apr_testkit::write_model(&*writer(), &*open, &model, &source, &request).unwrap();
+    let files = apr_testkit::write_model(&*writer(), &carries(), &*open, &model, &source, &request).unwrap();
     let header = String::from_utf8_lossy(&files[0].1).into_owned();
     assert!(header.contains(r#"{"__metadata__":{"b":"7","a":"2","apr.foreign":"{\"typed\""#), "{header}");
     let (_, model, _) = crate::fixture::open(&files[0].1).unwrap();

@@ -1,6 +1,6 @@
 //! Sharded models: read through their index or their folder, written in the source's structure or a new one.
 
-use crate::fixture::{FORMAT, Folder, bytes, file, reader, writer};
+use crate::fixture::{FORMAT, Folder, bytes, carries, file, reader, writer};
 use apr_sdk::{Bytes, ForeignPolicy, LayoutRequest, Model, Options, Source, Value};
 use apr_testkit::{Opened, read_with_parts};
 
@@ -31,7 +31,8 @@ fn write(
     source: &dyn Source,
     request: &LayoutRequest,
 ) -> Vec<(String, Vec<u8>)> {
-    apr_testkit::write(&*writer(), model, source, &|n| opened.payload(n, source), request).unwrap()
+    apr_testkit::write(&*writer(), &carries(), model, source, &|n| opened.payload(n, source), request)
+        .unwrap()
 }
 
 fn folder(policy: ForeignPolicy) -> LayoutRequest {
@@ -112,7 +113,7 @@ fn a_count_that_became_wrong_is_written_anew() {
         Ok(payload)
     };
     let request = folder(ForeignPolicy::Default);
-    let files = apr_testkit::write(&*writer(), &model, &source, &payload, &request).unwrap();
+    let files = apr_testkit::write(&*writer(), &carries(), &model, &source, &payload, &request).unwrap();
     let index = String::from_utf8(files[0].1.clone()).unwrap();
     assert!(index.contains("\"total_size\": 908\n"), "{index}");
 }
@@ -162,7 +163,8 @@ fn one_file_takes_all_shards_and_says_what_it_leaves_out() {
         ),
     ] {
         let payload = |n| opened.payload(n, &source);
-        let written = apr_testkit::render(&*writer(), &opened.model, &source, &payload, &request).unwrap();
+        let written =
+            apr_testkit::render(&*writer(), &carries(), &opened.model, &source, &payload, &request).unwrap();
         assert_eq!((written.files.len(), written.files[0].0.as_str()), (1, name));
         assert_eq!(written.notes, ["`made` of the index is left out: one file has no index"]);
         let (_, model, _) = crate::fixture::open(&written.files[0].1).unwrap();

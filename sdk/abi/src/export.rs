@@ -11,7 +11,7 @@ use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleError};
 use abi_stable::marker_type::ErasedPrefix;
 use abi_stable::prefix_type::{PrefixRef, PrefixRefTrait, PrefixTypeTrait};
 use abi_stable::std_types::{RBoxError, RErr, ROk, RResult, RSlice, RStr, RString, RVec};
-use apr_sdk::{Error, PluginDecl};
+use apr_sdk::{Error, Manifest, PluginDecl};
 
 /// A plugin crate, as a type; the macro implements it.
 pub trait Export: 'static {
@@ -56,8 +56,11 @@ extern "C" fn new_reader<P: Export>(format: RStr<'_>) -> R<ReaderObject> {
 
 extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
     guard::plugin_wire("making its writer", || {
-        let writer = (P::decl().writer)(format.as_str()).ok_or_else(|| lacks("writer", format.as_str()))?;
-        Ok(WriterObject::from_value(ToWireWriter::new(writer), TD_Opaque))
+        let lacks = || lacks("writer", format.as_str());
+        let writer = (P::decl().writer)(format.as_str()).ok_or_else(lacks)?;
+        let mut formats = Manifest::parse(P::decl().manifest)?.formats.into_iter();
+        let manifest = formats.find(|known| known.id == format.as_str()).ok_or_else(lacks)?;
+        Ok(WriterObject::from_value(ToWireWriter::new(writer, manifest), TD_Opaque))
     })
 }
 

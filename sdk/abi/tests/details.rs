@@ -1,17 +1,19 @@
 //! What a newer host says beyond what this version knows: details, kinds of payload, checksums and facts. The plugin hears
 //! what it would have heard without them.
 
-use crate::toy::{Toy, full_error, heard};
+use crate::toy::{Exported, Toy, full_error, heard};
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::{RMut, RRef};
 use abi_stable::std_types::{RSlice, RStr};
+use apr_abi::adapt::error::from_wire;
 use apr_abi::adapt::layout::{ToWireLayoutSink, ToWirePatchSink};
 use apr_abi::adapt::reader::ToWireReader;
 use apr_abi::adapt::request::from_request;
 use apr_abi::adapt::source::ToWireSource;
 use apr_abi::adapt::writer::ToWireWriter;
+use apr_abi::export::Export;
 use apr_abi::wire::*;
-use apr_sdk::{LayoutRequest, MemorySource};
+use apr_sdk::{ErrorKind, FormatManifest, LayoutRequest, Manifest, MemorySource};
 
 /// Details that no version of this wire has.
 fn newer() -> Vec<u8> {
@@ -131,9 +133,14 @@ impl apr_sdk::PatchSink for Taken {
     }
 }
 
+/// What the toy's manifest says of its format.
+fn manifest() -> FormatManifest {
+    Manifest::parse(Exported::decl().manifest).unwrap().formats.remove(0)
+}
+
 /// What the toy hears of a host that says `detail` wherever it can while it writes.
 fn write_with(detail: &[u8], payload: PayloadNumber) -> Vec<String> {
-    let writer = WriterObject::from_value(ToWireWriter::new(Box::new(Toy)), TD_Opaque);
+    let writer = WriterObject::from_value(ToWireWriter::new(Box::new(Toy), manifest()), TD_Opaque);
     let host = Host { detail, payload };
     let model: ModelRef<'_> = WireModel_TO::from_ptr(RRef::new(&host), TD_Opaque);
     let mut layout = crate::layout::Recorder::default();
@@ -181,4 +188,22 @@ fn a_writer_passes_over_details_and_what_it_cannot_know() {
     assert_eq!(write_with(&newer(), PayloadNumber::SEQUENTIAL), plain);
     // It needs a tensor's name, type and shape, never where the payload lies.
     assert_eq!(write_with(&newer(), PayloadNumber(99)), plain);
+}
+
+#[test]
+fn a_writer_sees_no_model_that_its_manifest_does_not_carry() {
+    let mut format = manifest();
+    format.carries.max_dims = 0;
+    let writer = WriterObject::from_value(ToWireWriter::new(Box::new(Toy), format), TD_Opaque);
+    let host = Host { detail: &[], payload: PayloadNumber::SEQUENTIAL };
+    let model: ModelRef<'_> = WireModel_TO::from_ptr(RRef::new(&host), TD_Opaque);
+    let mut layout = crate::layout::Recorder::default();
+    let mut sink = ToWireLayoutSink(&mut layout);
+    let mut sink = WireLayoutSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
+    let request = from_request(&LayoutRequest::file("m"));
+    let laid_out = writer.layout(&model, request.as_slice().into(), &mut sink).into_result();
+    let error = from_wire(laid_out.unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.message(), "toy holds at most 0 dimensions, this has 1");
+    assert_eq!((error.tensor_name(), heard()), (Some("t"), Vec::new()));
 }

@@ -77,7 +77,7 @@ impl PatchSink for Recorder {
 }
 
 /// A model with every field set, and what no reader could push: dtypes that a plan gave, a format without files.
-fn model() -> Model {
+fn model() -> CheckedModel {
     let source = MemorySource::new("a", vec![0; 32]).with("b", vec![1, 2]);
     let limits = Limits::default();
     let file_len = |file| source.len(file);
@@ -85,10 +85,10 @@ fn model() -> Model {
     Toy.describe(&source, &mut builder).unwrap();
     heard();
     let mut model = builder.finish();
-    model.tensors[0].dtype = DType::Q4_K;
-    model.tensors[1].shape = vec![u64::MAX; 9];
+    (model.tensors[0].dtype, model.tensors[0].shape) = (DType::Q4_K, vec![256]);
+    model.tensors[1].shape = vec![1, 1, 1, 1, 1, 1, 0, 1 << 40];
     model.foreign_mut("empty");
-    model
+    CheckedModel::new(model, &Carries::default()).unwrap()
 }
 
 fn write_with(writer: &dyn Writer) -> String {
@@ -140,7 +140,6 @@ fn a_writer_hears_and_says_the_same_across_the_wire() {
         "expected: Some",
         "empty",
         "Sequential",
-        "Big",
     ] {
         assert!(plain.contains(field), "the model has no {field}: {plain}");
     }

@@ -185,7 +185,7 @@ impl Stream for Toy {
 }
 
 impl Writer for Toy {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         hear(format!("{model:#?} {request:#?}"));
         sink.file("f")?;
         sink.entry()?;

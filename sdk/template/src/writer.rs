@@ -1,13 +1,13 @@
 //! A model becomes a layout. No byte is written here: the host does that.
 
 use crate::layout;
-use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Writer};
+use apr_sdk::{CheckedModel, Encoding, Error, LayoutRequest, LayoutSink, Result, Writer};
 
 /// Writes the format.
 pub struct Toy;
 
 impl Writer for Toy {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let (mut header, mut offset) = (String::new(), 0u64);
         for tensor in &model.tensors {
             offset = offset.next_multiple_of(layout::ALIGN);

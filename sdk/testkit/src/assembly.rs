@@ -3,8 +3,8 @@
 use crate::payload::read_extent;
 use crate::write::breach;
 use apr_sdk::{
-    BlockAt, Bytes, Codec, Digests, Encoding, Error, LayoutSink, Limits, Model, PartRequest, Result, Source,
-    Sum, Writer, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor, escape,
+    BlockAt, Bytes, CheckedModel, Codec, Digests, Encoding, Error, LayoutSink, Limits, PartRequest, Result,
+    Source, Sum, Writer, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor, escape,
 };
 
 /// The most bytes that padding and holes may add to a file. 64 MiB: a fixture's writer asks for a few KiB.
@@ -21,7 +21,7 @@ struct Growing {
 /// Renders a layout.
 pub(crate) struct Assembly<'a> {
     writer: &'a dyn Writer,
-    model: &'a Model,
+    model: &'a CheckedModel,
     source: &'a dyn Source,
     payloads: &'a dyn Fn(usize) -> Result<Vec<u8>>,
     limits: Limits,
@@ -40,7 +40,7 @@ type Assembled = (Written, Vec<Vec<u8>>, usize, Vec<String>);
 impl<'a> Assembly<'a> {
     pub(crate) fn new(
         writer: &'a dyn Writer,
-        model: &'a Model,
+        model: &'a CheckedModel,
         source: &'a dyn Source,
         payloads: &'a dyn Fn(usize) -> Result<Vec<u8>>,
     ) -> Assembly<'a> {

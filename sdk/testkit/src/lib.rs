@@ -24,8 +24,7 @@ mod subject;
 mod weights;
 mod write;
 
-pub use carried::carried;
-pub(crate) use carried::metadata_carried;
+pub use carried::{carried, carries, metadata_carried};
 pub use checkpoint::{Checkpoint, SeededTensor};
 pub use checks::{CHECKS, Check, check_plugin};
 pub use conformance::Finding;

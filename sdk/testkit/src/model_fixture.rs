@@ -3,8 +3,8 @@
 use crate::generate::tensor_bytes;
 use crate::{render, write};
 use apr_sdk::{
-    Bytes, DType, Error, Extent, Fact, LayoutRequest, Limits, MemorySource, Model, ModelBuilder, ModelSink,
-    Result, TensorDecl, Value, Writer,
+    Bytes, Carries, DType, Error, Extent, Fact, LayoutRequest, Limits, MemorySource, Model, ModelBuilder,
+    ModelSink, Result, TensorDecl, Value, Writer,
 };
 
 /// A model under construction, with its payloads.
@@ -112,17 +112,28 @@ impl ModelFixture {
     ///
     /// # Errors
     /// As [`write()`].
-    pub fn write(&self, writer: &dyn Writer, request: &LayoutRequest) -> Result<Vec<(String, Vec<u8>)>> {
+    pub fn write(
+        &self,
+        writer: &dyn Writer,
+        carries: &Carries,
+        request: &LayoutRequest,
+    ) -> Result<Vec<(String, Vec<u8>)>> {
         let (model, source) = self.build()?;
-        write(writer, &model, &source, &|index| self.payload(index), request)
+        write(writer, carries, &model, &source, &|index| self.payload(index), request)
     }
 
     /// What the writer said in the summary while it made the layout.
     ///
     /// # Errors
     /// As [`render`].
-    pub fn notes(&self, writer: &dyn Writer, request: &LayoutRequest) -> Result<Vec<String>> {
+    pub fn notes(
+        &self,
+        writer: &dyn Writer,
+        carries: &Carries,
+        request: &LayoutRequest,
+    ) -> Result<Vec<String>> {
         let (model, source) = self.build()?;
-        render(writer, &model, &source, &|index| self.payload(index), request).map(|rendered| rendered.notes)
+        render(writer, carries, &model, &source, &|index| self.payload(index), request)
+            .map(|rendered| rendered.notes)
     }
 }

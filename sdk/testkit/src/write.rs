@@ -4,7 +4,9 @@
 use crate::assembly::Assembly;
 use crate::patch::Patches;
 use crate::payload;
-use apr_sdk::{Error, LayoutRequest, Model, OpenModel, Payload, Result, Source, Writer};
+use apr_sdk::{
+    Carries, CheckedModel, Error, LayoutRequest, Model, OpenModel, Payload, Result, Source, Writer,
+};
 
 /// The files that a writer made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,18 +20,19 @@ pub struct Rendered {
 }
 
 /// Writes `model`, whose byte strings lie in `source` and whose tensors' payloads `payloads` gives (decoded, row-major,
-/// little-endian). The result is names and contents, the entry file first, the others in the order of the layout.
+/// little-endian), if that is what the manifest says the format carries. The result is names and contents, the entry file first, the others in the order of the layout.
 ///
 /// # Errors
-/// What the writer raised; Plugin for every breach of the contract.
+/// What the format does not carry; what the writer raised; Plugin for every breach of the contract.
 pub fn write(
     writer: &dyn Writer,
+    carries: &Carries,
     model: &Model,
     source: &dyn Source,
     payloads: &dyn Fn(usize) -> Result<Vec<u8>>,
     request: &LayoutRequest,
 ) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut rendered = render(writer, model, source, payloads, request)?;
+    let mut rendered = render(writer, carries, model, source, payloads, request)?;
     rendered.files[..=rendered.entry].rotate_right(1);
     Ok(rendered.files)
 }
@@ -40,12 +43,13 @@ pub fn write(
 /// As [`write()`], and what reading a payload raised.
 pub fn write_model(
     writer: &dyn Writer,
+    carries: &Carries,
     open: &dyn OpenModel,
     model: &Model,
     source: &dyn Source,
     request: &LayoutRequest,
 ) -> Result<Vec<(String, Vec<u8>)>> {
-    write(writer, model, source, &|index| payload(open, model, index, source), request)
+    write(writer, carries, model, source, &|index| payload(open, model, index, source), request)
 }
 
 /// As [`write()`], with the files in the order of the layout, the entry's number and the writer's notes.
@@ -54,13 +58,15 @@ pub fn write_model(
 /// As [`write()`].
 pub fn render(
     writer: &dyn Writer,
+    carries: &Carries,
     model: &Model,
     source: &dyn Source,
     payloads: &dyn Fn(usize) -> Result<Vec<u8>>,
     request: &LayoutRequest,
 ) -> Result<Rendered> {
-    let mut assembly = Assembly::new(writer, model, source, payloads);
-    writer.layout(model, request, &mut assembly)?;
+    let checked = CheckedModel::new(model.clone(), carries).map_err(|refusal| refusal.error("the format"))?;
+    let mut assembly = Assembly::new(writer, &checked, source, payloads);
+    writer.layout(&checked, request, &mut assembly)?;
     let inputs = if assembly.wants_digests() { inputs_crc32(model, payloads)? } else { Vec::new() };
     let (written, files, entry, notes) = assembly.finish(&inputs)?;
     let mut patches = Patches::new(&written, files);

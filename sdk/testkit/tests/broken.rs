@@ -2,8 +2,9 @@
 
 use crate::{layout, reader, writer};
 use apr_sdk::{
-    BlockAt, Bytes, Codec, DType, Error, Extent, Fact, LayoutRequest, LayoutSink, Limits, Look, Model,
-    ModelSink, OpenModel, Options, PartDecl, Reader, Result, Score, Source, TensorDecl, Value, Writer,
+    BlockAt, Bytes, Carries, CheckedModel, Codec, DType, Error, Extent, Fact, LayoutRequest, LayoutSink,
+    Limits, Look, ModelSink, OpenModel, Options, PartDecl, Reader, Refusal, Result, Score, Source,
+    TensorDecl, Value, Writer,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,6 +25,7 @@ pub enum Fault {
     ShortensNames,
     SwapsPayload,
     PanicsOnDType,
+    PanicsOnMetadata,
     SwallowsErrors,
     RenamesErrors,
     ReadsAll,
@@ -136,10 +138,11 @@ impl ModelSink for Through<'_> {
 }
 
 impl Writer for Broken {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        let mut model = model.clone();
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+        let mut model = model.clone().into_inner();
         match self.fault {
             Fault::PanicsOnDType => assert!(model.tensors.iter().all(|t| t.dtype == DType::F32), "only F32"),
+            Fault::PanicsOnMetadata => assert!(model.foreign.is_empty(), "only tensors"),
             Fault::RefusesMetadata if !model.foreign.is_empty() => {
                 return Err(Error::unsupported("no metadata"));
             }
@@ -152,6 +155,8 @@ impl Writer for Broken {
             Fault::SwapsPayload if model.tensors.len() == 2 => model.tensors.swap(0, 1),
             _ => {}
         }
+        let refused = |refusal: Refusal| refusal.error("the toy");
+        let model = CheckedModel::new(model, &Carries::default()).map_err(refused)?;
         writer::Toy.layout(&model, request, sink)?;
         match self.fault {
             Fault::CountsWritings => sink.inline(format!("{}", self.next()).as_bytes()),

@@ -128,12 +128,7 @@ fn what_is_not_claimed_must_be_refused() {
         &[("toy.dtypes=*", "toy.dtypes=F64")],
         "carries none of the format's own files",
     );
-    fails(
-        "refuses",
-        Fault::PanicsOnDType,
-        &[("toy.dtypes=*", "toy.dtypes=F32 U8")],
-        "the plugin panicked: only F32",
-    );
+    fails("refuses", Fault::PanicsOnMetadata, &[], "the plugin panicked: only tensors");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The sinks in memory: every segment, and every breach of the contract.
 
 use apr_sdk::{
-    BlockAt, Bytes, Codec, DType, Digest, DigestForm, Encoding, Error, ErrorKind, Extent, LayoutRequest,
-    LayoutSink, Model, Options, PartRequest, PatchSink, Result, Sum, Writer, Written,
+    BlockAt, Bytes, Carries, CheckedModel, Codec, DType, Digest, DigestForm, Encoding, Error, ErrorKind,
+    Extent, LayoutRequest, LayoutSink, Options, PartRequest, PatchSink, Result, Sum, Writer, Written,
 };
 use apr_testkit::{ModelFixture, Rendered, render, write};
 
@@ -13,7 +13,7 @@ type Finish = fn(&Written, &mut dyn PatchSink) -> Result<()>;
 struct Script(Layout, Finish);
 
 impl Writer for Script {
-    fn layout(&self, _: &Model, _: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, _: &CheckedModel, _: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         self.0(sink)
     }
 
@@ -47,7 +47,14 @@ fn two() -> ModelFixture {
 fn rendered(layout: Layout, finish: Finish) -> Result<Rendered> {
     let model = two();
     let (built, source) = model.build()?;
-    render(&Script(layout, finish), &built, &source, &|n| model.payload(n), &LayoutRequest::file("out.toy"))
+    render(
+        &Script(layout, finish),
+        &Carries::default(),
+        &built,
+        &source,
+        &|n| model.payload(n),
+        &LayoutRequest::file("out.toy"),
+    )
 }
 
 fn nothing(_: &Written, _: &mut dyn PatchSink) -> Result<()> {
@@ -104,9 +111,15 @@ fn renders_every_segment() {
     assert_eq!(made.files[1].1, sum.as_bytes());
     let model = two();
     let (built, source) = model.build().unwrap();
-    let files =
-        write(&Script(layout, finish), &built, &source, &|n| model.payload(n), &LayoutRequest::file("x"))
-            .unwrap();
+    let files = write(
+        &Script(layout, finish),
+        &Carries::default(),
+        &built,
+        &source,
+        &|n| model.payload(n),
+        &LayoutRequest::file("x"),
+    )
+    .unwrap();
     assert_eq!(files.iter().map(|f| f.0.as_str()).collect::<Vec<_>>(), ["two.bin", "m/one.bin"]);
 }
 
@@ -207,7 +220,14 @@ fn refuses_a_payload_of_the_wrong_length() {
     let (model, source) = two().build().unwrap();
     let layout: Layout = |sink| sink.file("x").and_then(|()| place(sink));
     let short = |_| Ok(vec![0; 4]);
-    let error =
-        write(&Script(layout, nothing), &model, &source, &short, &LayoutRequest::file("x")).unwrap_err();
+    let error = write(
+        &Script(layout, nothing),
+        &Carries::default(),
+        &model,
+        &source,
+        &short,
+        &LayoutRequest::file("x"),
+    )
+    .unwrap_err();
     assert_eq!((error.kind(), error.tensor_name()), (Error::invalid_argument("").kind(), Some("a")));
 }

@@ -2,8 +2,8 @@
 
 use crate::read::data;
 use apr_sdk::{
-    DType, Extent, LayoutRequest, LayoutSink, Limits, MemorySource, Model, PatchSink, Result, Source, Writer,
-    Written,
+    Carries, CheckedModel, DType, Extent, LayoutRequest, LayoutSink, Limits, MemorySource, PatchSink, Result,
+    Source, Writer, Written,
 };
 use apr_testkit::{ModelFixture, Random};
 use apr_zip::{Archive, HoleNumbers, Laid, Method, Skeleton, ZipLayout};
@@ -11,7 +11,7 @@ use apr_zip::{Archive, HoleNumbers, Laid, Method, Skeleton, ZipLayout};
 struct Repeat(Skeleton);
 
 impl Writer for Repeat {
-    fn layout(&self, model: &Model, _: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, _: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let archive = Archive::open(&self.0, 0, &Limits::default()).ok();
         sink.file("a")?;
         let tensors: Vec<_> = (0..model.tensors.len() as u64).collect();
@@ -28,7 +28,11 @@ fn repeated(skeleton: &Skeleton, payload: impl Fn(Extent) -> Vec<u8>) -> Vec<u8>
     let fixture = skeleton.payloads().enumerate().fold(ModelFixture::new(), |fixture, (n, extent)| {
         fixture.tensor_with(&format!("{n}"), DType::U8, &[extent.len], payload(extent))
     });
-    fixture.write(&Repeat(skeleton.clone()), &LayoutRequest::file("a")).unwrap().remove(0).1
+    fixture
+        .write(&Repeat(skeleton.clone()), &Carries::default(), &LayoutRequest::file("a"))
+        .unwrap()
+        .remove(0)
+        .1
 }
 
 /// The whole data of every stored entry; of those of ten bytes or more, all but the first six.

@@ -1,8 +1,8 @@
 //! What is laid out is what Python's `zipfile` writes, and what every reader reads.
 
 use apr_sdk::{
-    Bytes, DType, Encoding, Error, ErrorKind, LayoutRequest, LayoutSink, Limits, Model, PartRequest,
-    PatchSink, Result, Sum, Writer, Written,
+    Bytes, Carries, CheckedModel, DType, Encoding, Error, ErrorKind, LayoutRequest, LayoutSink, Limits,
+    PartRequest, PatchSink, Result, Sum, Writer, Written,
 };
 use apr_testkit::{ModelFixture, Random};
 use apr_zip::{Archive, Method, ZipLayout};
@@ -22,7 +22,7 @@ pub struct Toy {
 }
 
 impl Writer for Toy {
-    fn layout(&self, model: &Model, _: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, _: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let mut zip = if self.zip64 { ZipLayout::new().with_zip64_headers() } else { ZipLayout::new() };
         let mut tensor = 0;
         for (file, items) in &self.archives {
@@ -53,7 +53,7 @@ pub fn written(items: Vec<Item>, payloads: &[&[u8]], zip64: bool) -> Result<Vec<
     let fixture = payloads.iter().enumerate().fold(ModelFixture::new(), |fixture, (n, bytes)| {
         fixture.tensor_with(&format!("t{n}"), DType::U8, &[bytes.len() as u64], bytes.to_vec())
     });
-    Ok(fixture.write(&toy, &LayoutRequest::file("a.zip"))?.remove(0).1)
+    Ok(fixture.write(&toy, &Carries::default(), &LayoutRequest::file("a.zip"))?.remove(0).1)
 }
 
 fn inline(name: &str, bytes: &[u8], align: u64) -> Item {
@@ -135,7 +135,7 @@ fn several_archives_follow_one_another() {
     };
     let fixture =
         (0..3).fold(ModelFixture::new(), |f, n| f.tensor(&format!("{n}"), DType::F32, &[5]).unwrap());
-    for (name, bytes) in fixture.write(&toy, &LayoutRequest::folder("a")).unwrap() {
+    for (name, bytes) in fixture.write(&toy, &Carries::default(), &LayoutRequest::folder("a")).unwrap() {
         let source = apr_sdk::MemorySource::new(&name, bytes);
         let limits = Limits::default();
         let archive = Archive::open(&source, 0, &limits).unwrap();

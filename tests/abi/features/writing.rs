@@ -17,7 +17,7 @@ const SHA256: Sum = Sum::new(Digest::Sha256, DigestForm::Hex);
 const MASKED: Sum = Sum::new(Digest::Crc32c, DigestForm::Masked);
 
 impl Writer for Feature {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         sink.file(&request.file_name)?;
         for tensor in 0..model.tensors.len() as u64 {
             let options = Options::new().with("level", "7");

@@ -185,7 +185,7 @@ impl Stream for Rogue {
 }
 
 impl Writer for Rogue {
-    fn layout(&self, _: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, _: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let rogue = Rogue::with(&request.options);
         rogue.fails("layout");
         match rogue.mode.as_str() {

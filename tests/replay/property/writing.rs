@@ -98,7 +98,14 @@ fn try_write(
     request: &LayoutRequest,
 ) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let writer = subject.writer.as_deref().unwrap();
-    write(writer, &opened.model, source, &|index| opened.payload(index, source), request)
+    write(
+        writer,
+        &subject.manifest.carries,
+        &opened.model,
+        source,
+        &|index| opened.payload(index, source),
+        request,
+    )
 }
 
 /// Reads what was written, with the options' defaults.

@@ -3,21 +3,23 @@
 
 use super::selected::Course;
 use super::typed::Typed;
+use crate::expression::making::Making;
 use crate::open::long_values;
 use crate::plan::carries;
 use crate::plan::coverage::{Coverage, Restated, account};
-use crate::plan::planned::Planned;
-use apr_sdk::Result;
+use apr_sdk::{CheckedModel, Result};
 
 /// The model as it may be written.
 pub struct Checked<'a> {
     pub(super) course: Course<'a>,
-    pub(super) planned: Planned,
+    pub(super) model: CheckedModel,
+    /// How each tensor of `model` is made.
+    pub(super) makings: Vec<Making>,
     pub(super) coverage: Coverage,
 }
 
 impl<'a> Checked<'a> {
-    /// Changes keys of the target, takes out what it does not carry, and refuses what it cannot hold.
+    /// Refuses what the target cannot hold, changes its keys, and takes out what it does not carry.
     ///
     /// # Errors
     /// Unsupported for what the target cannot hold; Failed for a tensor of the source that nothing uses and no rule drops;
@@ -25,35 +27,34 @@ impl<'a> Checked<'a> {
     pub fn new(typed: Typed<'a>) -> Result<Checked<'a>> {
         let Typed { mut course, mut planned, ledger, rowless } = typed;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
+        course.edits.rest_in_source(&course.source, planned.rest_mut(), target)?;
+        let (model, makings) = planned.into_model();
+        let model = carries::checked(model, target, engine.registry.formats(), course.packed.is_none());
+        let mut model = model.map_err(|e| course.of_source(e))?;
         let Course { source, output, edits, .. } = &mut course;
-        let request = &output.request;
-        let notes = planned.with_model(|model| edits.in_target(engine, source, model, target, request))?;
+        let notes = edits.in_target(engine, source, &mut model, target, &output.request)?;
         course.notes.extend(notes);
         let source = &course.source;
         let restated = Restated {
             engine,
             source: &source.format,
             target,
-            tokenizer: planned.rest().tokenizer.is_some(),
-            card: planned.rest().model_card.is_some(),
+            tokenizer: model.tokenizer.is_some(),
+            card: model.model_card.is_some(),
         };
         let restates = |format: &str, file: &str, key: &str| restated.has(format, file, key, ledger.as_ref());
-        course.notes.extend(carries::prune(planned.rest_mut(), target, options.foreign, &restates));
-        let packed = course.packed.as_ref();
-        let checked = planned.with_model(|model| {
-            carries::check(model, target, engine.registry.formats(), packed.is_none())?;
-            Ok(packed.map(|packed| packed.word(model)))
-        });
-        if let Some((note, warning)) = checked.map_err(|e| course.of_source(e))? {
+        let lost = model.with_rest(|rest| carries::prune(rest, target, options.foreign, &restates));
+        course.notes.extend(lost);
+        if let Some((note, warning)) = course.packed.as_ref().map(|packed| packed.word(&model)) {
             course.notes.push(note);
             course.warnings.extend(warning);
         }
-        long_values::check(engine, source, planned.rest())?;
+        long_values::check(engine, source, &model)?;
         let called = course.called.as_deref();
-        let account = account(&source.model, called, &planned, ledger.as_ref(), &restates);
+        let account = account(&source.model, called, (&model, &makings), ledger.as_ref(), &restates);
         let mut coverage = account.map_err(|e| course.of_source(e))?;
         coverage.dropped_tokens = rowless;
         course.notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
-        Ok(Checked { course, planned, coverage })
+        Ok(Checked { course, model, makings, coverage })
     }
 }

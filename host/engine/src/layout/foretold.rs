@@ -6,8 +6,8 @@ use crate::open::source::Views;
 use crate::open::{OpenedModel, option_values};
 use crate::registry::Format;
 use apr_sdk::{
-    Asset, Budget, Bytes, Error, ErrorKind, Extent, FileId, Foreign, LayoutRequest, Limits, LogLevel, Model,
-    ModelBuilder, Result, Source,
+    Asset, Budget, Bytes, CheckedModel, Error, ErrorKind, Extent, FileId, Foreign, LayoutRequest, Limits,
+    LogLevel, ModelBuilder, Result, Source,
 };
 
 /// What a reader says of a model that is not written yet; no value lies in a file.
@@ -31,7 +31,7 @@ pub struct Foretold {
 pub fn foretell(
     registry: &crate::registry::Registry,
     source: &OpenedModel,
-    model: &Model,
+    model: &CheckedModel,
     format: &Format,
     (request, name): (&LayoutRequest, &str),
 ) -> Result<Foretold> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct LaidOut<'a> {
     /// The source.
     pub source: OpenedModel,
-    /// The model as it will be written.
+    /// The model as it will be written; where payload comes from, only `workings` say.
     pub model: Model,
     /// Where it goes.
     pub output: Output<'a>,
@@ -69,9 +69,8 @@ impl<'a> LaidOut<'a> {
     }
 
     fn new(checked: Checked<'a>, look: bool) -> Result<LaidOut<'a>> {
-        let Checked { course, planned, coverage } = checked;
+        let Checked { course, model, makings, coverage } = checked;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
-        let (mut model, makings) = planned.into_model();
         let source = &course.source;
         let workings = Workings::new(makings, &model, &source.model, &engine.registry, !look);
         let workings = workings.map_err(|e| course.of_source(e))?;
@@ -82,6 +81,7 @@ impl<'a> LaidOut<'a> {
         let laid_out = course.writer.layout(&model, request, &mut collector);
         laid_out.map_err(|e| course.of_source(e))?;
         let layout = collector.finish()?;
+        let mut model = model.into_inner();
         let known = tensor_specs(engine, &model, course.arch());
         let specs = known.map_err(|e| course.of_source(e))?;
         let findings = check_layout(&layout, &model, &specs, options.quality());

@@ -16,8 +16,8 @@ mod typed;
 use crate::open::{GivenOption, OpenedModel};
 use crate::registry::Registry;
 use apr_sdk::{
-    Budget, Bytes, Digests, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits, Model, PartRequest,
-    PatchSink, Result, Sum, escape,
+    Budget, Bytes, CheckedModel, Digests, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits,
+    PartRequest, PatchSink, Result, Sum, escape,
 };
 pub use headers::headers;
 pub use laid_out::LaidOut;
@@ -159,7 +159,7 @@ impl Layout {
 pub struct Collector<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) opened: &'a OpenedModel,
-    pub(crate) model: &'a Model,
+    pub(crate) model: &'a CheckedModel,
     pub(crate) request: &'a LayoutRequest,
     /// The options that the user gave, for the writers of parts.
     pub(crate) given: &'a [GivenOption],
@@ -188,7 +188,7 @@ impl<'a> Collector<'a> {
     pub fn new(
         registry: &'a Registry,
         opened: &'a OpenedModel,
-        model: &'a Model,
+        model: &'a CheckedModel,
         request: &'a LayoutRequest,
     ) -> Collector<'a> {
         // A writer may look at what the reader was allowed to hold: the header's bytes, sixteenfold.

@@ -2,56 +2,27 @@
 
 use crate::registry::Format;
 use crate::wording::n_of;
-use apr_sdk::manifest::{ForeignCarrier, NameRule, name_after_file};
-use apr_sdk::{DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Result, escape};
+use apr_sdk::manifest::{ForeignCarrier, name_after_file};
+use apr_sdk::{
+    CheckedModel, DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Obstacle, Result, escape,
+};
 
-/// Checks every tensor against the target's manifest; `others` are all formats that are present. `may_cast` says whether a
-/// cast would give the tensors' true values, and may be a way out.
+/// The model as the target's writer is handed it. A refusal says the ways out, which the target alone does not know:
+/// `others` are all formats that are present, and `may_cast` says whether a cast would give the tensors' true values, and
+/// may be one.
 ///
 /// # Errors
-/// Unsupported, with the tensor and the ways out.
-pub fn check(model: &Model, target: &Format, others: &[Format], may_cast: bool) -> Result<()> {
-    let carries = &target.manifest.carries;
-    if carries.one_tensor && model.tensors.len() != 1 {
-        let have = n_of(model.tensors.len(), "tensor");
-        let message = format!("{} holds exactly one tensor, the model has {have}", target.manifest.name);
-        return Err(Error::unsupported(message).hint(several(target, others)));
-    }
-    for tensor in &model.tensors {
-        let refuse = |what: String| {
-            Err(Error::unsupported(format!("{} {what}", target.manifest.name)).tensor(&tensor.name))
+/// As [`CheckedModel::new`], with the ways out.
+pub fn checked(model: Model, target: &Format, others: &[Format], may_cast: bool) -> Result<CheckedModel> {
+    CheckedModel::new(model, &target.manifest.carries).map_err(|refusal| {
+        let way_out = match refusal.obstacle {
+            Obstacle::Count(_) => Some(several(target, others)),
+            Obstacle::DType(dtype) => Some(ways_out(dtype, may_cast).to_owned()),
+            _ => None,
         };
-        if !carries.dtype(tensor.dtype.name()) {
-            return refuse(format!("cannot hold {}", tensor.dtype))
-                .map_err(|e| e.hint(ways_out(tensor.dtype, may_cast)));
-        }
-        if tensor.shape.len() > carries.max_dims {
-            return refuse(format!(
-                "holds at most {} dimensions, this has {}",
-                carries.max_dims,
-                tensor.shape.len()
-            ));
-        }
-        if tensor.name.len() > carries.max_name_bytes {
-            let limit = carries.max_name_bytes;
-            return refuse(format!("holds names of at most {limit} bytes, this has {}", tensor.name.len()));
-        }
-        let refused_name = match carries.names {
-            NameRule::NoNul => tensor.name.contains('\0'),
-            NameRule::NoControl => tensor.name.chars().any(char::is_control),
-            _ => false,
-        };
-        if refused_name {
-            return refuse("cannot hold control characters in a name".to_owned());
-        }
-        if !carries.zero_size && tensor.shape.contains(&0) {
-            return refuse(format!("cannot hold a dimension of 0, this is {:?}", tensor.shape));
-        }
-        if !carries.scalars && tensor.shape.is_empty() {
-            return refuse("cannot hold a tensor without dimensions".to_owned());
-        }
-    }
-    Ok(())
+        let error = refusal.error(&target.manifest.name);
+        way_out.into_iter().fold(error, Error::hint)
+    })
 }
 
 /// Formats of the same plugin that hold more, as a way out.

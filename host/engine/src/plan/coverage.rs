@@ -2,8 +2,7 @@
 
 use crate::architecture::Ledger;
 use crate::engine::Engine;
-use crate::expression::making::{Piece, RowScale};
-use crate::plan::planned::Planned;
+use crate::expression::making::{Making, Piece, RowScale};
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, FormatManifest};
@@ -130,7 +129,7 @@ impl Restated<'_> {
     }
 }
 
-/// Accounts for everything of `source` in `planned`; `called` is what a renaming made of the
+/// Accounts for everything of `source` in `planned`, whose tensors are made so; `called` is what a renaming made of the
 /// source's names, if there was one, and `ledger` has what a translation did.
 ///
 /// # Errors
@@ -138,19 +137,19 @@ impl Restated<'_> {
 pub fn account(
     source: &Model,
     called: Option<&[Option<String>]>,
-    planned: &Planned,
+    (planned, makings): (&Model, &[Making]),
     ledger: Option<&Ledger>,
     restates: Restates<'_>,
 ) -> Result<Coverage> {
     let mut coverage = Coverage::default();
-    let makings = || planned.tensors.iter().map(|one| &one.making);
-    let used: HashSet<usize> = makings()
+    let used: HashSet<usize> = makings
+        .iter()
         .flat_map(|making| &making.pieces)
         .filter_map(|piece| match piece {
             Piece::Box { tensor, .. } => Some(*tensor),
             Piece::Bytes(_) => None,
         })
-        .chain(makings().filter_map(|making| match making.row_scale {
+        .chain(makings.iter().filter_map(|making| match making.row_scale {
             Some(RowScale::Undone { tensor, .. }) => Some(tensor),
             _ => None,
         }))
@@ -177,7 +176,7 @@ pub fn account(
             }
         }
     }
-    keys(source, planned.rest(), ledger, restates, &mut coverage.keys);
+    keys(source, planned, ledger, restates, &mut coverage.keys);
     Ok(coverage)
 }
 

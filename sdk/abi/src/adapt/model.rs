@@ -1,5 +1,5 @@
-//! A whole model to a writer: the host pushes it, the plugin's side rebuilds it. Nothing is checked again: a model was
-//! checked when it was built, and a plan may since have given its tensors dtypes that their payloads do not have yet.
+//! A whole model to a writer: the host pushes it, the plugin's side rebuilds it. What comes is checked when it is whole, as
+//! [`apr_sdk::CheckedModel`]; where payload lies is passed over, for no writer is told.
 
 use super::error::result;
 use super::model_sink::{
@@ -165,10 +165,8 @@ impl Rebuild {
 impl WireModelSink for Rebuild {
     fn tensor(&mut self, tensor: WireTensor<'_>) -> R<()> {
         plugin_wire("taking a tensor", || {
-            // A writer reads no payload: a kind that only a newer host knows is none of its business.
-            let known = PayloadNumber::ALL.iter().any(|(_, number)| *number == tensor.payload.0);
-            let payload = if known { tensor.payload } else { PayloadNumber::SEQUENTIAL };
-            let decl = tensor_from_wire(&WireTensor { payload, ..tensor })?;
+            // A writer reads no payload: its kind is none of its business, whatever a newer host knows.
+            let decl = tensor_from_wire(&WireTensor { payload: PayloadNumber::SEQUENTIAL, ..tensor })?;
             self.model.tensors.push(apr_sdk::Tensor {
                 name: decl.name.to_owned(),
                 dtype: decl.dtype,

@@ -19,17 +19,23 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RSlice, RSliceMut, RVec};
 use apr_sdk::{
-    BlockAt, Codec, DType, DTypeChoice, LayoutRequest, LayoutSink, Model, PatchSink, Result, TensorFacts,
-    Writer, Written,
+    BlockAt, Carries, CheckedModel, Codec, DType, DTypeChoice, FormatManifest, LayoutRequest, LayoutSink,
+    PatchSink, Result, TensorFacts, Writer, Written,
 };
 
-/// A plugin's writer for the wire.
-pub struct ToWireWriter(Guarded<dyn Writer>);
+/// A plugin's writer for the wire, and what the plugin's manifest says of its format: whatever host lends it a model, the
+/// plugin sees none that its format does not carry.
+pub struct ToWireWriter {
+    writer: Guarded<dyn Writer>,
+    name: String,
+    carries: Carries,
+}
 
 impl ToWireWriter {
-    /// Puts a writer on the wire.
-    pub fn new(writer: Box<dyn Writer>) -> ToWireWriter {
-        ToWireWriter(Guarded::new(writer, "dropping its writer", None))
+    /// Puts a writer of `format` on the wire.
+    pub fn new(writer: Box<dyn Writer>, format: FormatManifest) -> ToWireWriter {
+        let FormatManifest { name, carries, .. } = format;
+        ToWireWriter { writer: Guarded::new(writer, "dropping its writer", None), name, carries }
     }
 }
 
@@ -37,26 +43,28 @@ impl WireWriter for ToWireWriter {
     fn layout(&self, model: &ModelRef<'_>, request: RSlice<'_, u8>, sink: &mut LayoutSinkMut<'_>) -> R<()> {
         plugin_wire("laying out the output", || {
             let (model, request) = (model::from_wire(model)?, to_request(request.as_slice())?);
-            self.0.layout(&model, &request, &mut FromWireLayoutSink(sink))
+            let checked = CheckedModel::new(model, &self.carries);
+            let model = checked.map_err(|refusal| refusal.error(&self.name))?;
+            self.writer.layout(&model, &request, &mut FromWireLayoutSink(sink))
         })
     }
 
     fn finish(&self, written: &WireWritten<'_>, sink: &mut PatchSinkMut<'_>) -> R<()> {
         plugin_wire("finishing the output", || {
-            self.0.finish(&written_from_wire(written), &mut FromWirePatchSink(sink))
+            self.writer.finish(&written_from_wire(written), &mut FromWirePatchSink(sink))
         })
     }
 
     fn dtypes(&self, facts: RSlice<'_, u8>, wanted: DTypeNumber) -> R<RVec<DTypeNumber>> {
         plugin_wire("choosing dtypes", || {
-            let chosen = self.0.dtypes(&to_facts(facts.as_slice())?, to_dtype(wanted))?;
+            let chosen = self.writer.dtypes(&to_facts(facts.as_slice())?, to_dtype(wanted))?;
             Ok(chosen.into_iter().map(from_choice).collect())
         })
     }
 
     fn encoded_bound(&self, codec: u32, options: RSlice<'_, u8>, raw_len: u64) -> R<u64> {
         plugin_wire("bounding a block", || {
-            self.0.encoded_bound(&codec_from_wire(codec, options.as_slice())?, raw_len)
+            self.writer.encoded_bound(&codec_from_wire(codec, options.as_slice())?, raw_len)
         })
     }
 
@@ -71,7 +79,7 @@ impl WireWriter for ToWireWriter {
         plugin_wire("encoding a block", || {
             let at = BlockAt { tensor: at.tensor, block: at.block };
             let codec = codec_from_wire(codec, options.as_slice())?;
-            Ok(self.0.encode(&codec, at, raw.as_slice(), out.as_mut_slice())? as u64)
+            Ok(self.writer.encode(&codec, at, raw.as_slice(), out.as_mut_slice())? as u64)
         })
     }
 }
@@ -82,7 +90,7 @@ pub struct FromWireWriter {
 }
 
 impl Writer for FromWireWriter {
-    fn layout(&self, model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
+    fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let (model, request, mut sink) = (ToWireModel(model), from_request(request), ToWireLayoutSink(sink));
         let mut sink = WireLayoutSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.object.layout(&model.object(), request.as_slice().into(), &mut sink))

@@ -52,7 +52,8 @@ fn carried_back(subject: &Subject<'_>, reader: &dyn Reader, writer: &dyn Writer,
     let mut request = subject.request();
     request.foreign = case.foreign;
     let payload = |index| case.model.payload(index);
-    let mut rendered = guarded(|| render(writer, &model, &source, &payload, &request))??;
+    let mut rendered =
+        guarded(|| render(writer, &subject.manifest.carries, &model, &source, &payload, &request))??;
     rendered.files[..=rendered.entry].rotate_right(1);
     let result = Fixture { name: case.what.clone(), files: rendered.files };
     let result_source = result.source();

@@ -21,8 +21,12 @@ pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
             continue;
         };
         let payload = |index| first.payload(index, &source);
-        let make =
-            || guarded(|| write(writer, &first.model, &source, &payload, &subject.request())).and_then(|r| r);
+        let make = || {
+            guarded(|| {
+                write(writer, &subject.manifest.carries, &first.model, &source, &payload, &subject.request())
+            })
+            .and_then(|r| r)
+        };
         let (a, b) =
             (about(fixture, || "writing".into(), make())?, about(fixture, || "writing".into(), make())?);
         if a != b {

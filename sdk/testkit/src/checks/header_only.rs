@@ -54,7 +54,7 @@ fn large(subject: &Subject<'_>, writer: &dyn Writer) -> Result<Fixture> {
     if subject.manifest.carries.one_tensor {
         model.keep_one();
     }
-    let files = guarded(|| model.write(writer, &subject.request()))??;
+    let files = guarded(|| model.write(writer, &subject.manifest.carries, &subject.request()))??;
     Ok(Fixture { name: "a generated model of 4 MiB".into(), files })
 }
 

@@ -83,6 +83,7 @@ pub(crate) fn generated(subject: &Subject<'_>, writer: &dyn Writer) -> Result<Ve
     if subject.manifest.carries.one_tensor {
         model.keep_one();
     }
-    let files = crate::subject::guarded(|| model.write(writer, &subject.request()))??;
+    let files =
+        crate::subject::guarded(|| model.write(writer, &subject.manifest.carries, &subject.request()))??;
     Ok(vec![Fixture { name: "generated".into(), files }])
 }

@@ -61,7 +61,8 @@ fn one(
 ) -> Result<std::result::Result<(), String>> {
     let request = request(subject, fixture, opened);
     let payload = |index| opened.payload(index, source);
-    let files = guarded(|| write(writer, &opened.model, source, &payload, &request))??;
+    let files =
+        guarded(|| write(writer, &subject.manifest.carries, &opened.model, source, &payload, &request))??;
     let result = Fixture { name: fixture.name.clone(), files };
     let result_source = result.source();
     let again = subject.open(reader, &result_source)?;

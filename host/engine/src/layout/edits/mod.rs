@@ -12,7 +12,8 @@ use crate::layout::foretold::{Foretold, foretell};
 use crate::open::{OpenedModel, Places};
 use crate::registry::Format;
 use apr_sdk::{
-    Architecture, Bytes, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result, Value, escape,
+    Architecture, Bytes, CheckedModel, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result,
+    Value, escape,
 };
 use std::path::Path;
 pub use understood::Understood;
@@ -134,7 +135,7 @@ impl Edits {
         &mut self,
         engine: &Engine,
         source: &OpenedModel,
-        model: &mut Model,
+        model: &mut CheckedModel,
         target: &Format,
         request: &LayoutRequest,
     ) -> Result<Vec<String>> {
@@ -142,10 +143,9 @@ impl Edits {
             return Ok(Vec::new());
         }
         if !target.manifest.carries.has_metadata() {
-            self.rest_in_source(source, model, target)?;
             return Ok(std::mem::take(&mut self.notes));
         }
-        self.unset_carried(model, target)?;
+        model.with_rest(|rest| self.unset_carried(rest, target))?;
         // A model of the target's own format says all that is written.
         let made_anew = source.format != target.id() && target.manifest.reads;
         let told = match made_anew {
@@ -189,9 +189,9 @@ impl Edits {
             changed = true;
         }
         if changed {
-            *model.foreign_mut(target.id()) = after;
+            model.with_rest(|rest| *rest.foreign_mut(target.id()) = after);
             if let Some(told) = told {
-                model.assets.extend(told.assets);
+                model.with_rest(|rest| rest.assets.extend(told.assets));
                 self.settle(engine, source, model, target, request)?;
             }
         }
@@ -204,7 +204,7 @@ impl Edits {
         &self,
         engine: &Engine,
         source: &OpenedModel,
-        model: &mut Model,
+        model: &mut CheckedModel,
         target: &Format,
         request: &LayoutRequest,
     ) -> Result<()> {
@@ -218,13 +218,20 @@ impl Edits {
             }
         }
         if model.tokenizer.is_some() {
-            model.tokenizer = now.tokenizer?;
+            let tokenizer = now.tokenizer?;
+            model.with_rest(|rest| rest.tokenizer = tokenizer);
         }
         Ok(())
     }
 
-    /// New keys for a target without any: they are the source's, if it is clear whose.
-    fn rest_in_source(&mut self, source: &OpenedModel, model: &mut Model, target: &Format) -> Result<()> {
+    /// New keys for a target without any: they are the source's, if it is clear whose. Nothing for another target.
+    ///
+    /// # Errors
+    /// InvalidArgument for a key that is not clear, or not there and has no type, and for a value that its type cannot hold.
+    pub fn rest_in_source(&mut self, source: &OpenedModel, model: &mut Model, target: &Format) -> Result<()> {
+        if target.manifest.carries.has_metadata() {
+            return Ok(());
+        }
         for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
             let (only, key) = qualified(&edit.key, model, target);
             let formats: Vec<String> = model.foreign.iter().map(|foreign| foreign.format.clone()).collect();
@@ -311,7 +318,7 @@ fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String
 fn look(
     engine: &Engine,
     source: &OpenedModel,
-    model: &Model,
+    model: &CheckedModel,
     target: &Format,
     request: &LayoutRequest,
 ) -> Result<Option<Foretold>> {

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::layout::foretold::foretell;
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, Error, LayoutRequest, Model, Result};
+use apr_sdk::{Bytes, CheckedModel, Error, LayoutRequest, Model, Result};
 
 /// What is to be taken for the source's tokenizer, and for its card.
 #[derive(Debug, Default)]
@@ -29,7 +29,9 @@ impl Understood {
         for format in formats {
             let Ok(format) = engine.registry.format(format) else { continue };
             // What cannot be written cannot be read changed; its keys alone are.
-            if !(format.manifest.reads && format.manifest.writes && format.manifest.carries.has_metadata()) {
+            let carries = &format.manifest.carries;
+            let writes = format.manifest.writes && !carries.one_tensor;
+            if !(format.manifest.reads && writes && carries.has_metadata()) {
                 continue;
             }
             let request = match format.manifest.folder {
@@ -43,6 +45,8 @@ impl Understood {
                 bare.dialect.clone_from(&model.dialect);
                 bare.foreign = model.foreign_of(format.id()).cloned().into_iter().collect();
                 bare.assets.clone_from(&model.assets);
+                let bare = CheckedModel::new(bare, carries);
+                let bare = bare.map_err(|refusal| refusal.error(&format.manifest.name))?;
                 foretell(&engine.registry, source, &bare, format, (&request, &name))
             };
             let (was, is) = (tell(before)?, tell(after)?);

@@ -5,7 +5,7 @@ use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
 use apr_sdk::{
     CheckedModel, DType, Encoding, ErrorKind, Extent, LayoutRequest, LayoutSink, Limits, Look, ModelSink,
-    OpenModel, Options, PluginDecl, Reader, Result, Score, Source, TensorDecl, Writer,
+    OpenModel, Options, PartRequest, PluginDecl, Reader, Result, Score, Source, TensorDecl, Writer,
 };
 use apr_tests::{Scratch, must, options};
 use std::fs;
@@ -17,6 +17,9 @@ static PAIR: PluginDecl = PluginDecl {
     writer: |_| Some(Box::new(Pair)),
     ..PluginDecl::EMPTY
 };
+
+/// Suffixes that make a part of the payload, and of which tensors; there is one.
+const PARTS: [(&str, &[u64]); 2] = [(".twice", &[0, 0]), (".other", &[1])];
 
 /// `pair` and the name of the file with 8 bytes of payload.
 struct Pair;
@@ -47,6 +50,10 @@ impl Writer for Pair {
         let data = format!("{}{}", request.file_name, request.options.get("suffix").unwrap_or_default());
         sink.file(&request.file_name)?;
         sink.inline(format!("pair{data}").as_bytes())?;
+        if let Some(tensors) = PARTS.iter().find(|(suffix, _)| data.ends_with(suffix)) {
+            let (stem, options) = (request.stem.as_str(), Options::new());
+            return sink.part(PartRequest { stem, format: "safetensors", tensors: Some(tensors.1), options });
+        }
         sink.file(&data)?;
         sink.payload(0, 1, Encoding::Raw)
     }
@@ -94,6 +101,21 @@ fn neither_is_replaced_without_force() {
     job.force = true;
     must(&host, &job);
     assert_eq!(fs::read(scratch.at("out.pair.data")).unwrap(), b"12345678");
+}
+
+#[test]
+fn a_part_has_tensors_of_the_model_each_once() {
+    let (scratch, host) = (Scratch::new(), pair_host());
+    for (suffix, said) in [
+        (".twice", "the writer put tensor number 0 into a part twice"),
+        (".other", "the writer put tensor number 1 into a part"),
+    ] {
+        let mut job = job(&scratch);
+        job.options.push((None, "suffix".to_owned(), suffix.to_owned()));
+        let error = convert(&host, &job).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plugin);
+        assert!(error.message().contains(said), "{error}");
+    }
 }
 
 #[test]

@@ -97,14 +97,19 @@ impl Collector<'_> {
 /// The numbers of the part's tensors in the whole model.
 fn numbers(part: &PartRequest<'_>, model: &Model) -> Result<Vec<usize>> {
     let Some(tensors) = part.tensors else { return Ok((0..model.tensors.len()).collect()) };
-    let known = |&number: &u64| usize::try_from(number).ok().filter(|&number| number < model.tensors.len());
-    tensors
-        .iter()
-        .map(|number| {
-            known(number)
-                .ok_or_else(|| Error::plugin(format!("the writer put tensor number {number} into a part")))
-        })
-        .collect()
+    let mut taken = vec![false; model.tensors.len()];
+    let mut take = |number: u64| {
+        let place = usize::try_from(number).ok().and_then(|place| Some((place, taken.get_mut(place)?)));
+        let times = match place {
+            Some((place, taken)) => match std::mem::replace(taken, true) {
+                false => return Ok(place),
+                true => " twice",
+            },
+            None => "",
+        };
+        Err(Error::plugin(format!("the writer put tensor number {number} into a part{times}")))
+    };
+    tensors.iter().map(|&number| take(number)).collect()
 }
 
 /// The model that a part's writer sees: the tensors, and what its own format says. The rest is said by the whole.

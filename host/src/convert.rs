@@ -9,7 +9,7 @@ use crate::storage::staging::Staging;
 use crate::storage::{Journal, Journaling, Recorder};
 use apr_engine::contract::{Looked, summary};
 use apr_engine::layout::described;
-use apr_engine::layout::{LaidOut, Opened, Remake, Selected, Translated};
+use apr_engine::layout::{LaidOut, Opened, Translate, Translated};
 use apr_engine::open::OpenedModel;
 use apr_engine::plan::Plan;
 use apr_engine::plan::coverage::Coverage;
@@ -78,24 +78,17 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
     plan_with(host, options, &|selected| Translated::new(selected))
 }
 
-/// What becomes of a source's names, rows and keys.
-type Translate<'t> = dyn for<'a> Fn(Selected<'a>) -> Result<Translated<'a>> + 't;
-
-/// Says what a conversion would do whose tensors `remake` makes. For tests of what tables do not ask for.
+/// Says what a conversion would do whose third stage is `translate`.
 ///
 /// # Errors
-/// As [`plan`]; what `remake` raises.
-pub fn plan_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Plan> {
-    plan_with(host, options, &|selected| Translated::of(selected, remake))
-}
-
-fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Plan> {
+/// As [`plan`]; what `translate` raises.
+pub fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Plan> {
     let (laid_out, destination) = laid_out(host, options, translate, false)?;
     let outlook = foretell(host, &laid_out, &destination, options.force)?;
-    let LaidOut { source, mut plan, model, layout, workings, .. } = laid_out;
+    let LaidOut { source, mut plan, model, layout, spelled, .. } = laid_out;
     // What is told of a million tensors takes the place of what it was made of.
     drop(source);
-    plan.list(&layout, model, &workings);
+    plan.list(&layout, model, &spelled);
     plan.notes.extend(outlook.notes(false));
     plan.warnings.extend(outlook.warnings);
     Ok(plan)
@@ -110,7 +103,7 @@ fn laid_out<'h>(
 ) -> Result<(LaidOut<'h>, Destination)> {
     let opened = Opened::new(host, options, look)?;
     let (output, mut destination) = resolve(host, options)?;
-    let laid_out = LaidOut::of(translate(Selected::new(host, options, opened, output)?)?, look)?;
+    let laid_out = LaidOut::plan(host, options, opened, output, translate, look)?;
     if !destination.target.folder && laid_out.layout.files.len() > 1 {
         destination.target = destination.target.with_companions();
     }
@@ -134,15 +127,11 @@ fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)>
     source.files.all().iter().filter_map(|file| file.identity()).chain(besides).collect()
 }
 
-/// Converts a model whose tensors `remake` makes. For tests of what tables do not ask for.
+/// Converts a model; the third stage is `translate`.
 ///
 /// # Errors
-/// As [`convert`]; what `remake` raises.
-pub fn convert_as(host: &Host, options: &ConvertOptions, remake: &Remake<'_>) -> Result<Converted> {
-    convert_with(host, options, &|selected| Translated::of(selected, remake))
-}
-
-fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Converted> {
+/// As [`convert`]; what `translate` raises.
+pub fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Converted> {
     let began = Instant::now();
     let finished = finish_before(host, options)?;
     let (mut laid_out, destination) = laid_out(host, options, translate, true)?;
@@ -278,7 +267,7 @@ fn fill(
     (laid_out, began): (&mut LaidOut<'_>, Instant),
     (destination, staging): (&Destination, &Staging),
 ) -> std::result::Result<WrittenOutput, (Error, bool)> {
-    let portions = std::mem::take(&mut laid_out.workings.portions);
+    let expressions = std::mem::take(&mut laid_out.expressions);
     let (carried, has_journal) = {
         let laid_out = &*laid_out;
         let path = destination.target.beside(".apr-journal");
@@ -296,7 +285,7 @@ fn fill(
         let foresee = || foresee(host, laid_out, (destination, staging), options.force);
         let recorder = Recorder::new(staging, &journaling, &foresee);
         let carried = recorder.run(host.threads(), |sink| {
-            write(host, laid_out, portions, options.quality(), sink, earlier.as_deref())
+            write(host, laid_out, expressions, options.quality(), sink, earlier.as_deref())
         });
         let is_kept = |e: Error| {
             let keep = match recorder.is_under_way() {

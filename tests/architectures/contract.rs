@@ -11,7 +11,7 @@ use apr_engine::contract::{
     BYTES, DENSITY, FINITE, Kind, OUTPUT_SHAPE, Quality, SHAPE, SPOT, StatisticsBuilder, ValidatedEmbedding,
     Validator, judge, kernel_bytes,
 };
-use apr_engine::expression::payload;
+use apr_engine::expression::evaluate::read;
 use apr_engine::open::OpenedModel;
 use apr_host::host::Host;
 use apr_sdk::{DType, Error, Extent, Payload, Tensor, checked_payload_len};
@@ -119,7 +119,7 @@ fn falsify_005_lm_head_shape() {
 /// A validator that has seen the payload of a tensor.
 fn fed<V>(host: &Host, model: &OpenedModel, number: usize, validator: Validator<V>) -> Validator<V> {
     let mut at = 0;
-    payload::stream(host, model, number, &mut |bytes| {
+    read::stream(host, model, number, &mut |bytes| {
         validator.see(at, bytes);
         at += bytes.len() as u64;
         Ok(())

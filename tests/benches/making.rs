@@ -15,10 +15,12 @@
 
 mod bench;
 
-use apr_engine::expression::making::{Making, Piece, copies};
+use apr_engine::expression::{Expression, PlannedTensor, concat};
+use apr_engine::layout::Translated;
+use apr_engine::open::OpenedModel;
 use apr_engine::values::cast::Cast;
-use apr_host::convert::convert_as;
-use apr_sdk::{DType, Payload, Tensor as Planned};
+use apr_host::convert::convert_with;
+use apr_sdk::{DType, Payload, Result, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor, file};
 use bench::{argument, median, noise, number, scratch};
 use std::hint::black_box;
@@ -61,27 +63,28 @@ fn main() {
         let _ = std::fs::remove_file(&output);
         let (began, cpu) = (Instant::now(), bench::cpu_seconds());
         let options = apr_tests::options(&input, &output);
-        convert_as(&host, &options, &|opened, model| {
-            let Some((name, from, to, dims)) = case else { return copies(&opened.model) };
-            let piece = |tensor| Piece::Box { tensor, start: 0, dims: dims(rows, columns) };
-            let making = |pieces| Making {
-                pieces,
-                source_dtype: *from,
-                add: None,
-                importance: None,
-                row_scale: None,
-                ops: Vec::new(),
+        let make = |opened: &OpenedModel| -> Result<Vec<PlannedTensor>> {
+            let tensors = opened.model.tensors.iter().enumerate();
+            let Some((name, _, to, dims)) = case else {
+                return tensors
+                    .map(|(n, t)| Ok(PlannedTensor::new(t.clone(), Expression::of(n, t)?)))
+                    .collect();
             };
-            let mut makings: Vec<Making> = (0..TENSORS as usize).map(|n| making(vec![piece(n)])).collect();
-            model.tensors.iter_mut().for_each(|tensor| tensor.dtype = *to);
+            let parts = tensors.map(|(n, t)| Expression::boxed(n, t, 0, &dims(rows, columns)));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
             if *name == "stacked" {
                 let (name, shape) = ("all".to_owned(), vec![TENSORS, rows, columns]);
-                model.tensors = vec![Planned { name, dtype: *to, shape, payload: Payload::Sequential }];
-                makings = vec![making((0..TENSORS as usize).map(piece).collect())];
+                let tensor = Planned { name, dtype: *to, shape, payload: Payload::Sequential };
+                return Ok(vec![PlannedTensor::new(tensor, concat(parts))]);
             }
-            Ok(makings)
-        })
-        .unwrap();
+            let planned = |(part, tensor): (Expression, &Planned)| {
+                let mut one = PlannedTensor::new(tensor.clone(), part);
+                one.retype(*to, &host.registry, None);
+                one
+            };
+            Ok(parts.into_iter().zip(&opened.model.tensors).map(planned).collect())
+        };
+        convert_with(&host, &options, &|selected| Translated::made_of(selected, &make)).unwrap();
         [began.elapsed().as_secs_f64(), bench::cpu_seconds() - cpu]
     };
     run(None);

@@ -1,6 +1,7 @@
 //! From memory to memory: the same bytes, and the same refusals, as with files; and storage that fails, shrinks or changes
 //! at any call.
 
+use apr_engine::layout::Translated;
 use apr_engine::memory::{convert, convert_into};
 use apr_engine::open::{Backing, Held, Listed, Version};
 use apr_engine::plan::request::ConvertOptions;
@@ -153,7 +154,7 @@ impl TileSink for Failing {
 /// Converts into a sink whose call number `last` fails; gives how many calls there were.
 fn with_failing(host: &Host, options: &ConvertOptions, last: usize) -> (Result<()>, usize) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let done = convert_into(host, options, &mut |prepared| {
+    let done = convert_into(host, options, &|selected| Translated::new(selected), &mut |prepared| {
         let files = prepared.layout.files.iter().map(|file| (file.name.as_str(), file.len));
         let inner = Box::new(Memory::new(files)?);
         Ok(Box::new(Failing { inner, calls: Arc::clone(&calls), last }))

@@ -2,14 +2,13 @@
 //! is not finite stops the work.
 
 use crate::arrival::expected;
-use crate::making::{Wanted, making, remade, slowly, turned};
+use crate::making::{Making, Piece, Wanted, convert_as, making, plan_as, remade, slowly, turned};
 use crate::{StopAfter, alone, host, noise, view, write};
-use apr_engine::expression::making::{Making, Piece};
+use apr_engine::expression::{Measure, PlannedTensor, copies, measure};
 use apr_engine::open::{OpenOptions, OpenedModel, open};
-use apr_engine::plan::exact::exact_in;
 use apr_engine::values::cast::{Cast, Changes};
-use apr_host::convert::{ChangedTensor, convert_as, plan_as};
-use apr_sdk::{DType, ErrorKind, Model};
+use apr_host::convert::ChangedTensor;
+use apr_sdk::{DType, Error, ErrorKind};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// The same elements one by one, cast all at once.
 pub fn slowly_cast(payloads: &[Vec<u8>], making: &Making, to: DType) -> (Vec<u8>, Changes) {
     let bytes = slowly(payloads, making);
-    let Some(cast) = Cast::new(making.source_dtype, to, making.add).unwrap() else {
+    let Some(cast) = Cast::new(making.dtype, to, making.add).unwrap() else {
         return (bytes, Changes::default());
     };
     let mut out = vec![0; cast.after(bytes.len() as u64) as usize];
@@ -181,22 +180,52 @@ fn values_are_exact_only_if_all_are() {
         tensors.push(Tensor::new(&format!("last{number}"), kind, DType::F32, &shape, last));
     }
     let opened = open(&host(2), &write(&scratch, tensors), &OpenOptions::default()).unwrap();
-    let copy = |number: usize| Making::copy(number, &opened.model.tensors[number]).unwrap();
-    let makings: Vec<_> = (0..6).map(copy).collect();
-    let mut wanted: Vec<_> = makings.iter().map(|making| (making, DType::BF16)).collect();
+    let planned = |making: &Making, n: usize| {
+        let shape = [n as u64];
+        making.planned(&opened, ("x", DType::F32, &shape)).unwrap().expression
+    };
+    let whole = |number: usize| making(DType::F32, vec![turned(number, &[n as u64], &[0])]);
+    let copies: Vec<_> = (0..6).map(|number| planned(&whole(number), n)).collect();
+    let mut wanted: Vec<_> = copies.iter().map(|one| Measure::ExactIn(one, DType::BF16)).collect();
     // 8 bits do for all but the last value, and for that 11 do.
-    wanted.push((&makings[1], DType::F16));
+    wanted.push(Measure::ExactIn(&copies[1], DType::F16));
     // What is taken of a tensor is looked at, and no more.
     let without_last =
         making(DType::F32, vec![Piece::Box { tensor: 1, start: 0, dims: vec![(n as u64 - 1, 1)] }]);
-    wanted.push((&without_last, DType::BF16));
-    let less = Making { add: Some(-1.0), ..copy(1) };
-    wanted.push((&less, DType::BF16));
+    let without_last = planned(&without_last, n - 1);
+    wanted.push(Measure::ExactIn(&without_last, DType::BF16));
+    let less = planned(&Making { add: Some(-1.0), ..whole(1) }, n);
+    wanted.push(Measure::ExactIn(&less, DType::BF16));
     for threads in [1, 3] {
-        let found = exact_in(&host(threads), &opened, &wanted).unwrap();
+        let found = measure(&host(threads), &opened, &wanted).unwrap();
         assert_eq!(found, [true, false, true, false, true, false, true, true, true]);
     }
-    assert!(exact_in(&host(1), &opened, &[(&makings[0], DType::I8)]).is_err());
+    assert!(measure(&host(1), &opened, &[Measure::ExactIn(&copies[0], DType::I8)]).is_err());
+}
+
+#[test]
+fn values_are_zero_only_if_all_are() {
+    let _alone = alone();
+    let scratch = Scratch::in_memory();
+    let n = 300_001;
+    let zeros: Vec<u8> = (0..n).flat_map(|n| [0.0f32, -0.0][n % 2].to_le_bytes()).collect();
+    let mut last = zeros.clone();
+    last[4 * n - 4] = 1;
+    let shape = [n as u64];
+    let mut tensors = Vec::new();
+    for (number, kind) in [Kind::Plain, Kind::Blocks, Kind::Stream].into_iter().enumerate() {
+        tensors.push(Tensor::new(&format!("zero{number}"), kind, DType::F32, &shape, zeros.clone()));
+        tensors.push(Tensor::new(&format!("last{number}"), kind, DType::F32, &shape, last.clone()));
+    }
+    let opened = open(&host(2), &write(&scratch, tensors), &OpenOptions::default()).unwrap();
+    let copies = copies(&opened.model).unwrap();
+    let wanted: Vec<_> = copies.iter().map(Measure::IsZero).collect();
+    for threads in [1, 3] {
+        assert_eq!(
+            measure(&host(threads), &opened, &wanted).unwrap(),
+            [true, false, true, false, true, false]
+        );
+    }
 }
 
 #[test]
@@ -217,9 +246,9 @@ fn a_source_that_ends_early_is_an_error_and_leaves_nothing() {
     }
     // Cut after it was opened.
     let input = write(&scratch, tensors());
-    let cut = |opened: &OpenedModel, model: &mut Model| {
+    let cut = |opened: &OpenedModel| -> Result<Vec<PlannedTensor>, Error> {
         std::fs::OpenOptions::new().write(true).open(&input).unwrap().set_len(9 << 20).unwrap();
-        remade(&wanted())(opened, model)
+        remade(&wanted())(opened)
     };
     let error = convert_as(&host(2), &options(&input, &scratch.at("o.kinds")), &cut).unwrap_err();
     assert!(error.to_string().contains("cut while it was read"), "{error}");

@@ -12,18 +12,20 @@
 
 mod arrival;
 mod casts;
+mod expressions;
 mod making;
 mod memory;
 mod refusal;
 
 use apr_engine::progress::Progress;
+use apr_engine::registry::Registry;
 use apr_host::host::Host;
 use apr_sdk::{DType, LogLevel};
 use apr_tests::Scratch;
 use apr_tests::kinds::{Kind, PLUGIN, Tensor, file};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// One test at a time: memory is counted for the whole process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -36,6 +38,12 @@ fn host(threads: usize) -> Host {
     apr_host::plugins::add_bundled(&mut host.registry, &PLUGIN);
     host.set_threads(threads);
     host
+}
+
+/// Plugins that are there before memory is counted.
+fn registry() -> &'static Registry {
+    static HOST: OnceLock<Host> = OnceLock::new();
+    &HOST.get_or_init(|| host(1)).registry
 }
 
 /// Bytes that do not repeat nearby.

@@ -2,13 +2,15 @@
 
 use crate::arrival::expected;
 use crate::casts::slowly_cast;
-use crate::{alone, bytes, host, noise, view, write};
-use apr_engine::expression::making::{Making, Piece, unit};
-use apr_engine::layout::Remake;
+use crate::{alone, bytes, host, noise, registry, view, write};
+use apr_engine::expression::{Expression, Fill, PlannedTensor, concat, unit};
+use apr_engine::layout::{Make, Translated};
 use apr_engine::open::OpenedModel;
-use apr_engine::plan::request::VerifyMode;
-use apr_host::convert::{convert_as, plan_as};
-use apr_sdk::{DType, Error, Model, Payload, Tensor as Planned};
+use apr_engine::plan::Plan;
+use apr_engine::plan::request::{ConvertOptions, VerifyMode};
+use apr_host::convert::{Converted, convert_with, plan_with};
+use apr_host::host::Host;
+use apr_sdk::{DType, Error, Payload, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};
 use std::path::Path;
@@ -26,13 +28,13 @@ impl Dice {
     }
 
     /// The numbers below `n` in any order.
-    fn order(&mut self, n: usize) -> Vec<usize> {
+    pub fn order(&mut self, n: usize) -> Vec<usize> {
         let mut left: Vec<usize> = (0..n).collect();
         (0..n).map(|_| left.swap_remove(self.below(left.len() as u64) as usize)).collect()
     }
 
     /// `n` as a product of a few numbers.
-    fn factors(&mut self, mut n: u64) -> Vec<u64> {
+    pub fn factors(&mut self, mut n: u64) -> Vec<u64> {
         let mut out = Vec::new();
         while n > 1 {
             let divisors: Vec<u64> = (2..=n.min(64)).filter(|d| n.is_multiple_of(*d)).chain([n]).collect();
@@ -44,35 +46,88 @@ impl Dice {
     }
 }
 
+/// A run of a tensor to be made.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// A box of a tensor: its first unit, and size and stride of each dimension.
+    Box { tensor: usize, start: u64, dims: Vec<(u64, u64)> },
+    /// Computed bytes.
+    Bytes(Vec<u8>),
+}
+
+/// What a tensor is made of: pieces one after another, and what is added to each element.
+#[derive(Clone, Debug)]
+pub struct Making {
+    pub pieces: Vec<Piece>,
+    pub dtype: DType,
+    pub add: Option<f32>,
+    pub words: Vec<String>,
+}
+
+impl Making {
+    fn expression(&self, opened: &OpenedModel, row_len: u64) -> Result<Expression, Error> {
+        let part = |piece: &Piece| match piece {
+            Piece::Bytes(bytes) => {
+                Ok(Expression::Fill(Fill { dtype: self.dtype, bytes: bytes.as_slice().into() }))
+            }
+            Piece::Box { tensor, start, dims } => {
+                Expression::boxed(*tensor, &opened.model.tensors[*tensor], *start, dims)
+            }
+        };
+        let all = concat(self.pieces.iter().map(part).collect::<Result<_, _>>()?);
+        Ok(self.add.map_or(all.clone(), |c| all.plus(c, row_len)))
+    }
+
+    /// The tensor of this name, type and shape.
+    pub fn planned(
+        &self,
+        opened: &OpenedModel,
+        (name, dtype, shape): (&str, DType, &[u64]),
+    ) -> Result<PlannedTensor, Error> {
+        let (name, shape, payload) = (name.to_owned(), shape.to_vec(), Payload::Sequential);
+        let tensor = Planned { name, dtype: self.dtype, shape, payload };
+        let expression = self.expression(opened, tensor.shape.last().copied().unwrap_or(1));
+        let expression = expression.map_err(|e| e.tensor(&tensor.name))?;
+        let mut planned = PlannedTensor::new(tensor, expression);
+        planned.words.clone_from(&self.words);
+        planned.retype(dtype, registry(), None);
+        Ok(planned)
+    }
+}
+
 /// A tensor to be made: name, dtype, shape, how.
 pub type Wanted = (&'static str, DType, Vec<u64>, Making);
 
 /// Makes the model of these tensors and nothing else.
-pub fn remade(wanted: &[Wanted]) -> impl Fn(&OpenedModel, &mut Model) -> Result<Vec<Making>, Error> + '_ {
-    |_, model| {
-        let planned = |(name, dtype, shape, _): &Wanted| Planned {
-            name: (*name).to_owned(),
-            dtype: *dtype,
-            shape: shape.clone(),
-            payload: Payload::Sequential,
-        };
-        model.tensors = wanted.iter().map(planned).collect();
-        Ok(wanted.iter().map(|(.., making)| making.clone()).collect())
+pub fn remade(wanted: &[Wanted]) -> impl Fn(&OpenedModel) -> Result<Vec<PlannedTensor>, Error> + '_ {
+    |opened| {
+        let planned = |(name, dtype, shape, making): &Wanted| making.planned(opened, (name, *dtype, shape));
+        wanted.iter().map(planned).collect()
     }
 }
 
+/// A conversion of tensors that are made so.
+pub fn convert_as(host: &Host, options: &ConvertOptions, make: &Make<'_>) -> Result<Converted, Error> {
+    convert_with(host, options, &|selected| Translated::made_of(selected, make))
+}
+
+/// What it would do.
+pub fn plan_as(host: &Host, options: &ConvertOptions, make: &Make<'_>) -> Result<Plan, Error> {
+    plan_with(host, options, &|selected| Translated::made_of(selected, make))
+}
+
 /// What is under the output's name after a conversion with so many threads.
-pub fn made(input: &Path, scratch: &Scratch, threads: usize, remake: &Remake<'_>) -> Vec<u8> {
+pub fn made(input: &Path, scratch: &Scratch, threads: usize, make: &Make<'_>) -> Vec<u8> {
     let output = scratch.at("out.kinds");
     let mut o = options(input, &output);
     (o.force, o.verify) = (true, VerifyMode::Full);
-    convert_as(&host(threads), &o, remake).unwrap();
+    convert_as(&host(threads), &o, make).unwrap();
     std::fs::read(&output).unwrap()
 }
 
 /// These pieces, as they are.
 pub fn making(dtype: DType, pieces: Vec<Piece>) -> Making {
-    Making { pieces, source_dtype: dtype, add: None, importance: None, row_scale: None, ops: Vec::new() }
+    Making { pieces, dtype, add: None, words: Vec::new() }
 }
 
 /// A box of tensor number `tensor` whose dimensions, of these sizes, come in another order: `order[0]` outermost.
@@ -83,7 +138,7 @@ pub fn turned(tensor: usize, sizes: &[u64], order: &[usize]) -> Piece {
 
 /// The same elements one by one.
 pub fn slowly(payloads: &[Vec<u8>], making: &Making) -> Vec<u8> {
-    let width = unit(making.source_dtype).unwrap().block_bytes as usize;
+    let width = unit(making.dtype).unwrap().block_bytes as usize;
     let mut out = Vec::new();
     for piece in &making.pieces {
         match piece {
@@ -233,7 +288,7 @@ fn a_stack_of_128_experts_is_them_one_after_another() {
     let want: Vec<u8> = tensors.iter().flat_map(|t| t.bytes.clone()).collect();
     let copies = (0..128).map(|n| turned(n, &[30_018], &[0])).collect();
     let mut making = making(DType::U8, copies);
-    making.ops = vec!["stack 128".to_owned()];
+    making.words = vec!["stack 128".to_owned()];
     let wanted = [("experts", DType::U8, vec![128, 30_018], making)];
     let input = write(&scratch, tensors);
     for threads in [1, 7] {
@@ -252,14 +307,13 @@ fn a_table_that_asks_for_what_is_not_there_is_refused() {
     let whole = || turned(0, &[4, 5], &[0, 1]);
     let boxed = |start, dims: &[(u64, u64)]| Piece::Box { tensor: 0, start, dims: dims.to_vec() };
     let f32s = |shape: &[u64], pieces| ("x", DType::F32, shape.to_vec(), making(DType::F32, pieces));
-    cases.push(("lacks", f32s(&[4, 5], vec![turned(1, &[4, 5], &[0, 1])])));
     cases.push(("more than `t` has", f32s(&[4, 5], vec![boxed(1, &[(20, 1)])])));
     cases.push(("more than `t` has", f32s(&[1], vec![boxed(u64::MAX, &[])])));
     cases.push(("more than `t` has", f32s(&[2, 2], vec![boxed(0, &[(2, u64::MAX), (2, 1)])])));
     cases.push(("80 bytes of F32, and needs 160", f32s(&[8, 5], vec![whole()])));
     cases.push(("needs 80", f32s(&[20], vec![whole(), whole()])));
     cases.push(("needs 4", f32s(&[1], vec![boxed(0, &[(u64::MAX, 0), (u64::MAX, 0)])])));
-    cases.push(("`t` is F32", ("x", DType::I32, vec![20], making(DType::I32, vec![whole()]))));
+    cases.push(("no way from F32 to I32", ("x", DType::I32, vec![20], making(DType::I32, vec![whole()]))));
     for (message, wanted) in cases {
         let o = options(&input, &scratch.at("out.kinds"));
         let error = convert_as(&host(2), &o, &remade(std::slice::from_ref(&wanted))).unwrap_err();

@@ -1,10 +1,9 @@
 //! Payload takes the memory that the plan says, and no more.
 
-use crate::making::{Wanted, making, remade, turned};
+use crate::making::{Making, Wanted, convert_as, making, plan_as, remade, turned};
 use crate::{alone, bytes, host, view, write};
-use apr_engine::expression::making::{Making, copies};
-use apr_engine::layout::Remake;
-use apr_host::convert::{convert_as, plan_as};
+use apr_engine::expression::{Expression, PlannedTensor};
+use apr_engine::layout::Make;
 use apr_sdk::DType;
 use apr_tests::counting::{Counting, peak_of_all};
 use apr_tests::kinds::{Kind, Tensor};
@@ -18,16 +17,19 @@ static ALLOCATOR: Counting = Counting;
 const BESIDE: u64 = 2 << 20;
 
 fn peak_of(tensors: Vec<Tensor>, threads: usize) -> (u64, u64) {
-    peak_of_remade(tensors, threads, &|opened, _| copies(&opened.model))
+    peak_of_remade(tensors, threads, &|opened| {
+        let each = opened.model.tensors.iter().enumerate();
+        each.map(|(n, tensor)| Ok(PlannedTensor::new(tensor.clone(), Expression::of(n, tensor)?))).collect()
+    })
 }
 
-fn peak_of_remade(tensors: Vec<Tensor>, threads: usize, remake: &Remake<'_>) -> (u64, u64) {
+fn peak_of_remade(tensors: Vec<Tensor>, threads: usize, make: &Make<'_>) -> (u64, u64) {
     let scratch = Scratch::in_memory();
     let mut o = options(&write(&scratch, tensors), &scratch.at("out.kinds"));
     o.allow_nonfinite = true;
     let host = host(threads);
-    let said = plan_as(&host, &o, remake).unwrap().payload_memory;
-    (peak_of_all(|| drop(convert_as(&host, &o, remake).unwrap())).1, said)
+    let said = plan_as(&host, &o, make).unwrap().payload_memory;
+    (peak_of_all(|| drop(convert_as(&host, &o, make).unwrap())).1, said)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::contract::summary;
 use crate::engine::Engine;
-use crate::layout::{LaidOut, Opened, Output};
+use crate::layout::{LaidOut, Opened, Output, Translate, Translated};
 use crate::plan::request::ConvertOptions;
 use crate::plan::target::{format, stem_of};
 use crate::tiles::{Memory, TileSink, write};
@@ -28,12 +28,13 @@ pub struct Converted {
 /// Whatever opening, planning, writing and verifying raise.
 pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
     let mut memory = None;
-    let (verified, notes, warnings) = convert_into(engine, options, &mut |laid_out| {
-        let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
-        let made = Memory::new(files)?;
-        memory = Some(made.clone());
-        Ok(Box::new(made))
-    })?;
+    let (verified, notes, warnings) =
+        convert_into(engine, options, &|selected| Translated::new(selected), &mut |laid_out| {
+            let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
+            let made = Memory::new(files)?;
+            memory = Some(made.clone());
+            Ok(Box::new(made))
+        })?;
     let files = memory.map(Memory::into_files).unwrap_or_default();
     Ok(Converted { files, verified, notes, warnings })
 }
@@ -44,11 +45,16 @@ type Said = (Vec<String>, Vec<String>, Vec<String>);
 /// Makes the sink for what was planned.
 type MakeSink<'m> = dyn FnMut(&LaidOut<'_>) -> Result<Box<dyn TileSink>> + 'm;
 
-/// The same into any sink, which `sink` makes once the layout is known.
+/// The same into any sink, which `sink` makes once the layout is known; the third stage is `translate`.
 ///
 /// # Errors
 /// As [`convert`]; what the sink raises.
-pub fn convert_into(engine: &Engine, options: &ConvertOptions, sink: &mut MakeSink<'_>) -> Result<Said> {
+pub fn convert_into(
+    engine: &Engine,
+    options: &ConvertOptions,
+    translate: &Translate<'_>,
+    sink: &mut MakeSink<'_>,
+) -> Result<Said> {
     let format = format(engine, options)?;
     let path = options.output.as_ref().unwrap_or(&options.input);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -63,10 +69,10 @@ pub fn convert_into(engine: &Engine, options: &ConvertOptions, sink: &mut MakeSi
     request.foreign = options.foreign;
     let opened = Opened::new(engine, options, true)?;
     let output = Output { format, request, takes_many, shown: name.clone() };
-    let mut laid_out = LaidOut::plan(engine, options, opened, output, true)?;
+    let mut laid_out = LaidOut::plan(engine, options, opened, output, translate, true)?;
     let sink = sink(&laid_out)?;
-    let portions = std::mem::take(&mut laid_out.workings.portions);
-    let carried = write(engine, &laid_out, portions, options.quality(), sink.as_ref(), None)?;
+    let expressions = std::mem::take(&mut laid_out.expressions);
+    let carried = write(engine, &laid_out, expressions, options.quality(), sink.as_ref(), None)?;
     let written = finish(engine, options, &mut laid_out, sink.as_ref(), carried)?;
     let LaidOut { source, plan, findings, .. } = laid_out;
     let (mut notes, mut warnings) = (plan.notes, source.warnings);

@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::rosetta::expect::{obstacle, obstacle_at_source, short};
 use crate::rosetta::scratch::Scratch;
 use crate::rosetta::specimens::{Extra, Specimen};
-use apr_engine::expression::payload;
+use apr_engine::expression::evaluate::read;
 use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_engine::registry::Format;
 use apr_sdk::{Error, ErrorKind, ForeignPolicy, Result};
@@ -111,7 +111,7 @@ fn put(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<PathBuf> {
 /// The whole payload of a tensor.
 fn bytes_of(host: &Host, opened: &OpenedModel, tensor: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    payload::stream(host, opened, tensor, &mut |piece| {
+    read::stream(host, opened, tensor, &mut |piece| {
         bytes.extend_from_slice(piece);
         Ok(())
     })?;

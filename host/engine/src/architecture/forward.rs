@@ -2,22 +2,20 @@
 //! changes, and no keys are placed.
 
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
-use crate::architecture::model::{Journey, dimension, find_table, making, stated};
+use crate::architecture::model::{Journey, dimension, find_table, planned, stated};
 use crate::architecture::table::Source;
 use crate::architecture::table::expression::same;
 use crate::architecture::translate::{Request, translate};
 use crate::engine::Engine;
-use crate::expression::making::Making;
+use crate::expression::PlannedTensor;
 use crate::open::OpenedModel;
-use apr_sdk::{DType, Error, Model, Payload, Result, Tensor, escape};
+use apr_sdk::{DType, Error, Model, Result, escape};
 
 /// A model in the dialect of another.
 #[derive(Debug)]
 pub struct Forward {
-    /// Its tensors, under that dialect's names.
-    pub tensors: Vec<Tensor>,
-    /// How each is made of the model's own.
-    pub makings: Vec<Making>,
+    /// Its tensors, under that dialect's names and made of the model's own.
+    pub tensors: Vec<PlannedTensor>,
     /// Tensors that the dialect has no place for, and why.
     pub dropped: Vec<(String, String)>,
     /// What both state of the configuration, and differently: the name, and both values.
@@ -42,7 +40,8 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     }
     let target = engine.registry.format(&other.format)?;
     let fetch = |bytes: &apr_sdk::Bytes| opened.fetch(bytes);
-    let journey = Journey { table, from: &from, to, target, fetch: &fetch };
+    let registry = &engine.registry;
+    let journey = Journey { table, from: &from, to, target, registry, fetch: &fetch };
     let mut names = model.tensors.clone();
     for tensor in &mut names {
         if let Some(own) = table.own_name(&from, &tensor.name) {
@@ -58,19 +57,12 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let (tensors, called) = (&names[..], &model.tensors[..]);
     let request = Request { table, scope: &scope, tensors, called, from: &from, to, keep_order: true };
     let translated = translate(&request)?;
-    let mut forward = Forward {
-        tensors: Vec::new(),
-        makings: Vec::new(),
-        dropped: translated.dropped,
-        differing: Vec::new(),
-    };
+    let mut forward = Forward { tensors: Vec::new(), dropped: translated.dropped, differing: Vec::new() };
     for made in translated.tensors {
         // What is added to is added in F32, and stays that wide: so it can be compared with what was made so.
         let narrow = [DType::F16, DType::BF16].contains(&made.dtype);
         let dtype = if made.add != 0.0 && narrow { DType::F32 } else { made.dtype };
-        forward.makings.push(making(&made, called)?);
-        let payload = Payload::Sequential;
-        forward.tensors.push(Tensor { name: made.name, dtype, shape: made.shape, payload });
+        forward.tensors.push(planned(made, dtype, called, registry)?);
     }
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
     // Not every key says what it is made of: both are taken as that dialect's keys say them.

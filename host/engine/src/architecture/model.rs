@@ -14,8 +14,8 @@ use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
 use crate::architecture::translate::{Made, Request, Translated, images, translate};
 use crate::architecture::{choices, is_float};
 use crate::engine::Engine;
-use crate::expression::making::{Making, Piece};
-use crate::registry::Format;
+use crate::expression::{Expression, Fill, PlannedTensor, concat};
+use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
 use apr_sdk::{
@@ -27,10 +27,8 @@ use std::collections::{HashMap, HashSet};
 /// What became of a model.
 #[derive(Debug, Default)]
 pub struct Translation {
-    /// How each tensor of the changed model is made of the source's; `None` if the model was left as it is.
-    pub makings: Option<Vec<Making>>,
-    /// Tensors that become this dtype if it holds every value exactly: their numbers.
-    pub narrow_if_exact: Vec<(usize, DType)>,
+    /// The tensors of the changed model; `None` if the model was left as it is.
+    pub tensors: Option<Vec<PlannedTensor>>,
     /// What was done with each key and tensor, if there was a translation.
     pub ledger: Option<Ledger>,
     /// What the summary should say.
@@ -90,7 +88,7 @@ pub fn translate_model(
             no_table(tables, model, target, want, false)
         };
     }
-    let journey = Journey { table, from: &from, to: want, target, fetch };
+    let journey = Journey { table, from: &from, to: want, target, registry: &engine.registry, fetch };
     match journey.translate(model, writer, wishes) {
         // A target that only would rather have other names does without, where the table does not fit all of the model.
         Err(error)
@@ -172,6 +170,7 @@ pub(super) struct Journey<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a str,
     pub(super) target: &'a Format,
+    pub(super) registry: &'a Registry,
     pub(super) fetch: Fetch<'a>,
 }
 
@@ -243,7 +242,8 @@ impl Journey<'_> {
                     ));
                 }
             }
-            self.place_keys(model, dialect, keys, &mut translation.notes);
+            let n_tensors = translation.tensors.as_ref().map_or(0, Vec::len) as u64;
+            self.place_keys((model, n_tensors), dialect, keys, &mut translation.notes);
         }
         Ok(translation)
     }
@@ -407,7 +407,7 @@ impl Journey<'_> {
     /// Puts the translated tensors into the model, with the dtypes that the target's writer wants.
     fn tensors(
         &self,
-        model: &mut Model,
+        model: &Model,
         translated: Translated,
         writer: &dyn Writer,
         came_from_target: bool,
@@ -420,9 +420,9 @@ impl Journey<'_> {
             _ => choices(writer, &facts, wishes.precision)?,
         };
         let mut translation = Translation::default();
-        let (mut tensors, mut makings, mut cast) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, (made, choice)) in translated.tensors.into_iter().zip(choices).enumerate() {
-            let mut dtype = made.dtype;
+        let (mut tensors, mut cast) = (Vec::with_capacity(facts.len()), Vec::new());
+        for (made, choice) in translated.tensors.into_iter().zip(choices) {
+            let (mut dtype, mut narrow_if_exact) = (made.dtype, None);
             match choice {
                 DTypeChoice::Cast(wanted)
                     if wanted != dtype
@@ -434,17 +434,12 @@ impl Journey<'_> {
                     dtype = wanted;
                 }
                 DTypeChoice::NarrowIfExact(wanted) if wanted != dtype && is_cast(dtype) => {
-                    translation.narrow_if_exact.push((number, wanted));
+                    narrow_if_exact = Some(wanted);
                 }
                 _ => {}
             }
-            let making = making(&made, &model.tensors)?;
-            let payload = match made.boxes.iter().find_map(|b| b.tensor) {
-                Some(source) => model.tensors[source].payload.clone(),
-                None => Payload::Sequential,
-            };
-            tensors.push(Tensor { name: made.name, dtype, shape: made.shape, payload });
-            makings.push(making);
+            let one = planned(made, dtype, &model.tensors, self.registry)?;
+            tensors.push(PlannedTensor { narrow_if_exact, ..one });
         }
         for (from, to) in [
             (DType::F64, DType::F32),
@@ -462,20 +457,18 @@ impl Journey<'_> {
                 ));
             }
         }
-        model.tensors = tensors;
-        translation.makings = Some(makings);
+        translation.tensors = Some(tensors);
         Ok(translation)
     }
 
     /// The target's keys: over those that it brought along itself, or as a record of their own.
     fn place_keys(
         &self,
-        model: &mut Model,
+        (model, n_tensors): (&mut Model, u64),
         dialect: &Dialect,
         keys: Vec<(String, Value)>,
         notes: &mut Vec<String>,
     ) {
-        let n_tensors = model.tensors.len() as u64;
         let foreign = model.foreign_mut(self.target.id());
         if foreign.files.is_empty() {
             foreign.files.push(ForeignFile { name: String::new(), n_tensors, typed: keys, verbatim: None });
@@ -518,29 +511,48 @@ fn narrows(from: DType, to: DType) -> bool {
     !exact.contains(&(from, to))
 }
 
-/// How the pipeline makes a tensor.
-pub(super) fn making(made: &Made, sources: &[Tensor]) -> Result<Making> {
-    let piece = |one: &Box_| match one.tensor {
-        Some(tensor) => Ok(Piece::Box { tensor, start: one.start, dims: one.dims.clone() }),
+/// What a tensor is made of, in the type of what is stored, and the table's words for it.
+///
+/// # Errors
+/// LimitExceeded for too many zeros; Plugin for boxes that are not in the source.
+pub(super) fn planned(
+    made: Made,
+    dtype: DType,
+    sources: &[Tensor],
+    registry: &Registry,
+) -> Result<PlannedTensor> {
+    let part = |one: &Box_| match one.tensor {
+        Some(tensor) => Expression::boxed(tensor, &sources[tensor], one.start, &one.dims),
         None => {
             let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
             let bytes = units.saturating_mul(u64::from(made.dtype.require()?.block_bytes));
             let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
             let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
-            Ok(Piece::Bytes(vec![0; bytes]))
+            Ok(Expression::Fill(Fill { dtype: made.dtype, bytes: vec![0; bytes].into() }))
         }
     };
-    let mut pieces: Vec<Piece> = made.boxes.iter().map(piece).collect::<Result<_>>()?;
-    if let Some(bytes) = &made.bytes {
-        pieces.push(Piece::Bytes(bytes.clone()));
+    let mut parts: Vec<Expression> = Vec::with_capacity(made.boxes.len());
+    for one in &made.boxes {
+        parts.push(part(one).map_err(|e| e.tensor(&made.name))?);
     }
-    #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
-    let add = (made.add != 0.0).then_some(made.add as f32);
-    let mut ops: Vec<String> =
+    if let Some(bytes) = made.bytes {
+        parts.push(Expression::Fill(Fill { dtype: made.dtype, bytes: bytes.into() }));
+    }
+    let mut words: Vec<String> =
         made.words.iter().filter(|w| **w != "add").map(|word| (*word).to_owned()).collect();
-    let source_name = made.boxes.iter().find_map(|b| b.tensor).map(|n| sources[n].name.as_str());
-    if ops.is_empty() && source_name.is_some_and(|name| name != made.name) {
-        ops.push("rename".to_owned());
+    let source = made.boxes.iter().find_map(|b| b.tensor).and_then(|number| sources.get(number));
+    if words.is_empty() && source.is_some_and(|source| source.name != made.name) {
+        words.push("rename".to_owned());
     }
-    Ok(Making { pieces, source_dtype: made.dtype, add, importance: None, row_scale: None, ops })
+    let payload = source.map_or(Payload::Sequential, |source| source.payload.clone());
+    let tensor = Tensor { name: made.name, dtype, shape: made.shape, payload };
+    let mut planned = PlannedTensor { words, ..PlannedTensor::new(tensor, concat(parts)) };
+    if made.add != 0.0 {
+        #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
+        let c = made.add as f32;
+        let row_len = planned.row_len();
+        planned.remake(|expression| expression.plus(c, row_len));
+    }
+    planned.retype(dtype, registry, None);
+    Ok(planned)
 }

@@ -7,7 +7,7 @@ use super::rules::Kind;
 use super::statistics::StatisticsBuilder;
 use crate::architecture::tensor_specs;
 use crate::engine::Engine;
-use crate::expression::payload;
+use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
 use apr_sdk::Result;
 use std::sync::{Mutex, PoisonError};
@@ -46,7 +46,7 @@ pub fn findings_of(
             }
         };
         let mut at = 0;
-        payload::stream(engine, opened, number, &mut |bytes| {
+        read::stream(engine, opened, number, &mut |bytes| {
             builder.see(at, bytes);
             at += bytes.len() as u64;
             Ok(())

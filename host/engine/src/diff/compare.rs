@@ -10,7 +10,7 @@ use crate::diff::rounding::Rounding;
 use crate::diff::side_by_side::{in_pieces, side_by_side};
 use crate::diff::sides::{self, Side, Sides};
 use crate::engine::Engine;
-use crate::expression::work::{Portion, Work};
+use crate::expression::{self, Expression};
 use crate::registry::Registry;
 use apr_sdk::{DType, Error, Result, checked_elements};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub struct Found {
 /// What reading raises, with the file as the user typed it; Cancelled.
 pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
     let bytes =
-        |pair: &Pair| Ok(sides.a.tensors[pair.a].payload_len()? + sides.b.tensors[pair.b].payload_len()?);
+        |pair: &Pair| Ok(sides.a.tensor(pair.a).payload_len()? + sides.b.tensor(pair.b).payload_len()?);
     let total = pairs.iter().map(bytes).sum::<Result<u64>>()?;
     let done = AtomicU64::new(0);
     let mut found = Vec::with_capacity(pairs.len());
@@ -79,7 +79,7 @@ pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f6
 struct Job {
     pair: Pair,
     /// How each side is read; `None` for payload that only comes in order.
-    works: Option<[Vec<Portion>; 2]>,
+    made_of: Option<[Expression; 2]>,
     measure: Option<Measure>,
     rounding: Option<Rounding>,
     /// Whether equal bytes mean equal values.
@@ -117,21 +117,21 @@ enum Tile {
 
 impl Job {
     fn new(registry: &Registry, sides: &Sides<'_>, pair: Pair, tolerance: f64) -> Result<Job> {
-        let tensors = [&sides.a.tensors[pair.a], &sides.b.tensors[pair.b]];
+        let tensors = [sides.a.tensor(pair.a), sides.b.tensor(pair.b)];
         let [left, right] = [tensors[0].dtype, tensors[1].dtype];
         let infos = [left.require()?, right.require()?];
         let measure = Measure::new(left, right, tolerance, registry);
         let len = [tensors[0].payload_len()?, tensors[1].payload_len()?];
-        let works = match (sides.a.portions(pair.a, registry)?, sides.b.portions(pair.b, registry)?) {
+        let made_of = match (sides.a.random(pair.a, registry)?, sides.b.random(pair.b, registry)?) {
             (Some(a), Some(b)) => Some([a, b]),
             _ => None,
         };
-        if works.is_none() {
+        if made_of.is_none() {
             check_in_order(&sides.a, pair.a)?;
             check_in_order(&sides.b, pair.b)?;
         }
         let rounding = if sides.translated { Rounding::new(left, right) } else { None };
-        let gathers = works.iter().flatten().flatten().any(|portion| matches!(portion.work, Work::Gather(_)));
+        let gathers = made_of.iter().flatten().any(sides::is_gathered);
         let tile = if gathers { GATHER_TILE } else { TILE };
         // Tiles are whole blocks on both sides, and eight of them, so that packed types begin on whole bytes.
         let per_tile =
@@ -146,7 +146,7 @@ impl Job {
         let per_element = measure.as_ref().map_or(1, |measure| measure.sides[0].per_element);
         Ok(Job {
             pair,
-            works,
+            made_of,
             measure,
             rounding,
             one_type: left == right,
@@ -162,7 +162,7 @@ impl Job {
 
     /// How many pieces of work it is for several threads.
     fn n_units(&self) -> u64 {
-        if self.works.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
+        if self.made_of.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
     }
 
     /// Bytes of tile number `tile` of a side.
@@ -176,10 +176,10 @@ impl Job {
         if self.n_tiles == 0 {
             return 0;
         }
-        let gathers = self.works.iter().flatten().map(|portions| sides::memory(portions));
+        let gathers = self.made_of.iter().flatten().map(sides::memory);
         // Payload that comes in order is held in windows and in pieces of them, and a stream has a buffer of its own.
-        let times = if self.works.is_some() { 1 } else { 4 };
-        let streams = if self.works.is_some() { 0 } else { 2 * crate::expression::work::TILE };
+        let times = if self.made_of.is_some() { 1 } else { 4 };
+        let streams = if self.made_of.is_some() { 0 } else { 2 * expression::TILE };
         (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()
     }
 
@@ -306,7 +306,7 @@ impl Run<'_> {
 
     fn unit(&self, job: &Job, unit: u64, again: bool, buffers: &mut [Vec<u8>; 2]) -> Result<()> {
         self.engine.check_cancelled()?;
-        let Some(works) = &job.works else { return self.in_order(job, again) };
+        let Some(made_of) = &job.made_of else { return self.in_order(job, again) };
         if again && !job.is_left(unit) {
             job.take(unit, Tile::Blocks(0));
             return Ok(());
@@ -316,7 +316,8 @@ impl Run<'_> {
             let buffer = &mut buffers[side];
             buffer.resize(job.tile_bytes(side, unit), 0);
             let (of, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
-            of.fill(number, &works[side], unit * job.tile_len[side], buffer)?;
+            let made_of = (number, &made_of[side]);
+            of.fill(&self.engine.registry, made_of, unit * job.tile_len[side], buffer)?;
         }
         let [a, b] = buffers;
         let tile = if again { job.alone(unit, a) } else { job.look(unit, a, b) };

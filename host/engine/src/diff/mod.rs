@@ -235,7 +235,7 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
     let matched = pairs::matched(engine, &sides, &options.mapping)?;
     let (a, b) = (&sides.a, &sides.b);
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
-        matched.pairs.iter().partition(|pair| a.tensors[pair.a].shape == b.tensors[pair.b].shape);
+        matched.pairs.iter().partition(|pair| a.tensor(pair.a).shape == b.tensor(pair.b).shape);
     let found = compare::compare(engine, &sides, &alike, options.tolerance.unwrap_or(0.0))?;
     let mut counts = Counts::default();
     let mut all = Vec::new();
@@ -268,7 +268,7 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
 }
 
 fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
-    let tensor = &side.tensors[number];
+    let tensor = side.tensor(number);
     let (name, dtype) = (side.own_name(number).to_owned(), tensor.dtype.name().to_owned());
     Some(TensorSide { name, dtype, shape: tensor.shape.clone() })
 }
@@ -276,7 +276,7 @@ fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
 /// What a comparison of pairs that are not identical means.
 fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
     let (a, b) = (&sides.a, &sides.b);
-    let (one, two) = (&a.tensors[pair.a], &b.tensors[pair.b]);
+    let (one, two) = (a.tensor(pair.a), b.tensor(pair.b));
     let status = match &found.distance {
         Some(d) if d.max_abs == 0.0 && d.mismatched == 0 => Status::Equal,
         Some(_) if found.rounded_to.is_some() => Status::Rounded,

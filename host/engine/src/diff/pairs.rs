@@ -2,12 +2,12 @@
 
 use crate::crew::map;
 use crate::diff::compare::Pair;
-use crate::diff::sides::Sides;
+use crate::diff::sides::{Side, Sides};
 use crate::engine::Engine;
-use crate::expression::payload;
+use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
 use crate::plan::rename::expand;
-use apr_sdk::{DType, Error, Result, Tensor};
+use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -32,11 +32,10 @@ type Sum = [u8; 32];
 /// InvalidArgument for a mapping that names what is not there, or one tensor twice; what reading raises.
 pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
     let (a, b) = (sides.a.opened, sides.b.opened);
-    let (in_a, in_b) = (&sides.a.tensors, &sides.b.tensors);
-    let of_b = numbers(in_b);
+    let of_b = numbers(&sides.b);
     let mut wanted: HashMap<usize, usize> = HashMap::new();
     let mut taken: HashSet<usize> = HashSet::new();
-    let names: Vec<&str> = in_a.iter().map(|tensor| tensor.name.as_str()).collect();
+    let names: Vec<&str> = sides.a.tensors().map(|tensor| tensor.name.as_str()).collect();
     let shown = |e: Error| e.in_file(a.path.display().to_string());
     for (one, to) in expand(mapping, &names).map_err(shown)? {
         let other = find(b, &of_b, &to)?;
@@ -47,7 +46,7 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
     }
     let mut matched =
         Matched { pairs: Vec::new(), renamed: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
-    for (number, tensor) in in_a.iter().enumerate() {
+    for (number, tensor) in sides.a.tensors().enumerate() {
         let by_name = || of_b.get(tensor.name.as_str()).copied().filter(|other| !taken.contains(other));
         match wanted.get(&number).copied().or_else(by_name) {
             Some(other) => matched.pairs.push(Pair { a: number, b: other }),
@@ -55,7 +54,7 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
         }
     }
     let paired: HashSet<usize> = matched.pairs.iter().map(|pair| pair.b).collect();
-    matched.only_b = (0..in_b.len()).filter(|number| !paired.contains(number)).collect();
+    matched.only_b = (0..sides.b.n_tensors()).filter(|number| !paired.contains(number)).collect();
     // Names of one dialect say which is which.
     if !sides.translated {
         by_content(engine, (a, b), &mut matched)?;
@@ -63,8 +62,8 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
     Ok(matched)
 }
 
-fn numbers(tensors: &[Tensor]) -> HashMap<&str, usize> {
-    tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect()
+fn numbers<'s>(side: &'s Side<'_>) -> HashMap<&'s str, usize> {
+    side.tensors().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect()
 }
 
 fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Result<usize> {
@@ -114,7 +113,7 @@ fn digests(engine: &Engine, wanted: &[(&OpenedModel, usize)]) -> Result<Vec<Sum>
     map(engine.crew.as_ref(), wanted.len(), &|_, at| {
         let (opened, number) = wanted[at];
         let mut hasher = Sha256::new();
-        payload::stream(engine, opened, number, &mut |bytes| {
+        read::stream(engine, opened, number, &mut |bytes| {
             hasher.update(bytes);
             Ok(())
         })?;

@@ -1,7 +1,7 @@
 //! Two payloads read side by side, piece by piece: memory stays bounded however long they are.
 
 use crate::engine::Engine;
-use crate::expression::payload::InPieces;
+use crate::expression::evaluate::read::InPieces;
 use crate::open::OpenedModel;
 use apr_sdk::{Error, Result};
 

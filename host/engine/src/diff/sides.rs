@@ -3,26 +3,22 @@
 
 use crate::architecture::forward;
 use crate::engine::Engine;
-use crate::expression::making::{Making, Piece};
-use crate::expression::spool::Spool;
-use crate::expression::transcode::{Rows, Transcode};
-use crate::expression::work::{Portion, Work};
+use crate::expression::evaluate::{Buffers, Evaluation};
+use crate::expression::gather::Gather;
+use crate::expression::{Access, Expression, Granule, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::registry::Registry;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
-use apr_sdk::{Error, Extent, Payload, Result, Tensor, escape};
-use std::borrow::Cow;
+use apr_sdk::{Error, Extent, Result, Tensor, escape};
 use std::collections::HashSet;
 
 /// One of two models that are compared.
 pub struct Side<'a> {
     /// The model as it is.
     pub opened: &'a OpenedModel,
-    /// Its tensors, in the common dialect.
-    pub tensors: Cow<'a, [Tensor]>,
-    /// How each is made of the model's own; `None` if they are those.
-    makings: Option<Vec<Making>>,
+    /// Its tensors in the common dialect, made of the model's own; `None` if they are those.
+    translated: Option<Vec<PlannedTensor>>,
 }
 
 /// Two models.
@@ -74,7 +70,7 @@ impl<'a> Sides<'a> {
                 }
             };
             let side = if of_b { &mut sides.b } else { &mut sides.a };
-            (side.tensors, side.makings) = (Cow::Owned(done.tensors), Some(done.makings));
+            side.translated = Some(done.tensors);
             sides.translated = true;
             let turned = |(name, own, other)| if of_b { (name, other, own) } else { (name, own, other) };
             sides.differing = done.differing.into_iter().map(turned).collect();
@@ -120,44 +116,66 @@ fn left_out(word: &str, dropped: &[(String, String)]) -> Vec<String> {
 
 impl<'a> Side<'a> {
     fn plain(opened: &'a OpenedModel) -> Side<'a> {
-        Side { opened, tensors: Cow::Borrowed(&opened.model.tensors), makings: None }
+        Side { opened, translated: None }
+    }
+
+    /// A tensor in the common dialect.
+    pub fn tensor(&self, number: usize) -> &Tensor {
+        match &self.translated {
+            Some(tensors) => &tensors[number].tensor,
+            None => &self.opened.model.tensors[number],
+        }
+    }
+
+    /// How many tensors there are in the common dialect.
+    pub fn n_tensors(&self) -> usize {
+        self.translated.as_ref().map_or(self.opened.model.tensors.len(), Vec::len)
+    }
+
+    /// All tensors in the common dialect.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        (0..self.n_tensors()).map(|number| self.tensor(number))
     }
 
     /// What a tensor is called where it lies: its own name if it is made of one tensor, else the common one.
     pub fn own_name(&self, number: usize) -> &str {
-        let common = &self.tensors[number].name;
-        let Some(makings) = &self.makings else { return common };
-        let mut sources = makings[number].pieces.iter().filter_map(|piece| match piece {
-            Piece::Box { tensor, .. } => Some(*tensor),
-            Piece::Bytes(_) => None,
-        });
-        match sources.next() {
-            Some(first) if sources.all(|other| other == first) => &self.opened.model.tensors[first].name,
+        let common = &self.tensor(number).name;
+        let Some(translated) = &self.translated else { return common };
+        let mut sources = Vec::new();
+        translated[number].expression.sources(&mut |source| sources.extend(source.tensor));
+        match sources.split_first() {
+            Some((first, rest)) if rest.iter().all(|other| other == first) => {
+                &self.opened.model.tensors[*first].name
+            }
             _ => common,
         }
     }
 
-    /// How a tensor's bytes are made, if they can be had at any offset; `None` for a payload that only comes in order, whose
+    /// What a tensor is made of.
+    ///
+    /// # Errors
+    /// Unsupported for a payload of an unknown kind.
+    fn expression(&self, number: usize) -> Result<Expression> {
+        match &self.translated {
+            Some(tensors) => Ok(tensors[number].expression.clone()),
+            None => Expression::of(number, &self.opened.model.tensors[number]),
+        }
+    }
+
+    /// What a tensor is made of, if its bytes can be had at any offset; `None` for a payload that only comes in order, whose
     /// number in the model is [`Side::in_order`].
     ///
     /// # Errors
     /// Unsupported for a payload that only comes in order and is wanted in another.
-    pub fn portions(&self, number: usize, registry: &Registry) -> Result<Option<Vec<Portion>>> {
-        let tensor = &self.tensors[number];
-        let Some(makings) = &self.makings else {
-            if !matches!(tensor.payload, Payload::Extent { .. }) {
-                return Ok(None);
-            }
-            let (work, len) = (Work::new(tensor, number)?, tensor.payload_len()?);
-            return Ok(Some(vec![Portion { work, source: Some(number), transcode: None, len }]));
-        };
-        let sources = &self.opened.model.tensors;
-        makings[number].check(tensor, sources)?;
-        let mut spool = Spool::default();
-        let portions = makings[number].portions(tensor, sources, &mut spool, registry)?;
-        let streamed = |portion: &Portion| matches!(portion.work, Work::Decode { .. } | Work::Stream { .. });
-        if spool.len == 0 && !portions.iter().any(streamed) {
-            return Ok(Some(portions));
+    pub fn random(&self, number: usize, registry: &Registry) -> Result<Option<Expression>> {
+        let expression = self.expression(number)?;
+        expression.check(self.tensor(number), registry)?;
+        let mut is_random = !expression.is_spooled();
+        for part in expression.parts() {
+            is_random &= part.access()?.is_random();
+        }
+        if is_random {
+            return Ok(Some(expression));
         }
         match self.in_order(number) {
             Some(_) => Ok(None),
@@ -172,58 +190,66 @@ impl<'a> Side<'a> {
 
     /// The number in the model of the tensor whose payload is this one's as it is.
     pub fn in_order(&self, number: usize) -> Option<usize> {
-        let Some(makings) = &self.makings else { return Some(number) };
-        let making = &makings[number];
-        match &making.pieces[..] {
-            [Piece::Box { tensor, .. }] => {
-                let copy = Making::copy(*tensor, &self.opened.model.tensors[*tensor]).ok()?;
-                let same = copy.pieces == making.pieces && making.add.is_none();
-                (same && making.source_dtype == self.tensors[number].dtype).then_some(*tensor)
-            }
-            _ => None,
-        }
+        let Some(translated) = &self.translated else { return Some(number) };
+        let expression = &translated[number].expression;
+        let tensor = expression.is_leaf().then(|| expression.source_tensor()).flatten()?;
+        let whole = Expression::of(tensor, self.opened.model.tensors.get(tensor)?).ok()?;
+        (*expression == whole).then_some(tensor)
     }
 
     /// Fills `out` with the bytes at `at` of a tensor, whole elements of it.
     ///
     /// # Errors
     /// What reading raises, with the file as the user typed it and the tensor.
-    pub fn fill(&self, number: usize, portions: &[Portion], at: u64, out: &mut [u8]) -> Result<()> {
+    pub fn fill(
+        &self,
+        registry: &Registry,
+        (number, expression): (usize, &Expression),
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
         let read = |e: Extent, out: &mut [u8]| self.opened.files.read_at(e.file, e.offset, out);
-        let placed = |e: Error| self.opened.files.show(e.tensor(self.own_name(number)));
         let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let (mut start, end) = (0u64, at + out.len() as u64);
-        for portion in portions {
-            let (from, to) = (start.max(at), (start + portion.len).min(end));
-            let begin = start;
-            start += portion.len;
-            if from >= to {
-                continue;
-            }
-            let part = out.get_mut(place(from - at)..place(to - at)).unwrap_or_default();
-            let within = from - begin;
-            match &portion.transcode {
-                None => drop(portion.work.fill(&read, within, part).map_err(placed)?),
-                Some(transcode) => {
-                    let mut before = vec![0; place(transcode.before(to - from))];
-                    portion.work.fill(&read, transcode.before(within), &mut before).map_err(placed)?;
-                    transcode.apply(&before, (within, part), &mut Rows::default()).map_err(placed)?;
+        let mut parts = || {
+            for part in expression.parts() {
+                let len = part.byte_len()?;
+                let (from, to) = (start.max(at), (start + len).min(end));
+                let begin = start;
+                start += len;
+                if from >= to {
+                    continue;
                 }
+                let run = out.get_mut(place(from - at)..place(to - at)).unwrap_or_default();
+                let (within, access) = (from - begin, part.access()?);
+                if part.is_leaf() {
+                    access.fill(&read, within, run)?;
+                    continue;
+                }
+                let granule = Granule::of(part)?;
+                let mut leaf = vec![0; place(granule.before(to - from))];
+                access.fill(&read, granule.before(within), &mut leaf)?;
+                let of = Evaluation::new(part, (registry, &read), &leaf, within)?;
+                part.evaluate(&of, &mut Buffers::default(), run)?;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        parts().map_err(|e: Error| self.opened.files.show(e.tensor(self.own_name(number))))
     }
 }
 
-/// The most memory that a thread needs to fill a run of these, beside the run itself.
-pub fn memory(portions: &[Portion]) -> u64 {
-    let each = |portion: &Portion| {
-        let gather = if matches!(portion.work, Work::Gather(_)) {
-            crate::expression::gather::Gather::STRIP
-        } else {
-            0
-        };
-        gather + portion.transcode.as_deref().map_or(0, Transcode::memory)
+/// Whether some of it is collected from many places.
+pub fn is_gathered(expression: &Expression) -> bool {
+    expression.parts().iter().any(|part| matches!(part.access(), Ok(Access::Gather(_))))
+}
+
+/// The most memory that a thread needs to fill a run of it, beside the run itself.
+pub fn memory(expression: &Expression) -> u64 {
+    let each = |part: &Expression| {
+        let gather = if is_gathered(part) { Gather::STRIP } else { 0 };
+        let changing =
+            if part.is_leaf() { 0 } else { Granule::of(part).map_or(0, |granule| granule.memory()) };
+        gather + changing
     };
-    portions.iter().map(each).max().unwrap_or(0)
+    expression.parts().iter().map(each).max().unwrap_or(0)
 }

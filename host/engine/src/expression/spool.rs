@@ -1,44 +1,77 @@
-//! Payload that cannot be read the way an op wants it, such as a stream whose rows change places, is first written to
-//! scratch, row-major and little-endian, and read from there.
+//! What cannot be read the way a region wants it, such as a stream whose rows change places, is first written to scratch,
+//! row-major and little-endian, and read from there.
 
-use crate::expression::compose::boxed;
-use crate::expression::work::{Portion, SPOOL, Work};
-use apr_sdk::{Endian, Error, Extent, FileId, Payload, Result, Tensor};
+use super::{Expression, Source, Storage};
+use apr_sdk::{Error, FileId, Result};
 use std::collections::{BTreeSet, HashMap};
 
-/// Which tensors of the source are spooled, and where each lies in the file.
-#[derive(Clone, Debug, Default)]
+/// The scratch file's number in an extent: no model has so many files.
+pub const SPOOL: FileId = FileId::MAX;
+
+/// An expression that is written to scratch before it is used.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spool {
-    tensors: Vec<(usize, u64)>,
-    /// Where the tensor of this number lies.
-    offsets: HashMap<usize, u64>,
+    /// What is written.
+    pub of: Expression,
+    /// Where it lies in the scratch file, once [`Spools::place`] gave it a place.
+    pub at: u64,
+}
+
+impl Spool {
+    /// What is made of it, by way of the scratch file.
+    pub(super) fn of(of: Expression) -> Expression {
+        Expression::Spool(Box::new(Spool { of, at: 0 }))
+    }
+}
+
+/// Everything that is spooled for a model, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Spools {
+    /// What is spooled, and where each lies.
+    all: Vec<(Expression, u64)>,
+    /// The places of those that are there.
+    places: HashMap<Expression, u64>,
     /// The files of the source that some of it is gathered from.
     files: BTreeSet<FileId>,
     /// Bytes of all of them.
     pub len: u64,
 }
 
-impl Spool {
-    /// Makes room for tensor number `number` of the source, if it has none, and gives the work for a box of it.
+impl Spools {
+    /// Gives every spool in `expression` its place.
     ///
     /// # Errors
     /// Unsupported for more bytes than a file can have, or a dtype that is unknown.
-    pub fn read(&mut self, tensor: &Tensor, number: usize, start: u64, dims: &[(u64, u64)]) -> Result<Work> {
-        let len = tensor.payload_len()?;
-        let offset = match self.offsets.get(&number) {
-            Some(offset) => *offset,
-            None => {
-                let too_long = || Error::unsupported("what must be spooled passes 2^64 bytes");
-                let end = self.len.checked_add(len).ok_or_else(too_long)?;
-                self.tensors.push((number, self.len));
-                self.offsets.insert(number, self.len);
-                if let Payload::Extent { extent, .. } = &tensor.payload {
-                    self.files.insert(extent.file);
+    pub fn place(&mut self, expression: &mut Expression) -> Result<()> {
+        let mut failed = None;
+        expression.each_mut(&mut |below| {
+            if let Expression::Spool(spool) = below
+                && failed.is_none()
+            {
+                match self.placed(&spool.of) {
+                    Ok(at) => spool.at = at,
+                    Err(error) => failed = Some(error),
                 }
-                std::mem::replace(&mut self.len, end)
             }
-        };
-        boxed(tensor, Extent::new(SPOOL, offset, len), Endian::Little, start, dims)
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn placed(&mut self, of: &Expression) -> Result<u64> {
+        if let Some(at) = self.places.get(of) {
+            return Ok(*at);
+        }
+        let too_long = || Error::unsupported("what must be spooled passes 2^64 bytes");
+        let (at, end) = (self.len, self.len.checked_add(of.byte_len()?).ok_or_else(too_long)?);
+        of.sources(&mut |source| {
+            if let Source { storage: Storage::Extent { extent, .. }, .. } = source {
+                self.files.insert(extent.file);
+            }
+        });
+        self.all.push((of.clone(), at));
+        self.places.insert(of.clone(), at);
+        self.len = end;
+        Ok(at)
     }
 
     /// Whether some of it is gathered from this file of the source.
@@ -46,29 +79,17 @@ impl Spool {
         self.files.contains(&file)
     }
 
-    /// Whether nothing is spooled.
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
+    /// What gets into the scratch file, and where. What a spool is made of comes before it.
+    pub fn all(&self) -> &[(Expression, u64)] {
+        &self.all
     }
 
-    /// What gets into the spool: for each tensor of the source its number, its place there, and how its bytes are made.
+    /// The most memory that a thread needs to fill it, in bytes.
     ///
     /// # Errors
-    /// As [`Work::new`].
-    pub fn works(&self, source: &[Tensor]) -> Result<Vec<(usize, u64, Portion)>> {
-        let work = |&(number, offset): &(usize, u64)| {
-            let tensor = &source[number];
-            let (work, len) = (Work::new(tensor, number)?, tensor.payload_len()?);
-            Ok((number, offset, Portion { work, source: Some(number), transcode: None, len }))
-        };
-        self.tensors.iter().map(work).collect()
-    }
-
-    /// The most memory that a thread needs to spool, in bytes.
-    ///
-    /// # Errors
-    /// As [`Work::new`].
-    pub fn memory(&self, source: &[Tensor]) -> Result<u64> {
-        Ok(self.works(source)?.iter().map(|(_, _, portion)| portion.work.memory()).max().unwrap_or(0))
+    /// Unsupported for a dtype that is unknown.
+    pub fn memory(&self) -> Result<u64> {
+        let parts = self.all.iter().flat_map(|(of, _)| of.parts());
+        parts.map(Expression::memory).try_fold(0, |most, memory| Ok(memory?.max(most)))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::selected::Course;
 use super::typed::Typed;
-use crate::expression::making::Making;
+use crate::expression::Expression;
 use crate::open::long_values;
 use crate::plan::carries;
 use crate::plan::coverage::{Coverage, Restated, account};
@@ -13,8 +13,8 @@ use apr_sdk::{CheckedModel, Result};
 pub struct Checked<'a> {
     pub(super) course: Course<'a>,
     pub(super) model: CheckedModel,
-    /// How each tensor of `model` is made.
-    pub(super) makings: Vec<Making>,
+    /// What each tensor of `model` is made of, and the table's words for that.
+    pub(super) made_of: Vec<(Expression, Vec<String>)>,
     pub(super) coverage: Coverage,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Checked<'a> {
         let Typed { mut course, mut planned, ledger, rowless } = typed;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
         course.edits.rest_in_source(&course.source, planned.rest_mut(), target)?;
-        let (model, makings) = planned.into_model();
+        let (model, made_of) = planned.into_model();
         let model = carries::checked(model, target, engine.registry.formats(), course.packed.is_none());
         let mut model = model.map_err(|e| course.of_source(e))?;
         let Course { source, output, edits, .. } = &mut course;
@@ -51,10 +51,10 @@ impl<'a> Checked<'a> {
         }
         long_values::check(engine, source, &model)?;
         let called = course.called.as_deref();
-        let account = account(&source.model, called, (&model, &makings), ledger.as_ref(), &restates);
+        let account = account(&source.model, called, (&model, &made_of), ledger.as_ref(), &restates);
         let mut coverage = account.map_err(|e| course.of_source(e))?;
         coverage.dropped_tokens = rowless;
         course.notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
-        Ok(Checked { course, model, makings, coverage })
+        Ok(Checked { course, model, made_of, coverage })
     }
 }

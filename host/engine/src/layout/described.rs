@@ -25,7 +25,7 @@ pub fn digest(engine: &Engine, prepared: &LaidOut<'_>) -> Result<String> {
 /// # Errors
 /// What reading the inputs raises.
 pub fn describe(engine: &Engine, prepared: &LaidOut<'_>) -> Result<serde_json::Value> {
-    let LaidOut { source, model, output, layout, plan, workings, .. } = prepared;
+    let LaidOut { source, model, output, layout, plan, hash, .. } = prepared;
     let mut digest = Digesting(Sha256::new());
     // Neither how the paths were typed nor the number of threads makes other work.
     digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;
@@ -40,7 +40,7 @@ pub fn describe(engine: &Engine, prepared: &LaidOut<'_>) -> Result<serde_json::V
         let tensor = &model.tensors[number];
         digest.add(&(file, placed.offset, placed.len, &tensor.name, tensor.dtype.name(), &tensor.shape))?;
     }
-    write!(digest, "{}", workings.hash).map_err(unwritten)?;
+    write!(digest, "{hash}").map_err(unwritten)?;
     let mut inputs = Vec::new();
     for file in source.files.all().iter().filter(|f| !f.is_folder()) {
         let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];

@@ -4,24 +4,26 @@
 use super::checked::Checked;
 use super::opened::Opened;
 use super::selected::{Course, Output, Selected};
-use super::translated::Translated;
+use super::spelled::Spelled;
+use super::translated::{Translate, Translated};
 use super::typed::Typed;
 use super::{Collector, Layout, Segment};
 use crate::architecture::{TensorSpecs, tensor_specs};
 use crate::contract::{Finding, Quality, Severity, judge_layout};
 use crate::engine::Engine;
+use crate::expression::{Expression, Spools};
 use crate::open::OpenedModel;
 use crate::plan::request::ConvertOptions;
-use crate::plan::workings::Workings;
 use crate::plan::{Plan, carries};
 use apr_sdk::{Error, Model, Result, Writer};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Everything that is known before a byte is written.
 pub struct LaidOut<'a> {
     /// The source.
     pub source: OpenedModel,
-    /// The model as it will be written; where payload comes from, only `workings` say.
+    /// The model as it will be written; where payload comes from, only `expressions` say.
     pub model: Model,
     /// Where it goes.
     pub output: Output<'a>,
@@ -31,8 +33,14 @@ pub struct LaidOut<'a> {
     pub layout: Layout,
     /// What will be done, but for the list of the tensors.
     pub plan: Plan,
-    /// How each tensor of `model` is made.
-    pub workings: Workings,
+    /// What each tensor of `model` is made of.
+    pub expressions: Vec<Expression>,
+    /// A hash of these.
+    pub hash: u64,
+    /// What is spooled for them.
+    pub spools: Spools,
+    /// What is done to each tensor, in words; only for a plan.
+    pub spelled: Spelled,
     /// What the architecture's table says of each tensor of `model`.
     pub specs: TensorSpecs,
     /// What is wrong with shapes, and does not stop the work.
@@ -44,7 +52,7 @@ pub struct LaidOut<'a> {
 }
 
 impl<'a> LaidOut<'a> {
-    /// All stages, one after another.
+    /// All stages, one after another; the third is `translate`.
     ///
     /// # Errors
     /// Whatever planning raises; nothing was written then.
@@ -53,14 +61,14 @@ impl<'a> LaidOut<'a> {
         options: &'a ConvertOptions,
         opened: Opened<'a>,
         output: Output<'a>,
+        translate: &Translate<'_>,
         look: bool,
     ) -> Result<LaidOut<'a>> {
-        let translated = Translated::new(Selected::new(engine, options, opened, output)?)?;
-        LaidOut::of(translated, look)
+        LaidOut::of(translate(Selected::new(engine, options, opened, output)?)?, look)
     }
 
     /// The stages after translation. `look` says whether payload may be read to find out which types hold it; without it, the
-    /// workings are for a plan.
+    /// work is spelled out for a plan.
     ///
     /// # Errors
     /// As [`LaidOut::plan`].
@@ -69,11 +77,24 @@ impl<'a> LaidOut<'a> {
     }
 
     fn new(checked: Checked<'a>, look: bool) -> Result<LaidOut<'a>> {
-        let Checked { course, model, makings, coverage } = checked;
+        let Checked { course, model, made_of, coverage } = checked;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
         let source = &course.source;
-        let workings = Workings::new(makings, &model, &source.model, &engine.registry, !look);
-        let workings = workings.map_err(|e| course.of_source(e))?;
+        let (mut spools, mut spelled) = (Spools::default(), Spelled::default());
+        let mut hasher = DefaultHasher::new();
+        let mut expressions = Vec::with_capacity(made_of.len());
+        for ((mut expression, words), tensor) in made_of.into_iter().zip(&model.tensors) {
+            let checked = expression.check(tensor, &engine.registry);
+            let placed = checked.and_then(|()| spools.place(&mut expression));
+            placed.map_err(|e| course.of_source(e.tensor(&tensor.name)))?;
+            expression.hash(&mut hasher);
+            if !look {
+                let said = spelled.add(&expression, words);
+                said.map_err(|e| course.of_source(e.tensor(&tensor.name)))?;
+            }
+            expressions.push(expression);
+        }
+        let hash = hasher.finish();
         let request = &course.output.request;
         let mut collector = Collector::new(&engine.registry, source, &model, request)
             .asked(&options.options, options.arch.as_deref() == Some("none"))
@@ -105,7 +126,7 @@ impl<'a> LaidOut<'a> {
             notes,
             warnings,
         };
-        plan.describe(&layout, &workings, engine.crew.width());
+        plan.describe(&layout, &expressions, &spools, engine.crew.width())?;
         Ok(LaidOut {
             source,
             model,
@@ -113,7 +134,10 @@ impl<'a> LaidOut<'a> {
             writer,
             layout,
             plan,
-            workings,
+            expressions,
+            hash,
+            spools,
+            spelled,
             specs,
             findings,
             selected,

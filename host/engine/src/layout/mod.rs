@@ -10,6 +10,7 @@ mod opened;
 pub mod part_layout;
 pub mod planned;
 mod selected;
+pub mod spelled;
 mod translated;
 mod typed;
 
@@ -24,7 +25,7 @@ pub use laid_out::LaidOut;
 pub use opened::Opened;
 pub use selected::{Output, Selected};
 use std::collections::{HashMap, HashSet};
-pub use translated::{Remake, Translated};
+pub use translated::{Make, Translate, Translated};
 
 /// What fills a stretch of an output file.
 #[derive(Clone, Debug)]

@@ -1,38 +1,52 @@
 //! What a plan says of a layout: its files, and what is done to each tensor.
 
 use super::Layout;
-use crate::expression::work::{Portion, TILE};
-use crate::plan::workings::Workings;
+use super::spelled::Spelled;
+use crate::expression::{Expression, Spools, TILE};
 use crate::plan::{Plan, PlanFile, PlanTensor};
-use apr_sdk::{DType, Model, Tensor};
+use apr_sdk::{DType, Model, Result, Tensor};
 use std::sync::Arc;
 
 impl Plan {
-    /// Fills in what follows from a layout and from what makes each tensor, but for the tensors; `width` is how many work.
-    pub fn describe(&mut self, layout: &Layout, workings: &Workings, width: usize) {
+    /// Fills in what follows from a layout and from what each tensor is made of, but for the tensors; `width` is how many
+    /// work.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown.
+    pub fn describe(
+        &mut self,
+        layout: &Layout,
+        expressions: &[Expression],
+        spools: &Spools,
+        width: usize,
+    ) -> Result<()> {
         self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
         self.bytes = layout.total();
-        let portions = layout.payloads().flat_map(|(_, _, number)| workings.portions.of(number));
-        let memory = portions.map(Portion::memory).fold(workings.memory.max(TILE), u64::max);
+        let mut memory = spools.memory()?.max(TILE);
+        let placed = layout.payloads().filter_map(|(_, _, number)| expressions.get(number));
+        for part in placed.flat_map(Expression::parts) {
+            memory = memory.max(part.memory()?);
+        }
         self.payload_memory = width as u64 * memory;
-        if workings.spool.len > 0 {
-            let n = workings.spool.len;
+        if spools.len > 0 {
+            let n = spools.len;
             self.notes
                 .push(format!("{n} bytes are spooled beside the output: they can be read only in order"));
         }
         self.notes.extend(layout.notes.iter().cloned());
         self.warnings.extend(layout.warnings.iter().cloned());
+        Ok(())
     }
 
     /// Fills in the tensors.
-    pub fn list(&mut self, layout: &Layout, mut planned: Model, workings: &Workings) {
+    pub fn list(&mut self, layout: &Layout, mut planned: Model, spelled: &Spelled) {
         self.tensors.reserve(planned.tensors.len());
         let list = |tensor| self.tensors.push(tensor);
         let taken = |number: usize| {
             let Tensor { name, dtype, shape, .. } = &mut planned.tensors[number];
             (std::mem::take(name), *dtype, std::mem::take(shape))
         };
-        each_tensor(layout, workings, taken, list);
+        each_tensor(layout, spelled, taken, list);
     }
 }
 
@@ -40,7 +54,7 @@ impl Plan {
 /// shape of the tensor of a number, and is asked for each once.
 pub fn each_tensor(
     layout: &Layout,
-    workings: &Workings,
+    spelled: &Spelled,
     mut planned: impl FnMut(usize) -> (String, DType, Vec<u64>),
     mut tell: impl FnMut(PlanTensor),
 ) {
@@ -54,7 +68,7 @@ pub fn each_tensor(
             bytes: placed.len,
             file: Arc::clone(&names[file]),
             offset: placed.offset,
-            ops: workings.ops(number),
+            ops: spelled.ops(number),
         });
     }
 }

@@ -2,15 +2,19 @@
 
 use super::selected::{Course, Selected};
 use crate::architecture::{Ledger, Wishes, tensor_specs, translate_model};
-use crate::expression::making::{Making, Piece, copies};
+use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::plan::coverage::Dropped;
 use crate::plan::planned::Planned;
 use crate::plan::token_rows;
-use apr_sdk::{Model, Result};
+use apr_sdk::{Result, Tensor};
 
-/// Changes a copy of the source's model into the one to be written, and says how each of its tensors is made.
-pub type Remake<'r> = dyn Fn(&OpenedModel, &mut Model) -> Result<Vec<Making>> + 'r;
+/// The third stage, as those who run all stages are told it: tests have one that makes what no table asks for
+/// ([`Translated::made_of`]).
+pub type Translate<'t> = dyn for<'a> Fn(Selected<'a>) -> Result<Translated<'a>> + 't;
+
+/// Says what a model's tensors are made of.
+pub type Make<'m> = dyn Fn(&OpenedModel) -> Result<Vec<PlannedTensor>> + 'm;
 
 /// The model in the dialect that its target wants, or as it was where that has none.
 pub struct Translated<'a> {
@@ -29,14 +33,18 @@ impl<'a> Translated<'a> {
     /// Unsupported where no table leads to a dialect that is required; Malformed for a model that lacks what its
     /// architecture has.
     pub fn new(selected: Selected<'a>) -> Result<Translated<'a>> {
-        Translated::of(selected, &|source, _| copies(&source.model))
+        Translated::of(selected, None)
     }
 
-    /// The same, but a model whose names are not translated is made as `remake` says. For tests of what tables do not ask for.
+    /// A model of tensors that `make` gives, whose names are not translated. For tests of what tables do not ask for.
     ///
     /// # Errors
-    /// As [`Translated::new`]; what `remake` raises.
-    pub fn of(selected: Selected<'a>, remake: &Remake<'_>) -> Result<Translated<'a>> {
+    /// As [`Translated::new`]; what `make` raises.
+    pub fn made_of(selected: Selected<'a>, make: &Make<'_>) -> Result<Translated<'a>> {
+        Translated::of(selected, Some(make))
+    }
+
+    fn of(selected: Selected<'a>, make: Option<&Make<'_>>) -> Result<Translated<'a>> {
         let Selected { mut course, mut model, kept, not_understood } = selected;
         let (options, target) = (course.options, course.output.format);
         let wishes = Wishes {
@@ -51,7 +59,7 @@ impl<'a> Translated<'a> {
         let translation = translation.map_err(|e| course.of_source(e))?;
         course.notes.extend(translation.notes);
         course.warnings.extend(translation.warnings);
-        let is_translated = translation.makings.is_some();
+        let is_translated = translation.tensors.is_some();
         if let Some(error) = not_understood {
             // A model that is translated whole must not lose it; elsewhere its files or keys may still be carried as they are.
             if target.manifest.carries.tokenizer_core && is_translated {
@@ -65,43 +73,42 @@ impl<'a> Translated<'a> {
         if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
             course.notes.push("not carried: the tokenizer, since names are not translated".to_owned());
         }
+        let tensors = match (translation.tensors, make) {
+            (Some(mut tensors), _) => {
+                if let Some(kept) = &kept {
+                    tensors.iter_mut().for_each(|one| one.expression.renumber(kept));
+                }
+                tensors
+            }
+            (None, Some(make)) => make(&course.source).map_err(|e| course.of_source(e))?,
+            (None, None) => {
+                let tensors = std::mem::take(&mut model.tensors);
+                as_they_are(tensors, kept.as_deref()).map_err(|e| course.of_source(e))?
+            }
+        };
+        let mut planned = Planned::new(model, tensors);
         let mut rowless = Vec::new();
-        if is_translated && model.tokenizer.is_some() && target.manifest.carries.token_rows {
-            let fitted = tensor_specs(course.engine, &model, course.arch())
-                .and_then(|specs| token_rows::fit(&course.source, &mut model, &specs, target));
+        if is_translated && planned.rest().tokenizer.is_some() && target.manifest.carries.token_rows {
+            let fitted = planned.with_model(|model| {
+                let specs = tensor_specs(course.engine, model, course.arch())?;
+                token_rows::fit(&course.source, model, &specs, target)
+            });
             if let Some((tokens, warning)) = fitted.map_err(|e| course.of_source(e))? {
                 rowless = tokens;
                 course.warnings.push(warning);
             }
         }
-        let makings = match (translation.makings, kept) {
-            (Some(makings), kept) => kept.iter().fold(makings, |makings, kept| of_kept(makings, kept)),
-            (None, kept) => {
-                let source = &course.source;
-                let makings = remake(source, &mut model).map_err(|e| course.of_source(e))?;
-                kept.map_or(Ok(makings), |kept| {
-                    kept.iter().map(|&number| Making::copy(number, &source.model.tensors[number])).collect()
-                })?
-            }
-        };
-        let mut planned = Planned::pair(model, makings).map_err(|e| course.of_source(e))?;
-        for (number, dtype) in translation.narrow_if_exact {
-            if let Some(tensor) = planned.tensors.get_mut(number) {
-                tensor.narrow_if_exact = Some(dtype);
-            }
-        }
-        Ok(Translated { course, planned, ledger: translation.ledger, rowless })
+        let ledger = translation.ledger;
+        Ok(Translated { course, planned, ledger, rowless })
     }
 }
 
-/// Makings that count the tensors that were kept, counting those of the source.
-fn of_kept(mut makings: Vec<Making>, kept: &[usize]) -> Vec<Making> {
-    for piece in makings.iter_mut().flat_map(|making| &mut making.pieces) {
-        if let Piece::Box { tensor, .. } = piece
-            && let Some(&number) = kept.get(*tensor)
-        {
-            *tensor = number;
-        }
-    }
-    makings
+/// Tensors of the source as they are; `kept` has their numbers there, where some were left.
+fn as_they_are(tensors: Vec<Tensor>, kept: Option<&[usize]>) -> Result<Vec<PlannedTensor>> {
+    let planned = |(at, tensor): (usize, Tensor)| {
+        let number = kept.map_or(Some(at), |kept| kept.get(at).copied()).unwrap_or(at);
+        let expression = Expression::of(number, &tensor).map_err(|e| e.tensor(&tensor.name))?;
+        Ok(PlannedTensor::new(tensor, expression))
+    };
+    tensors.into_iter().enumerate().map(planned).collect()
 }

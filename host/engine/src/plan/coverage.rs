@@ -2,7 +2,7 @@
 
 use crate::architecture::Ledger;
 use crate::engine::Engine;
-use crate::expression::making::{Making, Piece, RowScale};
+use crate::expression::Expression;
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, FormatManifest};
@@ -137,23 +137,15 @@ impl Restated<'_> {
 pub fn account(
     source: &Model,
     called: Option<&[Option<String>]>,
-    (planned, makings): (&Model, &[Making]),
+    (planned, made_of): (&Model, &[(Expression, Vec<String>)]),
     ledger: Option<&Ledger>,
     restates: Restates<'_>,
 ) -> Result<Coverage> {
     let mut coverage = Coverage::default();
-    let used: HashSet<usize> = makings
-        .iter()
-        .flat_map(|making| &making.pieces)
-        .filter_map(|piece| match piece {
-            Piece::Box { tensor, .. } => Some(*tensor),
-            Piece::Bytes(_) => None,
-        })
-        .chain(makings.iter().filter_map(|making| match making.row_scale {
-            Some(RowScale::Undone { tensor, .. }) => Some(tensor),
-            _ => None,
-        }))
-        .collect();
+    let mut used: HashSet<usize> = HashSet::new();
+    for (expression, _) in made_of {
+        expression.sources(&mut |source| used.extend(source.tensor));
+    }
     let tensors = &mut coverage.tensors;
     tensors.total = source.tensors.len();
     for (number, tensor) in source.tensors.iter().enumerate() {

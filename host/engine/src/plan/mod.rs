@@ -3,7 +3,6 @@
 pub mod carries;
 pub mod coverage;
 
-pub mod exact;
 pub mod narrow;
 pub mod packed;
 pub mod planned;
@@ -13,7 +12,6 @@ pub mod request;
 pub mod stated_types;
 pub mod target;
 pub mod token_rows;
-pub mod workings;
 
 use crate::plan::coverage::Coverage;
 use apr_sdk::escape;

@@ -1,10 +1,9 @@
 //! Tensors that become narrower if that loses nothing: asked for by the target's writer, found out by reading them once.
 
 use crate::engine::Engine;
-use crate::expression::making::Making;
+use crate::expression::{Measure, PlannedTensor, measure};
 use crate::open::OpenedModel;
-use crate::plan::exact::exact_in;
-use crate::plan::planned::{Planned, PlannedTensor};
+use crate::plan::planned::Planned;
 use crate::wording::n_of;
 use apr_sdk::{DType, Result, escape};
 
@@ -27,20 +26,22 @@ pub fn apply(
         one.narrow_if_exact.filter(|_| !one.is_retyped()).map(|dtype| (number, dtype))
     };
     let wanted: Vec<(usize, DType)> = planned.tensors.iter().enumerate().filter_map(wanted).collect();
-    let pairs: Vec<(&Making, DType)> =
-        wanted.iter().map(|(number, dtype)| (&planned.tensors[*number].making, *dtype)).collect();
-    if !look && !pairs.is_empty() {
-        let tensors = n_of(pairs.len(), "tensor");
+    if !look && !wanted.is_empty() {
+        let tensors = n_of(wanted.len(), "tensor");
         return Ok(vec![format!("{tensors} may be narrowed if that is lossless: sizes are upper bounds")]);
     }
-    let exact = exact_in(engine, source, &pairs)?;
+    let asked: Vec<Measure<'_>> = wanted
+        .iter()
+        .map(|(number, dtype)| Measure::ExactIn(&planned.tensors[*number].expression, *dtype))
+        .collect();
+    let exact = measure(engine, source, &asked)?;
     let mut kinds: Vec<(DType, DType)> = Vec::new();
     let mut found: Vec<((DType, DType), usize, bool)> = Vec::new();
     for ((number, dtype), exact) in wanted.iter().zip(exact) {
-        let tensor = &mut planned.tensors[*number].tensor;
-        let kind = (tensor.dtype, *dtype);
+        let one = &mut planned.tensors[*number];
+        let kind = (one.tensor.dtype, *dtype);
         if exact {
-            tensor.dtype = *dtype;
+            one.retype(*dtype, &engine.registry, None);
         }
         if !kinds.contains(&kind) {
             kinds.push(kind);

@@ -80,13 +80,13 @@ pub fn compare(
 ) -> Result<Comparison> {
     let sides = Sides::in_one_dialect(engine, source, result)?;
     let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
-    let (n, m) = (sides.a.tensors.len(), sides.b.tensors.len());
+    let (n, m) = (sides.a.n_tensors(), sides.b.n_tensors());
     if n != m {
         comparison.find("ROSETTA-COUNT-001", None, format!("the source has {n} tensors, the result {m}"));
     }
     let there: HashMap<&str, usize> =
-        sides.b.tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
-    for (number, tensor) in sides.a.tensors.iter().enumerate() {
+        sides.b.tensors().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    for (number, tensor) in sides.a.tensors().enumerate() {
         let name = &sides.a.own_name(number).to_owned();
         let Some(&at) = there.get(tensor.name.as_str()) else {
             let message = "the result does not have it".to_owned();
@@ -94,7 +94,7 @@ pub fn compare(
             continue;
         };
         comparison.tensors += 1;
-        let have = &sides.b.tensors[at];
+        let have = sides.b.tensor(at);
         if have.shape != tensor.shape {
             let message = format!("{:?} became {:?}", tensor.shape, have.shape);
             comparison.find("ROSETTA-DIM-001", Some(name), message);
@@ -153,8 +153,8 @@ fn in_rows(
     each: &mut Each<'_>,
 ) -> Result<()> {
     let [a, b] = of;
-    let portions = [a.0.portions(a.1, &engine.registry)?, b.0.portions(b.1, &engine.registry)?];
-    let [Some(of_a), Some(of_b)] = portions else {
+    let registry = &engine.registry;
+    let [Some(of_a), Some(of_b)] = [a.0.random(a.1, registry)?, b.0.random(b.1, registry)?] else {
         let (Some(one), Some(two)) = (a.0.in_order(a.1), b.0.in_order(b.1)) else {
             let message = "its payload only comes in order, and its rows lie in another in the other model";
             let error = Error::unsupported(message).tensor(a.0.own_name(a.1));
@@ -163,15 +163,15 @@ fn in_rows(
         let (one, two) = ((a.0.opened, one), (b.0.opened, two));
         return side_by_side(engine, one, two, sizes, &mut |_, a, b| each(a, b));
     };
-    let lens = [a.0.tensors[a.1].payload_len()?, b.0.tensors[b.1].payload_len()?];
+    let lens = [a.0.tensor(a.1).payload_len()?, b.0.tensor(b.1).payload_len()?];
     let mut buffers = [Vec::new(), Vec::new()];
-    let (mut at, portions) = ([0u64; 2], [of_a, of_b]);
+    let (mut at, made_of) = ([0u64; 2], [of_a, of_b]);
     while at[0] < lens[0] || at[1] < lens[1] {
         engine.check_cancelled()?;
         for (n, (side, number)) in of.iter().enumerate() {
             let left = usize::try_from(lens[n].saturating_sub(at[n])).unwrap_or(usize::MAX);
             buffers[n].resize(left.min(sizes[n]), 0);
-            side.fill(*number, &portions[n], at[n], &mut buffers[n])?;
+            side.fill(registry, (*number, &made_of[n]), at[n], &mut buffers[n])?;
             at[n] += buffers[n].len() as u64;
         }
         each(&buffers[0], &buffers[1])?;

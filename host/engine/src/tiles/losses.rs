@@ -130,12 +130,10 @@ impl Losses {
         for (number, (tensor, gathered)) in model.tensors.iter().zip(self.0).enumerate() {
             let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
             let Some(loss) = gathered.map(|gathered| gathered.loss()) else { continue };
-            let mut stretches = tiles.stretches[tiles.of_tensor(number)].iter();
-            let transcode = stretches.find_map(|stretch| stretch.transcode.as_ref());
-            let Some((from, to)) = transcode.map(|transcode| transcode.dtypes()).filter(|_| loss.pairs() > 0)
-            else {
-                continue;
-            };
+            let mut parts = tiles.parts[tiles.of_tensor(number)].iter();
+            let changed = parts.find(|part| part.granule.is_some()).filter(|_| loss.pairs() > 0);
+            let Some(expression) = changed.map(|part| &part.expression) else { continue };
+            let (from, to) = (expression.stored_dtype(), expression.dtype());
             let bytes = tensor.payload_len()?;
             let bits_per_weight = bits_per_weight(bytes, &tensor.shape);
             bits += bits_per_weight * loss.pairs() as f64;

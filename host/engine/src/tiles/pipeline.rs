@@ -4,13 +4,14 @@ use super::sink::TileSink;
 use super::watch::Watch;
 use crate::contract::FINITE;
 use crate::engine::Engine;
-use crate::expression::transcode::{Rows, Transcode};
-use crate::expression::work::SPOOL;
+use crate::expression::evaluate::{Buffers, Evaluation};
+use crate::expression::{Expression, SPOOL};
 use crate::open::Backing;
 use crate::open::OpenedModel;
 use crate::open::seen::{LONG, Place, Run};
+use crate::registry::Registry;
 use crate::tiles::losses::Losses;
-use crate::tiles::tile::Tiles;
+use crate::tiles::tile::{PlacedPart, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use crate::tiles::worker::{Lists, Worker};
 use crate::values::cast::Changes;
@@ -51,12 +52,12 @@ pub struct Spooled<'a> {
 }
 
 impl Job<'_> {
-    /// Looks at bytes at `at` of a stretch, as they are written.
+    /// Looks at bytes at `at` of a part, as they are written.
     ///
     /// # Errors
     /// Failed for what stops the work.
-    pub fn see(&self, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, stretch, at, bytes))
+    pub fn see(&self, part: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, part, at, bytes))
     }
 
     /// Fills `out` with the bytes at the begin of an extent, of the source or of the spool.
@@ -85,10 +86,10 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Notes what was read for the tile at `at` of a stretch, in the order in which it lies in the source: its CRC-32, and the
+    /// Notes what was read for the tile at `at` of a part, in the order in which it lies in the source: its CRC-32, and the
     /// bytes where they are at hand.
-    pub fn saw(&self, stretch: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
-        let from = self.tiles.stretches[stretch].read_from(at, len);
+    pub fn saw(&self, part: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
+        let from = self.tiles.parts[part].read_from(at, len);
         if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
             && !seen.note(place, offset, Run { len, crc32 })
             && let Some(bytes) = bytes
@@ -97,43 +98,48 @@ impl Job<'_> {
         }
     }
 
-    /// Makes bytes of a stretch of those before; `out` lies at `at` in it.
+    /// Makes bytes of a part of those of its leaf; `out` lies at `at` in it, and what is made beside it gets into `beside`.
     ///
     /// # Errors
     /// Failed for the first value that is not finite, or does not stay so, unless that is allowed; what a quantizer
     /// raises.
-    pub fn transcode(
+    pub fn evaluate(
         &self,
-        stretch: usize,
-        transcode: &Transcode,
-        from: &[u8],
-        (at, out): (u64, &mut [u8]),
-        rows: &mut Rows,
+        registry: &Registry,
+        part: usize,
+        leaf: &[u8],
+        (at, out, beside): (u64, &mut [u8], &mut [u8]),
+        buffers: &mut Buffers,
     ) -> Result<Changes> {
-        let stretches = &self.tiles.stretches;
-        let tensor = stretches[stretch].tensor;
-        let applied = transcode.apply(from, (at, out), rows);
-        let bad = match &applied {
-            Ok((changes, _)) => changes.is_bad(),
+        let parts = &self.tiles.parts;
+        let PlacedPart { tensor, expression, granule, beside: other, .. } = &parts[part];
+        let read = |extent: Extent, out: &mut [u8]| self.read(extent, out);
+        let of = Evaluation::new(expression, (registry, &read), leaf, at)?;
+        let made = expression.evaluate(&of, buffers, out);
+        let is_bad = match &made {
+            Ok(made) => made.changes.is_bad(),
             // What a quantizer refuses may be what should not have come so far.
             Err(_) => true,
         };
-        if bad
+        if is_bad
             && !self.allow_nonfinite
-            && let Some((number, value)) = transcode.first_bad(from, rows)
+            && let Some((number, value)) = expression.first_bad(&of, buffers)
         {
-            let first = tensor.map_or(stretch, |tensor| self.tiles.of_tensor(tensor).start);
-            let element =
-                transcode.elements(stretches[stretch].offset - stretches[first].offset + at) + number;
-            let to = transcode.dtypes().1;
+            let first = tensor.map_or(part, |tensor| self.tiles.of_tensor(tensor).start);
+            let before = parts[part].offset - parts[first].offset + at;
+            let element = granule.as_ref().map_or(0, |granule| granule.elements(before)) + number;
+            let to = expression.dtype();
             let error = Error::failed(format!("element {element} is {value}, and would be cast to {to}"));
             return Err(error.code(FINITE).hint("pass --allow-nonfinite to convert it anyway"));
         }
-        let (changes, loss) = applied?;
-        if let (Some(loss), Some(losses), Some(tensor)) = (loss, self.losses, tensor) {
-            losses.add(tensor, &loss);
+        let made = made?;
+        if let Some(Expression::RowScales(scales)) = other.map(|other| &parts[other].expression) {
+            scales.of_values(&of, buffers, beside);
         }
-        Ok(changes)
+        if let (Some(loss), Some(losses), Some(tensor)) = (made.loss, self.losses, tensor) {
+            losses.add(*tensor, &loss);
+        }
+        Ok(made.changes)
     }
 }
 
@@ -175,19 +181,50 @@ impl Shared<'_> {
         if self.stopped() {
             return Ok(());
         }
-        let (stretch, unit) = self.job.tiles.unit(number);
-        worker.unit(stretch, unit).map_err(|error| {
+        let (part, unit) = self.job.tiles.unit(number);
+        worker.unit(part, unit).map_err(|error| {
             self.stop.store(true, Ordering::Relaxed);
             // What storage says of its own files is said as the user knows them.
-            let output = self.job.sink.show(self.job.tiles.stretches[stretch].file);
+            let output = self.job.sink.show(self.job.tiles.parts[part].file);
             let spool = self.job.spool.map(|spool| spool.shown);
             let is_shown = error.file().is_some_and(|file| file == output || Some(file) == spool);
             let error = if is_shown { error } else { self.job.source.files.show(error) };
-            match self.job.tiles.stretches[stretch].tensor {
+            match self.job.tiles.parts[part].tensor {
                 Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
                 None => error,
             }
         })
+    }
+
+    /// Whether a tile is known, and the one that is made beside it.
+    pub fn is_done(&self, part: usize, tile: usize) -> bool {
+        let Job { tiles, sums, .. } = self.job;
+        let beside = tiles.beside(part, tile);
+        sums.get(tile).is_some() && beside.is_none_or(|(_, beside)| sums.get(beside).is_some())
+    }
+
+    /// Looks at a whole tile and writes it, unless it is known; `sums` are the CRC-32 of its bytes and of the source's.
+    ///
+    /// # Errors
+    /// What looking and writing raise.
+    pub fn put(
+        &self,
+        (number, tile): (usize, usize),
+        bytes: &[u8],
+        sums: (u32, u32),
+        changes: Changes,
+    ) -> Result<()> {
+        if self.job.sums.get(tile).is_some() {
+            return Ok(());
+        }
+        let part = &self.job.tiles.parts[number];
+        let at = self.job.tiles.tile(tile).at;
+        self.job.see(number, at, bytes)?;
+        self.job.sink.write_at(part.file, part.offset + at, bytes)?;
+        self.job.sums.set(tile, sums, changes);
+        self.finished(tile);
+        self.written(number, bytes.len() as u64);
+        Ok(())
     }
 
     /// Whether something failed.
@@ -195,10 +232,10 @@ impl Shared<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells of `bytes` of a stretch that are written.
-    pub fn written(&self, stretch: usize, bytes: u64) {
+    /// Tells of `bytes` of a part that are written.
+    pub fn written(&self, part: usize, bytes: u64) {
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
-        let tensor = self.job.tiles.stretches[stretch].tensor;
+        let tensor = self.job.tiles.parts[part].tensor;
         let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
         self.engine.progress.bytes(before + bytes, self.job.tiles.bytes, what);
     }

@@ -1,44 +1,51 @@
-//! Fills the spool: payload that cannot be read the way an op wants it is first written to scratch.
+//! Fills the scratch file: what cannot be read the way a region wants it is written there first.
 
-use super::pipeline::{self, Job};
+use super::pipeline::{self, Job, Spooled};
 use super::sink::TileSink;
 use super::tile::Tiles;
 use super::tile_sums::TileSums;
 use crate::engine::Engine;
-use crate::expression::spool::Spool;
+use crate::expression::Spools;
 use crate::open::OpenedModel;
 use apr_sdk::Result;
 
-/// Writes the spool, if there is anything to spool.
+/// Writes what is spooled, if anything is.
 ///
 /// # Errors
 /// What reading and writing raise; Cancelled.
 pub fn fill(
     engine: &Engine,
-    spool: &Spool,
+    spools: &Spools,
     source: &OpenedModel,
     sink: &dyn TileSink,
 ) -> Result<Option<Box<dyn TileSink>>> {
-    if spool.is_empty() {
+    if spools.len == 0 {
         return Ok(None);
     }
-    let scratch = sink.scratch(spool.len)?;
-    let mut tiles = Tiles::default();
-    for (tensor, offset, portion) in spool.works(&source.model.tensors)? {
-        tiles.push(Some(tensor), portion, 0, offset);
+    let scratch = sink.scratch(spools.len)?;
+    let (bytes, shown) = (scratch.read_back(0)?, scratch.show(0));
+    // What a spool is made of may be spooled itself: it comes before, and is written by then.
+    for run in spools.all().chunk_by(|_, (next, _)| !next.is_spooled()) {
+        let mut tiles = Tiles::default();
+        for (expression, offset) in run {
+            let mut offset = *offset;
+            for part in expression.clone().into_parts() {
+                offset += tiles.push(part.source_tensor(), part, 0, offset)?;
+            }
+        }
+        tiles.seal();
+        let job = Job {
+            source,
+            model: &source.model,
+            tiles: &tiles,
+            sink: scratch.as_ref(),
+            sums: &TileSums::new(&tiles),
+            watch: None,
+            losses: None,
+            spool: Some(Spooled { bytes: bytes.as_ref(), shown: &shown }),
+            allow_nonfinite: true,
+        };
+        pipeline::run(engine, job)?;
     }
-    tiles.seal();
-    let job = Job {
-        source,
-        model: &source.model,
-        tiles: &tiles,
-        sink: scratch.as_ref(),
-        sums: &TileSums::new(&tiles),
-        watch: None,
-        losses: None,
-        spool: None,
-        allow_nonfinite: true,
-    };
-    pipeline::run(engine, job)?;
     Ok(Some(scratch))
 }

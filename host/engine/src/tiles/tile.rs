@@ -1,28 +1,26 @@
 //! How a planned model's payload is cut into tiles: runs of at most about 1 MiB, whose edges depend on nothing but the
 //! plan, so that every thread count gives the same work and the same bytes.
 
-use crate::expression::transcode::Transcode;
-use crate::expression::work::{Portion, Portions, SPOOL, Work};
+use crate::expression::{Access, Expression, Granule, SPOOL, Source};
 use crate::layout::{Layout, Segment};
 use crate::open::seen::Place;
 use apr_sdk::{Error, Model, Result};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Tiles of a tensor in blocks that one thread decodes in one go: a block at either edge is decoded twice.
 const DECODED: usize = 16;
 
-/// A run of payload in an output file.
+/// A part of an expression, which is no `Concat`, where it lies in an output file.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct PlacedPart {
     /// The tensor's number in the planned model; `None` for other bytes of the source.
     pub tensor: Option<usize>,
-    /// The number of the source's tensor that it comes from, if it comes from one.
-    pub source: Option<usize>,
     /// How its bytes are made.
-    pub work: Work,
-    /// What is done to each element then.
-    pub transcode: Option<Box<Transcode>>,
+    pub expression: Expression,
+    /// How much of it can be evaluated by itself; `None` if its values stay as they are.
+    pub granule: Option<Box<Granule>>,
     /// The output file's number.
     pub file: usize,
     /// Its offset there.
@@ -33,11 +31,28 @@ pub struct Stretch {
     pub tile_len: u64,
     /// The number of its first tile.
     pub first: usize,
-    /// The number of its first unit of work.
+    /// The number of its first unit.
     first_unit: usize,
+    /// How its units cut it.
+    cut: Cut,
+    /// The part whose tiles are made of the same values, one for one: both are made when this one is.
+    pub beside: Option<usize>,
 }
 
-impl Stretch {
+/// How a part is cut into units: what one worker evaluates at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// So many tiles.
+    Tiles(usize),
+    /// So many boxes, each of which touches many tiles.
+    Boxes(usize),
+    /// The whole, in order.
+    Whole,
+    /// Nothing: it is made beside another part.
+    Beside,
+}
+
+impl PlacedPart {
     /// How many tiles it has.
     pub fn n_tiles(&self) -> usize {
         usize::try_from(self.len.div_ceil(self.tile_len)).unwrap_or(usize::MAX)
@@ -45,46 +60,56 @@ impl Stretch {
 
     /// In how many units the threads share its work.
     fn n_units(&self) -> usize {
-        match &self.work {
-            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => self.n_tiles(),
-            Work::Gather(_) if self.is_tiled() => self.n_tiles(),
-            Work::Gather(gather) => gather.n_parts(),
+        match self.cut {
+            Cut::Tiles(1) => self.n_tiles(),
             // One even if it is empty: then there must be nothing.
-            Work::Decode { .. } => self.n_tiles().div_ceil(DECODED).max(1),
-            Work::Stream { .. } => 1,
+            Cut::Tiles(each) => self.n_tiles().div_ceil(each).max(1),
+            Cut::Boxes(count) => count,
+            Cut::Whole => 1,
+            Cut::Beside => 0,
         }
     }
 
-    /// Whether it is made tile by tile, whatever suits the reading best: whole rows are needed at once.
-    pub fn is_tiled(&self) -> bool {
-        self.transcode.as_deref().is_some_and(Transcode::needs_rows)
+    /// Whether it needs whole rows, which are made tile by tile, whatever suits the reading best.
+    pub fn is_rows(&self) -> bool {
+        self.granule.as_ref().is_some_and(|granule| granule.is_row)
+    }
+
+    /// Whether it is collected from many places of a file, box by box.
+    pub fn is_boxed(&self) -> bool {
+        matches!(self.cut, Cut::Boxes(_))
     }
 
     /// Where the bytes lie that `len` bytes at `at` of it are made of, if they are one run of the source: in which file or
     /// decoded payload, from where on, and how many.
     pub fn read_from(&self, at: u64, len: u64) -> Option<(Place, u64, u64)> {
         let (at, len) = (self.before(at), self.before(len));
-        match &self.work {
-            Work::Copy(extent) | Work::Swap(extent, _) if extent.file != SPOOL => {
+        match self.expression.access().ok()? {
+            Access::Copy(extent) | Access::Swap(extent, _) if extent.file != SPOOL => {
                 Some((Place::File(extent.file), extent.offset.checked_add(at)?, len))
             }
-            Work::Decode { tensor, .. } | Work::Stream { tensor } => Some((Place::Tensor(*tensor), at, len)),
+            Access::Decode { tensor, .. } | Access::Stream { tensor } => {
+                Some((Place::Tensor(tensor), at, len))
+            }
             _ => None,
         }
     }
 
-    /// Bytes before for so many bytes of it.
+    /// Bytes of its leaf for so many bytes of it.
     pub fn before(&self, len: u64) -> u64 {
-        self.transcode.as_ref().map_or(len, |transcode| transcode.before(len))
+        self.granule.as_ref().map_or(len, |granule| granule.before(len))
     }
 
-    /// The tiles that a unit of its work makes, if they are one after another and its alone.
+    /// Bytes of it for so many bytes of its leaf.
+    pub fn after(&self, len: u64) -> u64 {
+        self.granule.as_ref().map_or(len, |granule| granule.after(len))
+    }
+
+    /// The tiles that a unit makes, if they are one after another and its alone.
     pub fn tiles_of(&self, unit: usize) -> Range<usize> {
-        let each = match self.work {
-            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => 1,
-            Work::Gather(_) if self.is_tiled() => 1,
-            Work::Decode { .. } => DECODED,
-            Work::Gather(_) | Work::Stream { .. } => self.n_tiles(),
+        let each = match self.cut {
+            Cut::Tiles(each) => each,
+            Cut::Boxes(_) | Cut::Whole | Cut::Beside => self.n_tiles(),
         };
         let tiles = unit.saturating_mul(each)..unit.saturating_add(1).saturating_mul(each);
         self.first + tiles.start.min(self.n_tiles())..self.first + tiles.end.min(self.n_tiles())
@@ -94,9 +119,9 @@ impl Stretch {
 /// One tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile {
-    /// The stretch's number.
-    pub stretch: usize,
-    /// Its offset in the stretch.
+    /// The part's number.
+    pub part: usize,
+    /// Its offset in the part.
     pub at: u64,
     /// Its length.
     pub len: u64,
@@ -105,52 +130,48 @@ pub struct Tile {
 /// All payload of an output, as tiles.
 #[derive(Clone, Debug, Default)]
 pub struct Tiles {
-    /// The stretches, in the order of the output.
-    pub stretches: Vec<Stretch>,
+    /// The parts, in the order of the output.
+    pub parts: Vec<PlacedPart>,
     /// How many tiles there are.
     pub count: usize,
     /// How many units of work.
     pub units: usize,
     /// Bytes of all tiles.
     pub bytes: u64,
-    /// For each tensor of the planned model, the numbers of its stretches.
+    /// For each tensor of the planned model, the numbers of its parts.
     of_tensor: Vec<Range<usize>>,
-    /// The stretches' numbers in the order of their units.
+    /// The parts' numbers in the order of their units.
     by_unit: Vec<usize>,
 }
 
 impl Tiles {
-    /// Cuts the payload of `layout`; `portions` has what makes each tensor of the planned model.
+    /// Cuts the payload of `layout`; `expressions` has what each tensor of the planned model is made of.
     ///
     /// # Errors
-    /// Plugin if a tensor is made of more or fewer bytes than its place has.
-    pub fn new(layout: &Layout, model: &Model, portions: &Portions) -> Result<Tiles> {
+    /// Plugin if a tensor is made of more or fewer bytes than its place has; Unsupported for a dtype that is unknown.
+    pub fn new(layout: &Layout, model: &Model, mut expressions: Vec<Expression>) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::default() };
-        tiles.stretches.reserve(portions.count());
+        tiles.parts.reserve(expressions.iter().map(|one| one.parts().len()).sum());
+        let nothing = || Expression::Concat(Vec::new());
         for (number, file) in layout.files.iter().enumerate() {
             for placed in &file.segments {
                 match &placed.segment {
                     Segment::Payload { tensor } => {
-                        let (first, mut offset) = (tiles.stretches.len(), placed.offset);
-                        for portion in portions.of(*tensor) {
-                            tiles.push(Some(*tensor), portion.clone(), number, offset);
-                            offset = offset.saturating_add(portion.len);
+                        let (first, mut offset) = (tiles.parts.len(), placed.offset);
+                        let own = expressions.get_mut(*tensor).map(|one| std::mem::replace(one, nothing()));
+                        for part in own.into_iter().flat_map(Expression::into_parts) {
+                            let len = tiles.push(Some(*tensor), part, number, offset)?;
+                            offset = offset.saturating_add(len);
                         }
                         if offset - placed.offset != placed.len {
                             let (made, want) = (offset - placed.offset, placed.len);
                             let error = Error::plugin(format!("{made} bytes are made, its place has {want}"));
                             return Err(error.tensor(&model.tensors[*tensor].name));
                         }
-                        tiles.of_tensor[*tensor] = first..tiles.stretches.len();
+                        tiles.of_tensor[*tensor] = first..tiles.parts.len();
                     }
                     Segment::Copy(extent) => {
-                        let portion = Portion {
-                            work: Work::Copy(*extent),
-                            source: None,
-                            transcode: None,
-                            len: placed.len,
-                        };
-                        tiles.push(None, portion, number, placed.offset);
+                        tiles.push(None, Source::bytes(*extent), number, placed.offset)?;
                     }
                     _ => {}
                 }
@@ -160,51 +181,114 @@ impl Tiles {
         Ok(tiles)
     }
 
-    /// Adds a stretch at `offset` of an output file. [`Tiles::seal`] comes after the last.
-    pub fn push(&mut self, tensor: Option<usize>, portion: Portion, file: usize, offset: u64) {
-        let (tile_len, first) = (portion.tile_len(), self.count);
-        let Portion { work, source, transcode, len } = portion;
-        let stretch =
-            Stretch { tensor, source, work, transcode, file, offset, len, tile_len, first, first_unit: 0 };
-        self.count += stretch.n_tiles();
+    /// Adds a part at `offset` of an output file, and gives its length. [`Tiles::seal`] comes after the last.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown.
+    pub fn push(
+        &mut self,
+        tensor: Option<usize>,
+        expression: Expression,
+        file: usize,
+        offset: u64,
+    ) -> Result<u64> {
+        let (len, first) = (expression.byte_len()?, self.count);
+        let granule = match expression.is_leaf() {
+            true => None,
+            false => Some(Box::new(Granule::of(&expression)?)),
+        };
+        let access = expression.access()?;
+        let is_rows = granule.as_ref().is_some_and(|granule| granule.is_row);
+        let cut = match &access {
+            Access::Decode { .. } => Cut::Tiles(DECODED),
+            Access::Stream { .. } => Cut::Whole,
+            Access::Gather(gather) if !is_rows => Cut::Boxes(gather.n_parts()),
+            _ => Cut::Tiles(1),
+        };
+        let tile_len = granule.as_ref().map_or_else(|| access.tile_len(), |granule| granule.tile_len());
+        let (first_unit, beside) = (0, None);
+        let part = PlacedPart {
+            tensor,
+            expression,
+            granule,
+            file,
+            offset,
+            len,
+            tile_len,
+            first,
+            first_unit,
+            cut,
+            beside,
+        };
+        self.count += part.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
-        self.stretches.push(stretch);
+        self.parts.push(part);
+        Ok(len)
     }
 
-    /// Cuts the stretches into units of work.
+    /// Cuts the parts into units of work.
     pub fn seal(&mut self) {
+        for (codes, scales) in self.of_same_values() {
+            self.parts[codes].beside = Some(scales);
+            self.parts[scales].cut = Cut::Beside;
+        }
         // A stream is one thread's work from begin to end: the longest first, or they would end last.
-        let mut by_unit: Vec<usize> = (0..self.stretches.len()).collect();
-        by_unit.sort_by_key(|&n| match &self.stretches[n] {
-            Stretch { work: Work::Stream { .. }, len, .. } => (false, Reverse(*len)),
+        let mut by_unit: Vec<usize> = (0..self.parts.len()).collect();
+        by_unit.sort_by_key(|&n| match &self.parts[n] {
+            PlacedPart { cut: Cut::Whole, len, .. } => (false, Reverse(*len)),
             _ => (true, Reverse(0)),
         });
         for &number in &by_unit {
-            let stretch = &mut self.stretches[number];
-            stretch.first_unit = self.units;
-            self.units = self.units.saturating_add(stretch.n_units());
+            let part = &mut self.parts[number];
+            part.first_unit = self.units;
+            self.units = self.units.saturating_add(part.n_units());
         }
         self.by_unit = by_unit;
     }
 
-    /// The stretch that a unit of work is of, and the unit's number there.
+    /// Integers and the scales of their rows, which are made of the same values: the numbers of both parts.
+    fn of_same_values(&self) -> Vec<(usize, usize)> {
+        let numbered = || self.parts.iter().enumerate();
+        let scales = numbered().filter_map(|(number, part)| match &part.expression {
+            Expression::RowScales(scales) => Some((&scales.of, number)),
+            _ => None,
+        });
+        let mut scales: HashMap<&Expression, usize> = scales.collect();
+        let pair = |(number, part): (usize, &PlacedPart)| match &part.expression {
+            Expression::RowCodes(codes) if !scales.is_empty() => {
+                let beside = scales.remove(&codes.of)?;
+                // As many rows to a tile.
+                (self.parts[beside].n_tiles() == part.n_tiles()).then_some((number, beside))
+            }
+            _ => None,
+        };
+        numbered().filter_map(pair).collect()
+    }
+
+    /// The part that a unit is of, and the unit's number there.
     pub fn unit(&self, number: usize) -> (usize, usize) {
-        // Stretches without units share their first number with the next: the last such is the one that has it.
-        let at = self.by_unit.partition_point(|&n| self.stretches[n].first_unit <= number) - 1;
-        let stretch = self.by_unit[at];
-        (stretch, number - self.stretches[stretch].first_unit)
+        // Parts without units share their first number with the next: the last such is the one that has it.
+        let at = self.by_unit.partition_point(|&n| self.parts[n].first_unit <= number) - 1;
+        let part = self.by_unit[at];
+        (part, number - self.parts[part].first_unit)
     }
 
     /// The tile of this number.
     pub fn tile(&self, number: usize) -> Tile {
-        let stretch = self.stretches.partition_point(|s| s.first <= number) - 1;
-        // Stretches without tiles share their first number with the next: the last such is the one that has it.
-        let s = &self.stretches[stretch];
-        let at = (number - s.first) as u64 * s.tile_len;
-        Tile { stretch, at, len: s.tile_len.min(s.len - at) }
+        let part = self.parts.partition_point(|s| s.first <= number) - 1;
+        // Parts without tiles share their first number with the next: the last such is the one that has it.
+        let placed = &self.parts[part];
+        let at = (number - placed.first) as u64 * placed.tile_len;
+        Tile { part, at, len: placed.tile_len.min(placed.len - at) }
     }
 
-    /// The numbers of a tensor's stretches, which follow one another in its file.
+    /// The tile that is made beside one of a part: its part, and its number.
+    pub fn beside(&self, part: usize, tile: usize) -> Option<(usize, usize)> {
+        let beside = self.parts[part].beside?;
+        Some((beside, self.parts[beside].first + (tile - self.parts[part].first)))
+    }
+
+    /// The numbers of a tensor's parts, which follow one another in its file.
     pub fn of_tensor(&self, tensor: usize) -> Range<usize> {
         self.of_tensor.get(tensor).cloned().unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Watches the payload of a conversion pass: every tensor has its count, and is judged when its last byte was seen.
 
-use super::tile::{Stretch, Tiles};
+use super::tile::{PlacedPart, Tiles};
 use crate::architecture::TensorSpecs;
 use crate::contract::{Kind, Looked, Quality, StatisticsBuilder, by_scales, judge_tensor};
 use apr_sdk::{Model, Result};
@@ -23,25 +23,26 @@ impl<'a> Watch<'a> {
         Watch { model, specs, counts, quality, looked: Mutex::default() }
     }
 
-    /// Looks at bytes at `at` of a stretch, as they are written. Each byte comes once.
+    /// Looks at bytes at `at` of a part, as they are written. Each byte comes once.
     ///
     /// # Errors
     /// Failed, with the tensor, the figure and what should be, for a finding that stops the work.
-    pub fn see(&self, tiles: &Tiles, stretch: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let Stretch { tensor: Some(number), offset, .. } = tiles.stretches[stretch] else { return Ok(()) };
+    pub fn see(&self, tiles: &Tiles, part: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        let PlacedPart { tensor: Some(number), offset, .. } = &tiles.parts[part] else { return Ok(()) };
+        let (number, offset) = (*number, *offset);
         let own = tiles.of_tensor(number);
         let (tensor, spec) = (&self.model.tensors[number], self.specs.of(number));
-        if bytes.is_empty() || !own.contains(&stretch) || by_scales(tensor.dtype).is_none() {
+        if bytes.is_empty() || !own.contains(&part) || by_scales(tensor.dtype).is_none() {
             return Ok(());
         }
         let kind = Kind::of(spec.role.as_deref(), tensor);
         let builder = self.builder(number, kind)?;
-        let stretches = &tiles.stretches[own];
-        if !builder.see(offset - stretches[0].offset + at, bytes) {
+        let parts = &tiles.parts[own];
+        if !builder.see(offset - parts[0].offset + at, bytes) {
             return Ok(());
         }
         *self.counts[number].lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let is_cast = stretches.iter().any(|stretch| stretch.transcode.is_some());
+        let is_cast = parts.iter().any(|part| part.granule.is_some());
         let findings = judge_tensor(&tensor.name, kind, spec, is_cast, &builder.build()?, self.quality);
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).note(number, findings)
     }

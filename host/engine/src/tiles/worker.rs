@@ -1,12 +1,12 @@
 //! One thread of the pipeline: makes the tiles of a unit of work, and writes them.
 
+use crate::expression::Access;
+use crate::expression::evaluate::Buffers;
 use crate::expression::gather::{Gather, Part};
-use crate::expression::transcode::Rows;
-use crate::expression::work::Work;
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
 use crate::tiles::pipeline::Shared;
-use crate::tiles::tile::Stretch;
+use crate::tiles::tile::PlacedPart;
 use crate::values::cast::Changes;
 use apr_sdk::{Codec, Error, Extent, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The lists of blocks that some thread works by. The last thread that leaves a tensor drops its list.
 #[derive(Default)]
 pub struct Lists {
-    /// Of which stretch, and its list.
+    /// Of which part, and its list.
     held: Mutex<Vec<(usize, Weak<BlockList>)>>,
     /// Held by the one thread that has blocks in memory too large for all to have one.
     large: Mutex<()>,
@@ -27,12 +27,14 @@ type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> +
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     buffer: Vec<u8>,
-    /// What is transcoded into `buffer`, or out of it.
-    transcoded: Vec<u8>,
-    rows: Rows,
+    /// What is made into `buffer`, or out of it.
+    made: Vec<u8>,
+    /// What is made beside it.
+    beside: Vec<u8>,
+    buffers: Buffers,
     strip: Vec<u8>,
     decoder: Decoder,
-    /// The blocks of the stretch that it works on.
+    /// The blocks of the part that it works on.
     list: Option<(usize, Arc<BlockList>)>,
 }
 
@@ -42,42 +44,43 @@ impl<'a> Worker<'a> {
         Worker {
             shared,
             buffer: Vec::new(),
-            transcoded: Vec::new(),
-            rows: Rows::default(),
+            made: Vec::new(),
+            beside: Vec::new(),
+            buffers: Buffers::default(),
             strip: Vec::new(),
             decoder: Decoder::default(),
             list: None,
         }
     }
 
-    /// Does unit number `unit` of a stretch, but for the tiles that are known already.
+    /// Does unit number `unit` of a part, but for the tiles that are known already.
     ///
     /// # Errors
     /// What reading, the reader and writing raise; Cancelled.
     pub fn unit(&mut self, number: usize, unit: usize) -> Result<()> {
         let shared = self.shared;
-        let stretch = &shared.job.tiles.stretches[number];
+        let part = &shared.job.tiles.parts[number];
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
-        match &stretch.work {
-            Work::Copy(_) | Work::Swap(..) | Work::Made(_) => {
-                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&read, at, out))
+        match part.expression.access()? {
+            Access::Decode { tensor, codec } => self.decode(number, unit, (tensor, codec)),
+            Access::Stream { tensor } => self.stream(number, tensor),
+            Access::Gather(gather) if part.is_boxed() => {
+                self.part(number, &gather, &gather.part(unit), &collect)
             }
-            Work::Gather(_) if stretch.is_tiled() => {
-                self.tiles(number, unit, &mut |_, at, out| stretch.work.fill(&collect, at, out))
+            access @ Access::Gather(_) => {
+                self.tiles(number, unit, &mut |_, at, out| access.fill(&collect, at, out))
             }
-            Work::Gather(gather) => self.part(number, gather, &gather.part(unit), &collect),
-            Work::Decode { tensor, codec } => self.decode(number, unit, (*tensor, codec)),
-            Work::Stream { tensor } => self.stream(number, *tensor),
+            access => self.tiles(number, unit, &mut |_, at, out| access.fill(&read, at, out)),
         }
     }
 
     /// Makes a unit's tiles in order.
     fn tiles(&mut self, number: usize, unit: usize, fill: &mut Fill<'_>) -> Result<()> {
-        let tiles = self.shared.job.tiles.stretches[number].tiles_of(unit);
-        tiles
-            .filter(|&tile| self.shared.job.sums.get(tile).is_none())
-            .try_for_each(|tile| self.tile(number, tile, fill))
+        let tiles = self.shared.job.tiles.parts[number].tiles_of(unit);
+        let shared = self.shared;
+        let mut left = tiles.filter(|&tile| !shared.is_done(number, tile));
+        left.try_for_each(|tile| self.tile(number, tile, fill))
     }
 
     /// Makes and writes one tile, unless another thread failed.
@@ -87,38 +90,41 @@ impl<'a> Worker<'a> {
         if shared.stopped() {
             return Ok(());
         }
-        let stretch = &shared.job.tiles.stretches[number];
+        let part = &shared.job.tiles.parts[number];
         let at = shared.job.tiles.tile(tile);
         let out = room(&mut self.buffer, at.len)?;
-        let (source, changes) = match &stretch.transcode {
-            None => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
-            Some(transcode) => {
-                let before = room(&mut self.transcoded, transcode.before(at.len))?;
-                let swapped = fill(&mut self.decoder, transcode.before(at.at), before)?;
-                let source = swapped.unwrap_or_else(|| crc32fast::hash(before));
-                let bytes = swapped.is_none().then_some(&*before);
+        let beside = shared.job.tiles.beside(number, tile);
+        let beside_len = beside.map_or(0, |(_, tile)| shared.job.tiles.tile(tile).len);
+        let scales = room(&mut self.beside, beside_len)?;
+        let (source, changes) = match part.granule.is_some() {
+            false => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
+            true => {
+                let leaf = room(&mut self.made, part.before(at.len))?;
+                let swapped = fill(&mut self.decoder, part.before(at.at), leaf)?;
+                let source = swapped.unwrap_or_else(|| crc32fast::hash(leaf));
+                let bytes = swapped.is_none().then_some(&*leaf);
                 shared.job.saw(number, (at.at, at.len), source, bytes);
-                let changes =
-                    shared.job.transcode(number, transcode, before, (at.at, out), &mut self.rows)?;
+                let registry = &shared.engine.registry;
+                let made = (at.at, &mut *out, &mut *scales);
+                let changes = shared.job.evaluate(registry, number, leaf, made, &mut self.buffers)?;
                 (Some(source), changes)
             }
         };
-        shared.job.see(number, at.at, out)?;
         let sum = crc32fast::hash(out);
-        if stretch.transcode.is_none() {
-            shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), source.is_none().then_some(&*out));
+        if part.granule.is_none() {
+            let bytes = source.is_none().then_some(&*out);
+            shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), bytes);
         }
-        shared.job.sink.write_at(stretch.file, stretch.offset + at.at, out)?;
-        shared.job.sums.set(tile, (sum, source.unwrap_or(sum)), changes);
-        shared.finished(tile);
-        shared.written(number, at.len);
-        Ok(())
+        let source = source.unwrap_or(sum);
+        shared.put((number, tile), out, (sum, source), changes)?;
+        let Some(beside) = beside else { return Ok(()) };
+        shared.put(beside, scales, (crc32fast::hash(scales), source), changes)
     }
 
     fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, &Codec)) -> Result<()> {
         let shared = self.shared;
-        let stretch = &shared.job.tiles.stretches[number];
-        if stretch.len > 0 && stretch.tiles_of(unit).all(|tile| shared.job.sums.get(tile).is_some()) {
+        let part = &shared.job.tiles.parts[number];
+        if part.len > 0 && part.tiles_of(unit).all(|tile| shared.is_done(number, tile)) {
             return Ok(());
         }
         let list = self.list(number, tensor)?;
@@ -134,15 +140,16 @@ impl<'a> Worker<'a> {
         }
         let _alone = shared.lists.large.lock().unwrap_or_else(PoisonError::into_inner);
         let mut large = Decoder::default();
-        let tiles = stretch.first..stretch.first + stretch.n_tiles();
-        tiles.filter(|&tile| shared.job.sums.get(tile).is_none()).try_for_each(|tile| {
-            self.tile(number, tile, &mut |_, at, out| {
+        let mut tiles = part.first..part.first + part.n_tiles();
+        tiles.try_for_each(|tile| match shared.is_done(number, tile) {
+            true => Ok(()),
+            false => self.tile(number, tile, &mut |_, at, out| {
                 large.fill(source, (tensor, codec), &list, at, out).map(|()| None)
-            })
+            }),
         })
     }
 
-    /// The blocks of a stretch's tensor, listed by the first thread that needs them.
+    /// The blocks of a part's tensor, listed by the first thread that needs them.
     fn list(&mut self, number: usize, tensor: usize) -> Result<Arc<BlockList>> {
         if let Some((_, list)) = self.list.as_ref().filter(|(of, _)| *of == number) {
             return Ok(list.clone());
@@ -166,20 +173,20 @@ impl<'a> Worker<'a> {
     /// Follows a stream from its begin to its end. One that was followed half way before begins anew.
     fn stream(&mut self, number: usize, tensor: usize) -> Result<()> {
         let shared = self.shared;
-        let stretch = &shared.job.tiles.stretches[number];
-        let mut tiles = stretch.tiles_of(0);
-        if stretch.len > 0 && tiles.clone().all(|tile| shared.job.sums.get(tile).is_some()) {
+        let part = &shared.job.tiles.parts[number];
+        let mut tiles = part.tiles_of(0);
+        if part.len > 0 && tiles.clone().all(|tile| shared.is_done(number, tile)) {
             return Ok(());
         }
         let mut stream = InOrder::begin(shared.engine, shared.job.source, tensor)?;
-        tiles.try_for_each(|tile| match shared.job.sums.get(tile) {
+        tiles.try_for_each(|tile| match shared.is_done(number, tile) {
             // Known before, it is only passed on the way to the next.
-            Some(_) => {
+            true => {
                 shared.engine.check_cancelled()?;
-                let len = stretch.before(shared.job.tiles.tile(tile).len);
+                let len = part.before(shared.job.tiles.tile(tile).len);
                 stream.fill(room(&mut self.buffer, len)?)
             }
-            None => self.tile(number, tile, &mut |_, _, out| stream.fill(out).map(|()| None)),
+            false => self.tile(number, tile, &mut |_, _, out| stream.fill(out).map(|()| None)),
         })
     }
 
@@ -193,13 +200,12 @@ impl<'a> Worker<'a> {
     ) -> Result<()> {
         let shared = self.shared;
         shared.engine.check_cancelled()?;
-        let stretch = &shared.job.tiles.stretches[number];
-        let after =
-            |before: u64| stretch.transcode.as_ref().map_or(before, |transcode| transcode.after(before));
+        let placed = &shared.job.tiles.parts[number];
+        let after = |before: u64| placed.after(before);
         let (run, offsets) = gather.runs_of(part);
         let offsets: Vec<u64> = offsets.map(after).collect();
         let known = |(tile, ..): (usize, u64, u64)| shared.job.sums.get(tile).is_some();
-        if offsets.iter().all(|&at| tiles_in(stretch, at, after(run)).all(known)) {
+        if offsets.iter().all(|&at| tiles_in(placed, at, after(run)).all(known)) {
             return Ok(());
         }
         let gathered = room(&mut self.buffer, run * offsets.len() as u64)?;
@@ -207,24 +213,26 @@ impl<'a> Worker<'a> {
         let size = usize::try_from(run).unwrap_or(usize::MAX);
         for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
             let (mut rest, mut at) = (bytes, at);
-            for (tile, len, behind) in tiles_in(stretch, at, after(run)) {
-                let (now, later) = rest.split_at(usize::try_from(stretch.before(len)).unwrap_or(0));
+            for (tile, len, behind) in tiles_in(placed, at, after(run)) {
+                let (now, later) = rest.split_at(usize::try_from(placed.before(len)).unwrap_or(0));
                 // What was known before is not told again.
                 let is_new = shared.job.sums.get(tile).is_none();
                 let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
-                if let Some(transcode) = &stretch.transcode {
-                    let out = room(&mut self.transcoded, len)?;
-                    let changes = shared.job.transcode(number, transcode, now, (at, out), &mut self.rows)?;
+                if placed.granule.is_some() {
+                    let out = room(&mut self.made, len)?;
+                    let registry = &shared.engine.registry;
+                    let changes =
+                        shared.job.evaluate(registry, number, now, (at, out, &mut []), &mut self.buffers)?;
                     see(out)?;
-                    shared.job.sink.write_at(stretch.file, stretch.offset + at, out)?;
-                    let source = Some((now, transcode.before(behind)));
+                    shared.job.sink.write_at(placed.file, placed.offset + at, out)?;
+                    let source = Some((now, placed.before(behind)));
                     if shared.job.sums.add(tile, (out, behind), source, changes) {
                         shared.finished(tile);
                     }
                 } else {
                     see(now)?;
                     // Tile by tile: its bytes are in the cache, and the kernel takes long writes in pages of 2 MiB.
-                    shared.job.sink.write_at(stretch.file, stretch.offset + at, now)?;
+                    shared.job.sink.write_at(placed.file, placed.offset + at, now)?;
                     if shared.job.sums.add(tile, (now, behind), None, Changes::default()) {
                         shared.finished(tile);
                     }
@@ -238,14 +246,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The tiles that `len` bytes at `at` of a stretch lie in: for each its number, how many of the bytes, and how many bytes
+/// The tiles that `len` bytes at `at` of a part lie in: for each its number, how many of the bytes, and how many bytes
 /// of the tile are behind them.
-fn tiles_in(stretch: &Stretch, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
-    let (tile_len, end) = (stretch.tile_len, at + len);
+fn tiles_in(part: &PlacedPart, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+    let (tile_len, end) = (part.tile_len, at + len);
     (at / tile_len..end.div_ceil(tile_len)).map(move |tile| {
-        let tile_end = ((tile + 1) * tile_len).min(stretch.len);
+        let tile_end = ((tile + 1) * tile_len).min(part.len);
         let (from, to) = (at.max(tile * tile_len), end.min(tile_end));
-        (stretch.first + usize::try_from(tile).unwrap_or(usize::MAX), to - from, tile_end - to)
+        (part.first + usize::try_from(tile).unwrap_or(usize::MAX), to - from, tile_end - to)
     })
 }
 

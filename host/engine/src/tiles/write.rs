@@ -9,7 +9,7 @@ use super::tile_sums::TileSums;
 use super::watch::Watch;
 use crate::contract::{Finding, Looked, Quality};
 use crate::engine::Engine;
-use crate::expression::work::Portions;
+use crate::expression::Expression;
 use crate::layout::LaidOut;
 use crate::layout::{Layout, Segment};
 use crate::open::OpenedModel;
@@ -30,7 +30,7 @@ pub struct Carried {
     pub lost: Vec<Finding>,
 }
 
-/// Writes what the layout itself holds, then the payload that `portions` make. `earlier` are the records of an earlier run whose files these are:
+/// Writes what the layout itself holds, then the payload that `expressions` make, one for each tensor. `earlier` are the records of an earlier run whose files these are:
 /// tiles are believed if their bytes still have the recorded checksum.
 ///
 /// # Errors
@@ -38,27 +38,26 @@ pub struct Carried {
 pub fn write(
     engine: &Engine,
     prepared: &LaidOut<'_>,
-    portions: Portions,
+    expressions: Vec<Expression>,
     quality: Quality,
     sink: &dyn TileSink,
     earlier: Option<&[(u64, TileRecord)]>,
 ) -> Result<Carried> {
-    let tiles = Tiles::new(&prepared.layout, &prepared.model, &portions)?;
-    drop(portions);
-    let LaidOut { source, model, layout, workings, specs, .. } = prepared;
+    let tiles = Tiles::new(&prepared.layout, &prepared.model, expressions)?;
+    let LaidOut { source, model, layout, spools, specs, .. } = prepared;
     let sums = TileSums::new(&tiles);
     let watch = Watch::new(model, specs, quality);
     let mut unmeasured = 0;
     if let Some(records) = earlier {
         take_up(records, (&tiles, &watch), sink, &sums)?;
         taken_over(source, &tiles, &sums);
-        let quantized = tiles.stretches.iter().filter(|stretch| stretch.is_tiled());
-        let numbers = quantized.flat_map(|stretch| stretch.first..stretch.first + stretch.n_tiles());
+        let quantized = tiles.parts.iter().filter(|part| part.is_rows());
+        let numbers = quantized.flat_map(|part| part.first..part.first + part.n_tiles());
         unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
     }
     write_inline(layout, sink, earlier.is_some())?;
     sink.laid_out()?;
-    let spooled = spooling::fill(engine, &workings.spool, source, sink)?;
+    let spooled = spooling::fill(engine, spools, source, sink)?;
     let spool = spooled.as_ref().map(|spooled| Ok((spooled.read_back(0)?, spooled.show(0)))).transpose()?;
     let losses = Losses::new(model);
     let job = Job {
@@ -96,12 +95,12 @@ fn take_up(
             continue;
         }
         let tile = tiles.tile(number);
-        let stretch = &tiles.stretches[tile.stretch];
+        let part = &tiles.parts[tile.part];
         let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];
-        let there = sink.read_back(stretch.file)?.read_at(stretch.offset + tile.at, &mut bytes);
+        let there = sink.read_back(part.file)?.read_at(part.offset + tile.at, &mut bytes);
         if there.is_ok() && record[..4] == crc32fast::hash(&bytes).to_le_bytes() {
             sums.take_up(number, record);
-            watch.see(tiles, tile.stretch, tile.at, &bytes)?;
+            watch.see(tiles, tile.part, tile.at, &bytes)?;
         }
     }
     Ok(())
@@ -112,7 +111,7 @@ fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     let Some(seen) = source.files.seen() else { return };
     for number in 0..tiles.count {
         let (Some((_, crc32)), tile) = (sums.get(number), tiles.tile(number)) else { continue };
-        if let Some((place, offset, len)) = tiles.stretches[tile.stretch].read_from(tile.at, tile.len) {
+        if let Some((place, offset, len)) = tiles.parts[tile.part].read_from(tile.at, tile.len) {
             seen.note(place, offset, Run { len, crc32 });
         }
     }

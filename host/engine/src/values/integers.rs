@@ -48,20 +48,16 @@ fn byte(code: f32) -> u8 {
     (code as i8).cast_unsigned()
 }
 
-/// The values of rows of integers.
-pub fn decode(bits: u32, codes: &[u8], scales: &[f32], row_len: usize, out: &mut [f32]) {
-    let (row_len, row_bytes) = (row_len.max(1), (row_len * bits as usize / 8).max(1));
-    for ((out, codes), scale) in out.chunks_mut(row_len).zip(codes.chunks(row_bytes)).zip(scales) {
-        if bits == 8 {
-            let value = |code: u8| f32::from(code.cast_signed()) * scale;
-            out.iter_mut().zip(codes).for_each(|(out, code)| *out = value(*code));
-        } else {
-            // The low half, moved up and back with its sign.
-            let value = |code: u8| f32::from((code << 4).cast_signed() >> 4) * scale;
-            for (pair, code) in out.chunks_mut(2).zip(codes) {
-                pair.iter_mut().zip([*code, code >> 4]).for_each(|(out, code)| *out = value(code));
-            }
-        }
+/// Integers as F32.
+pub fn values(bits: u32, codes: &[u8], out: &mut [f32]) {
+    if bits == 8 {
+        out.iter_mut().zip(codes).for_each(|(out, code)| *out = f32::from(code.cast_signed()));
+        return;
+    }
+    // The low half, moved up and back with its sign.
+    let value = |code: u8| f32::from((code << 4).cast_signed() >> 4);
+    for (pair, code) in out.chunks_mut(2).zip(codes) {
+        pair.iter_mut().zip([*code, code >> 4]).for_each(|(out, code)| *out = value(code));
     }
 }
 
@@ -78,7 +74,8 @@ mod tests {
             encode(bits, &values, 8, &mut codes, &mut told);
             scales(f32::from(most(bits)), &values, 8, &mut written);
             let read: Vec<f32> = written.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            decode(bits, &codes, &read, 8, &mut back);
+            super::values(bits, &codes, &mut back);
+            back.chunks_mut(8).zip(&read).for_each(|(row, scale)| row.iter_mut().for_each(|x| *x *= scale));
             assert_eq!(told, back, "{bits}");
             let step = |n: usize| read[n / 8];
             assert!(

@@ -29,10 +29,10 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     let mut out = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
         let (mut changes, mut values) = (Changes::default(), 0);
-        for stretch in &tiles.stretches[tiles.of_tensor(number)] {
-            let Some(transcode) = &stretch.transcode else { continue };
-            values += transcode.elements(stretch.len);
-            let of_tiles = stretch.first..stretch.first + stretch.n_tiles();
+        for part in &tiles.parts[tiles.of_tensor(number)] {
+            let Some(granule) = &part.granule else { continue };
+            values += granule.elements(part.len);
+            let of_tiles = part.first..part.first + part.n_tiles();
             of_tiles.for_each(|tile| changes += sums.changes(tile));
         }
         if changes != Changes::default() {

@@ -2,7 +2,7 @@
 
 use crate::layout::{Layout, Segment};
 use crate::tiles::TileSink;
-use crate::tiles::tile::{Stretch, Tiles};
+use crate::tiles::tile::{PlacedPart, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
 use crc32fast::Hasher;
@@ -55,7 +55,7 @@ impl Summer<'_> {
                     }
                 },
                 Segment::Payload { .. } | Segment::Copy(_) if whole => {
-                    self.stretches(file, placed.offset, placed.len)
+                    self.parts(file, placed.offset, placed.len)
                 }
                 _ => Some(self.sum_back(file, from, to)?),
             };
@@ -70,26 +70,26 @@ impl Summer<'_> {
         self.combined(self.tiles.of_tensor(tensor))
     }
 
-    /// CRC-32 of the stretches that fill `len` bytes at `offset` of a file.
-    fn stretches(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
-        let stretches = &self.tiles.stretches;
-        // Stretches lie in the order of the output; those of no bytes add nothing.
-        let before = |at: u64| stretches.partition_point(|s| (s.file, s.offset) < (file, at));
+    /// CRC-32 of the parts that fill `len` bytes at `offset` of a file.
+    fn parts(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
+        let parts = &self.tiles.parts;
+        // PlacedPartes lie in the order of the output; those of no bytes add nothing.
+        let before = |at: u64| parts.partition_point(|s| (s.file, s.offset) < (file, at));
         let filled = before(offset)..before(offset + len);
-        let there: u64 = stretches[filled.clone()].iter().map(|s| s.len).sum();
+        let there: u64 = parts[filled.clone()].iter().map(|s| s.len).sum();
         if there == len { self.combined(filled) } else { None }
     }
 
-    fn combined(&self, mut stretches: Range<usize>) -> Option<u32> {
+    fn combined(&self, mut parts: Range<usize>) -> Option<u32> {
         let mut all = Hasher::new();
-        let mut add = |s: &Stretch| {
+        let mut add = |s: &PlacedPart| {
             (s.first..s.first + s.n_tiles()).try_for_each(|number| {
                 let ((sum, _), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
                 all.combine(&Hasher::new_with_initial_len(sum, len));
                 Some(())
             })
         };
-        stretches.try_for_each(|n| add(&self.tiles.stretches[n]))?;
+        parts.try_for_each(|n| add(&self.tiles.parts[n]))?;
         Some(all.finalize())
     }
 

@@ -70,7 +70,7 @@ pub fn finish(
     // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
     prepared.source.model.tensors = Vec::new();
     let LaidOut { source, model, output, layout, .. } = &*prepared;
-    let first_read = FirstRead { engine, source, tiles, sums, spool: &prepared.workings.spool };
+    let first_read = FirstRead { engine, source, tiles, sums, spools: &prepared.spools };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
     let mut patches = Vec::new();
@@ -132,7 +132,7 @@ fn compare_inputs(
 ) -> Result<(Option<String>, Vec<u32>)> {
     let LaidOut { source, layout, .. } = prepared;
     let witness = Witness::new(engine, source, prepared.selected.as_deref());
-    let first_read = FirstRead { engine, source, tiles, sums, spool: &prepared.workings.spool };
+    let first_read = FirstRead { engine, source, tiles, sums, spools: &prepared.spools };
     let stored = match options.verify {
         VerifyMode::Off => None,
         // What changed meanwhile need not have been damaged before.

@@ -1,7 +1,7 @@
 //! How one tensor's values are spread.
 
 use crate::engine::Engine;
-use crate::expression::payload;
+use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
 use crate::values::numbers::{Numbers, Values};
 use apr_sdk::{Error, Result};
@@ -92,7 +92,7 @@ fn each_value(
     mut each: impl FnMut(f64),
 ) -> Result<()> {
     let mut values = Values::new(numbers, &opened.model.tensors[tensor].shape)?;
-    payload::stream(engine, opened, tensor, &mut |bytes| {
+    read::stream(engine, opened, tensor, &mut |bytes| {
         values.add(bytes, &mut each);
         Ok(())
     })?;

@@ -401,9 +401,9 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
         numbers.extend(0..count);
     } else {
         let mut ends: Vec<Option<(usize, usize)>> = vec![None; summer.layout.files.len()];
-        for stretch in summer.tiles.stretches.iter().filter(|s| s.len > 0) {
-            let last = stretch.first + stretch.n_tiles() - 1;
-            ends[stretch.file].get_or_insert((stretch.first, last)).1 = last;
+        for part in summer.tiles.parts.iter().filter(|s| s.len > 0) {
+            let last = part.first + part.n_tiles() - 1;
+            ends[part.file].get_or_insert((part.first, last)).1 = last;
         }
         for (first, last) in ends.into_iter().flatten() {
             let hash = summer.sums.get(last).map_or(0, |(out, _)| out as usize);
@@ -415,13 +415,13 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
     let mut buffer = Vec::new();
     for &number in &numbers {
         let tile = summer.tiles.tile(number);
-        let stretch = &summer.tiles.stretches[tile.stretch];
+        let part = &summer.tiles.parts[tile.part];
         buffer.resize(usize::try_from(tile.len).unwrap_or(0), 0);
-        summer.read_back(stretch.file, stretch.offset + tile.at, &mut buffer)?;
+        summer.read_back(part.file, part.offset + tile.at, &mut buffer)?;
         if summer.sums.get(number).map(|(out, _)| out) != Some(crc32fast::hash(&buffer)) {
             let error =
                 Error::failed("the disk returned other bytes than were written").code("ROSETTA-CRC-001");
-            let error = error.at(stretch.offset + tile.at).in_file(summer.sink.show(stretch.file));
+            let error = error.at(part.offset + tile.at).in_file(summer.sink.show(part.file));
             return Err(error.hint("check the disk; the output was not published"));
         }
     }

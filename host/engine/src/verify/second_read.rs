@@ -5,12 +5,11 @@
 //! nothing can tell is a store through a writable mapping that was there before: the kernel notes its time late, or never.
 
 use crate::engine::Engine;
-use crate::expression::spool::Spool;
-use crate::expression::work::Work;
+use crate::expression::{Access, Spools};
 use crate::open::OpenedModel;
 use crate::open::files::{Change, ModelFile};
 use crate::open::seen::{Place, Run};
-use crate::tiles::tile::{Stretch, Tiles};
+use crate::tiles::tile::{PlacedPart, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Extent, FileId, Result};
 
@@ -25,7 +24,7 @@ pub struct FirstRead<'a> {
     /// The CRC-32 of what each tile was made of.
     pub sums: &'a TileSums,
     /// What was spooled.
-    pub spool: &'a Spool,
+    pub spools: &'a Spools,
 }
 
 impl FirstRead<'_> {
@@ -57,7 +56,7 @@ impl FirstRead<'_> {
         let same = self.runs_are_the_same(number).map_err(shown)?
             && self.gathered_is_the_same(number).map_err(shown)?
             // What was gathered from many places into the spool, nobody noted.
-            && !self.spool.gathers(number);
+            && !self.spools.gathers(number);
         Ok(same && input.changed() == before)
     }
 
@@ -85,17 +84,18 @@ impl FirstRead<'_> {
     fn gathered_is_the_same(&self, number: FileId) -> Result<bool> {
         let read =
             |extent: Extent, out: &mut [u8]| self.source.files.read_payload(extent.file, extent.offset, out);
-        let is_gathered = |stretch: &&Stretch| match &stretch.work {
-            Work::Gather(gather) => gather.extent().file == number,
+        let is_gathered = |part: &&PlacedPart| match part.expression.access() {
+            Ok(Access::Gather(gather)) => gather.extent().file == number,
             _ => false,
         };
         let mut buffer = Vec::new();
-        for stretch in self.tiles.stretches.iter().filter(is_gathered) {
-            for tile in stretch.first..stretch.first + stretch.n_tiles() {
+        for part in self.tiles.parts.iter().filter(is_gathered) {
+            let access = part.expression.access()?;
+            for tile in part.first..part.first + part.n_tiles() {
                 self.engine.check_cancelled()?;
                 let at = self.tiles.tile(tile);
-                buffer.resize(usize::try_from(stretch.before(at.len)).unwrap_or(0), 0);
-                stretch.work.fill(&read, stretch.before(at.at), &mut buffer)?;
+                buffer.resize(usize::try_from(part.before(at.len)).unwrap_or(0), 0);
+                access.fill(&read, part.before(at.at), &mut buffer)?;
                 if self.sums.get(tile).map(|(_, source)| source) != Some(crc32fast::hash(&buffer)) {
                     return Ok(false);
                 }

@@ -2,7 +2,7 @@
 
 use crate::crew::map;
 use crate::engine::Engine;
-use crate::expression::payload;
+use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
 use crate::values::numbers::{Numbers, Values};
 use crate::verify::histogram::Histogram;
@@ -132,7 +132,7 @@ fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOp
     let mut values = numbers.map(|numbers| Values::new(numbers, &tensor.shape)).transpose()?;
     let mut hasher = options.sha256.then(Sha256::new);
     let mut running = Running::default();
-    payload::stream(engine, opened, number, &mut |bytes| {
+    read::stream(engine, opened, number, &mut |bytes| {
         if let Some(hasher) = &mut hasher {
             hasher.update(bytes);
         }

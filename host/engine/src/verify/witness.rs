@@ -2,7 +2,7 @@
 //! CRC-32 of each one's payload for the record of where a model came from.
 
 use crate::engine::Engine;
-use crate::expression::payload;
+use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
 use crate::open::seen::{Place, Seen};
 use crate::open::stored_sums::{self, StoredSum};
@@ -151,7 +151,7 @@ impl<'a> Witness<'a> {
             return Ok(known.finalize());
         }
         let mut whole = Hasher::new();
-        payload::stream(self.engine, self.source, tensor, &mut |bytes| {
+        read::stream(self.engine, self.source, tensor, &mut |bytes| {
             whole.update(bytes);
             Ok(())
         })?;

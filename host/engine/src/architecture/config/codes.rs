@@ -2,7 +2,7 @@
 //! into another dialect's names and rows only where that changes nothing.
 
 use crate::architecture::translate::Made;
-use crate::expression::compose::merged;
+use crate::expression::merged;
 use apr_sdk::{DType, DTypeKind, Error, Result, Tensor};
 
 /// Refuses to translate weights that are codes.

@@ -2,7 +2,7 @@
 //! reordering of a table is one of four steps on them: permute axes, slice, join, reshape. Sizes are in units of the
 //! dtype: elements, or blocks along the last axis.
 
-use crate::expression::compose::merged;
+use crate::expression::merged;
 use apr_sdk::{Error, Result};
 
 /// A box of a source tensor.

@@ -1,7 +1,7 @@
 //! What is said where the flags for types cannot do what they say.
 
 use super::Quantization;
-use crate::plan::planned::PlannedTensor;
+use crate::expression::PlannedTensor;
 use crate::wording::n_of;
 use apr_sdk::{DType, DTypeKind, Error, Result};
 
@@ -11,7 +11,7 @@ use apr_sdk::{DType, DTypeKind, Error, Result};
 /// InvalidArgument if `--precision` changes nothing, and there are tensors that it does not speak of.
 pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    let is_changed = tensors.iter().any(|one| one.is_retyped() || one.making.row_scale.is_some());
+    let is_changed = tensors.iter().any(PlannedTensor::is_retyped);
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
         && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
     {

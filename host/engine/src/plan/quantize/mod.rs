@@ -13,15 +13,13 @@ pub use target::Target;
 
 use crate::architecture::{TensorSpecs, choices, is_float};
 use crate::engine::Engine;
-use crate::expression::making::is_all_zero;
-use crate::expression::making::{Making, RowScale};
+use crate::expression::{Importance as ColumnImportance, PlannedTensor, is_all_zero};
 use crate::open::OpenedModel;
-use crate::plan::planned::{Planned, PlannedTensor};
+use crate::plan::planned::Planned;
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::{
-    Assignment, DType, DTypeChoice, DTypeKind, Error, Options, Quantizer, Result, Tensor, Value, Writer,
-    escape,
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Options, Quantizer, Result, Value, Writer, escape,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,9 +96,9 @@ impl Choosing<'_> {
             self.cast(dtype, planned)?;
         }
         if let Some(dtype) = wishes.dequantize {
-            row_scales::undo(self.engine, self.source, dtype, planned)?;
+            row_scales::undo(self.source, dtype, planned, &self.engine.registry)?;
             for one in planned.tensors.iter_mut().filter(|one| one.tensor.dtype.is_block()) {
-                one.tensor.dtype = dtype;
+                one.retype(dtype, &self.engine.registry, None);
             }
         }
         said.warnings.extend(left_over::left_over(wishes, &planned.tensors)?);
@@ -126,11 +124,11 @@ impl Choosing<'_> {
         let facts: Vec<_> = tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.specs.of(n))).collect();
         let choices = choices(writer, &facts, Some(dtype))?;
         for (one, choice) in planned.tensors.iter_mut().zip(choices) {
-            if !is_float(one.making.source_dtype) || one.is_retyped() {
+            if !is_float(one.expression.stored_dtype()) || one.is_retyped() {
                 continue;
             }
             if let DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) = choice {
-                one.tensor.dtype = wanted;
+                one.retype(wanted, &self.engine.registry, None);
             }
         }
         Ok(())
@@ -193,13 +191,12 @@ impl Choosing<'_> {
             }
             (None, None) => return Ok(()),
         };
-        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+        let (mut said, mut is_importance_used): (Vec<(String, Vec<String>)>, _) = (Vec::new(), false);
         for (number, assignment) in assigned.into_iter().enumerate() {
-            let PlannedTensor { tensor, making, .. } = &mut planned.tensors[number];
+            let one = &mut planned.tensors[number];
             let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
-            take(wishes, assignment, (tensor, making), values, (registry, &mut said)).map_err(|e| match e
-                .tensor_name()
-            {
+            let taken = take(wishes, assignment, one, values, (registry, &mut said));
+            is_importance_used |= taken.map_err(|e| match e.tensor_name() {
                 Some(_) => e,
                 None => e.tensor(&tensors[number].name),
             })?;
@@ -208,7 +205,7 @@ impl Choosing<'_> {
         self.record(planned, quantizer.records(&recipe)?);
         if let Some(importance) = &importance {
             // A file that names a matrix was made with it.
-            if planned.tensors.iter().any(|one| one.making.importance.is_some()) {
+            if is_importance_used {
                 self.record(planned, importance.records.iter().cloned());
                 notes.push(importance.summary(&tensors));
             } else {
@@ -222,23 +219,23 @@ impl Choosing<'_> {
     }
 }
 
-/// Gives one tensor the type that a recipe wants for it.
+/// Gives one tensor the type that a recipe wants for it; says whether importance decides how.
 fn take(
     wishes: &Quantization,
     assignment: Assignment,
-    (tensor, making): (&mut Tensor, &mut Making),
+    one: &mut PlannedTensor,
     importance: Option<&Arc<[f32]>>,
     (registry, said): (&Registry, &mut Vec<(String, Vec<String>)>),
-) -> Result<()> {
-    let Some(dtype) = assignment.dtype else { return Ok(()) };
-    let from = making.source_dtype;
-    if from == dtype && making.add.is_none() {
+) -> Result<bool> {
+    let Some(dtype) = assignment.dtype else { return Ok(false) };
+    let (tensor, from) = (&one.tensor, one.expression.stored_dtype());
+    if one.expression.is_stored_as(dtype) {
         // Its bytes are what they would become.
-        tensor.dtype = dtype;
-        return Ok(());
+        one.retype(dtype, registry, None);
+        return Ok(false);
     }
     if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
-        return Ok(());
+        return Ok(false);
     }
     let is_lossless = registry.repacker((from, dtype)).is_some();
     if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
@@ -266,31 +263,39 @@ fn take(
             None => said.push((note, vec![tensor.name.clone()])),
         }
     }
-    tensor.dtype = dtype;
-    if is_integer(dtype) && making.source_dtype != dtype {
-        making.row_scale = Some(RowScale::Codes);
+    if is_integer(dtype) && from != dtype {
+        one.code(dtype);
+        return Ok(false);
     }
-    if !dtype.is_block() {
-        return Ok(());
+    let Some(values) = importance.filter(|_| dtype.is_block()) else {
+        one.retype(dtype, registry, None);
+        return Ok(false);
+    };
+    let importance = of_columns(one, values)?;
+    let mut matrices = values.chunks_exact(usize::try_from(one.row_len()).unwrap_or(usize::MAX).max(1));
+    if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
+        let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
+        return Err(Error::invalid_argument(message)
+            .hint("make the importance matrix with more text, or choose a larger type"));
     }
-    if let Some(values) = importance {
-        let row = tensor.shape.last().copied().unwrap_or(1);
-        let matrices = if tensor.shape.len() > 2 { tensor.shape[0] } else { 1 };
-        let want = row.checked_mul(matrices);
-        if want != Some(values.len() as u64) {
-            let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
-            let message = format!("the importance matrix has {have} values for it, it needs {want}");
-            return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
-        }
-        let mut matrices = values.chunks_exact(usize::try_from(row).unwrap_or(usize::MAX).max(1));
-        if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
-            let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
-            return Err(Error::invalid_argument(message)
-                .hint("make the importance matrix with more text, or choose a larger type"));
-        }
-        making.importance = Some(Arc::clone(values));
+    one.retype(dtype, registry, Some(&importance));
+    Ok(true)
+}
+
+/// What a file says of the columns of a tensor: as many values as a row has, for each matrix of one with three dimensions.
+fn of_columns(one: &PlannedTensor, values: &Arc<[f32]>) -> Result<ColumnImportance> {
+    let shape = &one.tensor.shape;
+    let (matrices, rows) = match shape[..] {
+        [matrices, ref rest @ .., _] if shape.len() > 2 => (matrices, rest.iter().product()),
+        _ => (1, u64::MAX),
+    };
+    let want = one.row_len().checked_mul(matrices);
+    if want != Some(values.len() as u64) {
+        let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
+        let message = format!("the importance matrix has {have} values for it, it needs {want}");
+        return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
     }
-    Ok(())
+    Ok(ColumnImportance { values: Arc::clone(values), rows, first: 0 })
 }
 
 /// `` `a`, `b`, `c` and 4 more: what ``.

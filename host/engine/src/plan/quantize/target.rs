@@ -1,6 +1,6 @@
 //! `--target-size` and `--target-bpw`: the recipe that makes most of the room.
 
-use crate::plan::planned::PlannedTensor;
+use crate::expression::PlannedTensor;
 use apr_sdk::{Assignment, Error, ErrorKind, Quantizer, Result, checked_elements, checked_payload_len};
 use std::sync::Arc;
 

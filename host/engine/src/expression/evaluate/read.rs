@@ -1,6 +1,6 @@
-//! A tensor's payload in order, whatever kind it is: decoded, row-major, little-endian, a piece at a time.
+//! Payload in order, whatever kind it is: decoded, row-major, little-endian, a piece at a time.
 
-use super::work::Work;
+use super::super::{Access, Expression};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::open::blocks::{BlockList, Decoder};
@@ -11,34 +11,44 @@ use std::ops::ControlFlow;
 /// Fills a window with the bytes at an offset of the payload.
 type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
 
-/// What some work makes, in order, a window at a time: as many bytes as are best made at once.
+/// What a leaf is, in order, a window at a time: as many bytes as are best made at once.
 struct Windows<'a> {
     engine: &'a Engine,
     fill: Box<Fill<'a>>,
     buffer: Vec<u8>,
     window: u64,
+    tile_len: u64,
     len: u64,
     at: u64,
 }
 
 impl<'a> Windows<'a> {
-    fn new(engine: &'a Engine, opened: &'a OpenedModel, len: u64, work: Work) -> Result<Windows<'a>> {
-        let window = work.window();
-        let fill: Box<Fill<'a>> = match work {
-            Work::Copy(_) | Work::Swap(..) | Work::Gather(_) | Work::Made(_) => {
-                let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
-                Box::new(move |at, out| work.fill(&read, at, out).map(drop))
-            }
-            Work::Decode { tensor, codec } => {
+    fn new(
+        engine: &'a Engine,
+        opened: &'a OpenedModel,
+        leaf: Expression,
+        granule: u64,
+    ) -> Result<Windows<'a>> {
+        let len = leaf.byte_len()?;
+        let access = leaf.access()?;
+        let whole = |len: u64| (len - len % granule).max(granule);
+        let (window, tile_len) = (whole(access.window()), whole(access.tile_len()));
+        let fill: Box<Fill<'a>> = match access {
+            Access::Decode { tensor, codec } => {
                 let (list, mut decoder) = (BlockList::read(engine, opened, tensor)?, Decoder::default());
+                let codec = codec.clone();
                 Box::new(move |at, out| decoder.fill(opened, (tensor, &codec), &list, at, out))
             }
-            Work::Stream { tensor } => {
+            Access::Stream { tensor } => {
                 let mut stream = InOrder::begin(engine, opened, tensor)?;
                 Box::new(move |_, out| stream.fill(out))
             }
+            _ => {
+                let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
+                Box::new(move |at, out| leaf.access()?.fill(&read, at, out).map(drop))
+            }
         };
-        Ok(Windows { engine, fill, buffer: Vec::new(), window, len, at: 0 })
+        Ok(Windows { engine, fill, buffer: Vec::new(), window, tile_len, len, at: 0 })
     }
 
     /// Fills `buffer` with the next window; says whether there was one.
@@ -74,7 +84,7 @@ impl<'a> InPieces<'a> {
     /// and the tensor.
     pub fn new(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<InPieces<'a>> {
         let decl = &opened.model.tensors[tensor];
-        let windows = || Windows::new(engine, opened, decl.payload_len()?, Work::new(decl, tensor)?);
+        let windows = || Windows::new(engine, opened, Expression::of(tensor, decl)?, 1);
         let windows = windows().map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
         Ok(InPieces { windows, opened, tensor, taken: 0, piece: Vec::new() })
     }
@@ -115,23 +125,24 @@ pub fn stream(
 ) -> Result<()> {
     let decl = &opened.model.tensors[tensor];
     let mut each = |bytes: &[u8]| each(bytes).map(ControlFlow::Continue);
-    let mut pieces = || in_pieces(engine, opened, decl.payload_len()?, &Work::new(decl, tensor)?, &mut each);
+    let mut pieces = || in_pieces(engine, opened, Expression::of(tensor, decl)?, 1, &mut each);
     pieces().map_err(|e| opened.files.show(e.tensor(&decl.name)))
 }
 
-/// Hands `len` bytes of some work to `each`, in order, in pieces of at most one tile, until it breaks.
+/// Hands the bytes of a leaf to `each`, in order, in pieces of at most one tile that are multiples of `granule`, until it
+/// breaks.
 ///
 /// # Errors
 /// As [`stream`].
 pub fn in_pieces(
     engine: &Engine,
     opened: &OpenedModel,
-    len: u64,
-    work: &Work,
+    leaf: Expression,
+    granule: u64,
     each: &mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
-    let tile = usize::try_from(work.tile_len()).unwrap_or(1);
-    let mut windows = Windows::new(engine, opened, len, work.clone())?;
+    let mut windows = Windows::new(engine, opened, leaf, granule)?;
+    let tile = usize::try_from(windows.tile_len).unwrap_or(1);
     while windows.next()? {
         for piece in windows.buffer.chunks(tile) {
             if each(piece)?.is_break() {

@@ -1,0 +1,149 @@
+//! Floats multiplied and added to, in F32: what a dialect adds to norms, and what the scales of rows make of integers.
+
+use super::Expression;
+use super::cast::{integer_bits, stored_floats};
+use super::evaluate::{Buffers, Evaluation, Outcome, not_finite};
+use super::row_codes::whole_bytes;
+use super::spool::Spool;
+use crate::values::cast::{self, Changes};
+use apr_sdk::{DType, Result};
+
+/// A multiplication, an addition, or one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Affine {
+    /// The values, as F32.
+    pub of: Expression,
+    /// What each row is multiplied by: an F32 for each.
+    pub factor: Option<Factor>,
+    /// What is added to each value then.
+    pub add: Option<Constant>,
+}
+
+/// An F32 for each row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Factor {
+    /// The factors, which can be read at any place.
+    pub of: Expression,
+    /// Elements of a row.
+    pub row_len: u64,
+    /// The factor of the first row.
+    pub first: u64,
+}
+
+/// A number, by its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Constant(u32);
+
+impl Constant {
+    /// The number.
+    pub fn get(self) -> f32 {
+        f32::from_bits(self.0)
+    }
+}
+
+impl From<f32> for Constant {
+    fn from(value: f32) -> Constant {
+        Constant(value.to_bits())
+    }
+}
+
+impl std::fmt::Debug for Constant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl Expression {
+    /// Its values in F32 with a constant added, in rows of `row_len`.
+    pub fn plus(self, c: f32, row_len: u64) -> Expression {
+        let added = |of| Expression::Affine(Box::new(Affine { of, factor: None, add: Some(c.into()) }));
+        self.each_part(|part, _| added(part.floats(row_len)))
+    }
+
+    /// Its values in F32, each row of `row_len` multiplied by its own of `factors`.
+    ///
+    /// # Errors
+    /// Unsupported for factors of a payload of an unknown kind.
+    pub fn times_rows(self, factors: Expression, row_len: u64) -> Result<Expression> {
+        // They are read with the rows, which are made in any order.
+        let factors = if factors.access()?.is_random() { factors } else { Spool::of(factors) };
+        Ok(self.each_part(|part, before| {
+            let factor = Some(Factor { of: factors.clone(), row_len, first: before / row_len.max(1) });
+            Expression::Affine(Box::new(Affine { of: part.floats(row_len), factor, add: None }))
+        }))
+    }
+}
+
+impl Affine {
+    /// Fails if its values cannot be had.
+    pub(super) fn check(&self) -> Result<()> {
+        if let Expression::Cast(cast) = &self.of
+            && let (Some(bits), Some(factor)) = (integer_bits(cast.of.dtype()), &self.factor)
+        {
+            whole_bytes(factor.row_len, bits, cast.of.dtype())?;
+        }
+        self.at_once(DType::F32).map(drop)
+    }
+
+    /// What adds to stored floats and casts the sums to `to`; `None` if more is done.
+    ///
+    /// # Errors
+    /// Unsupported for types between which no cast is.
+    pub(super) fn at_once(&self, to: DType) -> Result<Option<cast::Cast>> {
+        match (stored_floats(&self.of), self.factor.is_none(), self.add) {
+            (Some(from), true, Some(c)) => cast::Cast::new(from, to, Some(c.get())),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn bytes(
+        &self,
+        of: &Evaluation<'_>,
+        buffers: &mut Buffers,
+        out: &mut [u8],
+    ) -> Result<Outcome> {
+        if let Some(cast) = self.at_once(DType::F32)? {
+            return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
+        }
+        buffers.values.resize(of.elements, 0.0);
+        let (mut changes, is_judged) = self.values(of, buffers)?;
+        changes.nonfinite += if is_judged { 0 } else { not_finite(&buffers.values) };
+        out.copy_from_slice(bytemuck::cast_slice(&buffers.values));
+        Ok(Outcome { changes, loss: None })
+    }
+
+    /// The values, what that did to them, and whether that says which were not finite.
+    pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
+        if let Some(cast) = self.at_once(DType::F32)? {
+            return Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true));
+        }
+        let (changes, _) = self.of.values(of, buffers)?;
+        if let Some(factor) = &self.factor {
+            factor.multiply(of, buffers)?;
+        }
+        if let Some(c) = self.add {
+            buffers.values.iter_mut().for_each(|value| *value += c.get());
+        }
+        Ok((changes, false))
+    }
+
+    /// The first stored element that is not finite or does not stay so.
+    pub(super) fn first_bad(&self, of: &Evaluation<'_>) -> Result<Option<(u64, String)>> {
+        Ok(self.at_once(DType::F32)?.and_then(|cast| cast.first_bad(of.leaf)))
+    }
+}
+
+impl Factor {
+    fn multiply(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<()> {
+        let row_len = usize::try_from(self.row_len).unwrap_or(usize::MAX).max(1);
+        let rows = buffers.values.chunks_mut(row_len);
+        buffers.factors.resize(rows.len(), 0.0);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut buffers.factors);
+        self.of.access()?.fill(of.read, (self.first + of.row) * 4, bytes)?;
+        for (row, factor) in rows.zip(&buffers.factors) {
+            let factor = f32::from_bits(u32::from_le(factor.to_bits()));
+            row.iter_mut().for_each(|value| *value *= factor);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Each element as a float of another type, rounded once; and small integers as F32, which holds them exactly.
+
+use super::Expression;
+use super::evaluate::{Buffers, Evaluation, Outcome};
+use crate::values::cast::{self, Changes};
+use crate::values::integers;
+use apr_sdk::{DType, DTypeKind, Error, Result};
+
+/// A cast.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cast {
+    /// Floats; or integers of 8 or 4 bits, which become F32.
+    pub of: Expression,
+    /// The type after.
+    pub to: DType,
+}
+
+/// Bits of an integer type that F32 holds exactly, if it is one.
+pub(super) fn integer_bits(dtype: DType) -> Option<u32> {
+    let info = dtype.info().filter(|info| info.kind == DTypeKind::Int)?;
+    Some(info.block_bytes * 8 / info.block_elements.max(1)).filter(|bits| [4, 8].contains(bits))
+}
+
+/// The type of the floats that are stored, where `of` is those, or those in F32.
+pub(super) fn stored_floats(of: &Expression) -> Option<DType> {
+    let stored = match of {
+        Expression::Cast(cast) if cast.to == DType::F32 => &cast.of,
+        other => other,
+    };
+    let dtype = Some(stored).filter(|stored| stored.is_leaf())?.dtype();
+    Some(dtype).filter(|dtype| !dtype.is_block() && integer_bits(*dtype).is_none())
+}
+
+/// What casts stored floats to `to` on their way through `of`, an addition included; `None` if more is done.
+///
+/// # Errors
+/// Unsupported for types between which no cast is.
+fn at_once(of: &Expression, to: DType) -> Result<Option<cast::Cast>> {
+    match of {
+        Expression::Affine(affine) => affine.at_once(to),
+        leaf if leaf.is_leaf() => {
+            stored_floats(leaf).map_or(Ok(None), |from| cast::Cast::new(from, to, None))
+        }
+        _ => Ok(None),
+    }
+}
+
+impl Expression {
+    /// Its elements as F32, in rows of `row_len` where they are blocks.
+    pub(super) fn floats(self, row_len: u64) -> Expression {
+        match self.dtype().is_block() {
+            true => self.decoded(row_len),
+            false => self.cast(DType::F32),
+        }
+    }
+
+    /// Its elements as floats of another type; itself if they are.
+    pub fn cast(self, to: DType) -> Expression {
+        if self.dtype() == to {
+            return self;
+        }
+        self.each_part(|of, _| Expression::Cast(Box::new(Cast { of, to })))
+    }
+}
+
+impl Cast {
+    /// Fails if there is no such cast.
+    pub(super) fn check(&self) -> Result<()> {
+        let is_integer = integer_bits(self.of.dtype()).is_some() && self.to == DType::F32;
+        if !is_integer && at_once(&self.of, self.to)?.is_none() {
+            cast::Cast::new(self.of.dtype(), self.to, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn bytes(
+        &self,
+        of: &Evaluation<'_>,
+        buffers: &mut Buffers,
+        out: &mut [u8],
+    ) -> Result<Outcome> {
+        if let Some(cast) = at_once(&self.of, self.to)? {
+            return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
+        }
+        let mut changes = self.of.judged_values(of, buffers)?;
+        match cast::Cast::new(DType::F32, self.to, None)? {
+            Some(cast) => changes += cast.apply(bytemuck::cast_slice(&buffers.values), out),
+            None => out.copy_from_slice(bytemuck::cast_slice(&buffers.values)),
+        }
+        Ok(Outcome { changes, loss: None })
+    }
+
+    /// The elements as F32, what that did to them, and whether that says which were not finite.
+    pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
+        if let Some(bits) = integer_bits(self.of.dtype()) {
+            integers::values(bits, of.leaf, &mut buffers.values);
+            return Ok((Changes::default(), false));
+        }
+        let cast = at_once(&self.of, DType::F32)?.ok_or_else(|| not_of_floats(self.of.dtype()))?;
+        Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true))
+    }
+
+    /// The first stored element that is not finite or does not stay so.
+    pub(super) fn first_bad(&self, of: &Evaluation<'_>) -> Result<Option<(u64, String)>> {
+        Ok(at_once(&self.of, self.to)?.and_then(|cast| cast.first_bad(of.leaf)))
+    }
+}
+
+fn not_of_floats(dtype: DType) -> Error {
+    Error::plugin(format!("values of {dtype} are taken for floats"))
+}

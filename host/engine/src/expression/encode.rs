@@ -1,0 +1,130 @@
+//! F32 as blocks, by the quantizer that knows them, in whole rows; what that loses is measured by decoding them again.
+
+use super::Expression;
+use super::evaluate::{Buffers, Evaluation, Outcome};
+use crate::values::loss::Loss;
+use apr_sdk::{DType, Quantizer, Result};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Quantized values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Encode {
+    /// The values, as F32.
+    pub of: Expression,
+    /// The type of the blocks.
+    pub to: DType,
+    /// Elements of a row.
+    pub row_len: u64,
+    /// How much each column counts.
+    pub importance: Option<Importance>,
+}
+
+/// The importance of the columns of each matrix of a tensor.
+#[derive(Clone, Debug)]
+pub struct Importance {
+    /// As many values as a row has, for each matrix.
+    pub values: Arc<[f32]>,
+    /// Rows of a matrix.
+    pub rows: u64,
+    /// The row of the tensor that the first row here is.
+    pub first: u64,
+}
+
+impl PartialEq for Importance {
+    fn eq(&self, other: &Importance) -> bool {
+        let bits = |one: &Importance| one.values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        (self.rows, self.first) == (other.rows, other.first)
+            && (Arc::ptr_eq(&self.values, &other.values) || bits(self) == bits(other))
+    }
+}
+
+impl Eq for Importance {}
+
+impl Hash for Importance {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.rows, self.first).hash(state);
+        self.values.iter().for_each(|value| value.to_bits().hash(state));
+    }
+}
+
+/// Whether importance says nothing, and counts as none.
+pub fn is_all_zero(importance: &[f32]) -> bool {
+    importance.iter().all(|value| *value == 0.0)
+}
+
+impl Expression {
+    /// Its values as blocks of `to`, in rows of `row_len`.
+    pub(super) fn encoded(self, to: DType, row_len: u64, importance: Option<&Importance>) -> Expression {
+        self.each_part(|of, before| {
+            let first = before / row_len.max(1);
+            let importance = importance.map(|all| Importance { first: all.first + first, ..all.clone() });
+            Expression::Encode(Box::new(Encode { of, to, row_len, importance }))
+        })
+    }
+}
+
+impl Encode {
+    pub(super) fn bytes(
+        &self,
+        of: &Evaluation<'_>,
+        buffers: &mut Buffers,
+        out: &mut [u8],
+    ) -> Result<Outcome> {
+        let mut changes = self.of.judged_values(of, buffers)?;
+        let quantizer = of.registry.quantizer_of(self.to)?;
+        self.quantize(quantizer.as_ref(), of, &buffers.values, out)?;
+        let loss = again(quantizer.as_ref(), (self.to, of.row_len), out, buffers)?;
+        changes.overflowed += became_infinite(buffers);
+        Ok(Outcome { changes, loss: Some(loss) })
+    }
+
+    /// Encodes matrix by matrix, for each has its own importance.
+    fn quantize(
+        &self,
+        quantizer: &dyn Quantizer,
+        of: &Evaluation<'_>,
+        values: &[f32],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let Some(importance) = &self.importance else {
+            return quantizer.encode(self.to, values, of.row_len, None, out);
+        };
+        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let n_rows = values.len() as u64 / of.row_len;
+        let (mut values, mut out) = (values, out);
+        let row_bytes = out.len() / place(n_rows).max(1);
+        let (mut row, end) = (importance.first + of.row, importance.first + of.row + n_rows);
+        while row < end {
+            let matrix = row / importance.rows.max(1);
+            let here = (matrix + 1).saturating_mul(importance.rows.max(1)).min(end) - row;
+            let (now, later) = values.split_at(place(here * of.row_len));
+            let (made, rest) = out.split_at_mut(row_bytes * place(here));
+            let begin = place(matrix * of.row_len);
+            let own = importance.values.get(begin..begin.saturating_add(place(of.row_len)));
+            quantizer.encode(self.to, now, of.row_len, own.filter(|own| !is_all_zero(own)), made)?;
+            (values, out) = (later, rest);
+            row += here;
+        }
+        Ok(())
+    }
+}
+
+/// Decodes blocks that were made of `buffers.values`, and says how far they are from those.
+pub(super) fn again(
+    quantizer: &dyn Quantizer,
+    (dtype, row_len): (DType, u64),
+    blocks: &[u8],
+    buffers: &mut Buffers,
+) -> Result<Loss> {
+    buffers.again.resize(buffers.values.len(), 0.0);
+    quantizer.decode(dtype, blocks, row_len, &mut buffers.again)?;
+    Ok(Loss::between(&buffers.values, &buffers.again))
+}
+
+/// How many finite values their blocks make infinite. What is not finite is answered by the caller, unless it is allowed:
+/// then it is encoded as it comes.
+pub(super) fn became_infinite(buffers: &Buffers) -> u64 {
+    let became = |(before, after): (&f32, &f32)| before.is_finite() && !after.is_finite();
+    buffers.values.iter().zip(&buffers.again).filter(|(x, y)| became((x, y))).count() as u64
+}

@@ -1,0 +1,101 @@
+//! How much of an expression can be evaluated by itself: an element, a block, or a row.
+
+use super::super::{Expression, TILE, unit};
+use apr_sdk::{Result, checked_payload_len};
+
+/// The smallest part of an expression that can be evaluated by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granule {
+    /// Bytes of its leaf.
+    pub before: u64,
+    /// Bytes of the result.
+    pub after: u64,
+    /// Elements.
+    pub elements: u64,
+    /// Whether it is a row.
+    pub is_row: bool,
+}
+
+impl Granule {
+    /// That of an expression that is no `Concat`.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown, or rows that are no whole blocks.
+    pub fn of(expression: &Expression) -> Result<Granule> {
+        let (from, to) = (expression.leaf().dtype(), expression.dtype());
+        let Some(row_len) = expression.row_len() else {
+            let bytes = |dtype| unit(dtype).map(|info| u64::from(info.block_bytes));
+            return Ok(Granule { before: bytes(from)?, after: bytes(to)?, elements: 1, is_row: false });
+        };
+        // Rows of nothing are cut as if they were of some block: there is no byte to be cut.
+        let elements = match row_len {
+            0 => u64::from(from.require()?.block_elements) * u64::from(to.require()?.block_elements),
+            row_len => row_len,
+        };
+        let made = if matches!(expression, Expression::RowScales(_)) { 1 } else { elements };
+        let (before, after) = (checked_payload_len(from, &[elements])?, checked_payload_len(to, &[made])?);
+        Ok(Granule { before, after, elements, is_row: true })
+    }
+
+    /// Bytes of the leaf for so many bytes of the result, which are whole.
+    pub fn before(&self, after: u64) -> u64 {
+        after / self.after.max(1) * self.before
+    }
+
+    /// Bytes of the result for so many bytes of the leaf, which are whole.
+    pub fn after(&self, before: u64) -> u64 {
+        before / self.before.max(1) * self.after
+    }
+
+    /// How many elements so many bytes of the result stand for.
+    pub fn elements(&self, after: u64) -> u64 {
+        after / self.after.max(1) * self.elements
+    }
+
+    /// Bytes of the widest form of a row.
+    fn widest(&self) -> u64 {
+        self.elements.saturating_mul(4).max(self.before).max(self.after)
+    }
+
+    /// Bytes of a tile: whole elements, or whole rows whose F32 are at most a tile's bytes, or one row.
+    pub fn tile_len(&self) -> u64 {
+        match self.is_row {
+            false => TILE / self.before.max(self.after) * self.after,
+            true => (TILE / self.widest()).max(1) * self.after,
+        }
+    }
+
+    /// The most memory that a thread needs beside the tile, in bytes.
+    pub fn memory(&self) -> u64 {
+        match self.is_row {
+            false => TILE,
+            // Bytes before and after, and the values twice: before, and as they are decoded again.
+            true => 4 * TILE.max(self.widest()),
+        }
+    }
+}
+
+impl Expression {
+    /// Elements of a row, if it is evaluated in rows.
+    fn row_len(&self) -> Option<u64> {
+        let own = match self {
+            Expression::Affine(affine) => affine.factor.as_ref().map(|factor| factor.row_len),
+            Expression::Decode(decode) => Some(decode.row_len),
+            Expression::Encode(encode) => Some(encode.row_len),
+            Expression::Repack(repack) => Some(repack.row_len),
+            Expression::RowCodes(codes) => Some(codes.row_len),
+            Expression::RowScales(scales) => Some(scales.row_len),
+            _ => None,
+        };
+        own.or_else(|| self.operand()?.row_len())
+    }
+
+    /// The most memory that a thread needs for it, in bytes, but for large blocks; of one that is no `Concat`.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown.
+    pub fn memory(&self) -> Result<u64> {
+        let changing = if self.is_leaf() { 0 } else { Granule::of(self)?.memory() };
+        Ok(self.access()?.memory() + changing)
+    }
+}

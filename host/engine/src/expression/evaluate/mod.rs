@@ -1,0 +1,162 @@
+//! Evaluates expressions: makes bytes of the result out of the leaf's bytes, a run of whole granules at a time.
+
+pub mod granule;
+pub mod measure;
+pub mod read;
+
+use super::{Expression, Granule};
+use crate::registry::Registry;
+use crate::values::cast::{self, Changes};
+use crate::values::loss::Loss;
+use apr_sdk::{Error, Extent, Result};
+
+/// Fills bytes with those at the begin of an extent.
+pub type Read<'r> = &'r dyn Fn(Extent, &mut [u8]) -> Result<()>;
+
+/// What one thread keeps between evaluations.
+#[derive(Default)]
+pub struct Buffers {
+    /// Values on their way.
+    pub(super) values: Vec<f32>,
+    /// The same as they are decoded again.
+    pub(super) again: Vec<f32>,
+    /// What rows are multiplied by.
+    pub(super) factors: Vec<f32>,
+}
+
+/// What came of an evaluation besides the bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// What casts and additions did to the values.
+    pub changes: Changes,
+    /// How far quantized values are from what they were.
+    pub loss: Option<Loss>,
+}
+
+/// A run of an expression that is evaluated.
+pub struct Evaluation<'a> {
+    /// The quantizers.
+    pub registry: &'a Registry,
+    /// Reads what is not of the leaf: factors of rows.
+    pub read: Read<'a>,
+    /// The leaf's bytes.
+    pub leaf: &'a [u8],
+    /// The number of the first row; 0 where granules are elements.
+    pub(super) row: u64,
+    /// Elements of a granule.
+    pub(super) row_len: u64,
+    pub(super) elements: usize,
+}
+
+impl<'a> Evaluation<'a> {
+    /// The run of `expression` that begins `at` bytes from its begin, of which the leaf's bytes are `leaf`.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown; LimitExceeded for more than memory can have.
+    pub fn new(
+        expression: &Expression,
+        (registry, read): (&'a Registry, Read<'a>),
+        leaf: &'a [u8],
+        at: u64,
+    ) -> Result<Evaluation<'a>> {
+        let granule = Granule::of(expression)?;
+        let elements = (leaf.len() as u64 / granule.before.max(1)).checked_mul(granule.elements);
+        let elements = elements.and_then(|n| usize::try_from(n).ok());
+        let elements = elements.ok_or_else(|| Error::limit("a row does not fit memory"))?;
+        let row = if granule.is_row { at / granule.after.max(1) } else { 0 };
+        Ok(Evaluation { registry, read, leaf, row, row_len: granule.elements, elements })
+    }
+
+    pub(super) fn row_elements(&self) -> usize {
+        usize::try_from(self.row_len).unwrap_or(usize::MAX)
+    }
+}
+
+/// How many of these are not finite.
+pub(super) fn not_finite(values: &[f32]) -> u64 {
+    values.iter().map(|value| u64::from(!value.is_finite())).sum()
+}
+
+impl Expression {
+    /// Fills `out` with a run of the result; of one that is no `Concat`.
+    ///
+    /// # Errors
+    /// What the quantizers and reading raise.
+    pub fn evaluate(&self, of: &Evaluation<'_>, buffers: &mut Buffers, out: &mut [u8]) -> Result<Outcome> {
+        buffers.again.clear();
+        match self {
+            Expression::Cast(cast) => cast.bytes(of, buffers, out),
+            Expression::Affine(affine) => affine.bytes(of, buffers, out),
+            Expression::Decode(decode) => decode.bytes(of, buffers, out),
+            Expression::Encode(encode) => encode.bytes(of, buffers, out),
+            Expression::Repack(repack) => repack.bytes(of, buffers, out),
+            Expression::RowCodes(codes) => codes.bytes(of, buffers, out),
+            Expression::RowScales(scales) => scales.bytes(of, buffers, out),
+            _ => {
+                out.copy_from_slice(of.leaf);
+                Ok(Outcome::default())
+            }
+        }
+    }
+
+    /// Fills `buffers.values` with the elements in F32; what that did to them, and whether that says which were not finite.
+    pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
+        buffers.values.resize(of.elements, 0.0);
+        match self {
+            Expression::Cast(cast) => cast.values(of, buffers),
+            Expression::Affine(affine) => affine.values(of, buffers),
+            Expression::Decode(decode) => decode.values(of, buffers),
+            leaf if leaf.is_leaf() && leaf.dtype() == apr_sdk::DType::F32 => {
+                bytemuck::cast_slice_mut(&mut buffers.values).copy_from_slice(of.leaf);
+                Ok((Changes::default(), false))
+            }
+            other => Err(Error::plugin(format!("values of {} are taken for F32", other.dtype()))),
+        }
+    }
+
+    /// The same, with those that are not finite among the changes.
+    pub(super) fn judged_values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<Changes> {
+        let (mut changes, is_judged) = self.values(of, buffers)?;
+        changes.nonfinite += if is_judged { 0 } else { not_finite(&buffers.values) };
+        Ok(changes)
+    }
+
+    /// The first element of a run that is not finite or does not stay so: its number, and what it is and becomes.
+    pub fn first_bad(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Option<(u64, String)> {
+        let mut at = Some(self);
+        while let Some(one) = at {
+            let bad = match one {
+                Expression::Cast(cast) => cast.first_bad(of),
+                Expression::Affine(affine) => affine.first_bad(of),
+                _ => Ok(None),
+            };
+            if let Some(bad) = bad.ok().flatten() {
+                return Some(bad);
+            }
+            at = one.operand();
+        }
+        // Of the values that enter the last change.
+        let entering = self.operand()?;
+        match self {
+            Expression::Repack(_) => {}
+            _ => drop(entering.values(of, buffers).ok()?),
+        }
+        let bad = (0u64..).zip(&buffers.values).find(|(_, value)| !value.is_finite());
+        if let Some((number, value)) = bad {
+            return Some((number, format!("{value:e}, not finite")));
+        }
+        match self {
+            Expression::Cast(cast) => {
+                let last = cast::Cast::new(apr_sdk::DType::F32, cast.to, None).ok().flatten()?;
+                last.first_bad(bytemuck::cast_slice(&buffers.values))
+            }
+            // As they were decoded again.
+            _ => {
+                let pairs = (0u64..).zip(buffers.values.iter().zip(&buffers.again));
+                let mut lost = pairs.filter(|(_, (_, after))| !after.is_finite());
+                lost.next()
+                    .map(|(number, (value, _))| (number, format!("{value:e}, more than its block can hold")))
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A tensor of the planned model, and how it gets another type: what is done to its values follows from the type that is
+//! stored and the one that is wanted, in one step between the two, whatever type was planned before.
+
+use super::Expression;
+use super::encode::Importance;
+use crate::registry::Registry;
+use apr_sdk::{DType, Tensor};
+
+/// A tensor of the planned model.
+#[derive(Clone, Debug)]
+pub struct PlannedTensor {
+    /// What it will be: its name, type and shape.
+    pub tensor: Tensor,
+    /// What it is made of; of the tensor's type.
+    pub expression: Expression,
+    /// What a table does to it, in words: `rename`, `stack 4`.
+    pub words: Vec<String>,
+    /// The type that it becomes if that holds every value exactly.
+    pub narrow_if_exact: Option<DType>,
+}
+
+impl PlannedTensor {
+    /// A tensor as it is made.
+    pub fn new(tensor: Tensor, expression: Expression) -> PlannedTensor {
+        PlannedTensor { tensor, expression, words: Vec::new(), narrow_if_exact: None }
+    }
+
+    /// Whether it has another type than what is stored.
+    pub fn is_retyped(&self) -> bool {
+        self.tensor.dtype != self.expression.stored_dtype()
+    }
+
+    /// Elements of a row.
+    pub fn row_len(&self) -> u64 {
+        self.tensor.shape.last().copied().unwrap_or(1)
+    }
+
+    /// Gives it another type.
+    pub fn retype(&mut self, dtype: DType, registry: &Registry, importance: Option<&Importance>) {
+        let row_len = self.row_len();
+        self.tensor.dtype = dtype;
+        self.remake(|expression| expression.typed(dtype, row_len, registry, importance));
+    }
+
+    /// Makes integers of it, with a scale for each row.
+    pub fn code(&mut self, dtype: DType) {
+        let row_len = self.row_len();
+        self.tensor.dtype = dtype;
+        self.remake(|expression| {
+            expression.untyped().each_part(|part, _| part.floats(row_len)).row_codes(dtype, row_len)
+        });
+    }
+
+    /// Makes something else of what it is made of.
+    pub fn remake(&mut self, change: impl FnOnce(Expression) -> Expression) {
+        let nothing = Expression::Concat(Vec::new());
+        self.expression = change(std::mem::replace(&mut self.expression, nothing));
+    }
+}
+
+impl Expression {
+    /// Its values as `to`, in rows of `row_len`.
+    pub fn typed(
+        self,
+        to: DType,
+        row_len: u64,
+        registry: &Registry,
+        importance: Option<&Importance>,
+    ) -> Expression {
+        let base = self.untyped();
+        let from = base.dtype();
+        let is_stored = || base.parts().iter().all(Expression::is_leaf);
+        match (from.is_block(), to.is_block()) {
+            _ if from == to => base,
+            (true, true) if is_stored() && registry.repacker((from, to)).is_some() => {
+                base.repacked(to, row_len)
+            }
+            (_, true) => base.each_part(|part, _| part.floats(row_len)).encoded(to, row_len, importance),
+            (true, false) => base.decoded(row_len).cast(to),
+            (false, false) => base.cast(to),
+        }
+    }
+
+    /// Whether its bytes are stored in this type, and nothing is done to their values but for a change of type.
+    pub fn is_stored_as(&self, dtype: DType) -> bool {
+        self.parts().iter().all(|part| match part {
+            Expression::Affine(_) => false,
+            leaf if leaf.is_leaf() => leaf.dtype() == dtype,
+            changed => changed.operand().is_some_and(|of| of.is_stored_as(dtype)),
+        })
+    }
+
+    /// Its values before they get the type that is written.
+    fn untyped(self) -> Expression {
+        self.each_part(|mut part, _| {
+            loop {
+                part = match part {
+                    Expression::Cast(cast) => cast.of,
+                    Expression::Decode(decode) => decode.of,
+                    Expression::Encode(encode) => encode.of,
+                    Expression::Repack(repack) => repack.of,
+                    Expression::RowCodes(codes) => codes.of,
+                    other => return other,
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! Some of the elements of another expression, in any order: a permutation, a transpose, a split, a slice. Regions are
+//! composed and pushed down to what is stored when they are made.
+
+use super::concat::concat;
+use super::source::{Source, Storage, unit};
+use super::spool::Spool;
+use super::{Expression, Fill, Granule};
+use apr_sdk::{Error, Extent, Result, Tensor};
+
+/// A box of what is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// A source in a run of a file, or a spool.
+    pub of: Expression,
+    /// Its first unit ([`unit()`]).
+    pub start: u64,
+    /// Size and stride of each dimension, outermost first, in units. None for one unit.
+    pub dims: Vec<(u64, u64)>,
+}
+
+/// The same box with as few dimensions as can be: neighbours that make one run are one dimension.
+pub fn merged(dims: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for &(size, stride) in dims.iter().filter(|(size, _)| *size != 1) {
+        match out.last_mut() {
+            Some(last) if Some(last.1) == stride.checked_mul(size) => {
+                *last = (last.0.saturating_mul(size), stride)
+            }
+            _ => out.push((size, stride)),
+        }
+    }
+    out
+}
+
+/// Whether a box lies inside so many units.
+fn fits(start: u64, dims: &[(u64, u64)], units: u64) -> bool {
+    let steps = dims
+        .iter()
+        .try_fold(start, |at, &(size, stride)| at.checked_add(size.saturating_sub(1).checked_mul(stride)?));
+    dims.iter().any(|(size, _)| *size == 0) || steps.is_some_and(|last| last < units)
+}
+
+impl Region {
+    /// A box of what lies in a run, or of a spool: its normal form.
+    pub(super) fn over(of: Expression, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
+        let dims = merged(dims);
+        let each = u64::from(unit(of.dtype())?.block_bytes);
+        if dims.iter().any(|(size, _)| *size == 0) {
+            return Ok(Expression::Fill(Fill { dtype: of.dtype(), bytes: [].into() }));
+        }
+        let run = match dims[..] {
+            [] => Some(1),
+            [(size, 1)] => Some(size),
+            _ => None,
+        };
+        match (&of, run) {
+            (
+                Expression::Source(Source {
+                    tensor, dtype, storage: Storage::Extent { extent, endian }, ..
+                }),
+                Some(run),
+            ) => {
+                let len = run.saturating_mul(each);
+                let at = extent.offset.saturating_add(start.saturating_mul(each));
+                let extent = Extent::new(extent.file, at, len);
+                let storage = Storage::Extent { extent, endian: *endian };
+                Ok(Expression::Source(Source { tensor: *tensor, dtype: *dtype, len, storage }))
+            }
+            _ => Ok(Expression::Region(Box::new(Region { of, start, dims }))),
+        }
+    }
+
+    /// Bytes of it.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown.
+    pub fn byte_len(&self) -> Result<u64> {
+        let each = u64::from(unit(self.of.dtype())?.block_bytes);
+        Ok(self.dims.iter().fold(each, |len, (size, _)| len.saturating_mul(*size)))
+    }
+}
+
+impl Expression {
+    /// Some of the elements of tensor number `number` of the source, which is `tensor`: a box that begins at unit `start` of
+    /// its row-major payload, with these sizes and strides in units, outermost first.
+    ///
+    /// # Errors
+    /// Plugin for a box that is not inside the tensor; as [`Expression::of`].
+    pub fn boxed(number: usize, tensor: &Tensor, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
+        let units = tensor.payload_len()? / u64::from(unit(tensor.dtype)?.block_bytes);
+        if !fits(start, dims, units) {
+            return Err(Error::plugin(format!("it is made of more than `{}` has", tensor.name)));
+        }
+        Expression::of(number, tensor)?.region(start, dims)
+    }
+
+    /// Some of its elements: a box that begins at unit `start`, with these sizes and strides in units of its type, outermost
+    /// first. What cannot be read that way is spooled.
+    ///
+    /// # Errors
+    /// Plugin for a box outside; Unsupported for a dtype that is unknown.
+    pub fn region(self, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
+        let units = self.byte_len()? / u64::from(unit(self.dtype())?.block_bytes);
+        let dims = merged(dims);
+        if !fits(start, &dims, units) {
+            return Err(Error::plugin(format!("a box of more than the {units} units there are")));
+        }
+        if start == 0 && merged(&[(units, 1)]) == dims {
+            return Ok(self);
+        }
+        if dims.iter().any(|(size, _)| *size == 0) {
+            return Ok(Expression::Fill(Fill { dtype: self.dtype(), bytes: [].into() }));
+        }
+        match self {
+            Expression::Source(Source { storage: Storage::Extent { .. }, .. }) | Expression::Spool(_) => {
+                Region::over(self, start, &dims)
+            }
+            Expression::Region(inner) => match through(&inner, start, &dims) {
+                Some((start, dims)) => Region::over(inner.of, start, &dims),
+                None => Region::over(Spool::of(Expression::Region(inner)), start, &dims),
+            },
+            Expression::Fill(fill) => picked(&fill, start, &dims),
+            Expression::Concat(parts) => of_parts(parts, start, &dims),
+            Expression::Source(_) => Region::over(Spool::of(self), start, &dims),
+            mut changed => match pushed(&changed, start, &dims)? {
+                Some(leaf) => {
+                    changed.set_leaf(leaf);
+                    Ok(changed.outwards())
+                }
+                None => Region::over(Spool::of(changed), start, &dims),
+            },
+        }
+    }
+}
+
+/// A box of changed values as a box of its leaf: where each element is changed by itself, or where the box has whole rows.
+fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Option<Expression>> {
+    let (granule, leaf) = (Granule::of(changed)?, changed.leaf());
+    // Rows that have something of their own cannot be told from each other after a move.
+    let has_own = |one: &Expression| match one {
+        Expression::Affine(affine) => affine.factor.is_some(),
+        Expression::Encode(encode) => encode.importance.is_some(),
+        _ => false,
+    };
+    if changed.any(&has_own) {
+        return Ok(None);
+    }
+    if !granule.is_row {
+        return leaf.clone().region(start, dims).map(Some);
+    }
+    let rows = |bytes: u64, dtype| Ok::<_, Error>(bytes / u64::from(unit(dtype)?.block_bytes));
+    let (before, after) = (rows(granule.before, leaf.dtype())?, rows(granule.after, changed.dtype())?);
+    let whole = |units: u64| units.is_multiple_of(after).then(|| units / after * before);
+    // One unit is a row of its own where a row becomes one value.
+    let (outer, run) = match dims.split_last() {
+        Some((&(size, 1), outer)) => (outer, size),
+        _ => (dims, 1),
+    };
+    let Some((start, run)) = whole(start).zip(whole(run)) else { return Ok(None) };
+    let outer: Option<Vec<_>> = outer.iter().map(|&(size, stride)| Some((size, whole(stride)?))).collect();
+    let Some(mut dims) = outer else { return Ok(None) };
+    dims.push((run, 1));
+    leaf.clone().region(start, &dims).map(Some)
+}
+
+/// The units of computed bytes.
+fn picked(fill: &Fill, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
+    let each = usize::try_from(unit(fill.dtype)?.block_bytes).unwrap_or(1);
+    let count: u64 = dims.iter().map(|(size, _)| size).product();
+    let mut bytes = Vec::new();
+    for mut number in 0..count {
+        let mut at = start;
+        for (size, stride) in dims.iter().rev() {
+            at += number % size * stride;
+            number /= size;
+        }
+        let at = usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(each);
+        bytes.extend_from_slice(fill.bytes.get(at..at.saturating_add(each)).unwrap_or_default());
+    }
+    Ok(Expression::Fill(Fill { dtype: fill.dtype, bytes: bytes.into() }))
+}
+
+/// A box of several, one after another: cut along its outermost dimension where one part ends and the next begins.
+fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
+    let each = u64::from(unit(parts.first().map_or(apr_sdk::DType::U8, Expression::dtype))?.block_bytes);
+    let ends: Vec<u64> = parts
+        .iter()
+        .scan(0, |end, part| {
+            *end += part.byte_len().unwrap_or(0) / each;
+            Some(*end)
+        })
+        .collect();
+    let part_of = |unit: u64| ends.partition_point(|end| *end <= unit);
+    let (&(size, stride), inner) = dims.split_first().unwrap_or((&(1, 1), &[]));
+    let reach: u64 = inner.iter().map(|(size, stride)| (size - 1) * stride).sum();
+    // Runs of outermost indices whose boxes lie in one part.
+    let mut runs: Vec<(usize, u64, u64)> = Vec::new();
+    let mut index = 0;
+    while index < size {
+        let first = start + index * stride;
+        let part = part_of(first);
+        if part_of(first + reach) != part {
+            return Region::over(Spool::of(Expression::Concat(parts)), start, dims);
+        }
+        let left = ends[part] - 1 - reach - first;
+        let here = left.checked_div(stride).map_or(size, |more| more + 1).min(size - index);
+        runs.push((part, first, here));
+        index += here;
+    }
+    let of_run = |(part, first, here): (usize, u64, u64)| {
+        let begin = part.checked_sub(1).map_or(0, |before| ends[before]);
+        let dims = [&[(here, stride)], inner].concat();
+        parts[part].clone().region(first - begin, &dims)
+    };
+    Ok(concat(runs.into_iter().map(of_run).collect::<Result<_>>()?))
+}
+
+/// An axis of a box.
+struct Axis {
+    /// Its size.
+    size: u64,
+    /// From one index to the next in row-major order.
+    step: u64,
+    /// The same in what it is a box of.
+    stride: u64,
+    /// How many more indices the inner box may go.
+    room: u64,
+}
+
+/// A box of a region's units in row-major order, as a box of what it is a region of. `None` where a step of the box would
+/// carry from one axis of the region into the next.
+fn through(region: &Region, start: u64, dims: &[(u64, u64)]) -> Option<(u64, Vec<(u64, u64)>)> {
+    let joined = merged(&region.dims);
+    let mut axes: Vec<Axis> = Vec::with_capacity(joined.len());
+    let mut step = 1u64;
+    for &(size, stride) in joined.iter().rev() {
+        axes.push(Axis { size, step, stride, room: 0 });
+        step = step.checked_mul(size)?;
+    }
+    let mut begin = region.start;
+    for axis in &mut axes {
+        let digit = start / axis.step % axis.size.max(1);
+        begin += digit * axis.stride;
+        axis.room = axis.size.checked_sub(1 + digit)?;
+    }
+    let mut out = Vec::new();
+    // Innermost first; what goes over an axis's end goes on along the one outside it.
+    for &(mut size, mut stride) in dims.iter().rev() {
+        while size > 1 {
+            if stride == 0 {
+                out.push((size, 0));
+                break;
+            }
+            let axis = axes.iter_mut().find(|axis| stride / axis.step < axis.size)?;
+            let hop = (stride % axis.step == 0).then_some(stride / axis.step)?;
+            // All of the axis, if the box goes on beyond it.
+            let within = if (size - 1).checked_mul(hop)? <= axis.room { size } else { axis.size / hop };
+            let whole = within == size || (axis.size % hop == 0 && size % within == 0);
+            axis.room = axis.room.checked_sub((within - 1) * hop).filter(|_| whole)?;
+            out.push((within, hop * axis.stride));
+            size /= within;
+            stride = stride.checked_mul(within)?;
+        }
+    }
+    out.reverse();
+    Some((begin, out))
+}

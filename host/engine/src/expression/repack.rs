@@ -1,0 +1,56 @@
+//! Blocks as blocks of another type that holds the same values, without going through floats.
+
+use super::Expression;
+use super::encode::{again, became_infinite};
+use super::evaluate::{Buffers, Evaluation, Outcome, not_finite};
+use crate::registry::Registry;
+use crate::values::cast::Changes;
+use apr_sdk::{DType, Error, Result};
+
+/// Blocks of another type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Repack {
+    /// The blocks before.
+    pub of: Expression,
+    /// The type after.
+    pub to: DType,
+    /// Elements of a row.
+    pub row_len: u64,
+}
+
+impl Expression {
+    /// Its blocks as blocks of `to`, in rows of `row_len`.
+    pub(super) fn repacked(self, to: DType, row_len: u64) -> Expression {
+        self.each_part(|of, _| Expression::Repack(Box::new(Repack { of, to, row_len })))
+    }
+}
+
+impl Repack {
+    /// Fails if no plugin does it.
+    pub(super) fn check(&self, registry: &Registry) -> Result<()> {
+        let pair = (self.of.dtype(), self.to);
+        registry.repacker(pair).map(drop).ok_or_else(|| no_way(pair))
+    }
+
+    pub(super) fn bytes(
+        &self,
+        of: &Evaluation<'_>,
+        buffers: &mut Buffers,
+        out: &mut [u8],
+    ) -> Result<Outcome> {
+        let pair @ (from, to) = (self.of.dtype(), self.to);
+        buffers.values.resize(of.elements, 0.0);
+        // What the blocks mean is looked at as if they were quantized.
+        of.registry.quantizer_of(from)?.decode(from, of.leaf, of.row_len, &mut buffers.values)?;
+        let mut changes = Changes { nonfinite: not_finite(&buffers.values), ..Changes::default() };
+        let repacker = of.registry.repacker(pair).ok_or_else(|| no_way(pair))?;
+        repacker.repack(from, to, of.leaf, out)?;
+        let loss = again(of.registry.quantizer_of(to)?.as_ref(), (to, of.row_len), out, buffers)?;
+        changes.overflowed += became_infinite(buffers);
+        Ok(Outcome { changes, loss: Some(loss) })
+    }
+}
+
+fn no_way((from, to): (DType, DType)) -> Error {
+    Error::unsupported(format!("no quantizer plugin makes blocks of {to} of those of {from}"))
+}

@@ -1,0 +1,58 @@
+//! F32 as integers whose rows have a scale each, in a tensor of its own: `NAME` and `NAME.scale` (design section 7).
+
+use super::Expression;
+use super::evaluate::{Buffers, Evaluation, Outcome};
+use crate::values::integers;
+use crate::values::loss::Loss;
+use apr_sdk::{DType, Error, Result};
+
+/// The integers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RowCodes {
+    /// The values, as F32.
+    pub of: Expression,
+    /// The type of the integers: I8 or I4.
+    pub to: DType,
+    /// Elements of a row.
+    pub row_len: u64,
+}
+
+/// Bits of such an integer.
+pub(super) fn bits(dtype: DType) -> u32 {
+    if dtype == DType::I4 { 4 } else { 8 }
+}
+
+/// Fails if rows of integers of so many bits end inside of a byte.
+pub(super) fn whole_bytes(row_len: u64, bits: u32, dtype: DType) -> Result<()> {
+    match (row_len * u64::from(bits)).is_multiple_of(8) {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!("rows of {row_len} are not whole bytes of {dtype}"))),
+    }
+}
+
+impl Expression {
+    /// Its values as integers, in rows of `row_len`.
+    pub(super) fn row_codes(self, to: DType, row_len: u64) -> Expression {
+        self.each_part(|of, _| Expression::RowCodes(Box::new(RowCodes { of, to, row_len })))
+    }
+}
+
+impl RowCodes {
+    /// Fails for rows that end inside of a byte.
+    pub(super) fn check(&self) -> Result<()> {
+        whole_bytes(self.row_len, bits(self.to), self.to)
+    }
+
+    pub(super) fn bytes(
+        &self,
+        of: &Evaluation<'_>,
+        buffers: &mut Buffers,
+        out: &mut [u8],
+    ) -> Result<Outcome> {
+        let changes = self.of.judged_values(of, buffers)?;
+        let Buffers { values, again, .. } = buffers;
+        again.resize(values.len(), 0.0);
+        integers::encode(bits(self.to), values, of.row_elements(), out, again);
+        Ok(Outcome { changes, loss: Some(Loss::between(values, again)) })
+    }
+}

@@ -1,0 +1,257 @@
+//! Stored bytes as they lie: in a run of a file, in compressed blocks, or in a stream. What lies turned is a [`Region`] of
+//! the run that it lies in.
+
+use super::gather::Gather;
+use super::region::{Region, merged};
+use super::spool::SPOOL;
+use super::{Expression, TILE};
+use crate::open::blocks::SHARED;
+use crate::values::swap;
+use apr_sdk::{Codec, DType, DTypeInfo, Endian, Error, Extent, Packing, Payload, Result, Tensor, View};
+use std::hash::{Hash, Hasher};
+
+/// Stored bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The number of the source's tensor; `None` for other bytes of the source.
+    pub tensor: Option<usize>,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Bytes of it.
+    pub len: u64,
+    /// How they are stored.
+    pub storage: Storage,
+}
+
+/// How bytes are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In a run of a file.
+    Extent {
+        /// Where.
+        extent: Extent,
+        /// The order of the bytes of its numbers.
+        endian: Endian,
+    },
+    /// In compressed blocks.
+    Blocks(Box<Codec>),
+    /// In a stream that is read from its begin to its end.
+    Sequential,
+}
+
+impl Hash for Source {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.tensor, self.dtype, self.len).hash(state);
+        match &self.storage {
+            Storage::Extent { extent, endian } => (0u8, extent, *endian == Endian::Big).hash(state),
+            Storage::Blocks(codec) => (1u8, codec.number).hash(state),
+            Storage::Sequential => state.write_u8(2),
+        }
+    }
+}
+
+/// What is counted in where elements are moved: elements, blocks of block types, and bytes where bits run on. The table's
+/// row has the bytes of a unit as `block_bytes`.
+///
+/// # Errors
+/// Unsupported for a dtype that the table lacks.
+pub fn unit(dtype: DType) -> Result<&'static DTypeInfo> {
+    let info = dtype.require()?;
+    if info.packing == Packing::Flat { DType::U8.require() } else { Ok(info) }
+}
+
+/// All of tensor number `number` of the source.
+pub(super) fn of(number: usize, tensor: &Tensor) -> Result<Expression> {
+    tensor.dtype.require()?;
+    let source = |len, storage| Source { tensor: Some(number), dtype: tensor.dtype, len, storage };
+    match &tensor.payload {
+        Payload::Extent { extent, view } => {
+            let endian = view.as_ref().map_or(Endian::Little, |view| view.endian);
+            let lies = Expression::Source(source(extent.len, Storage::Extent { extent: *extent, endian }));
+            match view.as_ref().filter(|view| !view.strides.is_empty()) {
+                None => Ok(lies),
+                Some(view) => {
+                    let dims: Vec<_> =
+                        tensor.shape.iter().copied().zip(view.strides.iter().copied()).collect();
+                    Region::over(lies, view.start, &dims)
+                }
+            }
+        }
+        Payload::Blocks { codec } => {
+            Ok(Expression::Source(source(tensor.payload_len()?, Storage::Blocks(Box::new(codec.clone())))))
+        }
+        Payload::Sequential => Ok(Expression::Source(source(tensor.payload_len()?, Storage::Sequential))),
+        _ => Err(Error::unsupported("payload of a kind that this program does not know")),
+    }
+}
+
+impl Source {
+    /// Bytes of the source's files that belong to no tensor, as they lie.
+    pub fn bytes(extent: Extent) -> Expression {
+        let storage = Storage::Extent { extent, endian: Endian::Little };
+        Expression::Source(Source { tensor: None, dtype: DType::U8, len: extent.len, storage })
+    }
+}
+
+/// How a leaf's bytes are had.
+#[derive(Clone, Debug)]
+pub enum Access<'e> {
+    /// Bytes as they lie.
+    Copy(Extent),
+    /// Numbers whose bytes are reversed.
+    Swap(Extent, &'static DTypeInfo),
+    /// Elements collected from many places.
+    Gather(Box<Gather>),
+    /// Blocks of a tensor of the source, decoded.
+    Decode {
+        /// The tensor's number.
+        tensor: usize,
+        /// The compression method.
+        codec: &'e Codec,
+    },
+    /// The stream of a tensor of the source, followed from its begin to its end.
+    Stream {
+        /// The tensor's number.
+        tensor: usize,
+    },
+    /// Bytes that are held.
+    Held(&'e [u8]),
+}
+
+impl Expression {
+    /// How the bytes of its leaf are had; of one that is no `Concat`.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown.
+    pub fn access(&self) -> Result<Access<'_>> {
+        let at_once = |extent, endian, info: &'static DTypeInfo| match endian {
+            Endian::Big if !info.swap.is_empty() => Access::Swap(extent, info),
+            _ => Access::Copy(extent),
+        };
+        let in_extent = |of: &Expression| match of {
+            Expression::Source(Source { storage: Storage::Extent { extent, endian }, .. }) => {
+                Ok((*extent, *endian))
+            }
+            Expression::Spool(spool) => {
+                Ok((Extent::new(SPOOL, spool.at, spool.of.byte_len()?), Endian::Little))
+            }
+            _ => Err(Error::plugin("a region of what lies in no run")),
+        };
+        match self.leaf() {
+            Expression::Fill(fill) => Ok(Access::Held(&fill.bytes)),
+            Expression::Source(source) => match (&source.storage, source.tensor) {
+                (Storage::Extent { extent, endian }, _) => Ok(at_once(*extent, *endian, unit(source.dtype)?)),
+                (Storage::Blocks(codec), Some(tensor)) => Ok(Access::Decode { tensor, codec }),
+                (Storage::Sequential, Some(tensor)) => Ok(Access::Stream { tensor }),
+                _ => Err(Error::plugin("blocks or a stream of no tensor")),
+            },
+            Expression::Region(region) => {
+                let (extent, endian) = in_extent(&region.of)?;
+                let info = unit(region.of.dtype())?;
+                let each = u64::from(info.block_bytes);
+                let dims = merged(&region.dims);
+                let run = match dims[..] {
+                    [] => Some(1),
+                    [(size, 1)] => Some(size),
+                    _ => None,
+                };
+                if let Some(run) = run {
+                    let extent = Extent::new(extent.file, extent.offset + region.start * each, run * each);
+                    return Ok(at_once(extent, endian, info));
+                }
+                let (shape, strides): (Vec<u64>, Vec<u64>) = dims.into_iter().unzip();
+                let view = View { strides, start: region.start, endian };
+                Ok(Access::Gather(Box::new(Gather::new(extent, &view, info, &shape))))
+            }
+            spool => Ok(Access::Copy(in_extent(spool)?.0)),
+        }
+    }
+}
+
+impl Access<'_> {
+    /// What it is called in a plan; nothing for a copy.
+    pub fn name(&self) -> Option<&'static str> {
+        match self {
+            _ if self.extent().is_some_and(|extent| extent.file == SPOOL) => Some("spool"),
+            Access::Copy(_) => None,
+            Access::Swap(..) => Some("swap bytes"),
+            Access::Gather(_) => Some("gather"),
+            Access::Decode { .. } => Some("decode"),
+            Access::Stream { .. } => Some("stream"),
+            Access::Held(_) => Some("generate"),
+        }
+    }
+
+    /// Where the bytes lie that it reads, if they lie in one extent.
+    pub fn extent(&self) -> Option<Extent> {
+        match self {
+            Access::Copy(extent) | Access::Swap(extent, _) => Some(*extent),
+            Access::Gather(gather) => Some(gather.extent()),
+            _ => None,
+        }
+    }
+
+    /// Whether its bytes can be had at any place, in any order.
+    pub fn is_random(&self) -> bool {
+        !matches!(self, Access::Decode { .. } | Access::Stream { .. })
+    }
+
+    /// Bytes of a tile: whole elements where they matter.
+    pub fn tile_len(&self) -> u64 {
+        match self {
+            Access::Swap(_, info) => TILE - TILE % u64::from(info.block_bytes),
+            Access::Gather(gather) => TILE - TILE % gather.element,
+            _ => TILE,
+        }
+    }
+
+    /// Bytes that are best made at once, if they are made in order: whole elements.
+    pub fn window(&self) -> u64 {
+        match self {
+            Access::Gather(gather) => gather.window(),
+            _ => self.tile_len(),
+        }
+    }
+
+    /// The most memory that a thread needs for it, in bytes. Blocks above [`SHARED`] come on top, one at a time.
+    pub fn memory(&self) -> u64 {
+        match self {
+            Access::Gather(_) => Gather::memory(),
+            Access::Decode { .. } => TILE + 2 * SHARED,
+            _ => TILE,
+        }
+    }
+
+    /// Fills `out` with the bytes at `at`, whole elements; gives the CRC-32 of the source's bytes if
+    /// that differs.
+    ///
+    /// # Errors
+    /// What `read` raises; Unsupported for what can be had only in order.
+    pub fn fill(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<Option<u32>> {
+        let piece =
+            |extent: &Extent, out: &[u8]| Extent::new(extent.file, extent.offset + at, out.len() as u64);
+        match self {
+            Access::Copy(extent) => read(piece(extent, out), out).map(|()| None),
+            Access::Swap(extent, info) => {
+                read(piece(extent, out), out)?;
+                let before = crc32fast::hash(out);
+                swap::reverse_fields(info, out);
+                Ok(Some(before))
+            }
+            Access::Gather(gather) => gather.fill(read, at, out, &mut Vec::new()).map(|()| None),
+            Access::Held(bytes) => {
+                let held = usize::try_from(at).ok().and_then(|at| bytes.get(at..at + out.len()));
+                out.copy_from_slice(held.ok_or_else(|| Error::plugin("too few bytes were made"))?);
+                Ok(None)
+            }
+            Access::Decode { .. } | Access::Stream { .. } => {
+                Err(Error::unsupported("this payload lies in no extent of a file"))
+            }
+        }
+    }
+}

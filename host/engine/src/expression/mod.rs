@@ -19,7 +19,6 @@ mod region;
 mod repack;
 mod row_codes;
 mod row_scales;
-pub mod scatter;
 mod source;
 mod spool;
 

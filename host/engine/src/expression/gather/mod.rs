@@ -4,9 +4,11 @@
 //! in the file and in the output, whichever way the dimensions are turned. So every byte of the file is read about once,
 //! in reads of some KiB at least, with memory for one box and no more.
 
-use crate::expression::scatter::{Plane, scatter};
+mod scatter;
+
 use crate::values::swap;
 use apr_sdk::{DTypeInfo, Endian, Extent, Result, View};
+use scatter::{Plane, scatter};
 
 /// How much is held and read at once.
 #[derive(Clone, Copy, Debug)]

@@ -213,6 +213,35 @@ fn what_is_not_finite_is_refused_with_its_place() {
     }
 }
 
+#[test]
+fn what_scales_make_infinite_is_refused_with_its_place() {
+    let scratch = Scratch::new();
+    let (input, back) = (model(&scratch).0, scratch.at("back.safetensors"));
+    // In each the scale of row 300: of its third block, and of the whole row.
+    let blocks = (scratch.at("in.gguf"), "Q8_0", "blk.0.ffn_up.weight", (300 * COLUMNS / 32 + 2) * 34, 2);
+    let codes = (scratch.at("in.apr"), "int8", "blk.0.ffn_up.weight.scale", 300 * 4, 4);
+    for (path, recipe, name, at, width) in [blocks, codes] {
+        must(&host(), &quantizing(&input, &path, recipe));
+        let stored = payload(&path, name).1;
+        let mut file = std::fs::read(&path).unwrap();
+        let begin = file.windows(stored.len()).position(|bytes| bytes == stored).unwrap();
+        let infinite: &[u8] = if width == 2 { &[0, 0x7c] } else { &[0, 0, 0x80, 0x7f] };
+        file[begin + at..][..width].copy_from_slice(infinite);
+        std::fs::write(&path, file).unwrap();
+        for to in [DType::F32, DType::F16] {
+            let quantization = Quantization { dequantize: Some(to), ..Quantization::default() };
+            let wanted =
+                ConvertOptions { quantization, arch: Some("none".to_owned()), ..options(&path, &back) };
+            let error = refused(&host(), &wanted);
+            assert_eq!(error.tensor_name(), Some("blk.0.ffn_up.weight"), "{error}");
+            let first = 300 * COLUMNS..301 * COLUMNS;
+            let element = error.message().strip_prefix("element ").and_then(|rest| rest.split(' ').next());
+            assert!(first.contains(&element.unwrap().parse().unwrap()), "{recipe} to {to}: {error}");
+            assert!(error.hint_text().unwrap().contains("--allow-nonfinite"), "{error}");
+        }
+    }
+}
+
 /// An importance matrix in the old form: name and values of each tensor.
 pub fn write_matrix(path: &Path, tensors: &[(&str, &[f32])]) {
     let number = |n: usize| u32::try_from(n).unwrap().to_le_bytes();

@@ -224,6 +224,34 @@ fn a_subset_compares_what_it_takes_and_says_how_many() {
 }
 
 #[test]
+fn scales_of_rows_are_compared_as_what_they_multiply() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let header = r#"{"m.w":{"dtype":"I8","shape":[2,4],"data_offsets":[0,8]},"m.w.scale":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},"other":{"dtype":"F32","shape":[1],"data_offsets":[16,20]}}"#;
+    let floats = [0.5f32, 0.25, 1.0].map(f32::to_le_bytes).concat();
+    let all =
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[1, 2, 3, 4, 5, 6, 7, 8], &floats];
+    std::fs::write(scratch.at("in.safetensors"), all.concat()).unwrap();
+    let mut o = options(&scratch.at("in.safetensors"), &scratch.at("in.npz"));
+    o.arch = Some("none".to_owned());
+    must(&host, &o);
+    let mut o = options(&scratch.at("in.npz"), &scratch.at("out.safetensors"));
+    o.renaming.prefix = Some("m".to_owned());
+    o.quantization.dequantize = Some(DType::F32);
+    let done = must(&host, &o);
+    assert!(
+        done.verified.contains(&"2 of 3 stored checksums of the input".to_owned()),
+        "{:?}",
+        done.verified
+    );
+    std::fs::remove_file(scratch.at("out.safetensors")).unwrap();
+    let opened = open(&host, &scratch.at("in.npz"), &OpenOptions::default()).unwrap();
+    let scale = opened.model.tensors.iter().find(|tensor| tensor.name == "m.w.scale").unwrap();
+    let Payload::Extent { extent, .. } = scale.payload else { panic!("the scales lie in no extent") };
+    flip(&scratch.at("in.npz"), usize::try_from(extent.offset).unwrap());
+    assert_eq!(refused(&host, &o).stable_code(), Some("E004"));
+}
+
+#[test]
 fn damage_is_converted_only_unverified() {
     let (host, scratch) = (host(), Scratch::in_memory());
     must(&host, &options(&fixtures("gguf").join("small.gguf"), &scratch.at("in.apr")));

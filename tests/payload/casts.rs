@@ -4,7 +4,7 @@
 use crate::arrival::expected;
 use crate::making::{Making, Piece, Wanted, convert_as, making, plan_as, remade, slowly, turned};
 use crate::{StopAfter, alone, host, noise, view, write};
-use apr_engine::expression::{Measure, PlannedTensor, copies, measure};
+use apr_engine::expression::{Expression, Measure, PlannedTensor, measure};
 use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_engine::values::cast::{Cast, Changes};
 use apr_host::convert::ChangedTensor;
@@ -218,7 +218,8 @@ fn values_are_zero_only_if_all_are() {
         tensors.push(Tensor::new(&format!("last{number}"), kind, DType::F32, &shape, last.clone()));
     }
     let opened = open(&host(2), &write(&scratch, tensors), &OpenOptions::default()).unwrap();
-    let copies = copies(&opened.model).unwrap();
+    let each = opened.model.tensors.iter().enumerate();
+    let copies: Vec<_> = each.map(|(n, tensor)| Expression::of(n, tensor).unwrap()).collect();
     let wanted: Vec<_> = copies.iter().map(Measure::IsZero).collect();
     for threads in [1, 3] {
         assert_eq!(

@@ -4,7 +4,7 @@
 use crate::arrival::expected;
 use crate::making::{Dice, made};
 use crate::{alone, host, registry, write};
-use apr_engine::expression::{Expression, Fill, PlannedTensor, concat, unit};
+use apr_engine::expression::{Expression, PlannedTensor, concat, unit};
 use apr_engine::layout::Translated;
 use apr_engine::memory::convert_into;
 use apr_engine::open::{Held, Listed, OpenedModel};
@@ -46,9 +46,7 @@ impl World {
     fn built(&self, asked: &Asked, opened: &OpenedModel) -> Result<Expression, Error> {
         Ok(match asked {
             Asked::Tensor(n) => Expression::of(*n, &opened.model.tensors[*n])?,
-            Asked::Fill(dtype, bytes) => {
-                Expression::Fill(Fill { dtype: *dtype, bytes: bytes.as_slice().into() })
-            }
+            Asked::Fill(dtype, bytes) => Expression::fill(*dtype, bytes),
             Asked::Region(of, start, dims) => self.built(of, opened)?.region(*start, dims)?,
             Asked::Concat(parts) => {
                 concat(parts.iter().map(|part| self.built(part, opened)).collect::<Result<_, _>>()?)
@@ -184,6 +182,22 @@ impl World {
         Asked::Region(Box::new(of), start, dims)
     }
 
+    /// As many F32 as there are rows: computed, or some of a tensor that lies in whatever way.
+    fn factors(&self, dice: &mut Dice, rows: u64) -> Asked {
+        let fits = |(n, tensor): (usize, &Tensor)| {
+            let elements = tensor.shape.iter().product::<u64>();
+            (tensor.dtype != DType::I8 && !tensor.dtype.is_block() && elements >= rows).then_some(n)
+        };
+        let fitting: Vec<usize> = self.tensors.iter().enumerate().filter_map(fits).collect();
+        if fitting.is_empty() || dice.below(4) == 0 {
+            let computed = (0..rows).flat_map(|n| (n as f32 * 0.25 + 0.5).to_le_bytes()).collect();
+            return Asked::Fill(DType::F32, computed);
+        }
+        let stored = Asked::Tensor(fitting[dice.below(fitting.len() as u64) as usize]);
+        let some = Asked::Region(Box::new(stored), 0, vec![(rows, 1)]);
+        Asked::Typed(Box::new(some), DType::F32)
+    }
+
     /// Any expression; `None` where the dice ask for what does not exist.
     fn any(&self, dice: &mut Dice) -> Option<Asked> {
         let first = dice.below(self.tensors.len() as u64) as usize;
@@ -214,8 +228,7 @@ impl World {
         one = some(dice, one);
         if dtype == DType::I8 {
             let rows = self.units(&one) / ROW;
-            let factors = (0..rows).flat_map(|n| (n as f32 * 0.25 + 0.5).to_le_bytes()).collect();
-            one = Asked::TimesRows(Box::new(one), Box::new(Asked::Fill(DType::F32, factors)));
+            one = Asked::TimesRows(Box::new(one), Box::new(self.factors(dice, rows)));
             one = some(dice, one);
         } else if dtype != DType::F64 && dice.below(3) == 0 && (!dtype.is_block() || is_whole(&one)) {
             one = Asked::Plus(Box::new(one), 1.0);

@@ -3,7 +3,7 @@
 use crate::arrival::expected;
 use crate::casts::slowly_cast;
 use crate::{alone, bytes, host, noise, registry, view, write};
-use apr_engine::expression::{Expression, Fill, PlannedTensor, concat, unit};
+use apr_engine::expression::{Expression, PlannedTensor, concat, unit};
 use apr_engine::layout::{Make, Translated};
 use apr_engine::open::OpenedModel;
 use apr_engine::plan::Plan;
@@ -67,9 +67,7 @@ pub struct Making {
 impl Making {
     fn expression(&self, opened: &OpenedModel, row_len: u64) -> Result<Expression, Error> {
         let part = |piece: &Piece| match piece {
-            Piece::Bytes(bytes) => {
-                Ok(Expression::Fill(Fill { dtype: self.dtype, bytes: bytes.as_slice().into() }))
-            }
+            Piece::Bytes(bytes) => Ok(Expression::fill(self.dtype, bytes)),
             Piece::Box { tensor, start, dims } => {
                 Expression::boxed(*tensor, &opened.model.tensors[*tensor], *start, dims)
             }
@@ -307,9 +305,9 @@ fn a_table_that_asks_for_what_is_not_there_is_refused() {
     let whole = || turned(0, &[4, 5], &[0, 1]);
     let boxed = |start, dims: &[(u64, u64)]| Piece::Box { tensor: 0, start, dims: dims.to_vec() };
     let f32s = |shape: &[u64], pieces| ("x", DType::F32, shape.to_vec(), making(DType::F32, pieces));
-    cases.push(("more than `t` has", f32s(&[4, 5], vec![boxed(1, &[(20, 1)])])));
-    cases.push(("more than `t` has", f32s(&[1], vec![boxed(u64::MAX, &[])])));
-    cases.push(("more than `t` has", f32s(&[2, 2], vec![boxed(0, &[(2, u64::MAX), (2, 1)])])));
+    cases.push(("past the end of `t`", f32s(&[4, 5], vec![boxed(1, &[(20, 1)])])));
+    cases.push(("past the end of `t`", f32s(&[1], vec![boxed(u64::MAX, &[])])));
+    cases.push(("past the end of `t`", f32s(&[2, 2], vec![boxed(0, &[(2, u64::MAX), (2, 1)])])));
     cases.push(("80 bytes of F32, and needs 160", f32s(&[8, 5], vec![whole()])));
     cases.push(("needs 80", f32s(&[20], vec![whole(), whole()])));
     cases.push(("needs 4", f32s(&[1], vec![boxed(0, &[(u64::MAX, 0), (u64::MAX, 0)])])));

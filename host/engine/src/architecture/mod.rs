@@ -17,7 +17,7 @@ pub use choices::{choices, is_float};
 pub use draft::draft;
 pub use forward::{Forward, forward};
 pub use ledger::Ledger;
-pub use model::{Wishes, translate_model};
+pub use model::{Translation, Wishes, translate_model};
 pub use table::Table;
 pub use table::called::called;
 pub use table::expected::{Expected, Figure};

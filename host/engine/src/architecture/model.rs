@@ -14,7 +14,7 @@ use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
 use crate::architecture::translate::{Made, Request, Translated, images, translate};
 use crate::architecture::{choices, is_float};
 use crate::engine::Engine;
-use crate::expression::{Expression, Fill, PlannedTensor, concat};
+use crate::expression::{Expression, PlannedTensor, concat};
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
@@ -528,7 +528,7 @@ pub(super) fn planned(
             let bytes = units.saturating_mul(u64::from(made.dtype.require()?.block_bytes));
             let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
             let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
-            Ok(Expression::Fill(Fill { dtype: made.dtype, bytes: vec![0; bytes].into() }))
+            Ok(Expression::fill(made.dtype, &vec![0; bytes]))
         }
     };
     let mut parts: Vec<Expression> = Vec::with_capacity(made.boxes.len());
@@ -536,7 +536,7 @@ pub(super) fn planned(
         parts.push(part(one).map_err(|e| e.tensor(&made.name))?);
     }
     if let Some(bytes) = made.bytes {
-        parts.push(Expression::Fill(Fill { dtype: made.dtype, bytes: bytes.into() }));
+        parts.push(Expression::fill(made.dtype, &bytes));
     }
     let mut words: Vec<String> =
         made.words.iter().filter(|w| **w != "add").map(|word| (*word).to_owned()).collect();

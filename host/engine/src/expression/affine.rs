@@ -6,7 +6,7 @@ use super::evaluate::{Buffers, Evaluation, Outcome, not_finite};
 use super::row_codes::whole_bytes;
 use super::spool::Spool;
 use crate::values::cast::{self, Changes};
-use apr_sdk::{DType, Result};
+use apr_sdk::{DType, Error, Result};
 
 /// A multiplication, an addition, or one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,17 +57,28 @@ impl Expression {
     /// Its values in F32 with a constant added, in rows of `row_len`.
     pub fn plus(self, c: f32, row_len: u64) -> Expression {
         let added = |of| Expression::Affine(Box::new(Affine { of, factor: None, add: Some(c.into()) }));
-        self.each_part(|part, _| added(part.floats(row_len)))
+        self.untyped().each_part(|part, _| added(part.floats(row_len)))
     }
 
     /// Its values in F32, each row of `row_len` multiplied by its own of `factors`.
     ///
     /// # Errors
-    /// Unsupported for factors of a payload of an unknown kind.
+    /// Plugin for fewer factors than rows; Unsupported for a dtype that is unknown.
     pub fn times_rows(self, factors: Expression, row_len: u64) -> Result<Expression> {
+        let base = self.untyped();
+        let rows: u64 = base.parts().iter().map(Expression::elements).sum::<u64>() / row_len.max(1);
+        let factors = factors.untyped().cast(DType::F32);
+        if factors.byte_len()? / 4 < rows {
+            return Err(Error::plugin(format!("{rows} rows have fewer factors")));
+        }
         // They are read with the rows, which are made in any order.
-        let factors = if factors.access()?.is_random() { factors } else { Spool::of(factors) };
-        Ok(self.each_part(|part, before| {
+        let is_random = |one: &Expression| Ok::<_, Error>(one.is_leaf() && one.access()?.is_random());
+        let factors = match factors {
+            Expression::Concat(_) => Spool::of(factors),
+            one if is_random(&one)? => one,
+            one => Spool::of(one),
+        };
+        Ok(base.each_part(|part, before| {
             let factor = Some(Factor { of: factors.clone(), row_len, first: before / row_len.max(1) });
             Expression::Affine(Box::new(Affine { of: part.floats(row_len), factor, add: None }))
         }))

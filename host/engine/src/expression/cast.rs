@@ -9,7 +9,7 @@ use apr_sdk::{DType, DTypeKind, Error, Result};
 /// A cast.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cast {
-    /// Floats; or integers of 8 or 4 bits, which become F32.
+    /// Floats; or integers of 8 or 4 bits, which become F32 to be multiplied.
     pub of: Expression,
     /// The type after.
     pub to: DType,
@@ -55,7 +55,7 @@ impl Expression {
     }
 
     /// Its elements as floats of another type; itself if they are.
-    pub fn cast(self, to: DType) -> Expression {
+    pub(super) fn cast(self, to: DType) -> Expression {
         if self.dtype() == to {
             return self;
         }
@@ -64,9 +64,12 @@ impl Expression {
 }
 
 impl Cast {
-    /// Fails if there is no such cast.
-    pub(super) fn check(&self) -> Result<()> {
-        let is_integer = integer_bits(self.of.dtype()).is_some() && self.to == DType::F32;
+    /// Fails if there is no such cast. Integers are values only with a factor: bare, they are not taken for weights.
+    pub(super) fn check(&self, has_factor: bool) -> Result<()> {
+        if matches!(self.of, Expression::Cast(_)) {
+            return Err(Error::plugin("a cast of a cast"));
+        }
+        let is_integer = has_factor && integer_bits(self.of.dtype()).is_some() && self.to == DType::F32;
         if !is_integer && at_once(&self.of, self.to)?.is_none() {
             cast::Cast::new(self.of.dtype(), self.to, None)?;
         }
@@ -107,5 +110,5 @@ impl Cast {
 }
 
 fn not_of_floats(dtype: DType) -> Error {
-    Error::plugin(format!("values of {dtype} are taken for floats"))
+    Error::plugin(format!("{dtype} is not a floating-point type"))
 }

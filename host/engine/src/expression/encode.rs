@@ -4,7 +4,7 @@ use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
 use crate::values::loss::Loss;
 use apr_sdk::{DType, Quantizer, Result};
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Quantized values.
@@ -17,34 +17,45 @@ pub struct Encode {
     /// Elements of a row.
     pub row_len: u64,
     /// How much each column counts.
-    pub importance: Option<Importance>,
+    pub importance: Option<ColumnImportance>,
 }
 
 /// The importance of the columns of each matrix of a tensor.
 #[derive(Clone, Debug)]
-pub struct Importance {
-    /// As many values as a row has, for each matrix.
-    pub values: Arc<[f32]>,
+pub struct ColumnImportance {
+    values: Arc<[f32]>,
     /// Rows of a matrix.
-    pub rows: u64,
+    rows: u64,
     /// The row of the tensor that the first row here is.
-    pub first: u64,
+    first: u64,
+    /// A hash of the values: a tensor may be a thousand parts that share them.
+    hash: u64,
 }
 
-impl PartialEq for Importance {
-    fn eq(&self, other: &Importance) -> bool {
-        let bits = |one: &Importance| one.values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        (self.rows, self.first) == (other.rows, other.first)
-            && (Arc::ptr_eq(&self.values, &other.values) || bits(self) == bits(other))
+impl ColumnImportance {
+    /// As many values as a row has, for each matrix of so many rows.
+    pub fn new(values: Arc<[f32]>, rows: u64) -> ColumnImportance {
+        let mut hasher = DefaultHasher::new();
+        values.iter().for_each(|value| value.to_bits().hash(&mut hasher));
+        ColumnImportance { values, rows, first: 0, hash: hasher.finish() }
     }
 }
 
-impl Eq for Importance {}
+impl PartialEq for ColumnImportance {
+    fn eq(&self, other: &ColumnImportance) -> bool {
+        fn bits(one: &ColumnImportance) -> impl Iterator<Item = u32> + '_ {
+            one.values.iter().map(|value| value.to_bits())
+        }
+        (self.rows, self.first, self.hash) == (other.rows, other.first, other.hash)
+            && (Arc::ptr_eq(&self.values, &other.values) || bits(self).eq(bits(other)))
+    }
+}
 
-impl Hash for Importance {
+impl Eq for ColumnImportance {}
+
+impl Hash for ColumnImportance {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.rows, self.first).hash(state);
-        self.values.iter().for_each(|value| value.to_bits().hash(state));
+        (self.rows, self.first, self.hash).hash(state);
     }
 }
 
@@ -55,10 +66,16 @@ pub fn is_all_zero(importance: &[f32]) -> bool {
 
 impl Expression {
     /// Its values as blocks of `to`, in rows of `row_len`.
-    pub(super) fn encoded(self, to: DType, row_len: u64, importance: Option<&Importance>) -> Expression {
+    pub(super) fn encoded(
+        self,
+        to: DType,
+        row_len: u64,
+        importance: Option<&ColumnImportance>,
+    ) -> Expression {
         self.each_part(|of, before| {
             let first = before / row_len.max(1);
-            let importance = importance.map(|all| Importance { first: all.first + first, ..all.clone() });
+            let importance =
+                importance.map(|all| ColumnImportance { first: all.first + first, ..all.clone() });
             Expression::Encode(Box::new(Encode { of, to, row_len, importance }))
         })
     }

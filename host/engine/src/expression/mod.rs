@@ -22,24 +22,30 @@ mod row_scales;
 mod source;
 mod spool;
 
-pub use affine::{Affine, Factor};
-pub use cast::Cast;
 pub use concat::concat;
-pub use decode::Decode;
-pub use encode::{Encode, Importance, is_all_zero};
+pub use encode::{ColumnImportance, is_all_zero};
 pub use evaluate::granule::Granule;
 pub use evaluate::measure::{Measure, measure};
-pub use fill::Fill;
 pub use planned::PlannedTensor;
-pub use region::{Region, merged};
-pub use repack::Repack;
-pub use row_codes::RowCodes;
-pub use row_scales::RowScales;
-pub use source::{Access, Source, Storage, unit};
-pub use spool::{SPOOL, Spool, Spools};
+pub use region::merged;
+pub use source::{Access, unit};
+pub use spool::{SPOOL, Spools};
+
+pub(crate) use source::Source;
+
+use affine::Affine;
+use cast::Cast;
+use decode::Decode;
+use encode::Encode;
+use fill::Fill;
+use region::Region;
+use repack::Repack;
+use row_codes::RowCodes;
+use row_scales::RowScales;
+use spool::Spool;
 
 use crate::registry::Registry;
-use apr_sdk::{DType, Error, Model, Result, Tensor, checked_payload_len};
+use apr_sdk::{DType, Error, Result, Tensor, checked_payload_len};
 
 /// Bytes of a tile, where nothing forces another size.
 pub const TILE: u64 = 1 << 20;
@@ -73,14 +79,6 @@ pub enum Expression {
     Spool(Box<Spool>),
 }
 
-/// The whole tensors of a model, in order.
-///
-/// # Errors
-/// As [`Expression::of`].
-pub fn copies(model: &Model) -> Result<Vec<Expression>> {
-    model.tensors.iter().enumerate().map(|(number, tensor)| Expression::of(number, tensor)).collect()
-}
-
 impl Expression {
     /// All of tensor number `number` of the source.
     ///
@@ -106,7 +104,7 @@ impl Expression {
         }
     }
 
-    /// What it changes the values of; `None` for what only moves or makes bytes.
+    /// The operand whose values it changes; `None` for a node that only moves or holds bytes.
     pub fn operand(&self) -> Option<&Expression> {
         match self {
             Expression::Cast(cast) => Some(&cast.of),
@@ -143,17 +141,6 @@ impl Expression {
         }
     }
 
-    /// The same with what is one after another outermost.
-    fn outwards(self) -> Expression {
-        let Expression::Concat(parts) = self.leaf() else { return self };
-        let of_part = |part: &Expression| {
-            let mut one = self.clone();
-            one.set_leaf(part.clone());
-            one
-        };
-        Expression::Concat(parts.iter().map(of_part).collect())
-    }
-
     /// Whether it is stored bytes as they lie, or regions of them, and no value is changed.
     pub fn is_leaf(&self) -> bool {
         self.operand().is_none()
@@ -188,7 +175,7 @@ impl Expression {
         Expression::Concat(changed.collect())
     }
 
-    /// How many elements it has; 0 where nothing tells.
+    /// The number of elements; 0 if unknown.
     fn elements(&self) -> u64 {
         let of = |info: &apr_sdk::DTypeInfo| {
             Some(self.byte_len().ok()? / u64::from(info.block_bytes) * u64::from(info.block_elements))
@@ -208,7 +195,7 @@ impl Expression {
         is_spooled
     }
 
-    /// Of a leaf, what can be read without scratch: all that is spooled for it.
+    /// The expression to read in place of a spooled leaf.
     fn without_spool(&self) -> &Expression {
         match self {
             Expression::Region(region) if matches!(region.of, Expression::Spool(_)) => {
@@ -309,7 +296,12 @@ impl Expression {
     pub fn check(&self, planned: &Tensor, registry: &Registry) -> Result<()> {
         let wrong = |what: String| Err(Error::plugin(what).tensor(&planned.name));
         let mut made = 0u64;
+        let stored = self.stored_dtype();
         for part in self.parts() {
+            let own = part.stored_dtype();
+            if own != stored {
+                return wrong(format!("it is made of {stored} and of {own}"));
+            }
             if part.dtype() != planned.dtype {
                 let (have, want) = (part.dtype(), planned.dtype);
                 return wrong(format!("it is made of {have}, and planned as {want}"));
@@ -335,10 +327,10 @@ impl Expression {
 
     /// Fails if there is no way from one of its types to the next.
     fn check_ways(&self, registry: &Registry) -> Result<()> {
-        let mut at = self;
+        let (mut at, mut has_factor) = (self, false);
         while let Some(operand) = at.operand() {
             match at {
-                Expression::Cast(cast) => cast.check()?,
+                Expression::Cast(cast) => cast.check(has_factor)?,
                 Expression::Affine(affine) => affine.check()?,
                 Expression::Decode(_) => drop(registry.quantizer_of(operand.dtype())?),
                 Expression::Encode(encode) => drop(registry.quantizer_of(encode.to)?),
@@ -346,9 +338,25 @@ impl Expression {
                 Expression::RowCodes(codes) => codes.check()?,
                 _ => {}
             }
+            has_factor = at.has_factor();
             at = operand;
         }
         Ok(())
+    }
+
+    /// Whether it multiplies each row by a factor of its own.
+    fn has_factor(&self) -> bool {
+        matches!(self, Expression::Affine(affine) if affine.factor.is_some())
+    }
+
+    /// Whether values are quantized.
+    pub fn is_encoded(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Expression::Encode(_)))
+    }
+
+    /// Computed bytes, row-major and little-endian.
+    pub fn fill(dtype: DType, bytes: &[u8]) -> Expression {
+        Expression::Fill(Fill { dtype, bytes: bytes.into() })
     }
 
     /// What changes its values, in words; empty if nothing does.
@@ -363,12 +371,10 @@ impl Expression {
             at = operand;
         }
         let (from, to) = (at.dtype(), part.dtype());
-        let has_factor =
-            |one: &Expression| matches!(one, Expression::Affine(affine) if affine.factor.is_some());
         let word = match part {
             Expression::RowScales(_) => "scales of rows",
             Expression::RowCodes(_) => "quantize",
-            _ if part.any(&has_factor) => "dequantize",
+            _ if part.any(&Expression::has_factor) => "dequantize",
             _ => match (from.is_block(), to.is_block()) {
                 (false, true) => "quantize",
                 (true, false) => "dequantize",

@@ -2,7 +2,7 @@
 //! stored and the one that is wanted, in one step between the two, whatever type was planned before.
 
 use super::Expression;
-use super::encode::Importance;
+use super::encode::ColumnImportance;
 use crate::registry::Registry;
 use apr_sdk::{DType, Tensor};
 
@@ -36,7 +36,7 @@ impl PlannedTensor {
     }
 
     /// Gives it another type.
-    pub fn retype(&mut self, dtype: DType, registry: &Registry, importance: Option<&Importance>) {
+    pub fn retype(&mut self, dtype: DType, registry: &Registry, importance: Option<&ColumnImportance>) {
         let row_len = self.row_len();
         self.tensor.dtype = dtype;
         self.remake(|expression| expression.typed(dtype, row_len, registry, importance));
@@ -65,7 +65,7 @@ impl Expression {
         to: DType,
         row_len: u64,
         registry: &Registry,
-        importance: Option<&Importance>,
+        importance: Option<&ColumnImportance>,
     ) -> Expression {
         let base = self.untyped();
         let from = base.dtype();
@@ -91,7 +91,7 @@ impl Expression {
     }
 
     /// Its values before they get the type that is written.
-    fn untyped(self) -> Expression {
+    pub(super) fn untyped(self) -> Expression {
         self.each_part(|mut part, _| {
             loop {
                 part = match part {

@@ -46,7 +46,7 @@ impl Region {
         let dims = merged(dims);
         let each = u64::from(unit(of.dtype())?.block_bytes);
         if dims.iter().any(|(size, _)| *size == 0) {
-            return Ok(Expression::Fill(Fill { dtype: of.dtype(), bytes: [].into() }));
+            return Ok(emptied(of));
         }
         let run = match dims[..] {
             [] => Some(1),
@@ -89,7 +89,7 @@ impl Expression {
     pub fn boxed(number: usize, tensor: &Tensor, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
         let units = tensor.payload_len()? / u64::from(unit(tensor.dtype)?.block_bytes);
         if !fits(start, dims, units) {
-            return Err(Error::plugin(format!("it is made of more than `{}` has", tensor.name)));
+            return Err(Error::plugin(format!("its box reaches past the end of `{}`", tensor.name)));
         }
         Expression::of(number, tensor)?.region(start, dims)
     }
@@ -103,13 +103,13 @@ impl Expression {
         let units = self.byte_len()? / u64::from(unit(self.dtype())?.block_bytes);
         let dims = merged(dims);
         if !fits(start, &dims, units) {
-            return Err(Error::plugin(format!("a box of more than the {units} units there are")));
+            return Err(Error::plugin(format!("the box reaches past the {units} units there are")));
         }
         if start == 0 && merged(&[(units, 1)]) == dims {
             return Ok(self);
         }
         if dims.iter().any(|(size, _)| *size == 0) {
-            return Ok(Expression::Fill(Fill { dtype: self.dtype(), bytes: [].into() }));
+            return Ok(emptied(self));
         }
         match self {
             Expression::Source(Source { storage: Storage::Extent { .. }, .. }) | Expression::Spool(_) => {
@@ -125,7 +125,7 @@ impl Expression {
             mut changed => match pushed(&changed, start, &dims)? {
                 Some(leaf) => {
                     changed.set_leaf(leaf);
-                    Ok(changed.outwards())
+                    Ok(changed)
                 }
                 None => Region::over(Spool::of(changed), start, &dims),
             },
@@ -136,7 +136,7 @@ impl Expression {
 /// A box of changed values as a box of its leaf: where each element is changed by itself, or where the box has whole rows.
 fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Option<Expression>> {
     let (granule, leaf) = (Granule::of(changed)?, changed.leaf());
-    // Rows that have something of their own cannot be told from each other after a move.
+    // After a move, a row could no longer be matched with its own factor or importance.
     let has_own = |one: &Expression| match one {
         Expression::Affine(affine) => affine.factor.is_some(),
         Expression::Encode(encode) => encode.importance.is_some(),
@@ -161,6 +161,19 @@ fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Optio
     let Some(mut dims) = outer else { return Ok(None) };
     dims.push((run, 1));
     leaf.clone().region(start, &dims).map(Some)
+}
+
+/// None of its elements; it is still of the same source.
+fn emptied(of: Expression) -> Expression {
+    let dtype = of.dtype();
+    match of {
+        empty if empty.byte_len().is_ok_and(|len| len == 0) => empty,
+        Expression::Source(Source { tensor, storage: Storage::Extent { extent, endian }, .. }) => {
+            let extent = Extent::new(extent.file, extent.offset, 0);
+            Expression::Source(Source { tensor, dtype, len: 0, storage: Storage::Extent { extent, endian } })
+        }
+        _ => Expression::Fill(Fill { dtype, bytes: [].into() }),
+    }
 }
 
 /// The units of computed bytes.

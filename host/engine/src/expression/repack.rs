@@ -52,5 +52,5 @@ impl Repack {
 }
 
 fn no_way((from, to): (DType, DType)) -> Error {
-    Error::unsupported(format!("no quantizer plugin makes blocks of {to} of those of {from}"))
+    Error::unsupported(format!("no quantizer plugin repacks {from} as {to}"))
 }

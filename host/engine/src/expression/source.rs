@@ -44,7 +44,10 @@ impl Hash for Source {
         (self.tensor, self.dtype, self.len).hash(state);
         match &self.storage {
             Storage::Extent { extent, endian } => (0u8, extent, *endian == Endian::Big).hash(state),
-            Storage::Blocks(codec) => (1u8, codec.number).hash(state),
+            Storage::Blocks(codec) => {
+                (1u8, codec.number).hash(state);
+                codec.options.iter().for_each(|option| option.hash(state));
+            }
             Storage::Sequential => state.write_u8(2),
         }
     }
@@ -93,7 +96,7 @@ impl Source {
     }
 }
 
-/// How a leaf's bytes are had.
+/// How a leaf's bytes are obtained.
 #[derive(Clone, Debug)]
 pub enum Access<'e> {
     /// Bytes as they lie.
@@ -135,7 +138,7 @@ impl Expression {
             Expression::Spool(spool) => {
                 Ok((Extent::new(SPOOL, spool.at, spool.of.byte_len()?), Endian::Little))
             }
-            _ => Err(Error::plugin("a region of what lies in no run")),
+            _ => Err(Error::plugin("a region needs a source that lies in one extent")),
         };
         match self.leaf() {
             Expression::Fill(fill) => Ok(Access::Held(&fill.bytes)),
@@ -143,7 +146,7 @@ impl Expression {
                 (Storage::Extent { extent, endian }, _) => Ok(at_once(*extent, *endian, unit(source.dtype)?)),
                 (Storage::Blocks(codec), Some(tensor)) => Ok(Access::Decode { tensor, codec }),
                 (Storage::Sequential, Some(tensor)) => Ok(Access::Stream { tensor }),
-                _ => Err(Error::plugin("blocks or a stream of no tensor")),
+                _ => Err(Error::plugin("compressed payload without a tensor")),
             },
             Expression::Region(region) => {
                 let (extent, endian) = in_extent(&region.of)?;
@@ -246,7 +249,7 @@ impl Access<'_> {
             Access::Gather(gather) => gather.fill(read, at, out, &mut Vec::new()).map(|()| None),
             Access::Held(bytes) => {
                 let held = usize::try_from(at).ok().and_then(|at| bytes.get(at..at + out.len()));
-                out.copy_from_slice(held.ok_or_else(|| Error::plugin("too few bytes were made"))?);
+                out.copy_from_slice(held.ok_or_else(|| Error::plugin("the computed bytes are too short"))?);
                 Ok(None)
             }
             Access::Decode { .. } | Access::Stream { .. } => {

@@ -1,7 +1,7 @@
 //! What cannot be read the way a region wants it, such as a stream whose rows change places, is first written to scratch,
 //! row-major and little-endian, and read from there.
 
-use super::{Expression, Source, Storage};
+use super::{Access, Expression};
 use apr_sdk::{Error, FileId, Result};
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// What is made of it, by way of the scratch file.
+    /// Reads `of` by way of the scratch file.
     pub(super) fn of(of: Expression) -> Expression {
         Expression::Spool(Box::new(Spool { of, at: 0 }))
     }
@@ -63,11 +63,11 @@ impl Spools {
         }
         let too_long = || Error::unsupported("what must be spooled passes 2^64 bytes");
         let (at, end) = (self.len, self.len.checked_add(of.byte_len()?).ok_or_else(too_long)?);
-        of.sources(&mut |source| {
-            if let Source { storage: Storage::Extent { extent, .. }, .. } = source {
-                self.files.insert(extent.file);
+        for part in of.parts() {
+            if let Access::Gather(gather) = part.access()? {
+                self.files.insert(gather.extent().file);
             }
-        });
+        }
         self.all.push((of.clone(), at));
         self.places.insert(of.clone(), at);
         self.len = end;

@@ -82,6 +82,10 @@ impl<'a> LaidOut<'a> {
         let source = &course.source;
         let (mut spools, mut spelled) = (Spools::default(), Spelled::default());
         let mut hasher = DefaultHasher::new();
+        if made_of.len() != model.tensors.len() {
+            let (have, want) = (made_of.len(), model.tensors.len());
+            return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
+        }
         let mut expressions = Vec::with_capacity(made_of.len());
         for ((mut expression, words), tensor) in made_of.into_iter().zip(&model.tensors) {
             let checked = expression.check(tensor, &engine.registry);

@@ -27,7 +27,7 @@ impl Plan {
         for part in placed.flat_map(Expression::parts) {
             memory = memory.max(part.memory()?);
         }
-        self.payload_memory = width as u64 * memory;
+        self.payload_memory = (width as u64).saturating_mul(memory);
         if spools.len > 0 {
             let n = spools.len;
             self.notes

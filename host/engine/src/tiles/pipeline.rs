@@ -5,7 +5,7 @@ use super::watch::Watch;
 use crate::contract::FINITE;
 use crate::engine::Engine;
 use crate::expression::evaluate::{Buffers, Evaluation};
-use crate::expression::{Expression, SPOOL};
+use crate::expression::{Expression, Granule, SPOOL};
 use crate::open::Backing;
 use crate::open::OpenedModel;
 use crate::open::seen::{LONG, Place, Run};
@@ -113,8 +113,17 @@ impl Job<'_> {
     ) -> Result<Changes> {
         let parts = &self.tiles.parts;
         let PlacedPart { tensor, expression, granule, beside: other, .. } = &parts[part];
-        let read = |extent: Extent, out: &mut [u8]| self.read(extent, out);
-        let of = Evaluation::new(expression, (registry, &read), leaf, at)?;
+        // Factors of rows: what is read beside the leaf is noted where it lies.
+        let read = |extent: Extent, out: &mut [u8]| {
+            self.read(extent, out)?;
+            if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL) {
+                seen.see(Place::File(extent.file), extent.offset, out);
+            }
+            Ok(())
+        };
+        let own = granule.as_deref().copied();
+        let own = own.map_or_else(|| Granule::of(expression), Ok)?;
+        let of = Evaluation::new(own, (registry, &read), leaf, at)?;
         let made = expression.evaluate(&of, buffers, out);
         let is_bad = match &made {
             Ok(made) => made.changes.is_bad(),
@@ -185,9 +194,12 @@ impl Shared<'_> {
         worker.unit(part, unit).map_err(|error| {
             self.stop.store(true, Ordering::Relaxed);
             // What storage says of its own files is said as the user knows them.
-            let output = self.job.sink.show(self.job.tiles.parts[part].file);
+            let own = &self.job.tiles.parts[part];
+            let beside = own.beside.map(|beside| self.job.tiles.parts[beside].file);
+            let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
             let spool = self.job.spool.map(|spool| spool.shown);
-            let is_shown = error.file().is_some_and(|file| file == output || Some(file) == spool);
+            let is_one = |shown: &str| outputs.iter().flatten().any(|output| output == shown);
+            let is_shown = error.file().is_some_and(|file| is_one(file) || Some(file) == spool);
             let error = if is_shown { error } else { self.job.source.files.show(error) };
             match self.job.tiles.parts[part].tensor {
                 Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),

@@ -160,7 +160,8 @@ impl Tiles {
                         let (first, mut offset) = (tiles.parts.len(), placed.offset);
                         let own = expressions.get_mut(*tensor).map(|one| std::mem::replace(one, nothing()));
                         for part in own.into_iter().flat_map(Expression::into_parts) {
-                            let len = tiles.push(Some(*tensor), part, number, offset)?;
+                            let placed = tiles.push(Some(*tensor), part, number, offset);
+                            let len = placed.map_err(|e| e.tensor(&model.tensors[*tensor].name))?;
                             offset = offset.saturating_add(len);
                         }
                         if offset - placed.offset != placed.len {

@@ -73,7 +73,7 @@ impl Summer<'_> {
     /// CRC-32 of the parts that fill `len` bytes at `offset` of a file.
     fn parts(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
         let parts = &self.tiles.parts;
-        // PlacedPartes lie in the order of the output; those of no bytes add nothing.
+        // Parts lie in the order of the output; those of no bytes add nothing.
         let before = |at: u64| parts.partition_point(|s| (s.file, s.offset) < (file, at));
         let filled = before(offset)..before(offset + len);
         let there: u64 = parts[filled.clone()].iter().map(|s| s.len).sum();

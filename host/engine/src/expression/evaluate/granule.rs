@@ -70,7 +70,7 @@ impl Granule {
         match self.is_row {
             false => TILE,
             // Bytes before and after, and the values twice: before, and as they are decoded again.
-            true => 4 * TILE.max(self.widest()),
+            true => TILE.max(self.widest()).saturating_mul(4),
         }
     }
 }
@@ -96,6 +96,6 @@ impl Expression {
     /// Unsupported for a dtype that is unknown.
     pub fn memory(&self) -> Result<u64> {
         let changing = if self.is_leaf() { 0 } else { Granule::of(self)?.memory() };
-        Ok(self.access()?.memory() + changing)
+        Ok(self.access()?.memory().saturating_add(changing))
     }
 }

@@ -7,7 +7,7 @@ use super::{Buffers, Evaluation};
 use crate::crew::map;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{DType, Error, Extent, Result};
+use apr_sdk::{DType, DTypeKind, Error, Extent, Result};
 use std::ops::ControlFlow;
 
 /// What is asked of the values of an expression.
@@ -28,8 +28,8 @@ pub enum Measure<'e> {
 pub fn measure(engine: &Engine, source: &OpenedModel, wanted: &[Measure<'_>]) -> Result<Vec<bool>> {
     map(engine.crew.as_ref(), wanted.len(), &|_, number| {
         let (of, is_exact) = match wanted[number] {
-            Measure::ExactIn(of, dtype) => (of.clone().cast(dtype), true),
-            Measure::IsZero(of) => (of.clone(), false),
+            Measure::ExactIn(of, dtype) => (of.clone().untyped().cast(dtype), true),
+            Measure::IsZero(of) => (of.clone().in_floats(), false),
         };
         for part in of.parts() {
             if !holds(engine, source, part, is_exact)? {
@@ -41,7 +41,7 @@ pub fn measure(engine: &Engine, source: &OpenedModel, wanted: &[Measure<'_>]) ->
 }
 
 fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: bool) -> Result<bool> {
-    // Nothing was done to it, or it is as it was.
+    // The type does not change, so every value is kept.
     if is_exact && part.is_leaf() {
         return Ok(true);
     }
@@ -50,11 +50,11 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: boo
     let read = |e: Extent, out: &mut [u8]| source.files.read_at(e.file, e.offset, out);
     let (mut out, mut buffers, mut holds, mut at) = (Vec::new(), Buffers::default(), true, 0);
     let mut each = |bytes: &[u8]| {
-        let of = Evaluation::new(part, (&engine.registry, &read), bytes, at)?;
+        let of = Evaluation::new(granule, (&engine.registry, &read), bytes, at)?;
         out.resize(usize::try_from(granule.after(bytes.len() as u64)).unwrap_or(usize::MAX), 0);
         let made = part.evaluate(&of, &mut buffers, &mut out)?;
         at += out.len() as u64;
-        holds = if is_exact { made.changes.is_exact() } else { is_zero(&out, part.dtype()) };
+        holds = if is_exact { made.changes.is_exact() } else { is_zero(&out, part) };
         Ok(if holds { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     };
     let leaf = part.leaf();
@@ -68,17 +68,23 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: boo
     Ok(holds)
 }
 
-/// Whether the bytes of values are all zeros.
-fn is_zero(bytes: &[u8], dtype: DType) -> bool {
-    // The sign of a float is the highest bit of its last byte.
-    let width =
-        dtype.info().filter(|info| info.kind == apr_sdk::DTypeKind::Float).map_or(0, |info| info.block_bytes);
-    match usize::try_from(width) {
-        Ok(width) if width > 0 => bytes.chunks_exact(width).all(|value| {
-            value
-                .split_last()
-                .is_none_or(|(last, rest)| last & 0x7f == 0 && rest.iter().all(|byte| *byte == 0))
-        }),
-        _ => bytes.iter().all(|byte| *byte == 0),
+/// Whether values are all zeros, of either sign where they are F32.
+fn is_zero(bytes: &[u8], part: &Expression) -> bool {
+    let sign = if part.dtype() == DType::F32 { 0x7f } else { 0xff };
+    bytes.chunks(4).all(|value| match value {
+        [rest @ .., last] => last & sign == 0 && rest.iter().all(|byte| *byte == 0),
+        [] => true,
+    })
+}
+
+impl Expression {
+    /// The same in F32 if it is floats or blocks; else as it is.
+    fn in_floats(self) -> Expression {
+        let Some(info) = self.dtype().info() else { return self };
+        match info.kind {
+            DTypeKind::Float => self.untyped().cast(DType::F32),
+            DTypeKind::Block => self.decoded(u64::from(info.block_elements)),
+            _ => self,
+        }
     }
 }

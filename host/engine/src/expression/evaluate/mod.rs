@@ -1,7 +1,7 @@
 //! Evaluates expressions: makes bytes of the result out of the leaf's bytes, a run of whole granules at a time.
 
-pub mod granule;
-pub mod measure;
+pub(super) mod granule;
+pub(super) mod measure;
 pub mod read;
 
 use super::{Expression, Granule};
@@ -49,17 +49,16 @@ pub struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// The run of `expression` that begins `at` bytes from its begin, of which the leaf's bytes are `leaf`.
+    /// The run that starts at byte `at` of an expression of this granule; `leaf` are its leaf's bytes.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown; LimitExceeded for more than memory can have.
+    /// LimitExceeded for more than memory can have.
     pub fn new(
-        expression: &Expression,
+        granule: Granule,
         (registry, read): (&'a Registry, Read<'a>),
         leaf: &'a [u8],
         at: u64,
     ) -> Result<Evaluation<'a>> {
-        let granule = Granule::of(expression)?;
         let elements = (leaf.len() as u64 / granule.before.max(1)).checked_mul(granule.elements);
         let elements = elements.and_then(|n| usize::try_from(n).ok());
         let elements = elements.ok_or_else(|| Error::limit("a row does not fit memory"))?;
@@ -135,11 +134,12 @@ impl Expression {
             }
             at = one.operand();
         }
-        // Of the values that enter the last change.
-        let entering = self.operand()?;
+        // Of the values that enter the last change; what decodes or adds makes them itself.
         match self {
+            // They are at hand.
             Expression::Repack(_) => {}
-            _ => drop(entering.values(of, buffers).ok()?),
+            Expression::Decode(_) | Expression::Affine(_) => drop(self.values(of, buffers).ok()?),
+            last => drop(last.operand()?.values(of, buffers).ok()?),
         }
         let bad = (0u64..).zip(&buffers.values).find(|(_, value)| !value.is_finite());
         if let Some((number, value)) = bad {

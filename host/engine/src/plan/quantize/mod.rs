@@ -13,7 +13,7 @@ pub use target::Target;
 
 use crate::architecture::{TensorSpecs, choices, is_float};
 use crate::engine::Engine;
-use crate::expression::{Importance as ColumnImportance, PlannedTensor, is_all_zero};
+use crate::expression::{ColumnImportance, PlannedTensor, is_all_zero};
 use crate::open::OpenedModel;
 use crate::plan::planned::Planned;
 use crate::registry::{Format, Registry};
@@ -279,7 +279,8 @@ fn take(
             .hint("make the importance matrix with more text, or choose a larger type"));
     }
     one.retype(dtype, registry, Some(&importance));
-    Ok(true)
+    // Blocks that become others without loss need none.
+    Ok(one.expression.is_encoded())
 }
 
 /// What a file says of the columns of a tensor: as many values as a row has, for each matrix of one with three dimensions.
@@ -295,7 +296,7 @@ fn of_columns(one: &PlannedTensor, values: &Arc<[f32]>) -> Result<ColumnImportan
         let message = format!("the importance matrix has {have} values for it, it needs {want}");
         return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
     }
-    Ok(ColumnImportance { values: Arc::clone(values), rows, first: 0 })
+    Ok(ColumnImportance::new(Arc::clone(values), rows))
 }
 
 /// `` `a`, `b`, `c` and 4 more: what ``.

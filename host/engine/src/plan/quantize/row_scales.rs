@@ -89,7 +89,8 @@ pub fn undo(source: &OpenedModel, dtype: DType, planned: &mut Planned, registry:
         let factors = planned.tensors[at].expression.clone();
         let one = &mut planned.tensors[number];
         let row_len = one.row_len();
-        one.expression = one.expression.clone().times_rows(factors, row_len)?;
+        let values = one.expression.clone().times_rows(factors, row_len);
+        one.expression = values.map_err(|e| e.tensor(&one.tensor.name))?;
         one.retype(dtype, registry, None);
         is_left_out[at] = true;
     }

@@ -7,7 +7,7 @@ use crate::storage::publish::outlook::{Outlook, foresee, foretell, outlook};
 use crate::storage::publish::{Finished, Wishes, finish_before};
 use crate::storage::staging::Staging;
 use crate::storage::{Journal, Journaling, Recorder};
-use apr_engine::contract::{Looked, summary};
+use apr_engine::contract::{ContractReport, summary};
 use apr_engine::layout::described;
 use apr_engine::layout::{LaidOut, Opened, Translate, Translated};
 use apr_engine::open::OpenedModel;
@@ -54,7 +54,7 @@ pub struct Converted {
     /// Where everything of the source went.
     pub coverage: Coverage,
     /// What was found in the values and shapes of the tensors on their way.
-    pub looked: Looked,
+    pub looked: ContractReport,
     /// What was assumed, changed or not carried.
     pub notes: Vec<String>,
     /// What the user should look at.
@@ -254,7 +254,7 @@ fn put_in_place(
         changed: Vec::new(),
         quantized: None,
         coverage: plan.coverage,
-        looked: Looked::default().behind(findings),
+        looked: ContractReport::default().behind(findings),
         notes,
         warnings: source.warnings,
     }

@@ -18,7 +18,7 @@ mod bench;
 use apr_engine::expression::{Expression, PlannedTensor, concat};
 use apr_engine::layout::Translated;
 use apr_engine::open::OpenedModel;
-use apr_engine::values::cast::Cast;
+use apr_engine::values::cast::CastKernel;
 use apr_host::convert::convert_with;
 use apr_sdk::{DType, Payload, Result, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor, file};
@@ -109,7 +109,7 @@ fn in_memory(bytes: &[u8], rounds: u64) {
     let floats = [DType::F64, DType::F32, DType::F16, DType::BF16];
     for from in floats {
         for to in floats.into_iter().filter(|to| *to != from) {
-            let cast = Cast::new(from, to, None).unwrap().unwrap();
+            let cast = CastKernel::new(from, to, None).unwrap().unwrap();
             let source = &bytes[..1 << 20];
             let mut out = vec![0; usize::try_from(cast.after(1 << 20)).unwrap()];
             let mut seconds = |work: &mut dyn FnMut(&mut [u8])| {

@@ -6,7 +6,7 @@ use crate::making::{Making, Piece, Wanted, convert_as, making, plan_as, remade, 
 use crate::{StopAfter, alone, host, noise, view, write};
 use apr_engine::expression::{Expression, Measure, PlannedTensor, measure};
 use apr_engine::open::{OpenOptions, OpenedModel, open};
-use apr_engine::values::cast::{Cast, Changes};
+use apr_engine::values::cast::{CastKernel, Changes};
 use apr_host::convert::ChangedTensor;
 use apr_sdk::{DType, Error, ErrorKind};
 use apr_tests::kinds::{Kind, Tensor};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The same elements one by one, cast all at once.
 pub fn slowly_cast(payloads: &[Vec<u8>], making: &Making, to: DType) -> (Vec<u8>, Changes) {
     let bytes = slowly(payloads, making);
-    let Some(cast) = Cast::new(making.dtype, to, making.add).unwrap() else {
+    let Some(cast) = CastKernel::new(making.dtype, to, making.add).unwrap() else {
         return (bytes, Changes::default());
     };
     let mut out = vec![0; cast.after(bytes.len() as u64) as usize];

@@ -10,7 +10,7 @@ use apr_engine::memory::convert_into;
 use apr_engine::open::{Held, Listed, OpenedModel};
 use apr_engine::registry::Registry;
 use apr_engine::tiles::Memory;
-use apr_engine::values::cast::Cast;
+use apr_engine::values::cast::CastKernel;
 use apr_sdk::{DType, Error, Payload, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};
@@ -100,7 +100,7 @@ impl World {
                     return whole;
                 }
                 let cast = |from: DType, bytes: &[u8]| {
-                    let cast = Cast::new(from, *to, None).unwrap().unwrap();
+                    let cast = CastKernel::new(from, *to, None).unwrap().unwrap();
                     let mut out = vec![0; cast.after(bytes.len() as u64) as usize];
                     cast.apply(bytes, &mut out);
                     (*to, out)
@@ -140,7 +140,7 @@ impl World {
         let as_floats = |bytes: &[u8]| -> Vec<f32> {
             bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
         };
-        match Cast::new(*dtype, DType::F32, None).unwrap() {
+        match CastKernel::new(*dtype, DType::F32, None).unwrap() {
             None => as_floats(bytes),
             Some(cast) => {
                 let mut out = vec![0; cast.after(bytes.len() as u64) as usize];
@@ -256,7 +256,7 @@ fn numbers(dice: &mut Dice, dtype: DType, n: usize, registry: &Registry) -> Vec<
             out
         }
         float => {
-            let cast = Cast::new(DType::F32, float, None).unwrap().unwrap();
+            let cast = CastKernel::new(DType::F32, float, None).unwrap().unwrap();
             let mut out = vec![0; cast.after(bytes.len() as u64) as usize];
             cast.apply(&bytes, &mut out);
             out

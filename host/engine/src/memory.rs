@@ -21,8 +21,8 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-/// Converts `options.input`, which the engine's places have, into files in memory. Of the options, those that speak of what
-/// lies where the output goes mean nothing here.
+/// Converts `options.input`, which the engine's places have, into files in memory. Options about
+/// the output's location are ignored.
 ///
 /// # Errors
 /// Whatever opening, planning, writing and verifying raise.

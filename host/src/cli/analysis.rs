@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, with_schema};
 use crate::cli::sizes::show_number_of;
-use apr_engine::contract::{Finding, Looked, Quality, Severity, findings_of};
+use apr_engine::contract::{ContractReport, Finding, Quality, Severity, findings_of};
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -27,7 +27,7 @@ pub struct Analysis {
     input: String,
     from: String,
     #[serde(flatten)]
-    looked: Looked,
+    looked: ContractReport,
     /// Whether a conversion would go on.
     ok: bool,
     #[serde(skip)]
@@ -76,7 +76,7 @@ impl fmt::Display for Analysis {
             let name = escape(&finding.tensor, 120);
             writeln!(f, "{standing:8} {name}: {} [{}]", escape(&finding.message, 1000), finding.code)?;
         }
-        let Looked { tensors, by_scales, not_looked, findings, .. } = &self.looked;
+        let ContractReport { tensors, by_scales, not_looked, findings, .. } = &self.looked;
         let looked = show_number_of(*tensors, "tensor");
         writeln!(
             f,

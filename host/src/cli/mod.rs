@@ -21,7 +21,7 @@ mod mapping;
 mod metadata;
 mod open_args;
 mod parser;
-mod planned;
+mod planned_verbs;
 mod plugins;
 mod progress;
 mod report;

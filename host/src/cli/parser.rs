@@ -1,7 +1,7 @@
 //! The parser: the verbs' own definitions, and around them what is planned and what every help page ends with.
 
 use crate::cli::declared::{self, Declared};
-use crate::cli::{Cli, Verb, planned, usage, version};
+use crate::cli::{Cli, Verb, planned_verbs, usage, version};
 use apr_sdk::{Error, Result};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -34,11 +34,11 @@ pub fn command() -> Command {
 /// The parser with the flags that formats declare.
 pub fn command_with(all: &[Declared]) -> Command {
     let version = Arg::new("version").short('V').long("version").action(ArgAction::SetTrue);
-    let command = planned::declare(declared::add(Cli::command(), all))
+    let command = planned_verbs::declare(declared::add(Cli::command(), all))
         .arg(version.help("Print the version, the target and the plugin interface"))
         .subcommand_required(false)
         .arg_required_else_help(true);
-    let verbs: Vec<_> = planned::VERBS.iter().map(|(name, _)| *name).collect();
+    let verbs: Vec<_> = planned_verbs::VERBS.iter().map(|(name, _)| *name).collect();
     let planned = format!("Planned, refused with exit 4 today: {}", verbs.join(", "));
     with_exit_codes(command).after_help(planned.clone()).after_long_help(format!("{planned}\n\n{EXIT_CODES}"))
 }
@@ -63,7 +63,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
     // Plugins are looked for only if they can matter: a flag that is not ours, or help that lists theirs.
     let first = match_args(command(), &args);
     let (all, matches) = match first {
-        Ok(matches) if planned::refuse(&matches).is_ok() => (Vec::new(), matches),
+        Ok(matches) if planned_verbs::refuse(&matches).is_ok() => (Vec::new(), matches),
         Err(error) if !matters_to_plugins(error.kind()) => return not_a_verb(&error, &args),
         _ => {
             let globals = declared::globals(command(), &args);
@@ -83,7 +83,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
         let text = if matches.get_flag("json") { version::json() } else { version::text() };
         return Ok(Parsed::Text(text));
     }
-    planned::refuse(&matches)?;
+    planned_verbs::refuse(&matches)?;
     if matches.subcommand_name().is_none() {
         return Err(Error::invalid_argument("the verb is missing").hint("run `apr --help` to list the verbs"));
     }

@@ -7,6 +7,7 @@
 use super::error::io_error;
 use super::lock::Lock;
 use super::publish;
+use super::publish::existing::{refuse_existing, refuse_inputs, refuse_irreplaceable};
 use super::publish::folder::Folder;
 use super::publish::record::is_plain;
 use super::publish::steps::{Step, Steps};
@@ -19,7 +20,6 @@ use apr_engine::tiles::TileSink;
 use apr_sdk::{Error, Result, escape};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::OpenOptions;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,39 +233,6 @@ fn refuse_own_names(target: &Target, layout: &Layout) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-fn refuse_inputs(target: &Target, finals: &[PathBuf], inputs: &[(u64, u64)]) -> Result<()> {
-    for path in finals {
-        let Ok(meta) = std::fs::metadata(path) else { continue };
-        if inputs.contains(&(meta.dev(), meta.ino())) {
-            let error = Error::invalid_argument("the output is one of the inputs").in_file(target.show(path));
-            return Err(error.hint("give the output another name; the input was not touched"));
-        }
-    }
-    Ok(())
-}
-
-/// What even `--force` does not replace: a folder where a file is to be, a device, a pipe.
-fn refuse_irreplaceable(target: &Target, path: &Path) -> Result<()> {
-    let what = match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => "a folder of this name exists",
-        Ok(meta) if !meta.is_file() => "this is a device or a pipe, not a file",
-        _ => return Ok(()),
-    };
-    let error = Error::invalid_argument(format!("{what}, nothing was written")).in_file(target.show(path));
-    Err(error.hint("choose another name"))
-}
-
-pub(crate) fn refuse_existing(target: &Target, path: &Path) -> Result<()> {
-    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let what = if meta.is_dir() {
-        "a folder of this name exists".to_owned()
-    } else {
-        format!("it exists ({} bytes)", meta.len())
-    };
-    let error = Error::io(format!("{what}, nothing was written")).code("E007").in_file(target.show(path));
-    Err(error.hint("choose another name, or --force to replace it once the new file is complete"))
 }
 
 fn enough_space(target: &Target, need: u64) -> Result<()> {

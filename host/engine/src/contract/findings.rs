@@ -1,8 +1,8 @@
 //! What a conversion would find in a model, found by reading it.
 
 use super::judge::{judge_layout, judge_tensor};
-use super::looked::Looked;
 use super::policy::Quality;
+use super::report::ContractReport;
 use super::rules::Kind;
 use super::statistics::StatisticsBuilder;
 use crate::architecture::tensor_specs;
@@ -22,10 +22,10 @@ pub fn findings_of(
     opened: &OpenedModel,
     arch: Option<&str>,
     quality: Quality,
-) -> Result<Looked> {
+) -> Result<ContractReport> {
     let model = &opened.model;
     let specs = tensor_specs(engine, model, arch)?;
-    let mut looked = Looked::default();
+    let mut looked = ContractReport::default();
     let mut tensors = model.tensors.iter().enumerate().peekable();
     for finding in judge_layout(model, &specs, &|_| None, quality) {
         // They come in the order of the tensors, of which one may have several.

@@ -7,8 +7,8 @@
 mod findings;
 mod found;
 mod judge;
-mod looked;
 mod policy;
+mod report;
 mod rules;
 mod statistics;
 mod validated;
@@ -17,8 +17,8 @@ pub use findings::findings_of;
 pub use judge::{
     Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
 };
-pub use looked::{Looked, NotLooked};
 pub use policy::{Quality, summary};
+pub use report::{ContractReport, Unexamined};
 pub use rules::{
     BYTES, Broken, DEAD_ROWS, DENSITY, DISTRIBUTION, FINITE, Kind, LOSS, OUTPUT_SHAPE, RANGE, SHAPE, SPOT,
     VECTOR_SHAPE, judge, kernel_bytes, shape_rule,

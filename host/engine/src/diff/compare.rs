@@ -67,7 +67,7 @@ pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f6
     for batch in pairs.chunks(BATCH) {
         let job = |&pair: &Pair| Job::new(&engine.registry, sides, pair, tolerance);
         let jobs: Vec<Job> = batch.iter().map(job).collect::<Result<_>>()?;
-        let run = Run { engine, a: &sides.a, b: &sides.b, jobs: &jobs, done: &done, total };
+        let run = Pass { engine, a: &sides.a, b: &sides.b, jobs: &jobs, done: &done, total };
         run.all(false)?;
         run.all(true)?;
         found.extend(jobs.into_iter().map(Job::found));
@@ -266,7 +266,7 @@ impl Job {
 }
 
 /// One comparison of a batch of jobs.
-struct Run<'a> {
+struct Pass<'a> {
     engine: &'a Engine,
     a: &'a Side<'a>,
     b: &'a Side<'a>,
@@ -275,7 +275,7 @@ struct Run<'a> {
     total: u64,
 }
 
-impl Run<'_> {
+impl Pass<'_> {
     /// Works through all jobs; `again` for the second reading.
     fn all(&self, again: bool) -> Result<()> {
         let jobs: Vec<&Job> = self.jobs.iter().filter(|job| !again || job.has_more()).collect();

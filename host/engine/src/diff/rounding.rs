@@ -1,7 +1,7 @@
 //! Are the values of one side those of the other, rounded to a narrower type? Then nothing but that rounding lies between
 //! two models: what a converter does that makes F16 of F32.
 
-use crate::values::cast::Cast;
+use crate::values::cast::CastKernel;
 use apr_sdk::DType;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ pub struct Rounding {
 }
 
 struct Way {
-    cast: Cast,
+    cast: CastKernel,
     /// Whether some value was not the nearest.
     broken: AtomicBool,
 }
@@ -28,7 +28,7 @@ impl Rounding {
         let (at, other) = (place(a)?, place(b)?);
         let halves = at.min(other) >= 2;
         let way = |from: DType, to: DType, narrows: bool| {
-            let cast = Cast::new(from, to, None).ok().flatten().filter(|_| narrows || halves);
+            let cast = CastKernel::new(from, to, None).ok().flatten().filter(|_| narrows || halves);
             cast.map(|cast| Way { cast, broken: AtomicBool::new(false) })
         };
         let ways = [way(a, b, at < other), way(b, a, other < at)];

@@ -100,9 +100,9 @@ impl Affine {
     ///
     /// # Errors
     /// Unsupported for types between which no cast is.
-    pub(super) fn at_once(&self, to: DType) -> Result<Option<cast::Cast>> {
+    pub(super) fn at_once(&self, to: DType) -> Result<Option<cast::CastKernel>> {
         match (stored_floats(&self.of), self.factor.is_none(), self.add) {
-            (Some(from), true, Some(c)) => cast::Cast::new(from, to, Some(c.get())),
+            (Some(from), true, Some(c)) => cast::CastKernel::new(from, to, Some(c.get())),
             _ => Ok(None),
         }
     }

@@ -35,11 +35,11 @@ pub(super) fn stored_floats(of: &Expression) -> Option<DType> {
 ///
 /// # Errors
 /// Unsupported for types between which no cast is.
-fn at_once(of: &Expression, to: DType) -> Result<Option<cast::Cast>> {
+fn at_once(of: &Expression, to: DType) -> Result<Option<cast::CastKernel>> {
     match of {
         Expression::Affine(affine) => affine.at_once(to),
         leaf if leaf.is_leaf() => {
-            stored_floats(leaf).map_or(Ok(None), |from| cast::Cast::new(from, to, None))
+            stored_floats(leaf).map_or(Ok(None), |from| cast::CastKernel::new(from, to, None))
         }
         _ => Ok(None),
     }
@@ -71,7 +71,7 @@ impl Cast {
         }
         let is_integer = has_factor && integer_bits(self.of.dtype()).is_some() && self.to == DType::F32;
         if !is_integer && at_once(&self.of, self.to)?.is_none() {
-            cast::Cast::new(self.of.dtype(), self.to, None)?;
+            cast::CastKernel::new(self.of.dtype(), self.to, None)?;
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl Cast {
             return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
         }
         let mut changes = self.of.judged_values(of, buffers)?;
-        match cast::Cast::new(DType::F32, self.to, None)? {
+        match cast::CastKernel::new(DType::F32, self.to, None)? {
             Some(cast) => changes += cast.apply(bytemuck::cast_slice(&buffers.values), out),
             None => out.copy_from_slice(bytemuck::cast_slice(&buffers.values)),
         }

@@ -35,7 +35,7 @@ pub enum Storage {
     },
     /// In compressed blocks.
     Blocks(Box<Codec>),
-    /// In a stream that is read from its begin to its end.
+    /// In a stream that is read from beginning to end.
     Sequential,
 }
 
@@ -112,7 +112,7 @@ pub enum Access<'e> {
         /// The compression method.
         codec: &'e Codec,
     },
-    /// The stream of a tensor of the source, followed from its begin to its end.
+    /// The stream of a tensor of the source, followed from beginning to end.
     Stream {
         /// The tensor's number.
         tensor: usize,

@@ -1,7 +1,7 @@
 //! The model as it may be written: the target's keys, what it does not carry, what it cannot hold, and where everything of
 //! the source went. The fifth stage.
 
-use super::selected::Course;
+use super::selected::PlanContext;
 use super::typed::Typed;
 use crate::expression::Expression;
 use crate::open::long_values;
@@ -11,7 +11,7 @@ use apr_sdk::{CheckedModel, Result};
 
 /// The model as it may be written.
 pub struct Checked<'a> {
-    pub(super) course: Course<'a>,
+    pub(super) course: PlanContext<'a>,
     pub(super) model: CheckedModel,
     /// What each tensor of `model` is made of, and the table's words for that.
     pub(super) made_of: Vec<(Expression, Vec<String>)>,
@@ -31,7 +31,7 @@ impl<'a> Checked<'a> {
         let (model, made_of) = planned.into_model();
         let model = carries::checked(model, target, engine.registry.formats(), course.packed.is_none());
         let mut model = model.map_err(|e| course.of_source(e))?;
-        let Course { source, output, edits, .. } = &mut course;
+        let PlanContext { source, output, edits, .. } = &mut course;
         let notes = edits.in_target(engine, source, &mut model, target, &output.request)?;
         course.notes.extend(notes);
         let source = &course.source;

@@ -2,9 +2,9 @@
 //! is written.
 
 use super::checked::Checked;
+use super::op_lists::OpLists;
 use super::opened::Opened;
-use super::selected::{Course, Output, Selected};
-use super::spelled::Spelled;
+use super::selected::{Output, PlanContext, Selected};
 use super::translated::{Translate, Translated};
 use super::typed::Typed;
 use super::{Collector, Layout, Segment};
@@ -40,7 +40,7 @@ pub struct LaidOut<'a> {
     /// What is spooled for them.
     pub spools: Spools,
     /// What is done to each tensor, in words; only for a plan.
-    pub spelled: Spelled,
+    pub spelled: OpLists,
     /// What the architecture's table says of each tensor of `model`.
     pub specs: TensorSpecs,
     /// What is wrong with shapes, and does not stop the work.
@@ -80,7 +80,7 @@ impl<'a> LaidOut<'a> {
         let Checked { course, model, made_of, coverage } = checked;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
         let source = &course.source;
-        let (mut spools, mut spelled) = (Spools::default(), Spelled::default());
+        let (mut spools, mut spelled) = (Spools::default(), OpLists::default());
         let mut hasher = DefaultHasher::new();
         if made_of.len() != model.tensors.len() {
             let (have, want) = (made_of.len(), model.tensors.len());
@@ -111,7 +111,7 @@ impl<'a> LaidOut<'a> {
         let specs = known.map_err(|e| course.of_source(e))?;
         let findings = check_layout(&layout, &model, &specs, options.quality());
         let findings = findings.map_err(|e| course.of_source(e))?;
-        let Course { source, output, writer, mut notes, warnings, selected, inputs, .. } = course;
+        let PlanContext { source, output, writer, mut notes, warnings, selected, inputs, .. } = course;
         notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
         if !output.takes_many && layout.files.len() > 1 {
             check_companions(&layout, &output.request.file_name)?;

@@ -6,11 +6,11 @@ mod edits;
 pub mod foretold;
 mod headers;
 mod laid_out;
+pub mod op_lists;
 mod opened;
 pub mod part_layout;
-pub mod planned;
+pub mod plan_listing;
 mod selected;
-pub mod spelled;
 mod translated;
 mod typed;
 

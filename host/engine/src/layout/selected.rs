@@ -25,7 +25,7 @@ pub struct Output<'a> {
 }
 
 /// What every stage after the first works with.
-pub struct Course<'a> {
+pub struct PlanContext<'a> {
     /// The engine.
     pub engine: &'a Engine,
     /// What was asked for.
@@ -52,7 +52,7 @@ pub struct Course<'a> {
     pub(super) called: Option<Vec<Option<String>>>,
 }
 
-impl Course<'_> {
+impl PlanContext<'_> {
     /// What cannot be written is a matter of the source and the target: the message names the source.
     pub(super) fn of_source(&self, error: Error) -> Error {
         error.in_file(self.options.input.display().to_string())
@@ -66,7 +66,7 @@ impl Course<'_> {
 
 /// The tensors that are asked for, and the source's keys as they are wanted.
 pub struct Selected<'a> {
-    pub(super) course: Course<'a>,
+    pub(super) course: PlanContext<'a>,
     pub(super) model: Model,
     /// The former number of each tensor of `model`, if any was left or has another name.
     pub(super) kept: Option<Vec<usize>>,
@@ -117,7 +117,7 @@ impl<'a> Selected<'a> {
         let understood = edits.in_source(engine, &source, &mut model, target)?;
         let not_understood = understand_tokenizer(engine, &source, understood, &mut model, target)?;
         let warnings = Vec::new();
-        let mut course = Course {
+        let mut course = PlanContext {
             engine,
             options,
             source,

@@ -1,11 +1,11 @@
 //! The model in the dialect that its target wants, as tensors that are made of the source's: the third stage.
 
-use super::selected::{Course, Selected};
+use super::selected::{PlanContext, Selected};
 use crate::architecture::{Ledger, Translation, Wishes, tensor_specs, translate_model};
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::plan::coverage::Dropped;
-use crate::plan::planned::Planned;
+use crate::plan::planned_model::PlannedModel;
 use crate::plan::token_rows;
 use apr_sdk::{Result, Tensor};
 
@@ -17,8 +17,8 @@ pub type Make<'m> = dyn Fn(&OpenedModel) -> Result<Vec<PlannedTensor>> + 'm;
 
 /// The model in the dialect that its target wants, or as it was where that has none.
 pub struct Translated<'a> {
-    pub(super) course: Course<'a>,
-    pub(super) planned: Planned,
+    pub(super) course: PlanContext<'a>,
+    pub(super) planned: PlannedModel,
     /// What was done with each key and tensor, if names were translated.
     pub(super) ledger: Option<Ledger>,
     /// Tokens that were left out.
@@ -88,7 +88,7 @@ impl<'a> Translated<'a> {
                 as_they_are(tensors, kept.as_deref()).map_err(|e| course.of_source(e))?
             }
         };
-        let mut planned = Planned::new(model, tensors);
+        let mut planned = PlannedModel::new(model, tensors);
         let mut rowless = Vec::new();
         if is_translated && planned.rest().tokenizer.is_some() && target.manifest.carries.token_rows {
             let fitted = planned.with_model(|model| {

@@ -1,18 +1,18 @@
 //! Which type each tensor gets, and the tensors of scales that come with it: the fourth stage.
 
-use super::selected::Course;
+use super::selected::PlanContext;
 use super::translated::Translated;
 use crate::architecture::{Ledger, tensor_specs};
 use crate::plan::coverage::Dropped;
-use crate::plan::planned::Planned;
-use crate::plan::quantize::Choosing;
+use crate::plan::planned_model::PlannedModel;
+use crate::plan::quantize::TypeChooser;
 use crate::plan::{narrow, stated_types};
 use apr_sdk::Result;
 
 /// The model with the types that it is written in.
 pub struct Typed<'a> {
-    pub(super) course: Course<'a>,
-    pub(super) planned: Planned,
+    pub(super) course: PlanContext<'a>,
+    pub(super) planned: PlannedModel,
     pub(super) ledger: Option<Ledger>,
     pub(super) rowless: Vec<Dropped>,
 }
@@ -29,7 +29,7 @@ impl<'a> Typed<'a> {
             let known = planned.with_model(|model| tensor_specs(engine, model, course.arch()));
             let specs = known.map_err(|e| course.of_source(e))?;
             let writer = ledger.is_none().then_some(course.writer.as_ref());
-            let choosing = Choosing { engine, source: &course.source, target, writer, specs: &specs };
+            let choosing = TypeChooser { engine, source: &course.source, target, writer, specs: &specs };
             let said = choosing.apply(&options.quantization, &mut planned);
             let said = said.map_err(|e| course.of_source(e))?;
             course.notes.extend(said.notes);

@@ -1,7 +1,7 @@
 //! The files of one opened model: a table of numbered backings, all of one place.
 
 use super::place::{Backing, Entry, Found, Place, Version};
-use super::seen::{Place as SeenAt, Seen};
+use super::seen::{ByteSpace, Seen};
 use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -161,7 +161,7 @@ impl Files {
     pub fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         self.read_payload(file, offset, out)?;
         if let Some(seen) = &self.seen {
-            seen.see(SeenAt::File(file), offset, out);
+            seen.see(ByteSpace::File(file), offset, out);
         }
         Ok(())
     }

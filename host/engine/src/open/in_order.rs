@@ -1,4 +1,4 @@
-//! Payload that can only be read from its begin to its end.
+//! Payload that can only be read from beginning to end.
 
 use crate::engine::Engine;
 use crate::open::source::CallSource;

@@ -18,16 +18,16 @@ const PIECE: u64 = 1 << 20;
 
 /// In what the bytes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ByteSpace {
     /// A file of the source.
     File(FileId),
     /// The payload of a tensor of the source that is decoded or streamed.
-    Tensor(usize),
+    Decoded(usize),
 }
 
 /// A run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct SeenRange {
     /// Its length.
     pub len: u64,
     /// Its CRC-32.
@@ -35,7 +35,7 @@ pub struct Run {
 }
 
 /// Where each run begins.
-type Runs = BTreeMap<(Place, u64), Run>;
+type Runs = BTreeMap<(ByteSpace, u64), SeenRange>;
 
 /// What was read so far.
 #[derive(Debug, Default)]
@@ -47,18 +47,22 @@ impl Seen {
     }
 
     /// Notes bytes that were read at `offset`: those of them that were not read before.
-    pub fn see(&self, place: Place, offset: u64, bytes: &[u8]) {
+    pub fn see(&self, place: ByteSpace, offset: u64, bytes: &[u8]) {
         let all = offset..offset.saturating_add(bytes.len() as u64);
         let gaps = gaps(&self.runs(), place, &all);
         for gap in gaps {
             let at = |n: u64| usize::try_from(n - offset).unwrap_or(usize::MAX);
             let Some(bytes) = bytes.get(at(gap.start)..at(gap.end)) else { continue };
-            self.note(place, gap.start, Run { len: gap.end - gap.start, crc32: crc32fast::hash(bytes) });
+            self.note(
+                place,
+                gap.start,
+                SeenRange { len: gap.end - gap.start, crc32: crc32fast::hash(bytes) },
+            );
         }
     }
 
     /// Notes a run that was read at `offset`, unless some of it was read before; says whether it did.
-    pub fn note(&self, place: Place, offset: u64, run: Run) -> bool {
+    pub fn note(&self, place: ByteSpace, offset: u64, run: SeenRange) -> bool {
         let mut runs = self.runs();
         let all = offset..offset.saturating_add(run.len);
         if gaps(&runs, place, &all) != [all.clone()] {
@@ -83,12 +87,13 @@ impl Seen {
     /// What `read` raises.
     pub fn sum(
         &self,
-        place: Place,
+        place: ByteSpace,
         range: Range<u64>,
         read: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
     ) -> Result<u32> {
-        let inside = |(at, run): &(u64, Run)| *at >= range.start && at + run.len <= range.end;
-        let known: Vec<(u64, Run)> = self.within(place, range.clone()).into_iter().filter(inside).collect();
+        let inside = |(at, run): &(u64, SeenRange)| *at >= range.start && at + run.len <= range.end;
+        let known: Vec<(u64, SeenRange)> =
+            self.within(place, range.clone()).into_iter().filter(inside).collect();
         let mut all = Hasher::new();
         let mut at = range.start;
         for (offset, run) in known {
@@ -101,35 +106,35 @@ impl Seen {
     }
 
     /// Whether any byte of a range was read.
-    pub fn any(&self, place: Place, range: Range<u64>) -> bool {
+    pub fn any(&self, place: ByteSpace, range: Range<u64>) -> bool {
         gaps(&self.runs(), place, &range) != [range]
     }
 
     /// Whether every byte of a range was read.
-    pub fn has(&self, place: Place, range: Range<u64>) -> bool {
+    pub fn has(&self, place: ByteSpace, range: Range<u64>) -> bool {
         gaps(&self.runs(), place, &range).is_empty()
     }
 
     /// The runs that begin in a range, in order.
-    pub fn within(&self, place: Place, range: Range<u64>) -> Vec<(u64, Run)> {
+    pub fn within(&self, place: ByteSpace, range: Range<u64>) -> Vec<(u64, SeenRange)> {
         let runs = self.runs();
         runs.range((place, range.start)..(place, range.end)).map(|((_, at), run)| (*at, *run)).collect()
     }
 }
 
 /// Whether neighbours become one run: both are long, or both together are not.
-fn alike(left: &Run, right: &Run) -> bool {
+fn alike(left: &SeenRange, right: &SeenRange) -> bool {
     (left.len >= LONG && right.len >= LONG) || left.len + right.len < LONG
 }
 
-fn joined(left: Run, right: Run) -> Run {
+fn joined(left: SeenRange, right: SeenRange) -> SeenRange {
     let mut both = Hasher::new_with_initial_len(left.crc32, left.len);
     both.combine(&Hasher::new_with_initial_len(right.crc32, right.len));
-    Run { len: left.len + right.len, crc32: both.finalize() }
+    SeenRange { len: left.len + right.len, crc32: both.finalize() }
 }
 
 /// What of a range no run has.
-fn gaps(runs: &Runs, place: Place, range: &Range<u64>) -> Vec<Range<u64>> {
+fn gaps(runs: &Runs, place: ByteSpace, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let before = runs.range((place, 0)..(place, range.start)).next_back();
     let mut at = before.map_or(range.start, |((_, at), run)| (at + run.len).max(range.start));
@@ -165,7 +170,7 @@ fn read_over(
 mod tests {
     use super::*;
 
-    const FILE: Place = Place::File(3);
+    const FILE: ByteSpace = ByteSpace::File(3);
 
     fn bytes(len: usize) -> Vec<u8> {
         (0..len).map(|n| (n * 31 % 251).to_le_bytes()[0]).collect()
@@ -210,10 +215,10 @@ mod tests {
         seen.see(FILE, 100_000, &all[100_000..200_000]);
         seen.see(FILE, 0, &other);
         assert_eq!(sum(&seen, &all, 0..all.len()), (crc32fast::hash(&all), 0));
-        let overlaps = Run { len: 10, crc32: 0 };
+        let overlaps = SeenRange { len: 10, crc32: 0 };
         assert!(!seen.note(FILE, 299_995, overlaps));
         assert!(seen.note(FILE, 300_000, overlaps));
-        assert!(seen.note(Place::File(4), 0, overlaps));
+        assert!(seen.note(ByteSpace::File(4), 0, overlaps));
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub mod coverage;
 
 pub mod narrow;
 pub mod packed;
-pub mod planned;
+pub mod planned_model;
 pub mod quantize;
 pub mod rename;
 pub mod request;

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::expression::{Measure, PlannedTensor, measure};
 use crate::open::OpenedModel;
-use crate::plan::planned::Planned;
+use crate::plan::planned_model::PlannedModel;
 use crate::wording::n_of;
 use apr_sdk::{DType, Result, escape};
 
@@ -18,7 +18,7 @@ const SHOWN: usize = 20;
 pub fn apply(
     engine: &Engine,
     source: &OpenedModel,
-    planned: &mut Planned,
+    planned: &mut PlannedModel,
     look: bool,
 ) -> Result<Vec<String>> {
     // What becomes something else anyway needs no look.

@@ -1,12 +1,12 @@
 //! What a format's own metadata says of the type of the weights follows them where they change.
 
-use crate::plan::planned::Planned;
+use crate::plan::planned_model::PlannedModel;
 use crate::registry::Format;
 use apr_sdk::{DType, Tensor, Value};
 use std::collections::BTreeMap;
 
 /// Names the type of most weights where the target's keys name another, if a conversion gave tensors other types.
-pub fn follow(planned: &mut Planned, target: &Format) {
+pub fn follow(planned: &mut PlannedModel, target: &Format) {
     let manifest = &target.manifest;
     let retyped = planned.tensors.iter().any(|one| one.is_retyped());
     let name =

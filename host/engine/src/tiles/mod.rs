@@ -12,4 +12,4 @@ mod write;
 
 pub use sink::{Memory, TileRecord, TileSink};
 pub use watch::Watch;
-pub use write::{Carried, write, write_inline};
+pub use write::{WrittenPayload, write, write_inline};

@@ -8,10 +8,10 @@ use crate::expression::evaluate::{Buffers, Evaluation};
 use crate::expression::{Expression, Granule, SPOOL};
 use crate::open::Backing;
 use crate::open::OpenedModel;
-use crate::open::seen::{LONG, Place, Run};
+use crate::open::seen::{ByteSpace, LONG, SeenRange};
 use crate::registry::Registry;
 use crate::tiles::losses::Losses;
-use crate::tiles::tile::{PlacedPart, Tiles};
+use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use crate::tiles::worker::{Lists, Worker};
 use crate::values::cast::Changes;
@@ -60,7 +60,7 @@ impl Job<'_> {
         self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, part, at, bytes))
     }
 
-    /// Fills `out` with the bytes at the begin of an extent, of the source or of the spool.
+    /// Fills `out` with the bytes at the start of an extent, of the source or of the spool.
     ///
     /// # Errors
     /// What reading raises.
@@ -81,7 +81,7 @@ impl Job<'_> {
     pub fn collect(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
         self.read(extent, out)?;
         if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL && extent.len >= LONG) {
-            seen.see(Place::File(extent.file), extent.offset, out);
+            seen.see(ByteSpace::File(extent.file), extent.offset, out);
         }
         Ok(())
     }
@@ -89,9 +89,9 @@ impl Job<'_> {
     /// Notes what was read for the tile at `at` of a part, in the order in which it lies in the source: its CRC-32, and the
     /// bytes where they are at hand.
     pub fn saw(&self, part: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
-        let from = self.tiles.parts[part].read_from(at, len);
+        let from = self.tiles.runs[part].read_from(at, len);
         if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
-            && !seen.note(place, offset, Run { len, crc32 })
+            && !seen.note(place, offset, SeenRange { len, crc32 })
             && let Some(bytes) = bytes
         {
             seen.see(place, offset, bytes);
@@ -111,13 +111,13 @@ impl Job<'_> {
         (at, out, beside): (u64, &mut [u8], &mut [u8]),
         buffers: &mut Buffers,
     ) -> Result<Changes> {
-        let parts = &self.tiles.parts;
-        let PlacedPart { tensor, expression, granule, beside: other, .. } = &parts[part];
+        let parts = &self.tiles.runs;
+        let Run { tensor, expression, granule, beside: other, .. } = &parts[part];
         // Factors of rows: what is read beside the leaf is noted where it lies.
         let read = |extent: Extent, out: &mut [u8]| {
             self.read(extent, out)?;
             if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL) {
-                seen.see(Place::File(extent.file), extent.offset, out);
+                seen.see(ByteSpace::File(extent.file), extent.offset, out);
             }
             Ok(())
         };
@@ -194,14 +194,14 @@ impl Shared<'_> {
         worker.unit(part, unit).map_err(|error| {
             self.stop.store(true, Ordering::Relaxed);
             // What storage says of its own files is said as the user knows them.
-            let own = &self.job.tiles.parts[part];
-            let beside = own.beside.map(|beside| self.job.tiles.parts[beside].file);
+            let own = &self.job.tiles.runs[part];
+            let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
             let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
             let spool = self.job.spool.map(|spool| spool.shown);
             let is_one = |shown: &str| outputs.iter().flatten().any(|output| output == shown);
             let is_shown = error.file().is_some_and(|file| is_one(file) || Some(file) == spool);
             let error = if is_shown { error } else { self.job.source.files.show(error) };
-            match self.job.tiles.parts[part].tensor {
+            match self.job.tiles.runs[part].tensor {
                 Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
                 None => error,
             }
@@ -229,7 +229,7 @@ impl Shared<'_> {
         if self.job.sums.get(tile).is_some() {
             return Ok(());
         }
-        let part = &self.job.tiles.parts[number];
+        let part = &self.job.tiles.runs[number];
         let at = self.job.tiles.tile(tile).at;
         self.job.see(number, at, bytes)?;
         self.job.sink.write_at(part.file, part.offset + at, bytes)?;
@@ -247,7 +247,7 @@ impl Shared<'_> {
     /// Tells of `bytes` of a part that are written.
     pub fn written(&self, part: usize, bytes: u64) {
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
-        let tensor = self.job.tiles.parts[part].tensor;
+        let tensor = self.job.tiles.runs[part].tensor;
         let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
         self.engine.progress.bytes(before + bytes, self.job.tiles.bytes, what);
     }

@@ -3,7 +3,7 @@
 
 use crate::expression::{Access, Expression, Granule, SPOOL, Source};
 use crate::layout::{Layout, Segment};
-use crate::open::seen::Place;
+use crate::open::seen::ByteSpace;
 use apr_sdk::{Error, Model, Result};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const DECODED: usize = 16;
 
 /// A part of an expression, which is no `Concat`, where it lies in an output file.
 #[derive(Clone, Debug)]
-pub struct PlacedPart {
+pub struct Run {
     /// The tensor's number in the planned model; `None` for other bytes of the source.
     pub tensor: Option<usize>,
     /// How its bytes are made.
@@ -52,7 +52,7 @@ enum Cut {
     Beside,
 }
 
-impl PlacedPart {
+impl Run {
     /// How many tiles it has.
     pub fn n_tiles(&self) -> usize {
         usize::try_from(self.len.div_ceil(self.tile_len)).unwrap_or(usize::MAX)
@@ -62,7 +62,7 @@ impl PlacedPart {
     fn n_units(&self) -> usize {
         match self.cut {
             Cut::Tiles(1) => self.n_tiles(),
-            // One even if it is empty: then there must be nothing.
+            // One even if it is empty, to check that the source is empty too.
             Cut::Tiles(each) => self.n_tiles().div_ceil(each).max(1),
             Cut::Boxes(count) => count,
             Cut::Whole => 1,
@@ -82,14 +82,14 @@ impl PlacedPart {
 
     /// Where the bytes lie that `len` bytes at `at` of it are made of, if they are one run of the source: in which file or
     /// decoded payload, from where on, and how many.
-    pub fn read_from(&self, at: u64, len: u64) -> Option<(Place, u64, u64)> {
+    pub fn read_from(&self, at: u64, len: u64) -> Option<(ByteSpace, u64, u64)> {
         let (at, len) = (self.before(at), self.before(len));
         match self.expression.access().ok()? {
             Access::Copy(extent) | Access::Swap(extent, _) if extent.file != SPOOL => {
-                Some((Place::File(extent.file), extent.offset.checked_add(at)?, len))
+                Some((ByteSpace::File(extent.file), extent.offset.checked_add(at)?, len))
             }
             Access::Decode { tensor, .. } | Access::Stream { tensor } => {
-                Some((Place::Tensor(tensor), at, len))
+                Some((ByteSpace::Decoded(tensor), at, len))
             }
             _ => None,
         }
@@ -131,7 +131,7 @@ pub struct Tile {
 #[derive(Clone, Debug, Default)]
 pub struct Tiles {
     /// The parts, in the order of the output.
-    pub parts: Vec<PlacedPart>,
+    pub runs: Vec<Run>,
     /// How many tiles there are.
     pub count: usize,
     /// How many units of work.
@@ -151,13 +151,13 @@ impl Tiles {
     /// Plugin if a tensor is made of more or fewer bytes than its place has; Unsupported for a dtype that is unknown.
     pub fn new(layout: &Layout, model: &Model, mut expressions: Vec<Expression>) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::default() };
-        tiles.parts.reserve(expressions.iter().map(|one| one.parts().len()).sum());
+        tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
         let nothing = || Expression::Concat(Vec::new());
         for (number, file) in layout.files.iter().enumerate() {
             for placed in &file.segments {
                 match &placed.segment {
                     Segment::Payload { tensor } => {
-                        let (first, mut offset) = (tiles.parts.len(), placed.offset);
+                        let (first, mut offset) = (tiles.runs.len(), placed.offset);
                         let own = expressions.get_mut(*tensor).map(|one| std::mem::replace(one, nothing()));
                         for part in own.into_iter().flat_map(Expression::into_parts) {
                             let placed = tiles.push(Some(*tensor), part, number, offset);
@@ -169,7 +169,7 @@ impl Tiles {
                             let error = Error::plugin(format!("{made} bytes are made, its place has {want}"));
                             return Err(error.tensor(&model.tensors[*tensor].name));
                         }
-                        tiles.of_tensor[*tensor] = first..tiles.parts.len();
+                        tiles.of_tensor[*tensor] = first..tiles.runs.len();
                     }
                     Segment::Copy(extent) => {
                         tiles.push(None, Source::bytes(*extent), number, placed.offset)?;
@@ -208,39 +208,28 @@ impl Tiles {
         };
         let tile_len = granule.as_ref().map_or_else(|| access.tile_len(), |granule| granule.tile_len());
         let (first_unit, beside) = (0, None);
-        let part = PlacedPart {
-            tensor,
-            expression,
-            granule,
-            file,
-            offset,
-            len,
-            tile_len,
-            first,
-            first_unit,
-            cut,
-            beside,
-        };
+        let part =
+            Run { tensor, expression, granule, file, offset, len, tile_len, first, first_unit, cut, beside };
         self.count += part.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
-        self.parts.push(part);
+        self.runs.push(part);
         Ok(len)
     }
 
     /// Cuts the parts into units of work.
     pub fn seal(&mut self) {
         for (codes, scales) in self.of_same_values() {
-            self.parts[codes].beside = Some(scales);
-            self.parts[scales].cut = Cut::Beside;
+            self.runs[codes].beside = Some(scales);
+            self.runs[scales].cut = Cut::Beside;
         }
         // A stream is one thread's work from begin to end: the longest first, or they would end last.
-        let mut by_unit: Vec<usize> = (0..self.parts.len()).collect();
-        by_unit.sort_by_key(|&n| match &self.parts[n] {
-            PlacedPart { cut: Cut::Whole, len, .. } => (false, Reverse(*len)),
+        let mut by_unit: Vec<usize> = (0..self.runs.len()).collect();
+        by_unit.sort_by_key(|&n| match &self.runs[n] {
+            Run { cut: Cut::Whole, len, .. } => (false, Reverse(*len)),
             _ => (true, Reverse(0)),
         });
         for &number in &by_unit {
-            let part = &mut self.parts[number];
+            let part = &mut self.runs[number];
             part.first_unit = self.units;
             self.units = self.units.saturating_add(part.n_units());
         }
@@ -249,17 +238,17 @@ impl Tiles {
 
     /// Integers and the scales of their rows, which are made of the same values: the numbers of both parts.
     fn of_same_values(&self) -> Vec<(usize, usize)> {
-        let numbered = || self.parts.iter().enumerate();
+        let numbered = || self.runs.iter().enumerate();
         let scales = numbered().filter_map(|(number, part)| match &part.expression {
             Expression::RowScales(scales) => Some((&scales.of, number)),
             _ => None,
         });
         let mut scales: HashMap<&Expression, usize> = scales.collect();
-        let pair = |(number, part): (usize, &PlacedPart)| match &part.expression {
+        let pair = |(number, part): (usize, &Run)| match &part.expression {
             Expression::RowCodes(codes) if !scales.is_empty() => {
                 let beside = scales.remove(&codes.of)?;
                 // As many rows to a tile.
-                (self.parts[beside].n_tiles() == part.n_tiles()).then_some((number, beside))
+                (self.runs[beside].n_tiles() == part.n_tiles()).then_some((number, beside))
             }
             _ => None,
         };
@@ -269,24 +258,24 @@ impl Tiles {
     /// The part that a unit is of, and the unit's number there.
     pub fn unit(&self, number: usize) -> (usize, usize) {
         // Parts without units share their first number with the next: the last such is the one that has it.
-        let at = self.by_unit.partition_point(|&n| self.parts[n].first_unit <= number) - 1;
+        let at = self.by_unit.partition_point(|&n| self.runs[n].first_unit <= number) - 1;
         let part = self.by_unit[at];
-        (part, number - self.parts[part].first_unit)
+        (part, number - self.runs[part].first_unit)
     }
 
     /// The tile of this number.
     pub fn tile(&self, number: usize) -> Tile {
-        let part = self.parts.partition_point(|s| s.first <= number) - 1;
+        let part = self.runs.partition_point(|s| s.first <= number) - 1;
         // Parts without tiles share their first number with the next: the last such is the one that has it.
-        let placed = &self.parts[part];
+        let placed = &self.runs[part];
         let at = (number - placed.first) as u64 * placed.tile_len;
         Tile { part, at, len: placed.tile_len.min(placed.len - at) }
     }
 
     /// The tile that is made beside one of a part: its part, and its number.
     pub fn beside(&self, part: usize, tile: usize) -> Option<(usize, usize)> {
-        let beside = self.parts[part].beside?;
-        Some((beside, self.parts[beside].first + (tile - self.parts[part].first)))
+        let beside = self.runs[part].beside?;
+        Some((beside, self.runs[beside].first + (tile - self.runs[part].first)))
     }
 
     /// The numbers of a tensor's parts, which follow one another in its file.

@@ -1,8 +1,8 @@
 //! Watches the payload of a conversion pass: every tensor has its count, and is judged when its last byte was seen.
 
-use super::tile::{PlacedPart, Tiles};
+use super::tile::{Run, Tiles};
 use crate::architecture::TensorSpecs;
-use crate::contract::{Kind, Looked, Quality, StatisticsBuilder, by_scales, judge_tensor};
+use crate::contract::{ContractReport, Kind, Quality, StatisticsBuilder, by_scales, judge_tensor};
 use apr_sdk::{Model, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ pub struct Watch<'a> {
     specs: &'a TensorSpecs,
     counts: Vec<Mutex<Option<Arc<StatisticsBuilder>>>>,
     quality: Quality,
-    looked: Mutex<Looked>,
+    looked: Mutex<ContractReport>,
 }
 
 impl<'a> Watch<'a> {
@@ -28,7 +28,7 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// Failed, with the tensor, the figure and what should be, for a finding that stops the work.
     pub fn see(&self, tiles: &Tiles, part: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let PlacedPart { tensor: Some(number), offset, .. } = &tiles.parts[part] else { return Ok(()) };
+        let Run { tensor: Some(number), offset, .. } = &tiles.runs[part] else { return Ok(()) };
         let (number, offset) = (*number, *offset);
         let own = tiles.of_tensor(number);
         let (tensor, spec) = (&self.model.tensors[number], self.specs.of(number));
@@ -37,7 +37,7 @@ impl<'a> Watch<'a> {
         }
         let kind = Kind::of(spec.role.as_deref(), tensor);
         let builder = self.builder(number, kind)?;
-        let parts = &tiles.parts[own];
+        let parts = &tiles.runs[own];
         if !builder.see(offset - parts[0].offset + at, bytes) {
             return Ok(());
         }
@@ -59,8 +59,8 @@ impl<'a> Watch<'a> {
         Ok(statistics)
     }
 
-    /// What was found; [`Looked::account`] adds in what.
-    pub fn finish(self) -> Looked {
+    /// What was found; [`ContractReport::account`] adds in what.
+    pub fn finish(self) -> ContractReport {
         let mut looked = self.looked.into_inner().unwrap_or_else(PoisonError::into_inner);
         looked.sort();
         looked

@@ -6,7 +6,7 @@ use crate::expression::gather::{Gather, Part};
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
 use crate::tiles::pipeline::Shared;
-use crate::tiles::tile::PlacedPart;
+use crate::tiles::tile::Run;
 use crate::values::cast::Changes;
 use apr_sdk::{Codec, Error, Extent, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -59,7 +59,7 @@ impl<'a> Worker<'a> {
     /// What reading, the reader and writing raise; Cancelled.
     pub fn unit(&mut self, number: usize, unit: usize) -> Result<()> {
         let shared = self.shared;
-        let part = &shared.job.tiles.parts[number];
+        let part = &shared.job.tiles.runs[number];
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
         match part.expression.access()? {
@@ -77,7 +77,7 @@ impl<'a> Worker<'a> {
 
     /// Makes a unit's tiles in order.
     fn tiles(&mut self, number: usize, unit: usize, fill: &mut Fill<'_>) -> Result<()> {
-        let tiles = self.shared.job.tiles.parts[number].tiles_of(unit);
+        let tiles = self.shared.job.tiles.runs[number].tiles_of(unit);
         let shared = self.shared;
         let mut left = tiles.filter(|&tile| !shared.is_done(number, tile));
         left.try_for_each(|tile| self.tile(number, tile, fill))
@@ -90,7 +90,7 @@ impl<'a> Worker<'a> {
         if shared.stopped() {
             return Ok(());
         }
-        let part = &shared.job.tiles.parts[number];
+        let part = &shared.job.tiles.runs[number];
         let at = shared.job.tiles.tile(tile);
         let out = room(&mut self.buffer, at.len)?;
         let beside = shared.job.tiles.beside(number, tile);
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
 
     fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, &Codec)) -> Result<()> {
         let shared = self.shared;
-        let part = &shared.job.tiles.parts[number];
+        let part = &shared.job.tiles.runs[number];
         if part.len > 0 && part.tiles_of(unit).all(|tile| shared.is_done(number, tile)) {
             return Ok(());
         }
@@ -170,10 +170,10 @@ impl<'a> Worker<'a> {
         Ok(list)
     }
 
-    /// Follows a stream from its begin to its end. One that was followed half way before begins anew.
+    /// Follows a stream from beginning to end. One that was followed half way before begins anew.
     fn stream(&mut self, number: usize, tensor: usize) -> Result<()> {
         let shared = self.shared;
-        let part = &shared.job.tiles.parts[number];
+        let part = &shared.job.tiles.runs[number];
         let mut tiles = part.tiles_of(0);
         if part.len > 0 && tiles.clone().all(|tile| shared.is_done(number, tile)) {
             return Ok(());
@@ -200,7 +200,7 @@ impl<'a> Worker<'a> {
     ) -> Result<()> {
         let shared = self.shared;
         shared.engine.check_cancelled()?;
-        let placed = &shared.job.tiles.parts[number];
+        let placed = &shared.job.tiles.runs[number];
         let after = |before: u64| placed.after(before);
         let (run, offsets) = gather.runs_of(part);
         let offsets: Vec<u64> = offsets.map(after).collect();
@@ -248,7 +248,7 @@ impl<'a> Worker<'a> {
 
 /// The tiles that `len` bytes at `at` of a part lie in: for each its number, how many of the bytes, and how many bytes
 /// of the tile are behind them.
-fn tiles_in(part: &PlacedPart, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+fn tiles_in(part: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
     let (tile_len, end) = (part.tile_len, at + len);
     (at / tile_len..end.div_ceil(tile_len)).map(move |tile| {
         let tile_end = ((tile + 1) * tile_len).min(part.len);

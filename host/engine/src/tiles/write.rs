@@ -7,31 +7,31 @@ use super::spooling;
 use super::tile::Tiles;
 use super::tile_sums::TileSums;
 use super::watch::Watch;
-use crate::contract::{Finding, Looked, Quality};
+use crate::contract::{ContractReport, Finding, Quality};
 use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::layout::LaidOut;
 use crate::layout::{Layout, Segment};
 use crate::open::OpenedModel;
-use crate::open::seen::Run;
+use crate::open::seen::SeenRange;
 use apr_sdk::Result;
 
 /// What was carried into a sink, and what was seen of it.
-pub struct Carried {
+pub struct WrittenPayload {
     /// The tiles.
     pub tiles: Tiles,
     /// Their checksums.
     pub sums: TileSums,
     /// What was found in the values on their way.
-    pub looked: Looked,
+    pub looked: ContractReport,
     /// How far quantized tensors are from what they were.
     pub quantized: Option<Quantized>,
     /// What quantization lost, where that is a finding.
     pub lost: Vec<Finding>,
 }
 
-/// Writes what the layout itself holds, then the payload that `expressions` make, one for each tensor. `earlier` are the records of an earlier run whose files these are:
-/// tiles are believed if their bytes still have the recorded checksum.
+/// Writes what the layout itself holds, then the payload that `expressions` make, one for each tensor. `earlier` are the
+/// records of an earlier run whose files these are: tiles are believed if their bytes still have the recorded checksum.
 ///
 /// # Errors
 /// What reading, quantizers and the sink raise; Failed for a finding that stops the work; Cancelled.
@@ -42,7 +42,7 @@ pub fn write(
     quality: Quality,
     sink: &dyn TileSink,
     earlier: Option<&[(u64, TileRecord)]>,
-) -> Result<Carried> {
+) -> Result<WrittenPayload> {
     let tiles = Tiles::new(&prepared.layout, &prepared.model, expressions)?;
     let LaidOut { source, model, layout, spools, specs, .. } = prepared;
     let sums = TileSums::new(&tiles);
@@ -51,7 +51,7 @@ pub fn write(
     if let Some(records) = earlier {
         take_up(records, (&tiles, &watch), sink, &sums)?;
         taken_over(source, &tiles, &sums);
-        let quantized = tiles.parts.iter().filter(|part| part.is_rows());
+        let quantized = tiles.runs.iter().filter(|part| part.is_rows());
         let numbers = quantized.flat_map(|part| part.first..part.first + part.n_tiles());
         unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
     }
@@ -78,7 +78,7 @@ pub fn write(
     if unmeasured > 0 {
         quantized.get_or_insert_default().unmeasured_tiles = unmeasured;
     }
-    Ok(Carried { tiles, sums, looked, quantized, lost })
+    Ok(WrittenPayload { tiles, sums, looked, quantized, lost })
 }
 
 /// Believes records of an earlier run only if the bytes there still have their checksums.
@@ -95,7 +95,7 @@ fn take_up(
             continue;
         }
         let tile = tiles.tile(number);
-        let part = &tiles.parts[tile.part];
+        let part = &tiles.runs[tile.part];
         let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];
         let there = sink.read_back(part.file)?.read_at(part.offset + tile.at, &mut bytes);
         if there.is_ok() && record[..4] == crc32fast::hash(&bytes).to_le_bytes() {
@@ -111,8 +111,8 @@ fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     let Some(seen) = source.files.seen() else { return };
     for number in 0..tiles.count {
         let (Some((_, crc32)), tile) = (sums.get(number), tiles.tile(number)) else { continue };
-        if let Some((place, offset, len)) = tiles.parts[tile.part].read_from(tile.at, tile.len) {
-            seen.note(place, offset, Run { len, crc32 });
+        if let Some((place, offset, len)) = tiles.runs[tile.part].read_from(tile.at, tile.len) {
+            seen.note(place, offset, SeenRange { len, crc32 });
         }
     }
 }

@@ -56,7 +56,7 @@ type Convert = fn(from: &[u8], to: &mut [u8], add: Option<f32>) -> Changes;
 
 /// What is done to each element of a tensor.
 #[derive(Clone, Copy, Debug)]
-pub struct Cast {
+pub struct CastKernel {
     /// The type before.
     pub from: DType,
     /// The type after.
@@ -68,12 +68,12 @@ pub struct Cast {
     convert: Convert,
 }
 
-impl Cast {
+impl CastKernel {
     /// What is done to get from one type to another; `None` if that is nothing.
     ///
     /// # Errors
     /// Unsupported for types between which no cast is, and for an addition to F64, which F32 cannot hold.
-    pub fn new(from: DType, to: DType, add: Option<f32>) -> Result<Option<Cast>> {
+    pub fn new(from: DType, to: DType, add: Option<f32>) -> Result<Option<CastKernel>> {
         if from == to && add.is_none() {
             return Ok(None);
         }
@@ -85,7 +85,7 @@ impl Cast {
         };
         let width = |dtype: DType| dtype.require().map(|info| u64::from(info.block_bytes));
         let widths = [width(from)?, width(to)?];
-        Ok(Some(Cast { from, to, add, widths, convert: *convert }))
+        Ok(Some(CastKernel { from, to, add, widths, convert: *convert }))
     }
 
     /// Bytes before for so many bytes after.
@@ -106,7 +106,7 @@ impl Cast {
     /// The first element of `from` that is not finite or does not stay so: its number, and what it is and becomes.
     pub fn first_bad(&self, from: &[u8]) -> Option<(u64, String)> {
         let [before, after] = self.widths.map(|width| usize::try_from(width).unwrap_or(1));
-        let wide = Cast::new(self.from, DType::F64, None).ok().flatten();
+        let wide = CastKernel::new(self.from, DType::F64, None).ok().flatten();
         (0u64..).zip(from.chunks_exact(before)).find_map(|(number, element)| {
             let mut out = [0; 8];
             if !self.apply(element, &mut out[..after]).is_bad() {

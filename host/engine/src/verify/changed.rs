@@ -29,7 +29,7 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     let mut out = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
         let (mut changes, mut values) = (Changes::default(), 0);
-        for part in &tiles.parts[tiles.of_tensor(number)] {
+        for part in &tiles.runs[tiles.of_tensor(number)] {
             let Some(granule) = &part.granule else { continue };
             values += granule.elements(part.len);
             let of_tiles = part.first..part.first + part.n_tiles();

@@ -1,6 +1,6 @@
 //! The end of a conversion: stored checksums of the source, the writer's patches, and verify.
 
-use crate::contract::Looked;
+use crate::contract::ContractReport;
 use crate::engine::Engine;
 use crate::layout::LaidOut;
 use crate::layout::{Layout, Patch, PatchCollector, Scope, Segment};
@@ -9,12 +9,12 @@ use crate::plan::request::VerifyMode;
 use crate::tiles::losses::Quantized;
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
-use crate::tiles::{Carried, TileSink};
+use crate::tiles::{TileSink, WrittenPayload};
 use crate::verify::changed::{self, ChangedTensor, changed, findings};
-use crate::verify::checksum::Summer;
+use crate::verify::input_checksums::Witness;
+use crate::verify::output_checksums::Summer;
 use crate::verify::second_read::FirstRead;
 use crate::verify::verify;
-use crate::verify::witness::Witness;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub struct WrittenOutput {
     /// Tensors with values that could not be kept.
     pub changed: Vec<ChangedTensor>,
     /// What was found in the values on their way.
-    pub looked: Looked,
+    pub looked: ContractReport,
     /// How far quantized tensors are from what they were.
     pub quantized: Option<Quantized>,
 }
@@ -62,9 +62,9 @@ pub fn finish(
     options: &ConvertOptions,
     prepared: &mut LaidOut<'_>,
     sink: &dyn TileSink,
-    carried: Carried,
+    carried: WrittenPayload,
 ) -> Result<WrittenOutput> {
-    let Carried { tiles, sums, mut looked, quantized, lost } = carried;
+    let WrittenPayload { tiles, sums, mut looked, quantized, lost } = carried;
     let (tiles, sums) = (&tiles, &sums);
     let (stored, inputs) = compare_inputs(engine, options, prepared, tiles, sums)?;
     // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.

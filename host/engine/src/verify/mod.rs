@@ -1,13 +1,13 @@
 //! Verify: what was written is opened again with the format's own reader and compared with the plan.
 
 pub mod changed;
-pub mod checksum;
 pub mod finish;
 pub mod histogram;
+mod input_checksums;
+pub mod output_checksums;
 mod second_read;
 pub mod stats;
 pub mod validate;
-mod witness;
 
 use crate::engine::Engine;
 use crate::layout::Layout;
@@ -16,7 +16,7 @@ use crate::open::stored_sums::decoded;
 use crate::open::{Listed, OpenOptions, OpenedModel, open_entry};
 use crate::plan::request::VerifyMode;
 use crate::registry::Format;
-use crate::verify::checksum::Summer;
+use crate::verify::output_checksums::Summer;
 use crate::wording::n_of;
 use apr_sdk::manifest::ForeignCarrier;
 use apr_sdk::tokenizer::Tokenizer;
@@ -401,7 +401,7 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
         numbers.extend(0..count);
     } else {
         let mut ends: Vec<Option<(usize, usize)>> = vec![None; summer.layout.files.len()];
-        for part in summer.tiles.parts.iter().filter(|s| s.len > 0) {
+        for part in summer.tiles.runs.iter().filter(|s| s.len > 0) {
             let last = part.first + part.n_tiles() - 1;
             ends[part.file].get_or_insert((part.first, last)).1 = last;
         }
@@ -415,7 +415,7 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
     let mut buffer = Vec::new();
     for &number in &numbers {
         let tile = summer.tiles.tile(number);
-        let part = &summer.tiles.parts[tile.part];
+        let part = &summer.tiles.runs[tile.part];
         buffer.resize(usize::try_from(tile.len).unwrap_or(0), 0);
         summer.read_back(part.file, part.offset + tile.at, &mut buffer)?;
         if summer.sums.get(number).map(|(out, _)| out) != Some(crc32fast::hash(&buffer)) {

@@ -8,8 +8,8 @@ use crate::engine::Engine;
 use crate::expression::{Access, Spools};
 use crate::open::OpenedModel;
 use crate::open::files::{Change, ModelFile};
-use crate::open::seen::{Place, Run};
-use crate::tiles::tile::{PlacedPart, Tiles};
+use crate::open::seen::{ByteSpace, SeenRange};
+use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Extent, FileId, Result};
 
@@ -64,7 +64,7 @@ impl FirstRead<'_> {
     fn runs_are_the_same(&self, number: FileId) -> Result<bool> {
         let Some(seen) = self.source.files.seen() else { return Ok(false) };
         let mut buffer = Vec::new();
-        for (offset, Run { len, crc32 }) in seen.within(Place::File(number), 0..u64::MAX) {
+        for (offset, SeenRange { len, crc32 }) in seen.within(ByteSpace::File(number), 0..u64::MAX) {
             let (mut again, mut at) = (crc32fast::Hasher::new(), 0);
             while at < len {
                 self.engine.check_cancelled()?;
@@ -84,12 +84,12 @@ impl FirstRead<'_> {
     fn gathered_is_the_same(&self, number: FileId) -> Result<bool> {
         let read =
             |extent: Extent, out: &mut [u8]| self.source.files.read_payload(extent.file, extent.offset, out);
-        let is_gathered = |part: &&PlacedPart| match part.expression.access() {
+        let is_gathered = |part: &&Run| match part.expression.access() {
             Ok(Access::Gather(gather)) => gather.extent().file == number,
             _ => false,
         };
         let mut buffer = Vec::new();
-        for part in self.tiles.parts.iter().filter(is_gathered) {
+        for part in self.tiles.runs.iter().filter(is_gathered) {
             let access = part.expression.access()?;
             for tile in part.first..part.first + part.n_tiles() {
                 self.engine.check_cancelled()?;

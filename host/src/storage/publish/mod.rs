@@ -3,6 +3,7 @@
 //! One file, or a new folder, is one rename. Into a folder that exists, files go one by one: a record ([`record`]) says
 //! what is to be moved, every verb refuses a folder that holds one, and whoever writes there next finishes it first.
 
+pub mod existing;
 pub mod folder;
 mod moves;
 pub mod outlook;
@@ -12,11 +13,12 @@ pub mod steps;
 
 use crate::host::Host;
 use crate::storage::lock::sweep_lock;
-use crate::storage::staging::{Staging, refuse_existing, remove};
+use crate::storage::staging::{Staging, remove};
 use crate::storage::target::Target;
 use apr_engine::plan::request::ConvertOptions;
 use apr_engine::wording::n_of;
 use apr_sdk::{Error, Result, escape};
+use existing::refuse_existing;
 use folder::{Folder, sync_folder};
 use record::{Found, Held, Moving, NAME, Record};
 use serde::Serialize;

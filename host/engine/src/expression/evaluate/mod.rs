@@ -10,7 +10,7 @@ use crate::values::cast::{self, Changes};
 use crate::values::loss::Loss;
 use apr_sdk::{Error, Extent, Result};
 
-/// Fills bytes with those at the begin of an extent.
+/// Fills bytes with those at the start of an extent.
 pub type Read<'r> = &'r dyn Fn(Extent, &mut [u8]) -> Result<()>;
 
 /// What one thread keeps between evaluations.
@@ -147,7 +147,7 @@ impl Expression {
         }
         match self {
             Expression::Cast(cast) => {
-                let last = cast::Cast::new(apr_sdk::DType::F32, cast.to, None).ok().flatten()?;
+                let last = cast::CastKernel::new(apr_sdk::DType::F32, cast.to, None).ok().flatten()?;
                 last.first_bad(bytemuck::cast_slice(&buffers.values))
             }
             // As they were decoded again.

@@ -14,7 +14,7 @@ const MOST: usize = 1 << 30;
 
 /// The importance of a model's columns.
 #[derive(Debug, Default)]
-pub struct Importance {
+pub struct ImportanceMatrix {
     /// By dialect and name.
     tensors: HashMap<(String, String), Arc<[f32]>>,
     values: usize,
@@ -22,18 +22,18 @@ pub struct Importance {
     pub records: Vec<(String, String, Value)>,
 }
 
-impl Importance {
+impl ImportanceMatrix {
     /// Reads a file, by the first plugin that knows its form.
     ///
     /// # Errors
     /// NotFound and the like; what the plugins raise.
-    pub fn read(engine: &Engine, quantizers: &[Arc<dyn Quantizer>], path: &Path) -> Result<Importance> {
+    pub fn read(engine: &Engine, quantizers: &[Arc<dyn Quantizer>], path: &Path) -> Result<ImportanceMatrix> {
         let files = Files::new(&engine.places.locate(path)?, Arc::clone(&engine.cancel));
         let limits = Limits::default();
         let source = CallSource::new(&files, Root::WHOLE, &limits.budget, engine.progress.as_ref());
         let mut unknown = None;
         for quantizer in quantizers {
-            let mut importance = Importance::default();
+            let mut importance = ImportanceMatrix::default();
             match quantizer.importance(&source, &mut importance) {
                 Ok(()) => return Ok(importance),
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -84,7 +84,7 @@ impl Importance {
     }
 }
 
-impl ImportanceSink for Importance {
+impl ImportanceSink for ImportanceMatrix {
     fn tensor(&mut self, dialect: &str, name: &str, values: &[f32]) -> Result<()> {
         self.values = self.values.saturating_add(values.len());
         if self.values > MOST {

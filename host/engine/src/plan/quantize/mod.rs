@@ -7,7 +7,7 @@ mod left_over;
 mod row_scales;
 mod target;
 
-pub use importance::Importance;
+pub use importance::ImportanceMatrix;
 use target::Room;
 pub use target::Target;
 
@@ -15,7 +15,7 @@ use crate::architecture::{TensorSpecs, choices, is_float};
 use crate::engine::Engine;
 use crate::expression::{ColumnImportance, PlannedTensor, is_all_zero};
 use crate::open::OpenedModel;
-use crate::plan::planned::Planned;
+use crate::plan::planned_model::PlannedModel;
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::{
@@ -71,7 +71,7 @@ pub struct Said {
 }
 
 /// What is at hand for a choice.
-pub struct Choosing<'a> {
+pub struct TypeChooser<'a> {
     /// The engine.
     pub engine: &'a Engine,
     /// The source.
@@ -84,13 +84,13 @@ pub struct Choosing<'a> {
     pub specs: &'a TensorSpecs,
 }
 
-impl Choosing<'_> {
+impl TypeChooser<'_> {
     /// Gives tensors of `model` the types that the user asked for; says what was done, and what to warn of.
     ///
     /// # Errors
     /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
     /// not fit or is missing, and blocks that would become other blocks unasked; what the plugins raise.
-    pub fn apply(&self, wishes: &Quantization, planned: &mut Planned) -> Result<Said> {
+    pub fn apply(&self, wishes: &Quantization, planned: &mut PlannedModel) -> Result<Said> {
         let mut said = Said::default();
         if let Some(dtype) = wishes.precision {
             self.cast(dtype, planned)?;
@@ -118,7 +118,7 @@ impl Choosing<'_> {
     }
 
     /// Casts every tensor of floats, but for those that the target wants otherwise.
-    fn cast(&self, dtype: DType, planned: &mut Planned) -> Result<()> {
+    fn cast(&self, dtype: DType, planned: &mut PlannedModel) -> Result<()> {
         let Some(writer) = self.writer else { return Ok(()) };
         let tensors = planned.tensors.iter().enumerate();
         let facts: Vec<_> = tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.specs.of(n))).collect();
@@ -135,7 +135,7 @@ impl Choosing<'_> {
     }
 
     /// Puts what belongs to the target into its metadata.
-    fn record(&self, planned: &mut Planned, records: impl IntoIterator<Item = (String, String, Value)>) {
+    fn record(&self, planned: &mut PlannedModel, records: impl IntoIterator<Item = (String, String, Value)>) {
         for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
             if let Some(file) = planned.rest_mut().foreign_mut(self.target.id()).files.first_mut() {
                 file.set(&key, value);
@@ -146,7 +146,7 @@ impl Choosing<'_> {
     fn quantize(
         &self,
         wishes: &Quantization,
-        planned: &mut Planned,
+        planned: &mut PlannedModel,
         Said { notes, warnings }: &mut Said,
     ) -> Result<()> {
         let registry = &self.engine.registry;
@@ -156,7 +156,7 @@ impl Choosing<'_> {
             return Err(Error::unsupported("no plugin quantizes").hint(hint));
         }
         let importance = match &wishes.importance {
-            Some(path) => Some(Importance::read(self.engine, &quantizers, path)?),
+            Some(path) => Some(ImportanceMatrix::read(self.engine, &quantizers, path)?),
             None => None,
         };
         let mut tensors = Vec::with_capacity(planned.tensors.len());

@@ -2,7 +2,7 @@
 
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
-use crate::plan::planned::Planned;
+use crate::plan::planned_model::PlannedModel;
 use crate::registry::{Format, Registry};
 use apr_sdk::{DType, Error, Result, Tensor};
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ fn name_of(tensor: &str) -> String {
 ///
 /// # Errors
 /// Unsupported if the target has no place for them, or if a tensor has no rows; InvalidArgument if one of that name exists.
-pub fn add(target: &Format, planned: &mut Planned) -> Result<()> {
+pub fn add(target: &Format, planned: &mut PlannedModel) -> Result<()> {
     let names: HashSet<&str> = planned.tensors.iter().map(|one| one.tensor.name.as_str()).collect();
     let mut added = Vec::new();
     for (number, one) in planned.tensors.iter().enumerate() {
@@ -68,7 +68,12 @@ fn scales_for(
 ///
 /// # Errors
 /// Unsupported for scales of a payload of an unknown kind.
-pub fn undo(source: &OpenedModel, dtype: DType, planned: &mut Planned, registry: &Registry) -> Result<()> {
+pub fn undo(
+    source: &OpenedModel,
+    dtype: DType,
+    planned: &mut PlannedModel,
+    registry: &Registry,
+) -> Result<()> {
     let is_scales = |tensor: &Tensor| tensor.dtype == DType::F32 && tensor.name.ends_with(SUFFIX);
     let tensors = &planned.tensors;
     let numbered = tensors.iter().enumerate().filter(|(_, one)| is_scales(&one.tensor));

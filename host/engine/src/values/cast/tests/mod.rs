@@ -5,7 +5,9 @@
 use super::*;
 
 fn cast(from: DType, to: DType, bytes: &[u8]) -> (Vec<u8>, Changes) {
-    let Some(cast) = Cast::new(from, to, None).unwrap() else { return (bytes.to_vec(), Changes::default()) };
+    let Some(cast) = CastKernel::new(from, to, None).unwrap() else {
+        return (bytes.to_vec(), Changes::default());
+    };
     let mut out = vec![0; cast.after(bytes.len() as u64) as usize];
     let changes = cast.apply(bytes, &mut out);
     (out, changes)
@@ -227,13 +229,13 @@ fn small_floats_are_read_as_the_table_of_numbers_reads_them() {
 fn an_addition_counts_what_it_does_not_give_back() {
     let values = [0.5f32, 1e-9, -1.0, f32::NAN, 16_777_216.0];
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let cast = Cast::new(DType::F32, DType::F32, Some(1.0)).unwrap().unwrap();
+    let cast = CastKernel::new(DType::F32, DType::F32, Some(1.0)).unwrap().unwrap();
     let mut out = vec![0; bytes.len()];
     let changes = cast.apply(&bytes, &mut out);
     assert_eq!(changes, Changes { nonfinite: 1, not_undone: 2, ..Changes::default() });
     assert_eq!(words::<4>(&out)[..3], [1.5f32, 1.0, 0.0].map(|v| u64::from(v.to_bits())));
     assert_eq!(cast.first_bad(&bytes).unwrap(), (3, "NaN, not finite".to_owned()));
-    let half = Cast::new(DType::F32, DType::F16, None).unwrap().unwrap();
+    let half = CastKernel::new(DType::F32, DType::F16, None).unwrap().unwrap();
     assert_eq!(
         half.first_bad(&70000f32.to_le_bytes()).unwrap(),
         (0, "7e4, more than F16 can hold".to_owned())
@@ -242,8 +244,8 @@ fn an_addition_counts_what_it_does_not_give_back() {
 
 #[test]
 fn integers_and_blocks_are_not_cast_and_nothing_is_no_cast() {
-    assert!(Cast::new(DType::I32, DType::F32, None).is_err());
-    assert!(Cast::new(DType::F32, DType::Q8_0, None).is_err());
-    assert!(Cast::new(DType::F64, DType::F64, Some(1.0)).is_err());
-    assert!(Cast::new(DType::I32, DType::I32, None).unwrap().is_none());
+    assert!(CastKernel::new(DType::I32, DType::F32, None).is_err());
+    assert!(CastKernel::new(DType::F32, DType::Q8_0, None).is_err());
+    assert!(CastKernel::new(DType::F64, DType::F64, Some(1.0)).is_err());
+    assert!(CastKernel::new(DType::I32, DType::I32, None).unwrap().is_none());
 }

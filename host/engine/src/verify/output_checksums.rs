@@ -2,7 +2,7 @@
 
 use crate::layout::{Layout, Segment};
 use crate::tiles::TileSink;
-use crate::tiles::tile::{PlacedPart, Tiles};
+use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
 use crc32fast::Hasher;
@@ -72,7 +72,7 @@ impl Summer<'_> {
 
     /// CRC-32 of the parts that fill `len` bytes at `offset` of a file.
     fn parts(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
-        let parts = &self.tiles.parts;
+        let parts = &self.tiles.runs;
         // Parts lie in the order of the output; those of no bytes add nothing.
         let before = |at: u64| parts.partition_point(|s| (s.file, s.offset) < (file, at));
         let filled = before(offset)..before(offset + len);
@@ -82,14 +82,14 @@ impl Summer<'_> {
 
     fn combined(&self, mut parts: Range<usize>) -> Option<u32> {
         let mut all = Hasher::new();
-        let mut add = |s: &PlacedPart| {
+        let mut add = |s: &Run| {
             (s.first..s.first + s.n_tiles()).try_for_each(|number| {
                 let ((sum, _), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
                 all.combine(&Hasher::new_with_initial_len(sum, len));
                 Some(())
             })
         };
-        parts.try_for_each(|n| add(&self.tiles.parts[n]))?;
+        parts.try_for_each(|n| add(&self.tiles.runs[n]))?;
         Some(all.finalize())
     }
 

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
-use crate::open::seen::{Place, Seen};
+use crate::open::seen::{ByteSpace, Seen};
 use crate::open::stored_sums::{self, StoredSum};
 use crate::wording::n_of;
 use apr_sdk::{Checksum, Coding, Extent, Payload, Result};
@@ -62,20 +62,20 @@ impl<'a> Witness<'a> {
             _ => return false,
         }
         let range = covers.offset..covers.end().unwrap_or(u64::MAX);
-        !touches(&self.left, covers) && self.seen().any(Place::File(covers.file), range)
+        !touches(&self.left, covers) && self.seen().any(ByteSpace::File(covers.file), range)
     }
 
     /// Whether a tensor's stream was followed to its end, which compares what it decodes.
     fn has_followed(&self, tensor: u64) -> bool {
         let number = usize::try_from(tensor).unwrap_or(usize::MAX);
         let len = self.source.model.tensors.get(number).and_then(|tensor| tensor.payload_len().ok());
-        len.is_some_and(|len| len > 0 && self.seen().has(Place::Tensor(number), 0..len))
+        len.is_some_and(|len| len > 0 && self.seen().has(ByteSpace::Decoded(number), 0..len))
     }
 
     /// CRC-32 of a range of a file, of which only what was not read in long runs is read now.
     fn sum(&self, extent: Extent) -> Result<u32> {
         let range = extent.offset..extent.end().unwrap_or(u64::MAX);
-        let sum = self.seen().sum(Place::File(extent.file), range, &mut |at, out| {
+        let sum = self.seen().sum(ByteSpace::File(extent.file), range, &mut |at, out| {
             self.engine.check_cancelled()?;
             self.source.files.read_payload(extent.file, at, out)
         });
@@ -140,7 +140,7 @@ impl<'a> Witness<'a> {
     fn decoded(&self, tensor: usize, len: u64) -> Result<u32> {
         let mut known = Hasher::new();
         let mut at = 0;
-        for (offset, run) in self.seen().within(Place::Tensor(tensor), 0..len) {
+        for (offset, run) in self.seen().within(ByteSpace::Decoded(tensor), 0..len) {
             if offset != at {
                 break;
             }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// What is done to each tensor of a model, in words and in order. Of a million tensors few differ.
 #[derive(Clone, Debug, Default)]
-pub struct Spelled {
+pub struct OpLists {
     /// For each tensor the number of its words.
     numbers: Vec<u32>,
     /// All words that differ.
@@ -16,7 +16,7 @@ pub struct Spelled {
     known: HashMap<Vec<Cow<'static, str>>, u32>,
 }
 
-impl Spelled {
+impl OpLists {
     /// Adds those of the next tensor; `words` are the table's.
     ///
     /// # Errors

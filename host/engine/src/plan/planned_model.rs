@@ -5,18 +5,18 @@ use apr_sdk::{DType, Model, Payload, Tensor};
 
 /// The planned model.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedModel {
     /// Its tensors, in the order of the output.
     pub tensors: Vec<PlannedTensor>,
-    /// Everything else. Its list of tensors is empty, but inside [`Planned::with_model`].
+    /// Everything else. Its list of tensors is empty, but inside [`PlannedModel::with_model`].
     rest: Model,
 }
 
-impl Planned {
+impl PlannedModel {
     /// A model with tensors that are made so.
-    pub fn new(mut rest: Model, tensors: Vec<PlannedTensor>) -> Planned {
+    pub fn new(mut rest: Model, tensors: Vec<PlannedTensor>) -> PlannedModel {
         rest.tensors = Vec::new();
-        Planned { tensors, rest }
+        PlannedModel { tensors, rest }
     }
 
     /// Everything but its tensors.
@@ -43,7 +43,7 @@ impl Planned {
 
     /// The model with its tensors, and for each of them what it is made of and the table's words for that.
     pub fn into_model(self) -> (Model, Vec<(Expression, Vec<String>)>) {
-        let Planned { tensors, rest: mut model } = self;
+        let PlannedModel { tensors, rest: mut model } = self;
         let split = |one: PlannedTensor| (one.tensor, (one.expression, one.words));
         let (tensors, made_of) = tensors.into_iter().map(split).unzip();
         model.tensors = tensors;

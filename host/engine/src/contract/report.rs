@@ -7,13 +7,13 @@ use serde::Serialize;
 
 /// What was looked at, and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Looked {
+pub struct ContractReport {
     /// How many tensors were looked at.
     pub tensors: usize,
     /// How many of them by the scales of their blocks alone.
     pub by_scales: usize,
     /// Tensors that were not.
-    pub not_looked: Vec<NotLooked>,
+    pub not_looked: Vec<Unexamined>,
     /// What was found, in the order of the tensors.
     pub findings: Vec<Finding>,
     #[serde(skip)]
@@ -22,14 +22,14 @@ pub struct Looked {
 
 /// A tensor that was not looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct NotLooked {
+pub struct Unexamined {
     /// Its name.
     pub tensor: String,
     /// Why.
     pub reason: String,
 }
 
-impl Looked {
+impl ContractReport {
     /// Adds which tensors of a planned model were looked at, and which were not; `is_made` says which have any payload.
     pub fn account(&mut self, model: &Model, is_made: &dyn Fn(usize) -> bool) {
         for (number, tensor) in model.tensors.iter().enumerate() {
@@ -61,12 +61,12 @@ impl Looked {
     /// Notes that a tensor is not looked at.
     pub(crate) fn leave_out(&mut self, tensor: &str, why: &Error) {
         let (tensor, reason) = (tensor.to_owned(), why.message().to_owned());
-        self.not_looked.push(NotLooked { tensor, reason });
+        self.not_looked.push(Unexamined { tensor, reason });
     }
 
     /// The same, with what was found before.
     #[must_use]
-    pub fn behind(mut self, before: Vec<Finding>) -> Looked {
+    pub fn behind(mut self, before: Vec<Finding>) -> ContractReport {
         self.findings.splice(0..0, before);
         self
     }

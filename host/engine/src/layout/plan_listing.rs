@@ -1,7 +1,7 @@
 //! What a plan says of a layout: its files, and what is done to each tensor.
 
 use super::Layout;
-use super::spelled::Spelled;
+use super::op_lists::OpLists;
 use crate::expression::{Expression, Spools, TILE};
 use crate::plan::{Plan, PlanFile, PlanTensor};
 use apr_sdk::{DType, Model, Result, Tensor};
@@ -39,7 +39,7 @@ impl Plan {
     }
 
     /// Fills in the tensors.
-    pub fn list(&mut self, layout: &Layout, mut planned: Model, spelled: &Spelled) {
+    pub fn list(&mut self, layout: &Layout, mut planned: Model, spelled: &OpLists) {
         self.tensors.reserve(planned.tensors.len());
         let list = |tensor| self.tensors.push(tensor);
         let taken = |number: usize| {
@@ -54,7 +54,7 @@ impl Plan {
 /// shape of the tensor of a number, and is asked for each once.
 pub fn each_tensor(
     layout: &Layout,
-    spelled: &Spelled,
+    spelled: &OpLists,
     mut planned: impl FnMut(usize) -> (String, DType, Vec<u64>),
     mut tell: impl FnMut(PlanTensor),
 ) {

@@ -109,7 +109,7 @@ fn send_all(child: &Child, signals: &[&str]) {
 #[test]
 fn signals_that_come_together_are_one_and_a_later_one_ends_at_once() {
     let scratch = Scratch::new();
-    big(&scratch.at("in.safetensors"), 256);
+    big(&scratch.at("in.safetensors"), 200);
     for first in [&["INT"][..], &["INT", "TERM"], &["TERM", "INT", "INT", "TERM"]] {
         let (mut child, _unread) = hanging(&scratch);
         send_all(&child, first);

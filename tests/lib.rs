@@ -10,6 +10,7 @@
 
 pub mod counting;
 pub mod kinds;
+pub mod runs;
 pub mod whisper;
 
 use apr_engine::registry::Registry;

@@ -131,8 +131,10 @@ fn what_a_codec_is_told_and_how_long_blocks_became_cross() {
     let error = writer.encoded_bound(&3.into(), 1).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "there is no method (3, None)"));
     let scratch = Scratch::new();
-    let error = convert(&HOST, &writing(&scratch, "encoded")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    let options = writing(&scratch, "encoded");
+    must(&HOST, &options);
+    let wanted = [b"\x007", &PAYLOAD[..4], b"\x017", &PAYLOAD[4..], b"[[6, 6]]"].concat();
+    assert_eq!(fs::read(options.output.unwrap()).unwrap(), wanted);
 }
 
 #[test]

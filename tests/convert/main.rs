@@ -13,6 +13,8 @@ mod changed_input;
 mod companions;
 mod declared;
 mod edits;
+mod encoded;
+mod encoded_resume;
 mod huggingface;
 mod identity;
 mod importance;

@@ -102,7 +102,7 @@ fn every_fixture_gives_the_bytes_and_the_refusals_that_files_give() {
 }
 
 /// What a failing sink says.
-const INJECTED: &str = "the storage gave up";
+pub const INJECTED: &str = "the storage gave up";
 
 /// A sink whose call of this number fails, and every later one.
 struct Failing {
@@ -126,6 +126,11 @@ impl TileSink for Failing {
         self.inner.write_at(file, offset, bytes)
     }
 
+    fn set_len(&self, file: usize, len: u64) -> Result<()> {
+        self.call()?;
+        self.inner.set_len(file, len)
+    }
+
     fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>> {
         self.call()?;
         self.inner.read_back(file)
@@ -146,13 +151,13 @@ impl TileSink for Failing {
         self.inner.laid_out()
     }
 
-    fn finished(&self, tile: usize, record: &TileRecord) {
+    fn finished(&self, tile: usize, record: TileRecord) {
         self.inner.finished(tile, record);
     }
 }
 
 /// Converts into a sink whose call number `last` fails; gives how many calls there were.
-fn with_failing(host: &Host, options: &ConvertOptions, last: usize) -> (Result<()>, usize) {
+pub fn with_failing(host: &Host, options: &ConvertOptions, last: usize) -> (Result<()>, usize) {
     let calls = Arc::new(AtomicUsize::new(0));
     let done = convert_into(host, options, &|selected| Translated::new(selected), &mut |prepared| {
         let files = prepared.layout.files.iter().map(|file| (file.name.as_str(), file.len));

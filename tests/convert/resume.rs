@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Stops the work after some bytes, and remembers how far it came.
-struct StopAfter {
+pub struct StopAfter {
     bytes: u64,
     seen: AtomicU64,
     cancel: Arc<AtomicBool>,
@@ -30,7 +30,11 @@ impl Progress for StopAfter {
 
 /// A host that keeps a journal for the smallest job and stops after `bytes`.
 fn stopping(bytes: u64) -> (Host, Arc<StopAfter>) {
-    let mut host = host();
+    stopping_at(host(), bytes)
+}
+
+/// The same of a host with other plugins.
+pub fn stopping_at(mut host: Host, bytes: u64) -> (Host, Arc<StopAfter>) {
     host.journal_bytes = 0;
     let progress = Arc::new(StopAfter { bytes, seen: AtomicU64::new(0), cancel: host.cancel.clone() });
     host.progress = progress.clone();
@@ -112,7 +116,7 @@ fn what_a_journal_records_twice_is_looked_at_once() {
     let journal = scratch.at(".out.apr.apr-journal");
     let mut bytes = std::fs::read(&journal).unwrap();
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    assert!(bytes.len() - first >= 7 * 32, "too little was recorded");
+    assert!(bytes.len() - first >= 7 * RECORD, "too little was recorded");
     bytes.extend_from_within(first..);
     std::fs::write(&journal, bytes).unwrap();
     o.resume = true;
@@ -219,7 +223,7 @@ fn other_threads_and_another_spelling_of_the_path_are_the_same_work() {
 }
 
 /// Bytes of a record of the journal.
-const RECORD: usize = 32;
+const RECORD: usize = 36;
 
 #[test]
 fn a_torn_record_costs_its_tile_alone() {

@@ -3,10 +3,15 @@
 
 use crate::build::big;
 use crate::command::{apr, contents, fails, run, says, wait};
-use apr_tests::{Scratch, assert_same_file};
+use apr_engine::progress::Progress;
+use apr_host::convert::convert;
+use apr_sdk::{DType, ErrorKind, LogLevel};
+use apr_tests::kinds::{self, Kind, Tensor};
+use apr_tests::{Scratch, assert_same_file, must, options, runs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A tmpfs of some MiB, unmounted when it is dropped.
@@ -81,4 +86,59 @@ fn a_disk_that_fills_up_meanwhile_ends_in_an_error_and_leaves_nothing() {
     let elsewhere = run(&scratch.at(""), &["convert", "in.safetensors", "out.apr", "--arch", "none"]);
     assert_eq!(elsewhere.code, 0, "{}", elsewhere.stderr);
     assert_same_file(&scratch.at("out.apr"), &scratch.at("disk/out.apr"));
+}
+
+/// Takes all room once some bytes are written.
+struct Filler(PathBuf, u64);
+
+impl Progress for Filler {
+    fn bytes(&self, done: u64, _total: u64, _what: &str) {
+        if done < self.1 || self.0.exists() {
+            return;
+        }
+        let filler = fs::File::create(&self.0).unwrap();
+        let page = vec![1; 4096];
+        (0..)
+            .take_while(|n| std::os::unix::fs::FileExt::write_all_at(&filler, &page, n << 12).is_ok())
+            .for_each(drop);
+    }
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
+}
+
+#[test]
+fn encoded_payload_needs_room_for_the_most_that_it_can_be_and_may_run_out_of_it() {
+    let scratch = Scratch::new();
+    let Some(_disk) = SmallDisk::mount(&scratch.at("disk"), 12) else { return };
+    let host = || {
+        let mut host = apr_tests::host();
+        apr_host::plugins::add_bundled(&mut host.registry, &kinds::PLUGIN);
+        apr_host::plugins::add_bundled(&mut host.registry, &runs::PLUGIN);
+        host
+    };
+    let tensor = |mib: u64| {
+        let mut random = apr_testkit::Random::new(mib);
+        let bytes: Vec<u8> = (0..mib << 17).flat_map(|_| random.bits().to_le_bytes()).collect();
+        kinds::file(vec![Tensor::new("t", Kind::Plain, DType::U8, &[mib << 20], bytes)])
+    };
+    let o = options(&scratch.at("in.kinds"), &scratch.at("disk/out.runs"));
+    fs::write(scratch.at("in.kinds"), tensor(16)).unwrap();
+    let error = convert(&host(), &o).map(drop).unwrap_err();
+    assert!(error.message().contains("the output needs 16"), "{error}");
+    fs::write(scratch.at("in.kinds"), tensor(8)).unwrap();
+    for mib in 1..8 {
+        for journal in [false, true] {
+            let mut host = host();
+            // Another thread could write the rest before all room is taken.
+            host.set_threads(1);
+            host.progress = Arc::new(Filler(scratch.at("disk/filler"), mib << 20));
+            host.journal_bytes = if journal { 0 } else { u64::MAX };
+            let error = convert(&host, &o).map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{mib}: {error}");
+            assert!(error.message().contains("the disk is full"), "{mib}: {error}");
+            assert_eq!(contents(&scratch.at("disk")).len(), 1, "{:?}", contents(&scratch.at("disk")));
+            fs::remove_file(scratch.at("disk/filler")).unwrap();
+        }
+    }
+    must(&host(), &o);
 }

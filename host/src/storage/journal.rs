@@ -1,7 +1,7 @@
 //! What a stopped conversion leaves behind so that `--resume` need not begin anew.
 //!
-//! The file `.NAME.apr-journal` is one line of JSON (what the work was: plan digest, plugins, inputs), then records of
-//! 32 bytes: the tile's number, u64, little-endian, and what the engine knows of it.
+//! The file `.NAME.apr-journal` is one line of JSON (what the work was: plan digest, plugins, inputs), then records: the
+//! tile's number, u64, little-endian, the length of what the engine knows of it, u32, and that.
 //! Records are appended only after the data they speak of is durable.
 
 use super::error::io_error;
@@ -16,8 +16,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a record.
-const RECORD: usize = 32;
+/// Bytes of a record before what the engine knows.
+const HEAD: usize = 12;
 
 /// A journal being written.
 pub struct Journal {
@@ -83,15 +83,13 @@ impl Journal {
             .open(path)
             .map_err(wrong)?;
         // A crash may have torn the last record: what follows must not begin in the middle of one.
-        let (whole, torn) = records.as_chunks::<RECORD>();
-        file.set_len(begin + (records.len() - torn.len()) as u64).map_err(wrong)?;
-        let record = |bytes: &[u8; RECORD]| {
-            let (number, rest) = bytes.split_at(8);
-            let mut record = TileRecord::default();
-            record.copy_from_slice(rest);
-            (number.try_into().map_or(0, u64::from_le_bytes), record)
-        };
-        Ok((Journal { path: path.to_owned(), file }, whole.iter().map(record).collect()))
+        let (mut whole, mut rest) = (Vec::new(), &records[..]);
+        while let Some((number, record, later)) = first_record(rest) {
+            whole.push((number, record.into()));
+            rest = later;
+        }
+        file.set_len(begin + (records.len() - rest.len()) as u64).map_err(wrong)?;
+        Ok((Journal { path: path.to_owned(), file }, whole))
     }
 
     /// Makes the outputs durable, then records tiles that were finished before that.
@@ -101,12 +99,24 @@ impl Journal {
     pub fn record(&mut self, outputs: &[Arc<StagedFile>], tiles: &[(u64, TileRecord)]) -> Result<()> {
         let wrong =
             |e: std::io::Error| io_error(&e, "write the journal").in_file(self.path.display().to_string());
-        let mut records = Vec::with_capacity(tiles.len() * RECORD);
+        let mut records = Vec::new();
         for (number, record) in tiles {
             records.extend_from_slice(&number.to_le_bytes());
+            let len = u32::try_from(record.len())
+                .map_err(|_| Error::limit("a record of the journal is too long"))?;
+            records.extend_from_slice(&len.to_le_bytes());
             records.extend_from_slice(record);
         }
         outputs.iter().try_for_each(|output| output.sync_data())?;
         self.file.write_all(&records).and_then(|()| self.file.sync_data()).map_err(wrong)
     }
+}
+
+/// The first record, if it is whole: its tile, what the engine knows, and what follows.
+fn first_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let (number, len) = head.split_first_chunk()?;
+    let len = usize::try_from(u32::from_le_bytes(len.try_into().ok()?)).ok()?;
+    let (record, later) = rest.split_at_checked(len)?;
+    Some((u64::from_le_bytes(*number), record, later))
 }

@@ -54,9 +54,9 @@ impl<'a> Journaling<'a> {
     }
 
     /// Notes a finished tile.
-    pub fn finished(&self, tile: usize, record: &TileRecord) {
+    pub fn finished(&self, tile: usize, record: TileRecord) {
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        finished.push((tile as u64, *record));
+        finished.push((tile as u64, record));
     }
 
     /// Begins or records if it is time, unless another thread is at it.

@@ -152,6 +152,10 @@ impl TileSink for Recorder<'_> {
         Ok(())
     }
 
+    fn set_len(&self, file: usize, len: u64) -> Result<()> {
+        self.staging.set_len(file, len)
+    }
+
     fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>> {
         self.staging.read_back(file)
     }
@@ -170,7 +174,7 @@ impl TileSink for Recorder<'_> {
         Ok(())
     }
 
-    fn finished(&self, tile: usize, record: &TileRecord) {
+    fn finished(&self, tile: usize, record: TileRecord) {
         self.journaling.finished(tile, record);
     }
 }

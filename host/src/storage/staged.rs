@@ -40,6 +40,16 @@ impl StagedFile {
         written.map_err(|e| self.wrong(&e, "write").at(offset))
     }
 
+    /// Gives it another length.
+    ///
+    /// # Errors
+    /// Io, with the final path.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        let cut = self.handle.set_len(len);
+        self.dirty.store(true, Ordering::Release);
+        cut.map_err(|e| self.wrong(&e, "write"))
+    }
+
     /// Makes what was written durable. Costs nothing for a file that nothing was written to: of a thousand shards, one
     /// or two are being written at a time.
     ///

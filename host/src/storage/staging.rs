@@ -171,6 +171,10 @@ impl TileSink for Staging {
         self.file(file)?.write_at(offset, bytes)
     }
 
+    fn set_len(&self, file: usize, len: u64) -> Result<()> {
+        self.file(file)?.set_len(len)
+    }
+
     fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>> {
         Ok(Arc::clone(self.file(file)?) as Arc<dyn Backing>)
     }
@@ -199,6 +203,10 @@ struct Scratch(Arc<StagedFile>);
 impl TileSink for Scratch {
     fn write_at(&self, _file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         self.0.write_at(offset, bytes)
+    }
+
+    fn set_len(&self, _file: usize, len: u64) -> Result<()> {
+        self.0.set_len(len)
     }
 
     fn read_back(&self, _file: usize) -> Result<Arc<dyn Backing>> {

@@ -1,9 +1,9 @@
 //! What a tensor of the planned model is made of, as pure data: the only way in which a value is ever moved or changed
 //! (design section 3). A closed set of nodes, each in a file of its own with what it needs and how it is evaluated.
 //!
-//! *Normal form*, which the constructors keep: a [`Concat`](Expression::Concat) is outermost; a [`Region`] stands only over
-//! a [`Source`] or a [`Spool`]; types follow each other in one order, `Source` to floats ([`Cast`], [`Decode`]) to changed
-//! floats ([`Affine`]) to the type that is written ([`Cast`], [`Encode`], [`RowCodes`], [`RowScales`], [`Repack`]). So every
+//! *Normal form*, which the constructors keep: a `Concat` is outermost; a `Region` stands only over
+//! a `Source` or a `Spool`; types follow each other in one order, `Source` to floats (`Cast`, `Decode`) to changed
+//! floats (`Affine`) to the type that is written (`Cast`, `Encode`, `RowCodes`, `RowScales`, `Repack`). So every
 //! part of a `Concat` has one leaf, whose bytes lie in the order of the result.
 
 mod affine;

@@ -1,4 +1,4 @@
-//! Stored bytes as they lie: in a run of a file, in compressed blocks, or in a stream. What lies turned is a [`Region`] of
+//! Stored bytes as they lie: in a run of a file, in compressed blocks, or in a stream. What lies turned is a `Region` of
 //! the run that it lies in.
 
 use super::gather::Gather;

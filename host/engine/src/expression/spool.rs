@@ -24,6 +24,28 @@ impl Spool {
     }
 }
 
+impl Expression {
+    /// Makes it one whose bytes can be had from the first to the last, a tile at a time: what is gathered in
+    /// short runs is spooled.
+    ///
+    /// # Errors
+    /// Unsupported for a dtype that is unknown.
+    pub fn ascend(&mut self) -> Result<()> {
+        let parts = match self {
+            Expression::Concat(parts) => parts.as_mut_slice(),
+            one => std::slice::from_mut(one),
+        };
+        for part in parts {
+            let is_across = matches!(part.access()?, Access::Gather(gather) if !gather.is_ascending());
+            if is_across {
+                let leaf = part.leaf().clone();
+                part.set_leaf(Spool::of(leaf));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that is spooled for a model, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Spools {

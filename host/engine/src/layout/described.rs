@@ -30,15 +30,27 @@ pub fn describe(engine: &Engine, prepared: &LaidOut<'_>) -> Result<serde_json::V
     // Neither how the paths were typed nor the number of threads makes other work.
     digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;
     let unwritten = |_: fmt::Error| Error::plugin("the plan cannot be put into words");
-    for placed in layout.files.iter().flat_map(|f| &f.segments) {
-        write!(digest, "{} {} ", placed.offset, placed.len).map_err(unwritten)?;
-        if let Segment::Inline(bytes) = &placed.segment {
-            digest.0.update(bytes);
+    for file in &layout.files {
+        for (number, placed) in file.segments.iter().enumerate() {
+            // What gets its place as it is written would be described otherwise before and after.
+            let is_known = file.floats_from.is_none_or(|first| number < first);
+            let (offset, len) = if is_known { (placed.offset, placed.len) } else { (u64::MAX, 0) };
+            write!(digest, "{offset} {len} ").map_err(unwritten)?;
+            match &placed.segment {
+                Segment::Inline(bytes) => digest.0.update(bytes),
+                Segment::Payload { tensor, encoded: Some(encoded) } => {
+                    write!(digest, "{tensor} {encoded:?} ").map_err(unwritten)?;
+                }
+                Segment::Pad { to } if !is_known => write!(digest, "{to} ").map_err(unwritten)?,
+                _ => {}
+            }
         }
     }
     for (file, placed, number) in layout.payloads() {
         let tensor = &model.tensors[number];
-        digest.add(&(file, placed.offset, placed.len, &tensor.name, tensor.dtype.name(), &tensor.shape))?;
+        let floats = layout.files[file].floats_from.is_some();
+        let (offset, len) = if floats { (u64::MAX, 0) } else { (placed.offset, placed.len) };
+        digest.add(&(file, offset, len, &tensor.name, tensor.dtype.name(), &tensor.shape))?;
     }
     write!(digest, "{hash}").map_err(unwritten)?;
     let mut inputs = Vec::new();

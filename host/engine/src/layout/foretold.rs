@@ -35,8 +35,9 @@ pub fn foretell(
     format: &Format,
     (request, name): (&LayoutRequest, &str),
 ) -> Result<Foretold> {
-    let mut collector = Collector::new(registry, source, model, request).asked(&[], true);
-    format.writer()?.layout(model, request, &mut collector)?;
+    let writer = format.writer()?;
+    let mut collector = Collector::new(registry, source, writer.as_ref(), model, request).asked(&[], true);
+    writer.layout(model, request, &mut collector)?;
     let layout = collector.finish()?;
     let limits = Limits::default();
     limits.budget.earn(source.header_bytes());
@@ -142,7 +143,7 @@ impl Source for Lent<'_> {
                 Segment::Copy(extent) => {
                     self.source.files.read_at(extent.file, extent.offset + begin, part)?
                 }
-                Segment::Payload { .. } | Segment::Zeros | Segment::Hole { .. } => {}
+                Segment::Payload { .. } | Segment::Pad { .. } | Segment::Hole { .. } => {}
             }
         }
         Ok(())

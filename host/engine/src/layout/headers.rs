@@ -70,11 +70,11 @@ mod tests {
         let placed = |offset, segment: Segment, len| Placed { offset, len, segment };
         let segments = vec![
             placed(0, Segment::Inline(vec![1, 2, 3]), 3),
-            placed(3, Segment::Zeros, 4),
+            placed(3, Segment::Pad { to: 7 }, 4),
             placed(7, Segment::Inline(vec![4, 5]), 2),
-            placed(9, Segment::Payload { tensor: 0 }, 3),
+            placed(9, Segment::Payload { tensor: 0, encoded: None }, 3),
         ];
-        let files = [OutputFile { name: "m".to_owned(), segments, len: 12 }];
+        let files = [OutputFile { name: "m".to_owned(), segments, len: 12, floats_from: None }];
         let whole = [1, 2, 3, 0, 0, 0, 0, 4, 5, 0, 0, 0];
         let backing = &headers(&files)[0];
         for from in 0..12 {

@@ -86,10 +86,23 @@ impl<'a> LaidOut<'a> {
             let (have, want) = (made_of.len(), model.tensors.len());
             return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
         }
-        let mut expressions = Vec::with_capacity(made_of.len());
-        for ((mut expression, words), tensor) in made_of.into_iter().zip(&model.tensors) {
+        for ((expression, _), tensor) in made_of.iter().zip(&model.tensors) {
             let checked = expression.check(tensor, &engine.registry);
-            let placed = checked.and_then(|()| spools.place(&mut expression));
+            checked.map_err(|e| course.of_source(e.tensor(&tensor.name)))?;
+        }
+        let request = &course.output.request;
+        let mut collector = Collector::new(&engine.registry, source, course.writer.as_ref(), &model, request)
+            .asked(&options.options, options.arch.as_deref() == Some("none"))
+            .casting(course.packed.is_none());
+        let laid_out = course.writer.layout(&model, request, &mut collector);
+        laid_out.map_err(|e| course.of_source(e))?;
+        let layout = collector.finish()?;
+        let in_order = layout.in_order();
+        let mut expressions = Vec::with_capacity(made_of.len());
+        for (number, ((mut expression, words), tensor)) in made_of.into_iter().zip(&model.tensors).enumerate()
+        {
+            let ordered = if in_order.contains(&number) { expression.ascend() } else { Ok(()) };
+            let placed = ordered.and_then(|()| spools.place(&mut expression));
             placed.map_err(|e| course.of_source(e.tensor(&tensor.name)))?;
             expression.hash(&mut hasher);
             if !look {
@@ -99,13 +112,6 @@ impl<'a> LaidOut<'a> {
             expressions.push(expression);
         }
         let hash = hasher.finish();
-        let request = &course.output.request;
-        let mut collector = Collector::new(&engine.registry, source, &model, request)
-            .asked(&options.options, options.arch.as_deref() == Some("none"))
-            .casting(course.packed.is_none());
-        let laid_out = course.writer.layout(&model, request, &mut collector);
-        laid_out.map_err(|e| course.of_source(e))?;
-        let layout = collector.finish()?;
         let mut model = model.into_inner();
         let known = tensor_specs(engine, &model, course.arch());
         let specs = known.map_err(|e| course.of_source(e))?;
@@ -124,6 +130,7 @@ impl<'a> LaidOut<'a> {
             to: target.id().to_owned(),
             files: Vec::new(),
             bytes: 0,
+            is_bound: false,
             payload_memory: 0,
             tensors: Vec::new(),
             coverage,
@@ -162,10 +169,10 @@ fn check_layout(
 ) -> Result<Vec<Finding>> {
     let mut bytes = vec![None; model.tensors.len()];
     for placed in layout.files.iter().flat_map(|file| &file.segments) {
-        if let Segment::Payload { tensor } = placed.segment
-            && let Some(known) = bytes.get_mut(tensor)
+        if let Segment::Payload { tensor, encoded } = &placed.segment
+            && let Some(known) = bytes.get_mut(*tensor)
         {
-            *known = Some(placed.len);
+            *known = Some(encoded.as_ref().map_or(placed.len, |encoded| encoded.raw_len));
         }
     }
     let findings = judge_layout(model, specs, &|number| bytes[number], quality);

@@ -9,20 +9,23 @@ mod laid_out;
 pub mod op_lists;
 mod opened;
 pub mod part_layout;
+mod patches;
 pub mod plan_listing;
 mod selected;
 mod translated;
 mod typed;
 
 use crate::open::{GivenOption, OpenedModel};
+use crate::plan::encoded::Encoded;
 use crate::registry::Registry;
 use apr_sdk::{
     Budget, Bytes, CheckedModel, Digests, Encoding, Error, Extent, LayoutRequest, LayoutSink, Limits,
-    PartRequest, PatchSink, Result, Sum, escape,
+    PartRequest, Result, Sum, Writer, escape,
 };
 pub use headers::headers;
 pub use laid_out::LaidOut;
 pub use opened::Opened;
+pub use patches::{Patch, PatchCollector};
 pub use selected::{Output, Selected};
 use std::collections::{HashMap, HashSet};
 pub use translated::{Make, Translate, Translated};
@@ -34,13 +37,18 @@ pub enum Segment {
     Inline(Vec<u8>),
     /// Bytes of the source, copied by the pipeline.
     Copy(Extent),
-    /// A tensor's payload, raw.
+    /// A tensor's payload.
     Payload {
         /// The tensor's number in the planned model.
         tensor: usize,
+        /// How it is encoded; `None` if it lies raw.
+        encoded: Option<Box<Encoded>>,
     },
-    /// Zeros.
-    Zeros,
+    /// Zeros up to the next multiple.
+    Pad {
+        /// Of this.
+        to: u64,
+    },
     /// Filled after the payload.
     Hole {
         /// Its number in the layout, whatever its writer calls it.
@@ -68,6 +76,9 @@ pub struct OutputFile {
     pub segments: Vec<Placed>,
     /// Its length in bytes, without what `finish` appends.
     pub len: u64,
+    /// The number of its first encoded payload. Until that is written, its length, and the offset of whatever follows, are
+    /// the most that they can be; [`Layout::settle`] makes them exact.
+    pub floats_from: Option<usize>,
 }
 
 /// A whole layout.
@@ -136,11 +147,26 @@ impl Layout {
 
     /// The places of tensors' payload in the order of the output: the file's number, the place, the tensor's number.
     pub fn payloads(&self) -> impl Iterator<Item = (usize, &Placed, usize)> {
-        let placed = self.files.iter().enumerate().flat_map(|(n, f)| f.segments.iter().map(move |p| (n, p)));
-        placed.filter_map(|(file, placed)| match placed.segment {
-            Segment::Payload { tensor } => Some((file, placed, tensor)),
+        self.numbered_payloads().map(|(file, _, placed, tensor)| (file, placed, tensor))
+    }
+
+    /// The same with the segment's number in its file.
+    pub fn numbered_payloads(&self) -> impl Iterator<Item = (usize, usize, &Placed, usize)> {
+        let placed = self.files.iter().enumerate().flat_map(|(file, of)| {
+            of.segments.iter().enumerate().map(move |(segment, placed)| (file, segment, placed))
+        });
+        placed.filter_map(|(file, segment, placed)| match placed.segment {
+            Segment::Payload { tensor, .. } => Some((file, segment, placed, tensor)),
             _ => None,
         })
+    }
+
+    /// The tensors whose payload lies in an encoded one or behind it: they are made in the order of the output.
+    pub fn in_order(&self) -> HashSet<usize> {
+        let floats =
+            |file: usize, segment| self.files[file].floats_from.is_some_and(|first| first <= segment);
+        let payloads = self.numbered_payloads().filter(|(file, segment, ..)| floats(*file, *segment));
+        payloads.map(|(.., tensor)| tensor).collect()
     }
 
     /// Bytes that the pipeline writes.
@@ -148,6 +174,19 @@ impl Layout {
         let placed = self.files.iter().flat_map(|file| &file.segments);
         let moved = placed.filter(|p| matches!(p.segment, Segment::Payload { .. } | Segment::Copy(_)));
         moved.fold(0, |sum, placed| sum.saturating_add(placed.len))
+    }
+
+    /// Takes note of where the segments of a file came to lie, from its first encoded payload on: offset and length of each.
+    pub fn settle(&mut self, number: usize, places: &[(u64, u64)]) {
+        let Some(file) = self.files.get_mut(number) else { return };
+        let first = file.floats_from.unwrap_or(file.segments.len());
+        for (placed, (offset, len)) in file.segments.iter_mut().skip(first).zip(places) {
+            (placed.offset, placed.len) = (*offset, *len);
+            if let Segment::Hole { id } = placed.segment {
+                self.holes.insert(id, (number, *offset, *len));
+            }
+        }
+        file.len = places.last().map_or(file.len, |(offset, len)| offset + len);
     }
 
     /// Where hole `id` lies: file, offset, length.
@@ -160,6 +199,8 @@ impl Layout {
 pub struct Collector<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) opened: &'a OpenedModel,
+    /// Who pushes, and is asked how long encoded blocks may be.
+    writer: &'a dyn Writer,
     pub(crate) model: &'a CheckedModel,
     pub(crate) request: &'a LayoutRequest,
     /// The options that the user gave, for the writers of parts.
@@ -185,10 +226,11 @@ pub struct Collector<'a> {
 const JOINED: usize = 1 << 20;
 
 impl<'a> Collector<'a> {
-    /// A collector for `model`, whose bytes lie in the files of `opened`.
+    /// A collector for what `writer` pushes of `model`, whose bytes lie in the files of `opened`.
     pub fn new(
         registry: &'a Registry,
         opened: &'a OpenedModel,
+        writer: &'a dyn Writer,
         model: &'a CheckedModel,
         request: &'a LayoutRequest,
     ) -> Collector<'a> {
@@ -199,6 +241,7 @@ impl<'a> Collector<'a> {
         Collector {
             registry,
             opened,
+            writer,
             model,
             request,
             given: &[],
@@ -240,7 +283,7 @@ impl<'a> Collector<'a> {
     pub fn finish(mut self) -> Result<Layout> {
         let mut places = vec![0u32; self.model.tensors.len()];
         for placed in self.layout.files.iter().flat_map(|f| &f.segments) {
-            if let Segment::Payload { tensor } = placed.segment {
+            if let Segment::Payload { tensor, .. } = placed.segment {
                 places[tensor] += 1;
             }
         }
@@ -301,7 +344,13 @@ impl<'a> Collector<'a> {
 
     fn push(&mut self, len: u64, segment: Segment) -> Result<()> {
         let file = self.current()?;
-        if len == 0 && !matches!(segment, Segment::Payload { .. } | Segment::Hole { .. }) {
+        let is_kept = match segment {
+            Segment::Payload { .. } | Segment::Hole { .. } => true,
+            // Where the offset may become another, what is aligned now may not be then.
+            Segment::Pad { .. } => len > 0 || file.floats_from.is_some(),
+            _ => len > 0,
+        };
+        if !is_kept {
             return Ok(());
         }
         let offset = file.len;
@@ -314,6 +363,9 @@ impl<'a> Collector<'a> {
             last.extend_from_slice(more);
             *last_len += len;
             return Ok(());
+        }
+        if matches!(segment, Segment::Payload { encoded: Some(_), .. }) {
+            file.floats_from.get_or_insert(file.segments.len());
         }
         file.segments.push(Placed { offset, len, segment });
         Ok(())
@@ -362,12 +414,19 @@ impl LayoutSink for Collector<'_> {
         if !align.is_power_of_two() {
             return Err(Error::plugin(format!("the writer asked for an alignment of {align}")));
         }
-        if encoding != Encoding::Raw {
-            return Err(Error::unsupported("encoded payload is planned"));
-        }
+        let raw_len = self.model.tensors[number].payload_len()?;
+        let encoded = match encoding {
+            Encoding::Raw => None,
+            Encoding::Encoded { codec, block_size, lengths } => {
+                let encoded = Encoded::new(self.writer, (tensor, raw_len), codec, block_size, lengths);
+                let encoded = encoded.map_err(|e| e.tensor(&self.model.tensors[number].name))?;
+                Some(Box::new(encoded))
+            }
+            _ => return Err(Error::unsupported("this program does not know such an encoding")),
+        };
         self.pad_to(align)?;
-        let len = self.model.tensors[number].payload_len()?;
-        self.push(len, Segment::Payload { tensor: number })
+        let len = encoded.as_ref().map_or(raw_len, |encoded| encoded.bound);
+        self.push(len, Segment::Payload { tensor: number, encoded })
     }
 
     fn pad_to(&mut self, n: u64) -> Result<()> {
@@ -375,10 +434,8 @@ impl LayoutSink for Collector<'_> {
         if n == 0 {
             return Err(Error::plugin("the writer asked for padding to a multiple of 0"));
         }
-        match at % n {
-            0 => Ok(()),
-            past => self.push(n - past, Segment::Zeros),
-        }
+        // Whatever the offset becomes, it is a multiple of 1.
+        if n == 1 { Ok(()) } else { self.push((n - at % n) % n, Segment::Pad { to: n }) }
     }
 
     fn hole(&mut self, id: u32, len: u64) -> Result<()> {
@@ -406,7 +463,8 @@ impl LayoutSink for Collector<'_> {
     }
 
     fn position(&self) -> Option<u64> {
-        self.layout.files.last().filter(|_| self.in_file).map(|f| f.len)
+        let file = self.layout.files.last().filter(|file| self.in_file && file.floats_from.is_none());
+        file.map(|file| file.len)
     }
 
     fn fetch(&mut self, bytes: &Bytes) -> Result<Bytes> {
@@ -422,109 +480,5 @@ impl LayoutSink for Collector<'_> {
 
     fn warn(&mut self, warning: &str) {
         self.layout.warnings.push(warning.to_owned());
-    }
-}
-
-/// A patch that waits for the bytes around it.
-#[derive(Clone, Debug)]
-pub enum Patch {
-    /// Bytes for a hole.
-    Fill {
-        /// The hole.
-        id: u32,
-        /// Its bytes.
-        bytes: Vec<u8>,
-    },
-    /// A CRC-32 for a hole.
-    Crc32 {
-        /// The hole.
-        id: u32,
-        /// The file.
-        file: usize,
-        /// The range's begin.
-        start: u64,
-        /// The range's end.
-        end: u64,
-        /// How it is written.
-        sum: Sum,
-    },
-    /// Bytes at a file's end.
-    Append {
-        /// The file.
-        file: usize,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
-}
-
-/// The host's [`PatchSink`].
-pub struct PatchCollector<'a> {
-    layout: &'a Layout,
-    scope: &'a Scope,
-    patches: Vec<Patch>,
-    filled: HashSet<u32>,
-}
-
-impl<'a> PatchCollector<'a> {
-    /// A collector for the holes that one writer made in `layout`.
-    pub fn new(layout: &'a Layout, scope: &'a Scope) -> PatchCollector<'a> {
-        PatchCollector { layout, scope, patches: Vec::new(), filled: HashSet::new() }
-    }
-
-    /// Fails if a hole was left open.
-    ///
-    /// # Errors
-    /// Plugin, with the hole's number.
-    pub fn finish(self) -> Result<Vec<Patch>> {
-        match self.scope.holes.keys().filter(|id| !self.filled.contains(id)).min() {
-            Some(id) => Err(Error::plugin(format!("the writer left hole {id} open"))),
-            None => Ok(self.patches),
-        }
-    }
-
-    /// Notes that hole `id` is filled with `len` bytes; gives its number in the layout.
-    fn fills(&mut self, id: u32, len: u64) -> Result<u32> {
-        let number = self.scope.holes.get(&id).copied();
-        let hole = number.and_then(|number| Some((number, self.layout.hole(number)?.2)));
-        match hole {
-            Some((number, hole)) if hole == len && self.filled.insert(id) => Ok(number),
-            Some((_, hole)) => {
-                Err(Error::plugin(format!("the writer fills hole {id} of {hole} bytes with {len}, or twice")))
-            }
-            None => Err(Error::plugin(format!("the writer fills hole {id}, which it never made"))),
-        }
-    }
-
-    /// The number in the layout of the writer's file number `file`.
-    fn file(&self, file: u32) -> Option<usize> {
-        self.scope.files.get(file as usize).copied()
-    }
-}
-
-impl PatchSink for PatchCollector<'_> {
-    fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
-        let id = self.fills(id, bytes.len() as u64)?;
-        self.patches.push(Patch::Fill { id, bytes: bytes.to_vec() });
-        Ok(())
-    }
-
-    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
-        let id = self.fills(id, sum.of_crc32(0)?.len() as u64)?;
-        let number = self.file(file);
-        let Some(file) = number.filter(|&file| start <= end && end <= self.layout.files[file].len) else {
-            return Err(Error::plugin(format!(
-                "the writer asks for the {sum} of {start}..{end} of file {file}"
-            )));
-        };
-        self.patches.push(Patch::Crc32 { id, file, start, end, sum });
-        Ok(())
-    }
-
-    fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
-        let Some(file) = self.file(file) else {
-            return Err(Error::plugin(format!("the writer appends to file {file}, which it never made")));
-        };
-        self.patches.push(Patch::Append { file, bytes: bytes.to_vec() });
-        Ok(())
     }
 }

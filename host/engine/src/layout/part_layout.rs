@@ -28,7 +28,7 @@ impl Collector<'_> {
         let model = carries::checked(model, format, self.registry.formats(), self.may_cast)?;
         check_dialect(&model, format, self.any_dialect)?;
         let request = self.part_request(part, format)?;
-        let mut inner = Collector::new(registry, self.opened, &model, &request).inside(self);
+        let mut inner = Collector::new(registry, self.opened, writer.as_ref(), &model, &request).inside(self);
         writer.layout(&model, &request, &mut inner)?;
         let names = inner.names.clone();
         let laid_out = inner.finish()?;
@@ -73,7 +73,7 @@ impl Collector<'_> {
         for mut file in part.files {
             for Placed { segment, .. } in &mut file.segments {
                 match segment {
-                    Segment::Payload { tensor } => *tensor = numbers[*tensor],
+                    Segment::Payload { tensor, .. } => *tensor = numbers[*tensor],
                     Segment::Hole { id } => *id += base,
                     _ => {}
                 }

@@ -1,11 +1,17 @@
 //! What a plan says of a layout: its files, and what is done to each tensor.
 
-use super::Layout;
 use super::op_lists::OpLists;
+use super::{Layout, OutputFile, Segment};
 use crate::expression::{Expression, Spools, TILE};
 use crate::plan::{Plan, PlanFile, PlanTensor};
 use apr_sdk::{DType, Model, Result, Tensor};
 use std::sync::Arc;
+
+impl PlanFile {
+    fn of(file: &OutputFile) -> PlanFile {
+        PlanFile { name: file.name.clone(), bytes: file.len, is_bound: file.floats_from.is_some() }
+    }
+}
 
 impl Plan {
     /// Fills in what follows from a layout and from what each tensor is made of, but for the tensors; `width` is how many
@@ -20,18 +26,28 @@ impl Plan {
         spools: &Spools,
         width: usize,
     ) -> Result<()> {
-        self.files = layout.files.iter().map(|f| PlanFile { name: f.name.clone(), bytes: f.len }).collect();
+        self.files = layout.files.iter().map(PlanFile::of).collect();
         self.bytes = layout.total();
+        self.is_bound = self.files.iter().any(|file| file.is_bound);
         let mut memory = spools.memory()?.max(TILE);
-        let placed = layout.payloads().filter_map(|(_, _, number)| expressions.get(number));
-        for part in placed.flat_map(Expression::parts) {
-            memory = memory.max(part.memory()?);
+        for (file, segment, placed, number) in layout.numbered_payloads() {
+            let is_in_order = layout.files[file].floats_from.is_some_and(|first| first <= segment);
+            let encoding = match &placed.segment {
+                Segment::Payload { encoded: Some(encoded), .. } => encoded.memory(),
+                _ if is_in_order => 3 * TILE,
+                _ => 0,
+            };
+            for part in expressions.get(number).into_iter().flat_map(Expression::parts) {
+                memory = memory.max(part.memory()?.saturating_add(encoding));
+            }
         }
         self.payload_memory = (width as u64).saturating_mul(memory);
         if spools.len > 0 {
-            let n = spools.len;
-            self.notes
-                .push(format!("{n} bytes are spooled beside the output: they can be read only in order"));
+            let why = match self.is_bound {
+                false => "they can be read only in order",
+                true => "they cannot be read in the order in which they are written",
+            };
+            self.notes.push(format!("{} bytes are spooled beside the output: {why}", spools.len));
         }
         self.notes.extend(layout.notes.iter().cloned());
         self.warnings.extend(layout.warnings.iter().cloned());
@@ -59,7 +75,7 @@ pub fn each_tensor(
     mut tell: impl FnMut(PlanTensor),
 ) {
     let names: Vec<Arc<str>> = layout.files.iter().map(|file| file.name.as_str().into()).collect();
-    for (file, placed, number) in layout.payloads() {
+    for (file, segment, placed, number) in layout.numbered_payloads() {
         let (name, dtype, shape) = planned(number);
         tell(PlanTensor {
             name,
@@ -68,6 +84,7 @@ pub fn each_tensor(
             bytes: placed.len,
             file: Arc::clone(&names[file]),
             offset: placed.offset,
+            is_bound: layout.files[file].floats_from.is_some_and(|first| first <= segment),
             ops: spelled.ops(number),
         });
     }

@@ -40,6 +40,14 @@ impl BlockList {
         Ok(taker.list)
     }
 
+    /// Where each block lies, and how many raw bytes it has.
+    pub fn blocks(&self) -> impl Iterator<Item = (Extent, u64)> {
+        (0..self.blocks.len()).map(|block| {
+            let (begin, end) = self.raw(block);
+            (self.blocks[block].0, end - begin)
+        })
+    }
+
     /// The raw bytes of a block: where they begin and end.
     fn raw(&self, block: usize) -> (u64, u64) {
         (self.blocks[block].1, self.blocks.get(block + 1).map_or(self.len, |(_, next)| *next))

@@ -2,7 +2,7 @@
 
 pub mod carries;
 pub mod coverage;
-
+pub mod encoded;
 pub mod narrow;
 pub mod packed;
 pub mod planned_model;
@@ -35,8 +35,11 @@ pub struct Plan {
     pub to: String,
     /// The files that will be written.
     pub files: Vec<PlanFile>,
-    /// Bytes of all files; exact.
+    /// Bytes of all files; exact, but where a file's are a bound.
     pub bytes: u64,
+    /// Whether that is the most that they can be.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub is_bound: bool,
     /// The most memory that payload takes, in bytes: for each thread its tiles, boxes or blocks. The header's index comes
     /// on top; so do, one at a time, compressed blocks above 4 MiB, of which nothing is known before they are read.
     pub payload_memory: u64,
@@ -55,8 +58,11 @@ pub struct Plan {
 pub struct PlanFile {
     /// Its name in the output folder, or the output's own.
     pub name: String,
-    /// Its length in bytes; exact.
+    /// Its length in bytes.
     pub bytes: u64,
+    /// Whether that is the most that it can be, because payload is encoded.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub is_bound: bool,
 }
 
 /// What will be done to one tensor.
@@ -75,8 +81,20 @@ pub struct PlanTensor {
     pub file: Arc<str>,
     /// Its offset there.
     pub offset: u64,
+    /// Whether offset and bytes are the most that they can be, because payload is encoded.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub is_bound: bool,
     /// The ops, in order.
     pub ops: Vec<Cow<'static, str>>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_exact(is_bound: &bool) -> bool {
+    !is_bound
+}
+
+fn at_most(is_bound: bool) -> &'static str {
+    if is_bound { "at most " } else { "" }
 }
 
 fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -94,7 +112,8 @@ impl fmt::Display for Plan {
             self.to
         )?;
         for file in &self.files {
-            writeln!(f, "  {:>16} bytes  {}", file.bytes, escape(&file.name, 200))?;
+            let (most, name) = (at_most(file.is_bound), escape(&file.name, 200));
+            writeln!(f, "  {most}{:>16} bytes  {name}", file.bytes)?;
         }
         let mut last = "";
         for tensor in &self.tensors {
@@ -104,15 +123,17 @@ impl fmt::Display for Plan {
             }
             let name = escape(&tensor.name, 120);
             let (dtype, shape, ops) = (&tensor.dtype, &tensor.shape, tensor.ops.join(", "));
-            writeln!(f, "  {:>16}  {name}  {dtype} {shape:?}  {} bytes  {ops}", tensor.offset, tensor.bytes)?;
+            let (offset, bytes, most) = (tensor.offset, tensor.bytes, at_most(tensor.is_bound));
+            writeln!(f, "  {most}{offset:>16}  {name}  {dtype} {shape:?}  {most}{bytes} bytes  {ops}")?;
         }
         for note in &self.notes {
             writeln!(f, "note: {}", escape(note, 1000))?;
         }
         write!(
             f,
-            "{} tensors, {} bytes to write, {} bytes of payload memory",
+            "{} tensors, {}{} bytes to write, {} bytes of payload memory",
             self.tensors.len(),
+            at_most(self.is_bound),
             self.bytes,
             self.payload_memory
         )

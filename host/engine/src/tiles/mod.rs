@@ -1,5 +1,6 @@
 //! Payload as it is written: cut into tiles, made by workers, looked at, and handed to storage.
 
+pub mod commit;
 pub mod losses;
 pub mod pipeline;
 mod sink;

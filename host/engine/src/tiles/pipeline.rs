@@ -1,5 +1,6 @@
 //! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
 
+use super::commit::Commits;
 use super::sink::TileSink;
 use super::watch::Watch;
 use crate::contract::FINITE;
@@ -32,6 +33,8 @@ pub struct Job<'a> {
     pub sink: &'a dyn TileSink,
     /// What is known of the tiles.
     pub sums: &'a TileSums,
+    /// Commits what is written in order, if anything is.
+    pub commits: Option<&'a Commits<'a>>,
     /// Looks at what is written.
     pub watch: Option<&'a Watch<'a>>,
     /// Gathers what quantization loses.
@@ -191,8 +194,11 @@ impl Shared<'_> {
             return Ok(());
         }
         let (part, unit) = self.job.tiles.unit(number);
-        worker.unit(part, unit).map_err(|error| {
-            self.stop.store(true, Ordering::Relaxed);
+        // Also if it panics: the others may wait for what it was to make.
+        let mut stopping = Stopping { shared: self, has_failed: true };
+        let done = worker.unit(part, unit);
+        stopping.has_failed = done.is_err();
+        done.map_err(|error| {
             // What storage says of its own files is said as the user knows them.
             let own = &self.job.tiles.runs[part];
             let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
@@ -215,6 +221,25 @@ impl Shared<'_> {
         sums.get(tile).is_some() && beside.is_none_or(|(_, beside)| sums.get(beside).is_some())
     }
 
+    /// Stops all work: whoever waits for others gives up.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(commits) = self.job.commits {
+            commits.wake();
+        }
+    }
+
+    /// Waits until everything before a part of which all is committed in order is there; says whether work goes on.
+    pub fn await_turn(&self, part: usize) -> bool {
+        let part = &self.job.tiles.runs[part];
+        match (self.job.commits, part.in_order) {
+            (Some(commits), Some(at)) => {
+                commits.await_turn((part.file, part.segment, at), &|| self.stopped())
+            }
+            _ => true,
+        }
+    }
+
     /// Looks at a whole tile and writes it, unless it is known; `sums` are the CRC-32 of its bytes and of the source's.
     ///
     /// # Errors
@@ -232,9 +257,17 @@ impl Shared<'_> {
         let part = &self.job.tiles.runs[number];
         let at = self.job.tiles.tile(tile).at;
         self.job.see(number, at, bytes)?;
-        self.job.sink.write_at(part.file, part.offset + at, bytes)?;
-        self.job.sums.set(tile, sums, changes);
-        self.finished(tile);
+        if let (Some(commits), Some(begin)) = (self.job.commits, part.in_order) {
+            let spot = (part.file, part.segment, begin + at);
+            if !commits.put(spot, bytes, self.job.sink, &|| self.stopped())? {
+                return Ok(());
+            }
+            self.job.sums.set(tile, sums, changes);
+        } else {
+            self.job.sink.write_at(part.file, part.offset + at, bytes)?;
+            self.job.sums.set(tile, sums, changes);
+            self.finished(tile);
+        }
         self.written(number, bytes.len() as u64);
         Ok(())
     }
@@ -255,7 +288,21 @@ impl Shared<'_> {
     /// Tells storage that a tile is written whole.
     pub fn finished(&self, tile: usize) {
         if let Some(record) = self.job.sums.record(tile) {
-            self.job.sink.finished(tile, &record);
+            self.job.sink.finished(tile, record);
+        }
+    }
+}
+
+/// Stops all work when it is dropped, unless a unit ended well.
+struct Stopping<'s, 'a> {
+    shared: &'s Shared<'a>,
+    has_failed: bool,
+}
+
+impl Drop for Stopping<'_, '_> {
+    fn drop(&mut self) {
+        if self.has_failed {
+            self.shared.stop();
         }
     }
 }

@@ -5,10 +5,10 @@ use crate::open::{Backing, Version};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a resumed run needs to know about a finished tile; opaque to storage.
-pub type TileRecord = [u8; 24];
+/// What a resumed run needs to know about a finished tile, or a finished unit of encoded payload; opaque to storage.
+pub type TileRecord = Box<[u8]>;
 
-/// The files of an output being written, by number; they have their full length from the start. Several threads write at
+/// The files of an output being written, by number; they have the most length that they can have from the start. Several threads write at
 /// the same time, never to the same bytes.
 pub trait TileSink: Sync {
     /// Writes all of `bytes` at `offset` of a file; beyond its length, the file grows.
@@ -16,6 +16,12 @@ pub trait TileSink: Sync {
     /// # Errors
     /// Io, with the file as the user will know it.
     fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Cuts a file to its length: encoded payload took less than its bound.
+    ///
+    /// # Errors
+    /// As [`TileSink::write_at`].
+    fn set_len(&self, file: usize, len: u64) -> Result<()>;
 
     /// The file of this number, to read what was written.
     ///
@@ -40,8 +46,10 @@ pub trait TileSink: Sync {
         Ok(())
     }
 
-    /// Called when a tile is complete; `record` is what a resumed run gets back.
-    fn finished(&self, _tile: usize, _record: &TileRecord) {}
+    /// Called when tile or unit number `tile` is complete; `record` is what a resumed run gets back.
+    fn finished(&self, _tile: usize, record: TileRecord) {
+        drop(record);
+    }
 }
 
 /// Files in memory, which are written once and read back when they are done.
@@ -97,6 +105,13 @@ impl TileSink for Memory {
             held.resize(end, 0);
         }
         held[begin..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, file: usize, len: u64) -> Result<()> {
+        let file = self.file(file)?;
+        let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit memory"))?;
+        file.bytes.lock().unwrap_or_else(PoisonError::into_inner).resize(len, 0);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::pipeline::{self, Job, Spooled};
 use super::sink::TileSink;
-use super::tile::Tiles;
+use super::tile::{Spot, Tiles};
 use super::tile_sums::TileSums;
 use crate::engine::Engine;
 use crate::expression::Spools;
@@ -30,7 +30,8 @@ pub fn fill(
         for (expression, offset) in run {
             let mut offset = *offset;
             for part in expression.clone().into_parts() {
-                offset += tiles.push(part.source_tensor(), part, 0, offset)?;
+                let spot = Spot { file: 0, segment: 0, offset, in_order: None };
+                offset += tiles.push(part.source_tensor(), part, spot)?;
             }
         }
         tiles.seal();
@@ -40,6 +41,7 @@ pub fn fill(
             tiles: &tiles,
             sink: scratch.as_ref(),
             sums: &TileSums::new(&tiles),
+            commits: None,
             watch: None,
             losses: None,
             spool: Some(Spooled { bytes: bytes.as_ref(), shown: &shown }),

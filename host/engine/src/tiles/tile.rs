@@ -12,6 +12,23 @@ use std::ops::Range;
 /// Tiles of a tensor in blocks that one thread decodes in one go: a block at either edge is decoded twice.
 const DECODED: usize = 16;
 
+/// Tiles of such a tensor that one thread decodes where what is written must come in order: the others wait for it.
+const DECODED_IN_ORDER: usize = 2;
+
+/// Where a part lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// The output file's number.
+    pub file: usize,
+    /// The number of its segment there.
+    pub segment: usize,
+    /// Its offset in the file.
+    pub offset: u64,
+    /// Its offset in the segment, before that is encoded, of what is committed in order ([`Commits`](super::commit::Commits)): its
+    /// offset in the file is not known before.
+    pub in_order: Option<u64>,
+}
+
 /// A part of an expression, which is no `Concat`, where it lies in an output file.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -23,8 +40,12 @@ pub struct Run {
     pub granule: Option<Box<Granule>>,
     /// The output file's number.
     pub file: usize,
-    /// Its offset there.
+    /// The number of its segment there.
+    pub segment: usize,
+    /// Its offset in the file; where `in_order` has one, only the differences mean something.
     pub offset: u64,
+    /// Its offset in the segment, of what is committed in order.
+    pub in_order: Option<u64>,
     /// Its length.
     pub len: u64,
     /// Bytes of its tiles; the last may be shorter.
@@ -154,25 +175,30 @@ impl Tiles {
         tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
         let nothing = || Expression::Concat(Vec::new());
         for (number, file) in layout.files.iter().enumerate() {
-            for placed in &file.segments {
+            for (segment, placed) in file.segments.iter().enumerate() {
+                let floats = file.floats_from.is_some_and(|first| first <= segment);
+                let mut spot =
+                    Spot { file: number, segment, offset: placed.offset, in_order: floats.then_some(0) };
                 match &placed.segment {
-                    Segment::Payload { tensor } => {
-                        let (first, mut offset) = (tiles.runs.len(), placed.offset);
+                    Segment::Payload { tensor, encoded } => {
+                        let first = tiles.runs.len();
                         let own = expressions.get_mut(*tensor).map(|one| std::mem::replace(one, nothing()));
                         for part in own.into_iter().flat_map(Expression::into_parts) {
-                            let placed = tiles.push(Some(*tensor), part, number, offset);
+                            let placed = tiles.push(Some(*tensor), part, spot);
                             let len = placed.map_err(|e| e.tensor(&model.tensors[*tensor].name))?;
-                            offset = offset.saturating_add(len);
+                            spot.offset = spot.offset.saturating_add(len);
+                            spot.in_order = spot.in_order.map(|at| at.saturating_add(len));
                         }
-                        if offset - placed.offset != placed.len {
-                            let (made, want) = (offset - placed.offset, placed.len);
+                        let made = spot.offset - placed.offset;
+                        let want = encoded.as_ref().map_or(placed.len, |encoded| encoded.raw_len);
+                        if made != want {
                             let error = Error::plugin(format!("{made} bytes are made, its place has {want}"));
                             return Err(error.tensor(&model.tensors[*tensor].name));
                         }
                         tiles.of_tensor[*tensor] = first..tiles.runs.len();
                     }
                     Segment::Copy(extent) => {
-                        tiles.push(None, Source::bytes(*extent), number, placed.offset)?;
+                        tiles.push(None, Source::bytes(*extent), spot)?;
                     }
                     _ => {}
                 }
@@ -182,17 +208,11 @@ impl Tiles {
         Ok(tiles)
     }
 
-    /// Adds a part at `offset` of an output file, and gives its length. [`Tiles::seal`] comes after the last.
+    /// Adds a part at its spot, and gives its length. [`Tiles::seal`] comes after the last.
     ///
     /// # Errors
     /// Unsupported for a dtype that is unknown.
-    pub fn push(
-        &mut self,
-        tensor: Option<usize>,
-        expression: Expression,
-        file: usize,
-        offset: u64,
-    ) -> Result<u64> {
+    pub fn push(&mut self, tensor: Option<usize>, expression: Expression, spot: Spot) -> Result<u64> {
         let (len, first) = (expression.byte_len()?, self.count);
         let granule = match expression.is_leaf() {
             true => None,
@@ -200,16 +220,31 @@ impl Tiles {
         };
         let access = expression.access()?;
         let is_rows = granule.as_ref().is_some_and(|granule| granule.is_row);
+        let Spot { file, segment, offset, in_order } = spot;
         let cut = match &access {
+            Access::Decode { .. } if in_order.is_some() => Cut::Tiles(DECODED_IN_ORDER),
             Access::Decode { .. } => Cut::Tiles(DECODED),
             Access::Stream { .. } => Cut::Whole,
-            Access::Gather(gather) if !is_rows => Cut::Boxes(gather.n_parts()),
+            Access::Gather(gather) if !is_rows && in_order.is_none() => Cut::Boxes(gather.n_parts()),
             _ => Cut::Tiles(1),
         };
         let tile_len = granule.as_ref().map_or_else(|| access.tile_len(), |granule| granule.tile_len());
         let (first_unit, beside) = (0, None);
-        let part =
-            Run { tensor, expression, granule, file, offset, len, tile_len, first, first_unit, cut, beside };
+        let part = Run {
+            tensor,
+            expression,
+            granule,
+            file,
+            segment,
+            offset,
+            in_order,
+            len,
+            tile_len,
+            first,
+            first_unit,
+            cut,
+            beside,
+        };
         self.count += part.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
         self.runs.push(part);
@@ -222,10 +257,11 @@ impl Tiles {
             self.runs[codes].beside = Some(scales);
             self.runs[scales].cut = Cut::Beside;
         }
-        // A stream is one thread's work from begin to end: the longest first, or they would end last.
+        // A stream is one thread's work from begin to end: the longest first, or they would end last. What is committed in
+        // order is begun in order too, or threads would wait for what nobody has begun.
         let mut by_unit: Vec<usize> = (0..self.runs.len()).collect();
         by_unit.sort_by_key(|&n| match &self.runs[n] {
-            Run { cut: Cut::Whole, len, .. } => (false, Reverse(*len)),
+            Run { cut: Cut::Whole, in_order: None, len, .. } => (false, Reverse(*len)),
             _ => (true, Reverse(0)),
         });
         for &number in &by_unit {
@@ -238,7 +274,7 @@ impl Tiles {
 
     /// Integers and the scales of their rows, which are made of the same values: the numbers of both parts.
     fn of_same_values(&self) -> Vec<(usize, usize)> {
-        let numbered = || self.runs.iter().enumerate();
+        let numbered = || self.runs.iter().enumerate().filter(|(_, part)| part.in_order.is_none());
         let scales = numbered().filter_map(|(number, part)| match &part.expression {
             Expression::RowScales(scales) => Some((&scales.of, number)),
             _ => None,
@@ -276,6 +312,12 @@ impl Tiles {
     pub fn beside(&self, part: usize, tile: usize) -> Option<(usize, usize)> {
         let beside = self.runs[part].beside?;
         Some((beside, self.runs[beside].first + (tile - self.runs[part].first)))
+    }
+
+    /// The numbers of the parts of a segment.
+    pub fn of_segment(&self, file: usize, segment: usize) -> Range<usize> {
+        let before = |segment| self.runs.partition_point(|part| (part.file, part.segment) < (file, segment));
+        before(segment)..before(segment + 1)
     }
 
     /// The numbers of a tensor's parts, which follow one another in its file.

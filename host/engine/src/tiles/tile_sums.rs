@@ -85,19 +85,20 @@ impl TileSums {
     pub fn record(&self, tile: usize) -> Option<TileRecord> {
         let (out, source) = self.get(tile)?;
         let [a, b, c, d] = small(self.changes(tile));
-        let mut record = [0; 24];
-        for (place, word) in record.chunks_exact_mut(4).zip([out, source, a, b, c, d]) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        Some(record)
+        Some([out, source, a, b, c, d].iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
-    /// Takes up what an earlier run recorded of a tile; the caller has compared the CRC-32 with the bytes there.
-    pub fn take_up(&self, tile: usize, record: &TileRecord) {
-        let word = |at: usize| record[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
-        let [rounded, overflowed, nonfinite, not_undone] = [8, 12, 16, 20].map(|at| u64::from(word(at)));
+    /// Takes up what an earlier run recorded of a tile, if `crc32` is that of the bytes there; says whether it is.
+    pub fn take_up(&self, tile: usize, record: &[u8], crc32: u32) -> bool {
+        let (words, []) = record.as_chunks::<4>() else { return false };
+        let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let [out, source, a, b, c, d] = words[..] else { return false };
+        let [rounded, overflowed, nonfinite, not_undone] = [a, b, c, d].map(u64::from);
         let changes = Changes { rounded, overflowed, nonfinite, not_undone };
-        self.set(tile, (word(0), word(4)), changes);
+        if out == crc32 {
+            self.set(tile, (out, source), changes);
+        }
+        out == crc32
     }
 }
 

@@ -138,7 +138,12 @@ impl<'a> Worker<'a> {
         if unit > 0 {
             return Ok(());
         }
-        let _alone = shared.lists.large.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is committed in order has its turn instead: who holds the lock must not wait for one who wants it.
+        let _alone = match part.in_order {
+            None => Some(shared.lists.large.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(_) if shared.await_turn(number) => None,
+            Some(_) => return Ok(()),
+        };
         let mut large = Decoder::default();
         let mut tiles = part.first..part.first + part.n_tiles();
         tiles.try_for_each(|tile| match shared.is_done(number, tile) {

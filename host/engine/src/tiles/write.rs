@@ -1,5 +1,7 @@
 //! The payload of a conversion, and what its layout itself holds, into a sink.
 
+use super::commit::Commits;
+use super::commit::committed::Committed;
 use super::losses::{Losses, Quantized};
 use super::pipeline::{self, Job, Spooled};
 use super::sink::{TileRecord, TileSink};
@@ -22,6 +24,8 @@ pub struct WrittenPayload {
     pub tiles: Tiles,
     /// Their checksums.
     pub sums: TileSums,
+    /// What got its place as it was written.
+    pub committed: Committed,
     /// What was found in the values on their way.
     pub looked: ContractReport,
     /// How far quantized tensors are from what they were.
@@ -56,6 +60,8 @@ pub fn write(
         unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
     }
     write_inline(layout, sink, earlier.is_some())?;
+    let commits = Commits::new(engine, prepared, tiles.count)?;
+    commits.begin(sink, earlier)?;
     sink.laid_out()?;
     let spooled = spooling::fill(engine, spools, source, sink)?;
     let spool = spooled.as_ref().map(|spooled| Ok((spooled.read_back(0)?, spooled.show(0)))).transpose()?;
@@ -66,6 +72,7 @@ pub fn write(
         tiles: &tiles,
         sink,
         sums: &sums,
+        commits: Some(&commits),
         watch: Some(&watch),
         losses: Some(&losses),
         spool: spool.as_ref().map(|(bytes, shown)| Spooled { bytes: bytes.as_ref(), shown }),
@@ -78,7 +85,8 @@ pub fn write(
     if unmeasured > 0 {
         quantized.get_or_insert_default().unmeasured_tiles = unmeasured;
     }
-    Ok(WrittenPayload { tiles, sums, looked, quantized, lost })
+    let committed = commits.finish()?;
+    Ok(WrittenPayload { tiles, sums, committed, looked, quantized, lost })
 }
 
 /// Believes records of an earlier run only if the bytes there still have their checksums.
@@ -96,10 +104,13 @@ fn take_up(
         }
         let tile = tiles.tile(number);
         let part = &tiles.runs[tile.part];
+        // What is committed in order is recorded by its units.
+        if part.in_order.is_some() {
+            continue;
+        }
         let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];
         let there = sink.read_back(part.file)?.read_at(part.offset + tile.at, &mut bytes);
-        if there.is_ok() && record[..4] == crc32fast::hash(&bytes).to_le_bytes() {
-            sums.take_up(number, record);
+        if there.is_ok() && sums.take_up(number, record, crc32fast::hash(&bytes)) {
             watch.see(tiles, tile.part, tile.at, &bytes)?;
         }
     }
@@ -123,11 +134,13 @@ fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
 /// Io.
 pub fn write_inline(layout: &Layout, sink: &dyn TileSink, resuming: bool) -> Result<()> {
     for (number, file) in layout.files.iter().enumerate() {
-        for placed in &file.segments {
+        // What follows an encoded payload is written when its place is known.
+        let known = file.floats_from.unwrap_or(file.segments.len());
+        for placed in &file.segments[..known] {
             match &placed.segment {
                 Segment::Inline(bytes) => sink.write_at(number, placed.offset, bytes)?,
                 // A fresh file is zeros already; what a stopped run left may not be.
-                Segment::Zeros if resuming => write_zeros(sink, number, placed.offset, placed.len)?,
+                Segment::Pad { .. } if resuming => write_zeros(sink, number, placed.offset, placed.len)?,
                 _ => {}
             }
         }
@@ -135,7 +148,11 @@ pub fn write_inline(layout: &Layout, sink: &dyn TileSink, resuming: bool) -> Res
     Ok(())
 }
 
-fn write_zeros(sink: &dyn TileSink, file: usize, offset: u64, len: u64) -> Result<()> {
+/// Writes zeros.
+///
+/// # Errors
+/// What the sink raises.
+pub fn write_zeros(sink: &dyn TileSink, file: usize, offset: u64, len: u64) -> Result<()> {
     let zeros = [0; 4096];
     let mut at = 0;
     while at < len {

@@ -64,18 +64,24 @@ pub fn finish(
     sink: &dyn TileSink,
     carried: WrittenPayload,
 ) -> Result<WrittenOutput> {
-    let WrittenPayload { tiles, sums, mut looked, quantized, lost } = carried;
+    let WrittenPayload { tiles, sums, committed, mut looked, quantized, lost } = carried;
     let (tiles, sums) = (&tiles, &sums);
     let (stored, inputs) = compare_inputs(engine, options, prepared, tiles, sums)?;
     // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
     prepared.source.model.tensors = Vec::new();
+    for (number, file) in committed.files.iter().enumerate() {
+        if let Some(file) = file {
+            prepared.layout.settle(number, &file.places);
+            sink.set_len(number, file.end())?;
+        }
+    }
     let LaidOut { source, model, output, layout, .. } = &*prepared;
     let first_read = FirstRead { engine, source, tiles, sums, spools: &prepared.spools };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
     let mut patches = Vec::new();
     for scope in &layout.scopes {
-        let summer = Summer { layout, tiles, sums, sink, holes: &holes };
+        let summer = Summer { layout, tiles, sums, committed: &committed, sink, holes: &holes };
         let written = describe_written(prepared, &summer, scope, &inputs)?;
         let mut collector = PatchCollector::new(layout, scope);
         match &scope.format {
@@ -95,7 +101,7 @@ pub fn finish(
                 lengths[file] += bytes.len() as u64;
             }
             Patch::Crc32 { id, file, start, end, sum } => {
-                let summer = Summer { layout, tiles, sums, sink, holes: &holes };
+                let summer = Summer { layout, tiles, sums, committed: &committed, sink, holes: &holes };
                 let bytes = sum.of_crc32(summer.range(file, start, end)?)?;
                 fill_hole(layout, sink, id, &bytes)?;
                 holes.insert(id, bytes);
@@ -103,7 +109,7 @@ pub fn finish(
         }
     }
     engine.check_cancelled()?;
-    let summer = Summer { layout, tiles, sums, sink, holes: &holes };
+    let summer = Summer { layout, tiles, sums, committed: &committed, sink, holes: &holes };
     let verdict = verify(engine, output.format, model, source, &summer, layout.entry, options.verify)?;
     first_read.refuse_changed()?;
     let changed = changed(model, tiles, sums);
@@ -169,21 +175,23 @@ fn describe_written(
         ..Written::default()
     };
     let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();
-    for (number, file) in (0u32..).zip(files) {
-        for placed in &file.segments {
-            let (offset, len) = (placed.offset, placed.len);
-            match placed.segment {
-                Segment::Payload { tensor } => {
-                    let own = places.as_ref().map_or(Some(tensor), |places| places.get(&tensor).copied());
+    for ((number, file), &in_layout) in (0u32..).zip(files).zip(&scope.files) {
+        for (segment, placed) in file.segments.iter().enumerate() {
+            let (offset, stored_len) = (placed.offset, placed.len);
+            match &placed.segment {
+                Segment::Payload { tensor, encoded } => {
+                    let own = places.as_ref().map_or(Some(*tensor), |places| places.get(tensor).copied());
                     if let Some(slot) = own.and_then(|own| written.tensors.get_mut(own)) {
-                        let digests = layout.digested(|| summer.tensor(tensor))?;
-                        let (stored_len, raw_len, blocks) = (len, len, Vec::new());
+                        let digests = layout.digested(|| summer.tensor(*tensor))?;
+                        let raw_len = encoded.as_ref().map_or(stored_len, |encoded| encoded.raw_len);
+                        let is_told = encoded.as_ref().is_some_and(|encoded| encoded.lengths);
+                        let blocks = if is_told { summer.blocks(in_layout, segment) } else { Vec::new() };
                         *slot = WrittenTensor { file: number, offset, stored_len, raw_len, digests, blocks };
                     }
                 }
                 Segment::Hole { id } => {
-                    let id = holes.get(&id).copied().unwrap_or(id);
-                    written.holes.push(WrittenHole { id, file: number, offset, len });
+                    let id = holes.get(id).copied().unwrap_or(*id);
+                    written.holes.push(WrittenHole { id, file: number, offset, len: stored_len });
                 }
                 _ => {}
             }

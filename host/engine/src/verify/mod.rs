@@ -1,6 +1,7 @@
 //! Verify: what was written is opened again with the format's own reader and compared with the plan.
 
 pub mod changed;
+mod encoded;
 pub mod finish;
 pub mod histogram;
 mod input_checksums;
@@ -10,18 +11,20 @@ pub mod stats;
 pub mod validate;
 
 use crate::engine::Engine;
-use crate::layout::Layout;
+use crate::layout::{Layout, Segment};
 use crate::open::files::Files;
 use crate::open::stored_sums::decoded;
 use crate::open::{Listed, OpenOptions, OpenedModel, open_entry};
 use crate::plan::request::VerifyMode;
 use crate::registry::Format;
+use crate::tiles::tile::Run;
 use crate::verify::output_checksums::Summer;
 use crate::wording::n_of;
 use apr_sdk::manifest::ForeignCarrier;
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{Bytes, Coding, Error, ErrorKind, Foreign, Model, Payload, Result, Value, escape};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 
 /// The verdict in words, for the summary.
@@ -67,12 +70,18 @@ pub fn verify(
     let dropped = compare_rest(engine, format, planned, source, &written)?;
     let n_checksums = compare_checksums(engine, &written, summer, &places)?;
     let n_tiles = reread(summer, mode)?;
+    let decoded = encoded::compare(engine, (planned, &written), summer, &places, mode)?;
     let mut proved =
         vec![format!("{}: names, dtypes, shapes, places", n_of(planned.tensors.len(), "tensor"))];
     if n_checksums > 0 {
         proved.push(n_of(n_checksums, "stored checksum"));
     }
-    proved.push(format!("{n_tiles} of {} re-read", n_of(summer.tiles.count, "tile")));
+    let in_tiles = summer.tiles.runs.iter().filter(|part| part.in_order.is_none());
+    let count: usize = in_tiles.map(Run::n_tiles).sum();
+    if count > 0 || decoded.is_none() {
+        proved.push(format!("{n_tiles} of {} re-read", n_of(count, "tile")));
+    }
+    proved.extend(decoded);
     Ok(Verdict { proved, dropped })
 }
 
@@ -162,6 +171,15 @@ pub fn compare_tensors(
                 want.dtype, want.shape, have.dtype, have.shape
             );
             return Err(wrong(message).code("ROSETTA-DIM-001"));
+        }
+        if let Segment::Payload { encoded: Some(encoded), .. } = &placed.segment {
+            // Its blocks are compared where it is read back.
+            let is_empty = encoded.raw_len == 0 && have.payload_len()? == 0;
+            match &have.payload {
+                Payload::Blocks { .. } => continue,
+                _ if is_empty => continue,
+                _ => return Err(wrong("its payload does not lie in blocks in the output".to_owned())),
+            }
         }
         let Payload::Extent { extent, view: None } = &have.payload else {
             return Err(wrong("its payload does not lie raw in the output".to_owned()));
@@ -393,25 +411,40 @@ fn compare_checksums(
     Ok(written.model.checksums.len())
 }
 
+/// The first, the last, and one that only the content says.
+fn sample(of: Range<usize>, crc32: impl Fn(usize) -> u32) -> Vec<usize> {
+    let Some(last) = of.end.checked_sub(1).filter(|last| *last >= of.start) else { return Vec::new() };
+    let one = of.start + crc32(last) as usize % of.len();
+    let mut numbers = vec![of.start, one, last];
+    numbers.dedup();
+    numbers
+}
+
+/// What is said of bytes that are others than were written.
+fn damaged(summer: &Summer<'_>, file: usize, offset: u64) -> Error {
+    let error = Error::failed("the disk returned other bytes than were written").code("ROSETTA-CRC-001");
+    let error = error.at(offset).in_file(summer.sink.show(file));
+    error.hint("check the disk; the output was not published")
+}
+
 /// Reads tiles back and compares them with the checksums they had when they left their op.
 fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
-    let count = summer.tiles.count;
     let mut numbers: Vec<usize> = Vec::new();
+    let parts = || summer.tiles.runs.iter().filter(|part| part.len > 0 && part.in_order.is_none());
     if mode == VerifyMode::Full {
-        numbers.extend(0..count);
+        numbers.extend(parts().flat_map(|part| part.first..part.first + part.n_tiles()));
     } else {
         let mut ends: Vec<Option<(usize, usize)>> = vec![None; summer.layout.files.len()];
-        for part in summer.tiles.runs.iter().filter(|s| s.len > 0) {
+        for part in parts() {
             let last = part.first + part.n_tiles() - 1;
             ends[part.file].get_or_insert((part.first, last)).1 = last;
         }
         for (first, last) in ends.into_iter().flatten() {
-            let hash = summer.sums.get(last).map_or(0, |(out, _)| out as usize);
-            numbers.extend([first, first + hash % (last - first + 1), last]);
+            numbers.extend(sample(first..last + 1, |last| summer.sums.get(last).map_or(0, |(out, _)| out)));
         }
-        numbers.sort_unstable();
-        numbers.dedup();
     }
+    numbers.sort_unstable();
+    numbers.dedup();
     let mut buffer = Vec::new();
     for &number in &numbers {
         let tile = summer.tiles.tile(number);
@@ -419,10 +452,7 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
         buffer.resize(usize::try_from(tile.len).unwrap_or(0), 0);
         summer.read_back(part.file, part.offset + tile.at, &mut buffer)?;
         if summer.sums.get(number).map(|(out, _)| out) != Some(crc32fast::hash(&buffer)) {
-            let error =
-                Error::failed("the disk returned other bytes than were written").code("ROSETTA-CRC-001");
-            let error = error.at(part.offset + tile.at).in_file(summer.sink.show(part.file));
-            return Err(error.hint("check the disk; the output was not published"));
+            return Err(damaged(summer, part.file, part.offset + tile.at));
         }
     }
     Ok(numbers.len())

@@ -2,6 +2,7 @@
 
 use crate::layout::{Layout, Segment};
 use crate::tiles::TileSink;
+use crate::tiles::commit::committed::{Committed, CommittedFile};
 use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
@@ -17,6 +18,8 @@ pub struct Summer<'a> {
     pub tiles: &'a Tiles,
     /// The tiles' checksums.
     pub sums: &'a TileSums,
+    /// What got its place as it was written.
+    pub committed: &'a Committed,
     /// What was written, for ranges that cut a tile.
     pub sink: &'a dyn TileSink,
     /// The holes that are filled so far.
@@ -33,7 +36,10 @@ impl Summer<'_> {
         let segments = &self.layout.files[file].segments;
         // An archive asks for a range of each of its entries, and may have a million.
         let first = segments.partition_point(|placed| placed.offset + placed.len <= start);
-        for placed in segments[first..].iter().take_while(|placed| placed.offset < end) {
+        for (number, placed) in segments.iter().enumerate().skip(first) {
+            if placed.offset >= end {
+                break;
+            }
             let (from, to) = (placed.offset.max(start), (placed.offset + placed.len).min(end));
             if from >= to {
                 continue;
@@ -45,7 +51,7 @@ impl Summer<'_> {
             };
             let sum = match &placed.segment {
                 Segment::Inline(bytes) => cut(bytes),
-                Segment::Zeros => Some(of_zeros(to - from)),
+                Segment::Pad { .. } => Some(of_zeros(to - from)),
                 Segment::Hole { id } => match self.holes.get(id) {
                     Some(bytes) => cut(bytes),
                     None => {
@@ -54,9 +60,8 @@ impl Summer<'_> {
                         )));
                     }
                 },
-                Segment::Payload { .. } | Segment::Copy(_) if whole => {
-                    self.parts(file, placed.offset, placed.len)
-                }
+                Segment::Payload { encoded: Some(_), .. } if whole => self.stored(file, number),
+                Segment::Payload { .. } | Segment::Copy(_) if whole => self.parts(file, number, placed.len),
                 _ => Some(self.sum_back(file, from, to)?),
             };
             let sum = sum.ok_or_else(|| Error::plugin("a segment is shorter than its place"))?;
@@ -65,18 +70,35 @@ impl Summer<'_> {
         Ok(all.finalize())
     }
 
-    /// CRC-32 of a tensor's written payload.
+    /// CRC-32 of a tensor's payload, before it was encoded.
     pub fn tensor(&self, tensor: usize) -> Option<u32> {
         self.combined(self.tiles.of_tensor(tensor))
     }
 
-    /// CRC-32 of the parts that fill `len` bytes at `offset` of a file.
-    fn parts(&self, file: usize, offset: u64, len: u64) -> Option<u32> {
-        let parts = &self.tiles.runs;
-        // Parts lie in the order of the output; those of no bytes add nothing.
-        let before = |at: u64| parts.partition_point(|s| (s.file, s.offset) < (file, at));
-        let filled = before(offset)..before(offset + len);
-        let there: u64 = parts[filled.clone()].iter().map(|s| s.len).sum();
+    /// What was committed to a file in order, if anything was.
+    pub fn committed(&self, file: usize) -> Option<&CommittedFile> {
+        self.committed.files.get(file).and_then(Option::as_ref)
+    }
+
+    /// The bytes that each block of an encoded segment became.
+    pub fn blocks(&self, file: usize, segment: usize) -> Vec<u64> {
+        let units = self.committed(file).and_then(|file| file.of_segment(segment));
+        let units = units.map(|(units, _)| units).unwrap_or_default();
+        units.iter().flat_map(|unit| unit.blocks.iter().map(|len| u64::from(*len))).collect()
+    }
+
+    /// CRC-32 of what an encoded segment became.
+    fn stored(&self, file: usize, segment: usize) -> Option<u32> {
+        let (units, _) = self.committed(file)?.of_segment(segment)?;
+        let mut all = Hasher::new();
+        units.iter().for_each(|unit| all.combine(&Hasher::new_with_initial_len(unit.stored, unit.len)));
+        Some(all.finalize())
+    }
+
+    /// CRC-32 of the parts that fill the `len` bytes of a segment.
+    fn parts(&self, file: usize, segment: usize, len: u64) -> Option<u32> {
+        let filled = self.tiles.of_segment(file, segment);
+        let there: u64 = self.tiles.runs[filled.clone()].iter().map(|s| s.len).sum();
         if there == len { self.combined(filled) } else { None }
     }
 

@@ -163,6 +163,14 @@ impl Gather {
         &self.by_stride[..joined.count()]
     }
 
+    /// Whether tiles of it, one after another, read about as much as they are: it lies in runs that go the output's way, or is
+    /// no more than a tile.
+    pub fn is_ascending(&self) -> bool {
+        let total = self.dims.iter().fold(self.element, |bytes, (size, _)| bytes.saturating_mul(*size));
+        let is_run = |(size, stride): &(u64, u64)| *stride == 1 && size * self.element >= self.sizes.gap;
+        total <= self.sizes.strip || self.dims.last().is_some_and(is_run)
+    }
+
     /// How many boxes there are.
     pub fn n_parts(&self) -> usize {
         let along = self.dims.iter().zip(&self.side).map(|((size, _), side)| size.div_ceil(*side));

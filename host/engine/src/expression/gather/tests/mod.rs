@@ -164,3 +164,16 @@ fn boxes_are_small_where_both_runs_are_long_and_favour_the_output() {
     assert_eq!(boxed(&[4096, 4096], &[1, 4096]), (8 << 20, 8 << 20));
     assert_eq!(boxed(&[16384, 16384], &[1, 16384]), (8 << 20, 16 << 10));
 }
+
+#[test]
+fn long_runs_and_small_views_can_be_had_tile_by_tile() {
+    let is_ascending = |shape: &[u64], strides: &[u64]| {
+        let view = View { strides: strides.to_vec(), start: 0, endian: Endian::Little };
+        Gather::new(Extent::new(0, 0, 1 << 40), &view, DType::F32.info().unwrap(), shape).is_ascending()
+    };
+    // Rows in another order; a transpose; rows of 4000 bytes; a transpose of a tile.
+    assert!(is_ascending(&[32, 64, 2, 4096], &[128 * 4096, 4096, 64 * 4096, 1]));
+    assert!(!is_ascending(&[4096, 4096], &[1, 4096]));
+    assert!(!is_ascending(&[1000, 1000], &[2000, 1]));
+    assert!(is_ascending(&[512, 512], &[1, 512]));
+}

@@ -1,0 +1,109 @@
+//! What a writer fills in once its payload is written.
+
+use super::{Layout, Scope};
+use apr_sdk::{Error, PatchSink, Result, Sum};
+use std::collections::HashSet;
+
+/// A patch that waits for the bytes around it.
+#[derive(Clone, Debug)]
+pub enum Patch {
+    /// Bytes for a hole.
+    Fill {
+        /// The hole.
+        id: u32,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// A CRC-32 for a hole.
+    Crc32 {
+        /// The hole.
+        id: u32,
+        /// The file.
+        file: usize,
+        /// The range's begin.
+        start: u64,
+        /// The range's end.
+        end: u64,
+        /// How it is written.
+        sum: Sum,
+    },
+    /// Bytes at a file's end.
+    Append {
+        /// The file.
+        file: usize,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+/// The host's [`PatchSink`].
+pub struct PatchCollector<'a> {
+    layout: &'a Layout,
+    scope: &'a Scope,
+    patches: Vec<Patch>,
+    filled: HashSet<u32>,
+}
+
+impl<'a> PatchCollector<'a> {
+    /// A collector for the holes that one writer made in `layout`.
+    pub fn new(layout: &'a Layout, scope: &'a Scope) -> PatchCollector<'a> {
+        PatchCollector { layout, scope, patches: Vec::new(), filled: HashSet::new() }
+    }
+
+    /// Fails if a hole was left open.
+    ///
+    /// # Errors
+    /// Plugin, with the hole's number.
+    pub fn finish(self) -> Result<Vec<Patch>> {
+        match self.scope.holes.keys().filter(|id| !self.filled.contains(id)).min() {
+            Some(id) => Err(Error::plugin(format!("the writer left hole {id} open"))),
+            None => Ok(self.patches),
+        }
+    }
+
+    /// Notes that hole `id` is filled with `len` bytes; gives its number in the layout.
+    fn fills(&mut self, id: u32, len: u64) -> Result<u32> {
+        let number = self.scope.holes.get(&id).copied();
+        let hole = number.and_then(|number| Some((number, self.layout.hole(number)?.2)));
+        match hole {
+            Some((number, hole)) if hole == len && self.filled.insert(id) => Ok(number),
+            Some((_, hole)) => {
+                Err(Error::plugin(format!("the writer fills hole {id} of {hole} bytes with {len}, or twice")))
+            }
+            None => Err(Error::plugin(format!("the writer fills hole {id}, which it never made"))),
+        }
+    }
+
+    /// The number in the layout of the writer's file number `file`.
+    fn file(&self, file: u32) -> Option<usize> {
+        self.scope.files.get(file as usize).copied()
+    }
+}
+
+impl PatchSink for PatchCollector<'_> {
+    fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
+        let id = self.fills(id, bytes.len() as u64)?;
+        self.patches.push(Patch::Fill { id, bytes: bytes.to_vec() });
+        Ok(())
+    }
+
+    fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
+        let id = self.fills(id, sum.of_crc32(0)?.len() as u64)?;
+        let number = self.file(file);
+        let Some(file) = number.filter(|&file| start <= end && end <= self.layout.files[file].len) else {
+            return Err(Error::plugin(format!(
+                "the writer asks for the {sum} of {start}..{end} of file {file}"
+            )));
+        };
+        self.patches.push(Patch::Crc32 { id, file, start, end, sum });
+        Ok(())
+    }
+
+    fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
+        let Some(file) = self.file(file) else {
+            return Err(Error::plugin(format!("the writer appends to file {file}, which it never made")));
+        };
+        self.patches.push(Patch::Append { file, bytes: bytes.to_vec() });
+        Ok(())
+    }
+}

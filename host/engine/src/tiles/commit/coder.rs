@@ -1,0 +1,54 @@
+//! Encodes units of a payload: whole blocks, which a plugin is trusted with one by one.
+
+use crate::plan::encoded::Encoded;
+use apr_sdk::{BlockAt, Error, Result, Writer};
+use std::sync::Arc;
+
+/// Encodes a tensor's payload.
+pub struct Coder<'a> {
+    /// Whose format it is.
+    pub writer: Arc<dyn Writer>,
+    /// What was agreed on.
+    pub encoded: &'a Encoded,
+}
+
+impl Coder<'_> {
+    /// Encodes the blocks of a unit that begins `at` bytes from the payload's begin; gives their bytes, one after another,
+    /// and how many each has.
+    ///
+    /// # Errors
+    /// What the writer raises; Plugin if it gives more bytes than its bound, or none.
+    pub fn encode(&self, at: u64, raw: &[u8]) -> Result<(Vec<u8>, Box<[u32]>)> {
+        let Encoded { codec, own, block_size, .. } = self.encoded;
+        let size = usize::try_from(*block_size).unwrap_or(usize::MAX);
+        let (mut stored, mut lengths) = (Vec::new(), Vec::with_capacity(raw.len().div_ceil(size)));
+        for (block, piece) in (at / block_size..).zip(raw.chunks(size)) {
+            let bound = self.encoded.bound_of(piece.len() as u64);
+            let room = usize::try_from(bound).map_err(|_| Error::limit("a block does not fit memory"))?;
+            let begin = stored.len();
+            stored.resize(begin + room, 0);
+            let len =
+                self.writer.encode(codec, BlockAt { tensor: *own, block }, piece, &mut stored[begin..])?;
+            if !(1..=room).contains(&len) {
+                let message =
+                    format!("the writer encodes block {block} to {len} bytes, its bound is {bound}");
+                return Err(Error::plugin(message));
+            }
+            stored.truncate(begin + len);
+            lengths.push(u32::try_from(len).map_err(|_| Error::limit("a block does not fit memory"))?);
+        }
+        Ok((stored, lengths.into()))
+    }
+
+    /// How many blocks a unit of so many raw bytes has.
+    pub fn n_blocks(&self, raw_len: u64) -> u64 {
+        raw_len.div_ceil(self.encoded.block_size)
+    }
+
+    /// The most bytes that such a unit can become.
+    pub fn bound(&self, raw_len: u64) -> u64 {
+        let (full, last) = (raw_len / self.encoded.block_size, raw_len % self.encoded.block_size);
+        let last = if last > 0 { self.encoded.bound_of(last) } else { 0 };
+        full * self.encoded.bound_of(self.encoded.block_size) + last
+    }
+}

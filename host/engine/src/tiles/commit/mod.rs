@@ -1,0 +1,111 @@
+//! Payload whose place is known only once everything before it is written: an encoded one, and whatever follows it in its
+//! file. Its raw bytes come in tiles, from any thread; they are collected into *units*, which are whole blocks, at least
+//! 1 MiB. Whoever brings the last byte of a unit encodes it, and whoever has a unit ready commits all that are next.
+//!
+//! Threads begin tiles in ascending order, and wait only for units before their own: the first that is not done never
+//! waits, so that one is always at work. A thread that is far ahead waits, which bounds memory.
+
+mod coder;
+pub mod committed;
+mod committer;
+#[cfg(test)]
+mod tests;
+
+use super::sink::{TileRecord, TileSink};
+use crate::engine::Engine;
+use crate::layout::LaidOut;
+use apr_sdk::{Error, Result, Writer};
+use committed::Committed;
+use committer::Committer;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// All files whose payload is committed in order.
+pub struct Commits<'a>(Vec<Option<Committer<'a>>>);
+
+impl<'a> Commits<'a> {
+    /// Those of a layout; units are numbered from `base` on.
+    ///
+    /// # Errors
+    /// Unsupported for a format without a writer.
+    pub fn new(engine: &Engine, prepared: &'a LaidOut<'_>, base: usize) -> Result<Commits<'a>> {
+        let layout = &prepared.layout;
+        let (mut files, mut base) = (Vec::with_capacity(layout.files.len()), base);
+        for (number, file) in layout.files.iter().enumerate() {
+            let Some(first) = file.floats_from else {
+                files.push(None);
+                continue;
+            };
+            let writer = writer_of(engine, prepared, number)?;
+            let window = 2 * engine.crew.width();
+            let mut committer = Committer::new((number, file, first), &writer, window, base);
+            committer.name(&prepared.model);
+            base += committer.n_units;
+            files.push(Some(committer));
+        }
+        Ok(Commits(files))
+    }
+
+    /// Writes what comes before the first units, and keeps what an earlier run committed, as far as it is still there.
+    ///
+    /// # Errors
+    /// What the sink raises.
+    pub fn begin(&self, sink: &dyn TileSink, earlier: Option<&[(u64, TileRecord)]>) -> Result<()> {
+        if self.0.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        // Of one that is recorded twice, the later record is of what is there.
+        let records: HashMap<u64, &TileRecord> =
+            earlier.into_iter().flatten().map(|(number, record)| (*number, record)).collect();
+        self.0.iter().flatten().try_for_each(|committer| committer.begin(sink, &records))
+    }
+
+    fn committer(&self, file: usize) -> Result<&Committer<'a>> {
+        let committer = self.0.get(file).and_then(Option::as_ref);
+        committer.ok_or_else(|| Error::plugin(format!("file {file} is not committed in order")))
+    }
+
+    /// Takes raw bytes that begin `at` bytes from the begin of a segment, each byte once; says whether work goes on.
+    ///
+    /// # Errors
+    /// What encoding and the sink raise.
+    pub fn put(
+        &self,
+        (file, segment, at): (usize, usize, u64),
+        bytes: &[u8],
+        sink: &dyn TileSink,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        self.committer(file)?.put((segment, at), bytes, sink, stopped)
+    }
+
+    /// Waits until everything before the unit at `at` of a segment is committed; says whether work goes on.
+    pub fn await_turn(&self, (file, segment, at): (usize, usize, u64), stopped: &dyn Fn() -> bool) -> bool {
+        self.committer(file).map_or(true, |committer| committer.await_turn(segment, at, stopped))
+    }
+
+    /// Wakes all who wait, because nothing will come any more.
+    pub fn wake(&self) {
+        for committer in self.0.iter().flatten() {
+            committer.wake();
+        }
+    }
+
+    /// Where everything came to lie.
+    ///
+    /// # Errors
+    /// Plugin if something was never made.
+    pub fn finish(self) -> Result<Committed> {
+        let files = self.0.into_iter().map(|committer| committer.map(Committer::finish).transpose());
+        Ok(Committed { files: files.collect::<Result<_>>()? })
+    }
+}
+
+/// The writer of a file.
+fn writer_of(engine: &Engine, prepared: &LaidOut<'_>, file: usize) -> Result<Arc<dyn Writer>> {
+    let scope = prepared.layout.scopes.iter().find(|scope| scope.files.contains(&file));
+    match scope.and_then(|scope| scope.format.as_ref()) {
+        None => Ok(Arc::clone(&prepared.writer)),
+        Some(format) => engine.registry.format(format)?.writer(),
+    }
+}

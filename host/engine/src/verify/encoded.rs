@@ -1,0 +1,164 @@
+//! What was committed in order, read back: each unit has the bytes that were written, the reader finds every block of an
+//! encoded payload where it was put, and what it decodes is what was encoded.
+
+use super::output_checksums::Summer;
+use super::{damaged, failed, not_as_planned, sample};
+use crate::engine::Engine;
+use crate::layout::Segment;
+use crate::open::OpenedModel;
+use crate::open::blocks::{BlockList, Decoder};
+use crate::plan::request::VerifyMode;
+use crate::tiles::commit::committed::{CommittedFile, Unit};
+use crate::wording::n_of;
+use apr_sdk::{Error, Extent, Model, Payload, Result};
+use std::collections::HashMap;
+
+/// Compares what is encoded; says what was proved, if anything is.
+///
+/// # Errors
+/// Failed, with the tensor, for blocks elsewhere than they were put, or that decode to other bytes; what reading raises.
+pub fn compare(
+    engine: &Engine,
+    (planned, written): (&Model, &OpenedModel),
+    summer: &Summer<'_>,
+    places: &[Option<usize>],
+    mode: VerifyMode,
+) -> Result<Option<String>> {
+    if summer.committed.files.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let numbers: HashMap<&str, usize> = written
+        .model
+        .tensors
+        .iter()
+        .enumerate()
+        .map(|(number, tensor)| (tensor.name.as_str(), number))
+        .collect();
+    let (mut n_seen, mut n_units, mut n_decoded, mut n_encoded) = (0, 0, 0, 0);
+    let mut buffer = Vec::new();
+    for file in 0..summer.layout.files.len() {
+        let Some(committed) = summer.committed(file) else { continue };
+        n_units += committed.units.len();
+        let chosen = chosen(summer, (file, committed), mode);
+        n_seen += chosen.len();
+        for &number in &chosen {
+            let unit = &committed.units[number];
+            buffer.resize(usize::try_from(unit.len).unwrap_or(0), 0);
+            summer.read_back(file, unit.offset, &mut buffer)?;
+            if crc32fast::hash(&buffer) != unit.stored {
+                return Err(damaged(summer, file, unit.offset));
+            }
+        }
+        for (segment, placed) in summer.layout.files[file].segments.iter().enumerate() {
+            let Segment::Payload { tensor, encoded: Some(encoded) } = &placed.segment else { continue };
+            let Some((units, unit_len)) = committed.of_segment(segment) else { continue };
+            let name = &planned.tensors[*tensor].name;
+            let tensor = numbers.get(name.as_str()).copied().filter(|_| encoded.raw_len > 0);
+            let Some(tensor) = tensor else { continue };
+            let first = committed.cuts[segment - committed.first].1;
+            let payload = Encoded { engine, written, tensor, raw_len: encoded.raw_len, unit_len };
+            n_encoded += units.len();
+            let own =
+                chosen.iter().filter_map(|number| number.checked_sub(first).filter(|n| *n < units.len()));
+            let compared = payload.compare((file, places), encoded.block_size, units, own);
+            n_decoded += compared.map_err(|e| e.tensor(name))?;
+        }
+    }
+    if n_units == 0 {
+        return Ok(None);
+    }
+    let behind = match n_units - n_encoded {
+        0 => String::new(),
+        n => format!(", {} of {n} behind them re-read", n_seen - n_decoded),
+    };
+    Ok(Some(format!("{n_decoded} of {} decoded{behind}", n_of(n_encoded, "encoded unit"))))
+}
+
+/// The units that are read back: three of those that are encoded and three of those behind them that are not, or all.
+fn chosen(summer: &Summer<'_>, (file, committed): (usize, &CommittedFile), mode: VerifyMode) -> Vec<usize> {
+    let all = committed.units.len();
+    if mode == VerifyMode::Full {
+        return (0..all).collect();
+    }
+    let (mut encoded, mut raw) = (Vec::new(), Vec::new());
+    for (segment, placed) in summer.layout.files[file].segments.iter().enumerate().skip(committed.first) {
+        let (Some((units, _)), (_, first)) =
+            (committed.of_segment(segment), committed.cuts[segment - committed.first])
+        else {
+            continue;
+        };
+        let is_encoded = matches!(placed.segment, Segment::Payload { encoded: Some(_), .. });
+        if is_encoded { &mut encoded } else { &mut raw }.extend(first..first + units.len());
+    }
+    let three = |of: Vec<usize>| {
+        let crc32 = |at: usize| committed.units[of[at]].stored;
+        let numbers = sample(0..of.len(), crc32);
+        numbers.into_iter().map(|at| of[at]).collect::<Vec<_>>()
+    };
+    let mut numbers = [three(encoded), three(raw)].concat();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// An encoded payload of the output.
+struct Encoded<'a> {
+    engine: &'a Engine,
+    written: &'a OpenedModel,
+    /// Its tensor's number there.
+    tensor: usize,
+    raw_len: u64,
+    unit_len: u64,
+}
+
+impl Encoded<'_> {
+    /// Compares where its blocks lie, and what the units of these numbers decode to; gives how many those are.
+    fn compare(
+        &self,
+        (file, places): (usize, &[Option<usize>]),
+        block_size: u64,
+        units: &[Unit],
+        numbers: impl Iterator<Item = usize>,
+    ) -> Result<usize> {
+        let unreadable = |e: Error| failed("what was encoded cannot be read back", e);
+        let list = BlockList::read(self.engine, self.written, self.tensor).map_err(unreadable)?;
+        let mut at = units.first().map_or(0, |unit| unit.offset);
+        let mut raw_at = 0;
+        let mut blocks = list.blocks();
+        for len in units.iter().flat_map(|unit| unit.blocks.iter().map(|len| u64::from(*len))) {
+            let raw_len = block_size.min(self.raw_len - raw_at);
+            let is_there = blocks.next().is_some_and(|(extent, raw)| {
+                let Extent { file: own, offset, len: stored } = extent;
+                let place = places.get(own as usize).copied().flatten();
+                (place, offset, stored, raw) == (Some(file), at, len, raw_len)
+            });
+            if !is_there {
+                let message = format!(
+                    "a block was written at {at} ({len} bytes, {raw_len} raw), the reader has it otherwise"
+                );
+                return Err(not_as_planned(message));
+            }
+            at += len;
+            raw_at += raw_len;
+        }
+        if blocks.next().is_some() {
+            return Err(not_as_planned("the reader has more blocks than were written".to_owned()));
+        }
+        let Payload::Blocks { codec } = &self.written.model.tensors[self.tensor].payload else {
+            return Ok(0);
+        };
+        let (mut decoder, mut raw, mut count) = (Decoder::default(), Vec::new(), 0);
+        for number in numbers {
+            self.engine.check_cancelled()?;
+            let begin = number as u64 * self.unit_len;
+            raw.resize(usize::try_from(self.unit_len.min(self.raw_len - begin)).unwrap_or(0), 0);
+            let decoded = decoder.fill(self.written, (self.tensor, codec), &list, begin, &mut raw);
+            decoded.map_err(unreadable)?;
+            if crc32fast::hash(&raw) != units[number].raw {
+                let error = not_as_planned("what was encoded decodes to other bytes".to_owned());
+                return Err(error.at(units[number].offset).code("ROSETTA-CRC-001"));
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}

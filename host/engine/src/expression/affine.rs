@@ -2,7 +2,7 @@
 
 use super::Expression;
 use super::cast::{integer_bits, stored_floats};
-use super::evaluate::{Buffers, Evaluation, Outcome, not_finite};
+use super::evaluate::{Buffers, Evaluation};
 use super::row_codes::whole_bytes;
 use super::spool::Spool;
 use crate::values::cast::{self, Changes};
@@ -89,9 +89,9 @@ impl Affine {
     /// Fails if its values cannot be had.
     pub(super) fn check(&self) -> Result<()> {
         if let Expression::Cast(cast) = &self.of
-            && let (Some(bits), Some(factor)) = (integer_bits(cast.of.dtype()), &self.factor)
+            && let (Some(_), Some(factor)) = (integer_bits(cast.of.dtype()), &self.factor)
         {
-            whole_bytes(factor.row_len, bits, cast.of.dtype())?;
+            whole_bytes(factor.row_len, cast.of.dtype())?;
         }
         self.at_once(DType::F32).map(drop)
     }
@@ -107,22 +107,6 @@ impl Affine {
         }
     }
 
-    pub(super) fn bytes(
-        &self,
-        of: &Evaluation<'_>,
-        buffers: &mut Buffers,
-        out: &mut [u8],
-    ) -> Result<Outcome> {
-        if let Some(cast) = self.at_once(DType::F32)? {
-            return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
-        }
-        buffers.values.resize(of.elements, 0.0);
-        let (mut changes, is_judged) = self.values(of, buffers)?;
-        changes.nonfinite += if is_judged { 0 } else { not_finite(&buffers.values) };
-        out.copy_from_slice(bytemuck::cast_slice(&buffers.values));
-        Ok(Outcome { changes, loss: None })
-    }
-
     /// The values, what that did to them, and whether that says which were not finite.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
         if let Some(cast) = self.at_once(DType::F32)? {
@@ -136,11 +120,6 @@ impl Affine {
             buffers.values.iter_mut().for_each(|value| *value += c.get());
         }
         Ok((changes, false))
-    }
-
-    /// The first stored element that is not finite or does not stay so.
-    pub(super) fn first_bad(&self, of: &Evaluation<'_>) -> Result<Option<(u64, String)>> {
-        Ok(self.at_once(DType::F32)?.and_then(|cast| cast.first_bad(of.leaf)))
     }
 }
 

@@ -46,6 +46,18 @@ fn at_once(of: &Expression, to: DType) -> Result<Option<cast::CastKernel>> {
 }
 
 impl Expression {
+    /// What makes it of its leaf in one go, element by element; `None` if more is done.
+    ///
+    /// # Errors
+    /// Unsupported for types between which no cast is.
+    pub(super) fn at_once(&self) -> Result<Option<cast::CastKernel>> {
+        match self {
+            Expression::Cast(cast) => at_once(&cast.of, cast.to),
+            Expression::Affine(affine) => affine.at_once(DType::F32),
+            _ => Ok(None),
+        }
+    }
+
     /// Its elements as F32, in rows of `row_len` where they are blocks.
     pub(super) fn floats(self, row_len: u64) -> Expression {
         match self.dtype().is_block() {
@@ -82,9 +94,6 @@ impl Cast {
         buffers: &mut Buffers,
         out: &mut [u8],
     ) -> Result<Outcome> {
-        if let Some(cast) = at_once(&self.of, self.to)? {
-            return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
-        }
         let mut changes = self.of.judged_values(of, buffers)?;
         match cast::CastKernel::new(DType::F32, self.to, None)? {
             Some(cast) => changes += cast.apply(bytemuck::cast_slice(&buffers.values), out),
@@ -101,11 +110,6 @@ impl Cast {
         }
         let cast = at_once(&self.of, DType::F32)?.ok_or_else(|| not_of_floats(self.of.dtype()))?;
         Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true))
-    }
-
-    /// The first stored element that is not finite or does not stay so.
-    pub(super) fn first_bad(&self, of: &Evaluation<'_>) -> Result<Option<(u64, String)>> {
-        Ok(at_once(&self.of, self.to)?.and_then(|cast| cast.first_bad(of.leaf)))
     }
 }
 

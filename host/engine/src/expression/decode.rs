@@ -1,7 +1,7 @@
 //! Blocks as F32, by the quantizer that knows them, in whole rows.
 
 use super::Expression;
-use super::evaluate::{Buffers, Evaluation, Outcome, not_finite};
+use super::evaluate::{Buffers, Evaluation};
 use crate::values::cast::Changes;
 use apr_sdk::Result;
 
@@ -22,19 +22,6 @@ impl Expression {
 }
 
 impl Decode {
-    pub(super) fn bytes(
-        &self,
-        of: &Evaluation<'_>,
-        buffers: &mut Buffers,
-        out: &mut [u8],
-    ) -> Result<Outcome> {
-        buffers.values.resize(of.elements, 0.0);
-        let (mut changes, _) = self.values(of, buffers)?;
-        changes.nonfinite += not_finite(&buffers.values);
-        out.copy_from_slice(bytemuck::cast_slice(&buffers.values));
-        Ok(Outcome { changes, loss: None })
-    }
-
     /// The values, what that did to them, and whether that says which were not finite.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
         let dtype = self.of.dtype();

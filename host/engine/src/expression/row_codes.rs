@@ -22,9 +22,9 @@ pub(super) fn bits(dtype: DType) -> u32 {
     if dtype == DType::I4 { 4 } else { 8 }
 }
 
-/// Fails if rows of integers of so many bits end inside of a byte.
-pub(super) fn whole_bytes(row_len: u64, bits: u32, dtype: DType) -> Result<()> {
-    match (row_len * u64::from(bits)).is_multiple_of(8) {
+/// Fails if rows of integers end inside of a byte.
+pub(super) fn whole_bytes(row_len: u64, dtype: DType) -> Result<()> {
+    match row_len.is_multiple_of(u64::from(dtype.require()?.block_elements)) {
         true => Ok(()),
         false => Err(Error::unsupported(format!("rows of {row_len} are not whole bytes of {dtype}"))),
     }
@@ -40,7 +40,7 @@ impl Expression {
 impl RowCodes {
     /// Fails for rows that end inside of a byte.
     pub(super) fn check(&self) -> Result<()> {
-        whole_bytes(self.row_len, bits(self.to), self.to)
+        whole_bytes(self.row_len, self.to)
     }
 
     pub(super) fn bytes(

@@ -83,10 +83,16 @@ impl Expression {
     /// What the quantizers and reading raise.
     pub fn evaluate(&self, of: &Evaluation<'_>, buffers: &mut Buffers, out: &mut [u8]) -> Result<Outcome> {
         buffers.again.clear();
+        if let Some(cast) = self.at_once()? {
+            return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
+        }
         match self {
             Expression::Cast(cast) => cast.bytes(of, buffers, out),
-            Expression::Affine(affine) => affine.bytes(of, buffers, out),
-            Expression::Decode(decode) => decode.bytes(of, buffers, out),
+            Expression::Affine(_) | Expression::Decode(_) => {
+                let changes = self.judged_values(of, buffers)?;
+                out.copy_from_slice(bytemuck::cast_slice(&buffers.values));
+                Ok(Outcome { changes, loss: None })
+            }
             Expression::Encode(encode) => encode.bytes(of, buffers, out),
             Expression::Repack(repack) => repack.bytes(of, buffers, out),
             Expression::RowCodes(codes) => codes.bytes(of, buffers, out),
@@ -124,12 +130,7 @@ impl Expression {
     pub fn first_bad(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Option<(u64, String)> {
         let mut at = Some(self);
         while let Some(one) = at {
-            let bad = match one {
-                Expression::Cast(cast) => cast.first_bad(of),
-                Expression::Affine(affine) => affine.first_bad(of),
-                _ => Ok(None),
-            };
-            if let Some(bad) = bad.ok().flatten() {
+            if let Some(bad) = one.at_once().ok().flatten().and_then(|cast| cast.first_bad(of.leaf)) {
                 return Some(bad);
             }
             at = one.operand();

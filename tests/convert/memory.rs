@@ -159,8 +159,8 @@ impl TileSink for Failing {
 /// Converts into a sink whose call number `last` fails; gives how many calls there were.
 pub fn with_failing(host: &Host, options: &ConvertOptions, last: usize) -> (Result<()>, usize) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let done = convert_into(host, options, &|selected| Translated::new(selected), &mut |prepared| {
-        let files = prepared.layout.files.iter().map(|file| (file.name.as_str(), file.len));
+    let done = convert_into(host, options, &|selected| Translated::new(selected), &mut |laid_out| {
+        let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
         let inner = Box::new(Memory::new(files)?);
         Ok(Box::new(Failing { inner, calls: Arc::clone(&calls), last }))
     });

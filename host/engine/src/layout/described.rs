@@ -16,16 +16,16 @@ use std::io;
 ///
 /// # Errors
 /// As it.
-pub fn digest(engine: &Engine, prepared: &LaidOut<'_>) -> Result<String> {
-    Ok(hex(&Sha256::digest(describe(engine, prepared)?.to_string())))
+pub fn digest(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<String> {
+    Ok(hex(&Sha256::digest(describe(engine, laid_out)?.to_string())))
 }
 
 /// What a journal must agree with to be taken up.
 ///
 /// # Errors
 /// What reading the inputs raises.
-pub fn describe(engine: &Engine, prepared: &LaidOut<'_>) -> Result<serde_json::Value> {
-    let LaidOut { source, model, output, layout, plan, hash, .. } = prepared;
+pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::Value> {
+    let LaidOut { source, model, output, layout, plan, hash, .. } = laid_out;
     let mut digest = Digesting(Sha256::new());
     // Neither how the paths were typed nor the number of threads makes other work.
     digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;

@@ -130,9 +130,9 @@ impl Losses {
         for (number, (tensor, gathered)) in model.tensors.iter().zip(self.0).enumerate() {
             let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
             let Some(loss) = gathered.map(|gathered| gathered.loss()) else { continue };
-            let mut parts = tiles.runs[tiles.of_tensor(number)].iter();
-            let changed = parts.find(|part| part.granule.is_some()).filter(|_| loss.pairs() > 0);
-            let Some(expression) = changed.map(|part| &part.expression) else { continue };
+            let mut runs = tiles.runs[tiles.of_tensor(number)].iter();
+            let changed = runs.find(|run| run.granule.is_some()).filter(|_| loss.pairs() > 0);
+            let Some(expression) = changed.map(|run| &run.expression) else { continue };
             let (from, to) = (expression.stored_dtype(), expression.dtype());
             let bytes = tensor.payload_len()?;
             let bits_per_weight = bits_per_weight(bytes, &tensor.shape);

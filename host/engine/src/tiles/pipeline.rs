@@ -55,12 +55,12 @@ pub struct Spooled<'a> {
 }
 
 impl Job<'_> {
-    /// Looks at bytes at `at` of a part, as they are written.
+    /// Looks at bytes at `at` of a run, as they are written.
     ///
     /// # Errors
     /// Failed for what stops the work.
-    pub fn see(&self, part: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, part, at, bytes))
+    pub fn see(&self, run: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, run, at, bytes))
     }
 
     /// Fills `out` with the bytes at the start of an extent, of the source or of the spool.
@@ -89,10 +89,10 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Notes what was read for the tile at `at` of a part, in the order in which it lies in the source: its CRC-32, and the
+    /// Notes what was read for the tile at `at` of a run, in the order in which it lies in the source: its CRC-32, and the
     /// bytes where they are at hand.
-    pub fn saw(&self, part: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
-        let from = self.tiles.runs[part].read_from(at, len);
+    pub fn saw(&self, run: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
+        let from = self.tiles.runs[run].read_from(at, len);
         if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
             && !seen.note(place, offset, SeenRange { len, crc32 })
             && let Some(bytes) = bytes
@@ -101,7 +101,7 @@ impl Job<'_> {
         }
     }
 
-    /// Makes bytes of a part of those of its leaf; `out` lies at `at` in it, and what is made beside it gets into `beside`.
+    /// Makes bytes of a run of those of its leaf; `out` lies at `at` in it, and what is made beside it gets into `beside`.
     ///
     /// # Errors
     /// Failed for the first value that is not finite, or does not stay so, unless that is allowed; what a quantizer
@@ -109,13 +109,13 @@ impl Job<'_> {
     pub fn evaluate(
         &self,
         registry: &Registry,
-        part: usize,
+        run: usize,
         leaf: &[u8],
         (at, out, beside): (u64, &mut [u8], &mut [u8]),
         buffers: &mut Buffers,
     ) -> Result<Changes> {
-        let parts = &self.tiles.runs;
-        let Run { tensor, expression, granule, beside: other, .. } = &parts[part];
+        let runs = &self.tiles.runs;
+        let Run { tensor, expression, granule, beside: other, .. } = &runs[run];
         // Factors of rows: what is read beside the leaf is noted where it lies.
         let read = |extent: Extent, out: &mut [u8]| {
             self.read(extent, out)?;
@@ -137,15 +137,15 @@ impl Job<'_> {
             && !self.allow_nonfinite
             && let Some((number, value)) = expression.first_bad(&of, buffers)
         {
-            let first = tensor.map_or(part, |tensor| self.tiles.of_tensor(tensor).start);
-            let before = parts[part].offset - parts[first].offset + at;
+            let first = tensor.map_or(run, |tensor| self.tiles.of_tensor(tensor).start);
+            let before = runs[run].offset - runs[first].offset + at;
             let element = granule.as_ref().map_or(0, |granule| granule.elements(before)) + number;
             let to = expression.dtype();
             let error = Error::failed(format!("element {element} is {value}, and would be cast to {to}"));
             return Err(error.code(FINITE).hint("pass --allow-nonfinite to convert it anyway"));
         }
         let made = made?;
-        if let Some(Expression::RowScales(scales)) = other.map(|other| &parts[other].expression) {
+        if let Some(Expression::RowScales(scales)) = other.map(|other| &runs[other].expression) {
             scales.of_values(&of, buffers, beside);
         }
         if let (Some(loss), Some(losses), Some(tensor)) = (made.loss, self.losses, tensor) {
@@ -193,21 +193,21 @@ impl Shared<'_> {
         if self.stopped() {
             return Ok(());
         }
-        let (part, unit) = self.job.tiles.unit(number);
+        let (run, unit) = self.job.tiles.unit(number);
         // Also if it panics: the others may wait for what it was to make.
         let mut stopping = Stopping { shared: self, has_failed: true };
-        let done = worker.unit(part, unit);
+        let done = worker.unit(run, unit);
         stopping.has_failed = done.is_err();
         done.map_err(|error| {
             // What storage says of its own files is said as the user knows them.
-            let own = &self.job.tiles.runs[part];
+            let own = &self.job.tiles.runs[run];
             let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
             let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
             let spool = self.job.spool.map(|spool| spool.shown);
             let is_one = |shown: &str| outputs.iter().flatten().any(|output| output == shown);
             let is_shown = error.file().is_some_and(|file| is_one(file) || Some(file) == spool);
             let error = if is_shown { error } else { self.job.source.files.show(error) };
-            match self.job.tiles.runs[part].tensor {
+            match self.job.tiles.runs[run].tensor {
                 Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
                 None => error,
             }
@@ -215,9 +215,9 @@ impl Shared<'_> {
     }
 
     /// Whether a tile is known, and the one that is made beside it.
-    pub fn is_done(&self, part: usize, tile: usize) -> bool {
+    pub fn is_done(&self, run: usize, tile: usize) -> bool {
         let Job { tiles, sums, .. } = self.job;
-        let beside = tiles.beside(part, tile);
+        let beside = tiles.beside(run, tile);
         sums.get(tile).is_some() && beside.is_none_or(|(_, beside)| sums.get(beside).is_some())
     }
 
@@ -229,13 +229,11 @@ impl Shared<'_> {
         }
     }
 
-    /// Waits until everything before a part of which all is committed in order is there; says whether work goes on.
-    pub fn await_turn(&self, part: usize) -> bool {
-        let part = &self.job.tiles.runs[part];
-        match (self.job.commits, part.in_order) {
-            (Some(commits), Some(at)) => {
-                commits.await_turn((part.file, part.segment, at), &|| self.stopped())
-            }
+    /// Waits until everything before a run of which all is committed in order is there; says whether work goes on.
+    pub fn await_turn(&self, run: usize) -> bool {
+        let run = &self.job.tiles.runs[run];
+        match (self.job.commits, run.in_order) {
+            (Some(commits), Some(at)) => commits.await_turn((run.file, run.segment, at), &|| self.stopped()),
             _ => true,
         }
     }
@@ -254,17 +252,17 @@ impl Shared<'_> {
         if self.job.sums.get(tile).is_some() {
             return Ok(());
         }
-        let part = &self.job.tiles.runs[number];
+        let run = &self.job.tiles.runs[number];
         let at = self.job.tiles.tile(tile).at;
         self.job.see(number, at, bytes)?;
-        if let (Some(commits), Some(begin)) = (self.job.commits, part.in_order) {
-            let spot = (part.file, part.segment, begin + at);
+        if let (Some(commits), Some(begin)) = (self.job.commits, run.in_order) {
+            let spot = (run.file, run.segment, begin + at);
             if !commits.put(spot, bytes, self.job.sink, &|| self.stopped())? {
                 return Ok(());
             }
             self.job.sums.set(tile, sums, changes);
         } else {
-            self.job.sink.write_at(part.file, part.offset + at, bytes)?;
+            self.job.sink.write_at(run.file, run.offset + at, bytes)?;
             self.job.sums.set(tile, sums, changes);
             self.finished(tile);
         }
@@ -277,10 +275,10 @@ impl Shared<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells of `bytes` of a part that are written.
-    pub fn written(&self, part: usize, bytes: u64) {
+    /// Tells of `bytes` of a run that are written.
+    pub fn written(&self, run: usize, bytes: u64) {
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
-        let tensor = self.job.tiles.runs[part].tensor;
+        let tensor = self.job.tiles.runs[run].tensor;
         let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
         self.engine.progress.bytes(before + bytes, self.job.tiles.bytes, what);
     }

@@ -15,7 +15,7 @@ const DECODED: usize = 16;
 /// Tiles of such a tensor that one thread decodes where what is written must come in order: the others wait for it.
 const DECODED_IN_ORDER: usize = 2;
 
-/// Where a part lies.
+/// Where a run lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
     /// The output file's number.
@@ -56,11 +56,11 @@ pub struct Run {
     first_unit: usize,
     /// How its units cut it.
     cut: Cut,
-    /// The part whose tiles are made of the same values, one for one: both are made when this one is.
+    /// The run whose tiles are made of the same values, one for one: both are made when this one is.
     pub beside: Option<usize>,
 }
 
-/// How a part is cut into units: what one worker evaluates at a time.
+/// How a run is cut into units: what one worker evaluates at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     /// So many tiles.
@@ -69,7 +69,7 @@ enum Cut {
     Boxes(usize),
     /// The whole, in order.
     Whole,
-    /// Nothing: it is made beside another part.
+    /// Nothing: it is made beside another run.
     Beside,
 }
 
@@ -140,9 +140,9 @@ impl Run {
 /// One tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile {
-    /// The part's number.
-    pub part: usize,
-    /// Its offset in the part.
+    /// The run's number.
+    pub run: usize,
+    /// Its offset in the run.
     pub at: u64,
     /// Its length.
     pub len: u64,
@@ -151,7 +151,7 @@ pub struct Tile {
 /// All payload of an output, as tiles.
 #[derive(Clone, Debug, Default)]
 pub struct Tiles {
-    /// The parts, in the order of the output.
+    /// The runs, in the order of the output.
     pub runs: Vec<Run>,
     /// How many tiles there are.
     pub count: usize,
@@ -159,9 +159,9 @@ pub struct Tiles {
     pub units: usize,
     /// Bytes of all tiles.
     pub bytes: u64,
-    /// For each tensor of the planned model, the numbers of its parts.
+    /// For each tensor of the planned model, the numbers of its runs.
     of_tensor: Vec<Range<usize>>,
-    /// The parts' numbers in the order of their units.
+    /// The runs' numbers in the order of their units.
     by_unit: Vec<usize>,
 }
 
@@ -208,7 +208,7 @@ impl Tiles {
         Ok(tiles)
     }
 
-    /// Adds a part at its spot, and gives its length. [`Tiles::seal`] comes after the last.
+    /// Adds a run at its spot, and gives its length. [`Tiles::seal`] comes after the last.
     ///
     /// # Errors
     /// Unsupported for a dtype that is unknown.
@@ -230,7 +230,7 @@ impl Tiles {
         };
         let tile_len = granule.as_ref().map_or_else(|| access.tile_len(), |granule| granule.tile_len());
         let (first_unit, beside) = (0, None);
-        let part = Run {
+        let run = Run {
             tensor,
             expression,
             granule,
@@ -245,13 +245,13 @@ impl Tiles {
             cut,
             beside,
         };
-        self.count += part.n_tiles();
+        self.count += run.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
-        self.runs.push(part);
+        self.runs.push(run);
         Ok(len)
     }
 
-    /// Cuts the parts into units of work.
+    /// Cuts the runs into units of work.
     pub fn seal(&mut self) {
         for (codes, scales) in self.of_same_values() {
             self.runs[codes].beside = Some(scales);
@@ -265,62 +265,62 @@ impl Tiles {
             _ => (true, Reverse(0)),
         });
         for &number in &by_unit {
-            let part = &mut self.runs[number];
-            part.first_unit = self.units;
-            self.units = self.units.saturating_add(part.n_units());
+            let run = &mut self.runs[number];
+            run.first_unit = self.units;
+            self.units = self.units.saturating_add(run.n_units());
         }
         self.by_unit = by_unit;
     }
 
-    /// Integers and the scales of their rows, which are made of the same values: the numbers of both parts.
+    /// Integers and the scales of their rows, which are made of the same values: the numbers of both runs.
     fn of_same_values(&self) -> Vec<(usize, usize)> {
-        let numbered = || self.runs.iter().enumerate().filter(|(_, part)| part.in_order.is_none());
-        let scales = numbered().filter_map(|(number, part)| match &part.expression {
+        let numbered = || self.runs.iter().enumerate().filter(|(_, run)| run.in_order.is_none());
+        let scales = numbered().filter_map(|(number, run)| match &run.expression {
             Expression::RowScales(scales) => Some((&scales.of, number)),
             _ => None,
         });
         let mut scales: HashMap<&Expression, usize> = scales.collect();
-        let pair = |(number, part): (usize, &Run)| match &part.expression {
+        let pair = |(number, run): (usize, &Run)| match &run.expression {
             Expression::RowCodes(codes) if !scales.is_empty() => {
                 let beside = scales.remove(&codes.of)?;
                 // As many rows to a tile.
-                (self.runs[beside].n_tiles() == part.n_tiles()).then_some((number, beside))
+                (self.runs[beside].n_tiles() == run.n_tiles()).then_some((number, beside))
             }
             _ => None,
         };
         numbered().filter_map(pair).collect()
     }
 
-    /// The part that a unit is of, and the unit's number there.
+    /// The run that a unit is of, and the unit's number there.
     pub fn unit(&self, number: usize) -> (usize, usize) {
         // Parts without units share their first number with the next: the last such is the one that has it.
         let at = self.by_unit.partition_point(|&n| self.runs[n].first_unit <= number) - 1;
-        let part = self.by_unit[at];
-        (part, number - self.runs[part].first_unit)
+        let run = self.by_unit[at];
+        (run, number - self.runs[run].first_unit)
     }
 
     /// The tile of this number.
     pub fn tile(&self, number: usize) -> Tile {
-        let part = self.runs.partition_point(|s| s.first <= number) - 1;
+        let run = self.runs.partition_point(|s| s.first <= number) - 1;
         // Parts without tiles share their first number with the next: the last such is the one that has it.
-        let placed = &self.runs[part];
+        let placed = &self.runs[run];
         let at = (number - placed.first) as u64 * placed.tile_len;
-        Tile { part, at, len: placed.tile_len.min(placed.len - at) }
+        Tile { run, at, len: placed.tile_len.min(placed.len - at) }
     }
 
-    /// The tile that is made beside one of a part: its part, and its number.
-    pub fn beside(&self, part: usize, tile: usize) -> Option<(usize, usize)> {
-        let beside = self.runs[part].beside?;
-        Some((beside, self.runs[beside].first + (tile - self.runs[part].first)))
+    /// The tile that is made beside one of a run: its run, and its number.
+    pub fn beside(&self, run: usize, tile: usize) -> Option<(usize, usize)> {
+        let beside = self.runs[run].beside?;
+        Some((beside, self.runs[beside].first + (tile - self.runs[run].first)))
     }
 
-    /// The numbers of the parts of a segment.
+    /// The numbers of the runs of a segment.
     pub fn of_segment(&self, file: usize, segment: usize) -> Range<usize> {
-        let before = |segment| self.runs.partition_point(|part| (part.file, part.segment) < (file, segment));
+        let before = |segment| self.runs.partition_point(|run| (run.file, run.segment) < (file, segment));
         before(segment)..before(segment + 1)
     }
 
-    /// The numbers of a tensor's parts, which follow one another in its file.
+    /// The numbers of a tensor's runs, which follow one another in its file.
     pub fn of_tensor(&self, tensor: usize) -> Range<usize> {
         self.of_tensor.get(tensor).cloned().unwrap_or_default()
     }

@@ -23,26 +23,26 @@ impl<'a> Watch<'a> {
         Watch { model, specs, counts, quality, looked: Mutex::default() }
     }
 
-    /// Looks at bytes at `at` of a part, as they are written. Each byte comes once.
+    /// Looks at bytes at `at` of a run, as they are written. Each byte comes once.
     ///
     /// # Errors
     /// Failed, with the tensor, the figure and what should be, for a finding that stops the work.
-    pub fn see(&self, tiles: &Tiles, part: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let Run { tensor: Some(number), offset, .. } = &tiles.runs[part] else { return Ok(()) };
+    pub fn see(&self, tiles: &Tiles, run: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        let Run { tensor: Some(number), offset, .. } = &tiles.runs[run] else { return Ok(()) };
         let (number, offset) = (*number, *offset);
         let own = tiles.of_tensor(number);
         let (tensor, spec) = (&self.model.tensors[number], self.specs.of(number));
-        if bytes.is_empty() || !own.contains(&part) || by_scales(tensor.dtype).is_none() {
+        if bytes.is_empty() || !own.contains(&run) || by_scales(tensor.dtype).is_none() {
             return Ok(());
         }
         let kind = Kind::of(spec.role.as_deref(), tensor);
         let builder = self.builder(number, kind)?;
-        let parts = &tiles.runs[own];
-        if !builder.see(offset - parts[0].offset + at, bytes) {
+        let runs = &tiles.runs[own];
+        if !builder.see(offset - runs[0].offset + at, bytes) {
             return Ok(());
         }
         *self.counts[number].lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let is_cast = parts.iter().any(|part| part.granule.is_some());
+        let is_cast = runs.iter().any(|run| run.granule.is_some());
         let findings = judge_tensor(&tensor.name, kind, spec, is_cast, &builder.build()?, self.quality);
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).note(number, findings)
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The lists of blocks that some thread works by. The last thread that leaves a tensor drops its list.
 #[derive(Default)]
 pub struct Lists {
-    /// Of which part, and its list.
+    /// Of which run, and its list.
     held: Mutex<Vec<(usize, Weak<BlockList>)>>,
     /// Held by the one thread that has blocks in memory too large for all to have one.
     large: Mutex<()>,
@@ -34,7 +34,7 @@ pub struct Worker<'a> {
     buffers: Buffers,
     strip: Vec<u8>,
     decoder: Decoder,
-    /// The blocks of the part that it works on.
+    /// The blocks of the run that it works on.
     list: Option<(usize, Arc<BlockList>)>,
 }
 
@@ -53,20 +53,20 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does unit number `unit` of a part, but for the tiles that are known already.
+    /// Does unit number `unit` of a run, but for the tiles that are known already.
     ///
     /// # Errors
     /// What reading, the reader and writing raise; Cancelled.
     pub fn unit(&mut self, number: usize, unit: usize) -> Result<()> {
         let shared = self.shared;
-        let part = &shared.job.tiles.runs[number];
+        let run = &shared.job.tiles.runs[number];
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
-        match part.expression.access()? {
+        match run.expression.access()? {
             Access::Decode { tensor, codec } => self.decode(number, unit, (tensor, codec)),
             Access::Stream { tensor } => self.stream(number, tensor),
-            Access::Gather(gather) if part.is_boxed() => {
-                self.part(number, &gather, &gather.part(unit), &collect)
+            Access::Gather(gather) if run.is_boxed() => {
+                self.gather_box(number, &gather, &gather.part(unit), &collect)
             }
             access @ Access::Gather(_) => {
                 self.tiles(number, unit, &mut |_, at, out| access.fill(&collect, at, out))
@@ -90,17 +90,17 @@ impl<'a> Worker<'a> {
         if shared.stopped() {
             return Ok(());
         }
-        let part = &shared.job.tiles.runs[number];
+        let run = &shared.job.tiles.runs[number];
         let at = shared.job.tiles.tile(tile);
         let out = room(&mut self.buffer, at.len)?;
         let beside = shared.job.tiles.beside(number, tile);
         let beside_len = beside.map_or(0, |(_, tile)| shared.job.tiles.tile(tile).len);
         let scales = room(&mut self.beside, beside_len)?;
-        let (source, changes) = match part.granule.is_some() {
+        let (source, changes) = match run.granule.is_some() {
             false => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
             true => {
-                let leaf = room(&mut self.made, part.before(at.len))?;
-                let swapped = fill(&mut self.decoder, part.before(at.at), leaf)?;
+                let leaf = room(&mut self.made, run.before(at.len))?;
+                let swapped = fill(&mut self.decoder, run.before(at.at), leaf)?;
                 let source = swapped.unwrap_or_else(|| crc32fast::hash(leaf));
                 let bytes = swapped.is_none().then_some(&*leaf);
                 shared.job.saw(number, (at.at, at.len), source, bytes);
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
             }
         };
         let sum = crc32fast::hash(out);
-        if part.granule.is_none() {
+        if run.granule.is_none() {
             let bytes = source.is_none().then_some(&*out);
             shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), bytes);
         }
@@ -123,8 +123,8 @@ impl<'a> Worker<'a> {
 
     fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, &Codec)) -> Result<()> {
         let shared = self.shared;
-        let part = &shared.job.tiles.runs[number];
-        if part.len > 0 && part.tiles_of(unit).all(|tile| shared.is_done(number, tile)) {
+        let run = &shared.job.tiles.runs[number];
+        if run.len > 0 && run.tiles_of(unit).all(|tile| shared.is_done(number, tile)) {
             return Ok(());
         }
         let list = self.list(number, tensor)?;
@@ -139,13 +139,13 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         // What is committed in order has its turn instead: who holds the lock must not wait for one who wants it.
-        let _alone = match part.in_order {
+        let _alone = match run.in_order {
             None => Some(shared.lists.large.lock().unwrap_or_else(PoisonError::into_inner)),
             Some(_) if shared.await_turn(number) => None,
             Some(_) => return Ok(()),
         };
         let mut large = Decoder::default();
-        let mut tiles = part.first..part.first + part.n_tiles();
+        let mut tiles = run.first..run.first + run.n_tiles();
         tiles.try_for_each(|tile| match shared.is_done(number, tile) {
             true => Ok(()),
             false => self.tile(number, tile, &mut |_, at, out| {
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// The blocks of a part's tensor, listed by the first thread that needs them.
+    /// The blocks of a run's tensor, listed by the first thread that needs them.
     fn list(&mut self, number: usize, tensor: usize) -> Result<Arc<BlockList>> {
         if let Some((_, list)) = self.list.as_ref().filter(|(of, _)| *of == number) {
             return Ok(list.clone());
@@ -178,9 +178,9 @@ impl<'a> Worker<'a> {
     /// Follows a stream from beginning to end. One that was followed half way before begins anew.
     fn stream(&mut self, number: usize, tensor: usize) -> Result<()> {
         let shared = self.shared;
-        let part = &shared.job.tiles.runs[number];
-        let mut tiles = part.tiles_of(0);
-        if part.len > 0 && tiles.clone().all(|tile| shared.is_done(number, tile)) {
+        let run = &shared.job.tiles.runs[number];
+        let mut tiles = run.tiles_of(0);
+        if run.len > 0 && tiles.clone().all(|tile| shared.is_done(number, tile)) {
             return Ok(());
         }
         let mut stream = InOrder::begin(shared.engine, shared.job.source, tensor)?;
@@ -188,7 +188,7 @@ impl<'a> Worker<'a> {
             // Known before, it is only passed on the way to the next.
             true => {
                 shared.engine.check_cancelled()?;
-                let len = part.before(shared.job.tiles.tile(tile).len);
+                let len = run.before(shared.job.tiles.tile(tile).len);
                 stream.fill(room(&mut self.buffer, len)?)
             }
             false => self.tile(number, tile, &mut |_, _, out| stream.fill(out).map(|()| None)),
@@ -196,7 +196,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Gathers a box, and writes each of its runs to its place.
-    fn part(
+    fn gather_box(
         &mut self,
         number: usize,
         gather: &Gather,
@@ -251,14 +251,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The tiles that `len` bytes at `at` of a part lie in: for each its number, how many of the bytes, and how many bytes
+/// The tiles that `len` bytes at `at` of a run lie in: for each its number, how many of the bytes, and how many bytes
 /// of the tile are behind them.
-fn tiles_in(part: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
-    let (tile_len, end) = (part.tile_len, at + len);
+fn tiles_in(run: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+    let (tile_len, end) = (run.tile_len, at + len);
     (at / tile_len..end.div_ceil(tile_len)).map(move |tile| {
-        let tile_end = ((tile + 1) * tile_len).min(part.len);
+        let tile_end = ((tile + 1) * tile_len).min(run.len);
         let (from, to) = (at.max(tile * tile_len), end.min(tile_end));
-        (part.first + usize::try_from(tile).unwrap_or(usize::MAX), to - from, tile_end - to)
+        (run.first + usize::try_from(tile).unwrap_or(usize::MAX), to - from, tile_end - to)
     })
 }
 

@@ -41,26 +41,26 @@ pub struct WrittenPayload {
 /// What reading, quantizers and the sink raise; Failed for a finding that stops the work; Cancelled.
 pub fn write(
     engine: &Engine,
-    prepared: &LaidOut<'_>,
+    laid_out: &LaidOut<'_>,
     expressions: Vec<Expression>,
     quality: Quality,
     sink: &dyn TileSink,
     earlier: Option<&[(u64, TileRecord)]>,
 ) -> Result<WrittenPayload> {
-    let tiles = Tiles::new(&prepared.layout, &prepared.model, expressions)?;
-    let LaidOut { source, model, layout, spools, specs, .. } = prepared;
+    let tiles = Tiles::new(&laid_out.layout, &laid_out.model, expressions)?;
+    let LaidOut { source, model, layout, spools, specs, .. } = laid_out;
     let sums = TileSums::new(&tiles);
     let watch = Watch::new(model, specs, quality);
     let mut unmeasured = 0;
     if let Some(records) = earlier {
         take_up(records, (&tiles, &watch), sink, &sums)?;
         taken_over(source, &tiles, &sums);
-        let quantized = tiles.runs.iter().filter(|part| part.is_rows());
-        let numbers = quantized.flat_map(|part| part.first..part.first + part.n_tiles());
+        let quantized = tiles.runs.iter().filter(|run| run.is_rows());
+        let numbers = quantized.flat_map(|run| run.first..run.first + run.n_tiles());
         unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
     }
     write_inline(layout, sink, earlier.is_some())?;
-    let commits = Commits::new(engine, prepared, tiles.count)?;
+    let commits = Commits::new(engine, laid_out, tiles.count)?;
     commits.begin(sink, earlier)?;
     sink.laid_out()?;
     let spooled = spooling::fill(engine, spools, source, sink)?;
@@ -103,15 +103,15 @@ fn take_up(
             continue;
         }
         let tile = tiles.tile(number);
-        let part = &tiles.runs[tile.part];
+        let run = &tiles.runs[tile.run];
         // What is committed in order is recorded by its units.
-        if part.in_order.is_some() {
+        if run.in_order.is_some() {
             continue;
         }
         let mut bytes = vec![0; usize::try_from(tile.len).unwrap_or(0)];
-        let there = sink.read_back(part.file)?.read_at(part.offset + tile.at, &mut bytes);
+        let there = sink.read_back(run.file)?.read_at(run.offset + tile.at, &mut bytes);
         if there.is_ok() && sums.take_up(number, record, crc32fast::hash(&bytes)) {
-            watch.see(tiles, tile.part, tile.at, &bytes)?;
+            watch.see(tiles, tile.run, tile.at, &bytes)?;
         }
     }
     Ok(())
@@ -122,7 +122,7 @@ fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     let Some(seen) = source.files.seen() else { return };
     for number in 0..tiles.count {
         let (Some((_, crc32)), tile) = (sums.get(number), tiles.tile(number)) else { continue };
-        if let Some((place, offset, len)) = tiles.runs[tile.part].read_from(tile.at, tile.len) {
+        if let Some((place, offset, len)) = tiles.runs[tile.run].read_from(tile.at, tile.len) {
             seen.note(place, offset, SeenRange { len, crc32 });
         }
     }

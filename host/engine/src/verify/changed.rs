@@ -29,10 +29,10 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     let mut out = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
         let (mut changes, mut values) = (Changes::default(), 0);
-        for part in &tiles.runs[tiles.of_tensor(number)] {
-            let Some(granule) = &part.granule else { continue };
-            values += granule.elements(part.len);
-            let of_tiles = part.first..part.first + part.n_tiles();
+        for run in &tiles.runs[tiles.of_tensor(number)] {
+            let Some(granule) = &run.granule else { continue };
+            values += granule.elements(run.len);
+            let of_tiles = run.first..run.first + run.n_tiles();
             of_tiles.for_each(|tile| changes += sums.changes(tile));
         }
         if changes != Changes::default() {

@@ -60,32 +60,32 @@ impl WrittenOutput {
 pub fn finish(
     engine: &Engine,
     options: &ConvertOptions,
-    prepared: &mut LaidOut<'_>,
+    laid_out: &mut LaidOut<'_>,
     sink: &dyn TileSink,
     carried: WrittenPayload,
 ) -> Result<WrittenOutput> {
     let WrittenPayload { tiles, sums, committed, mut looked, quantized, lost } = carried;
     let (tiles, sums) = (&tiles, &sums);
-    let (stored, inputs) = compare_inputs(engine, options, prepared, tiles, sums)?;
+    let (stored, inputs) = compare_inputs(engine, options, laid_out, tiles, sums)?;
     // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
-    prepared.source.model.tensors = Vec::new();
+    laid_out.source.model.tensors = Vec::new();
     for (number, file) in committed.files.iter().enumerate() {
         if let Some(file) = file {
-            prepared.layout.settle(number, &file.places);
+            laid_out.layout.settle(number, &file.places);
             sink.set_len(number, file.end())?;
         }
     }
-    let LaidOut { source, model, output, layout, .. } = &*prepared;
-    let first_read = FirstRead { engine, source, tiles, sums, spools: &prepared.spools };
+    let LaidOut { source, model, output, layout, .. } = &*laid_out;
+    let first_read = FirstRead { engine, source, tiles, sums, spools: &laid_out.spools };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
     let mut patches = Vec::new();
     for scope in &layout.scopes {
         let summer = Summer { layout, tiles, sums, committed: &committed, sink, holes: &holes };
-        let written = describe_written(prepared, &summer, scope, &inputs)?;
+        let written = describe_written(laid_out, &summer, scope, &inputs)?;
         let mut collector = PatchCollector::new(layout, scope);
         match &scope.format {
-            None => prepared.writer.finish(&written, &mut collector)?,
+            None => laid_out.writer.finish(&written, &mut collector)?,
             Some(part) => engine.registry.format(part)?.writer()?.finish(&written, &mut collector)?,
         }
         patches.extend(collector.finish()?);
@@ -113,7 +113,7 @@ pub fn finish(
     let verdict = verify(engine, output.format, model, source, &summer, layout.entry, options.verify)?;
     first_read.refuse_changed()?;
     let changed = changed(model, tiles, sums);
-    let passed = findings(&changed, (model, &prepared.specs), &looked.findings, options.quality())?;
+    let passed = findings(&changed, (model, &laid_out.specs), &looked.findings, options.quality())?;
     looked.findings.extend(passed);
     looked.findings.extend(lost);
     looked.account(model, &|number| !tiles.of_tensor(number).is_empty());
@@ -132,19 +132,19 @@ pub fn finish(
 fn compare_inputs(
     engine: &Engine,
     options: &ConvertOptions,
-    prepared: &LaidOut<'_>,
+    laid_out: &LaidOut<'_>,
     tiles: &Tiles,
     sums: &TileSums,
 ) -> Result<(Option<String>, Vec<u32>)> {
-    let LaidOut { source, layout, .. } = prepared;
-    let witness = Witness::new(engine, source, prepared.selected.as_deref());
-    let first_read = FirstRead { engine, source, tiles, sums, spools: &prepared.spools };
+    let LaidOut { source, layout, .. } = laid_out;
+    let witness = Witness::new(engine, source, laid_out.selected.as_deref());
+    let first_read = FirstRead { engine, source, tiles, sums, spools: &laid_out.spools };
     let stored = match options.verify {
         VerifyMode::Off => None,
         // What changed meanwhile need not have been damaged before.
         _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
     };
-    let inputs = if layout.digests.is_empty() { Vec::new() } else { witness.inputs(&prepared.inputs)? };
+    let inputs = if layout.digests.is_empty() { Vec::new() } else { witness.inputs(&laid_out.inputs)? };
     Ok((stored, inputs))
 }
 
@@ -155,7 +155,7 @@ fn fill_hole(layout: &Layout, sink: &dyn TileSink, id: u32, bytes: &[u8]) -> Res
 
 /// What one writer's files became, in its own numbers.
 fn describe_written(
-    prepared: &LaidOut<'_>,
+    laid_out: &LaidOut<'_>,
     summer: &Summer<'_>,
     scope: &Scope,
     inputs: &[u32],
@@ -166,7 +166,7 @@ fn describe_written(
         .tensors
         .as_ref()
         .map(|all| all.iter().enumerate().map(|(own, &number)| (number, own)).collect());
-    let n_tensors = places.as_ref().map_or(prepared.model.tensors.len(), HashMap::len);
+    let n_tensors = places.as_ref().map_or(laid_out.model.tensors.len(), HashMap::len);
     let inputs = inputs.iter().map(|&crc32| layout.digested(|| Some(crc32)));
     let mut written = Written {
         files: files.clone().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),

@@ -76,7 +76,7 @@ pub fn verify(
     if n_checksums > 0 {
         proved.push(n_of(n_checksums, "stored checksum"));
     }
-    let in_tiles = summer.tiles.runs.iter().filter(|part| part.in_order.is_none());
+    let in_tiles = summer.tiles.runs.iter().filter(|run| run.in_order.is_none());
     let count: usize = in_tiles.map(Run::n_tiles).sum();
     if count > 0 || decoded.is_none() {
         proved.push(format!("{n_tiles} of {} re-read", n_of(count, "tile")));
@@ -430,14 +430,14 @@ fn damaged(summer: &Summer<'_>, file: usize, offset: u64) -> Error {
 /// Reads tiles back and compares them with the checksums they had when they left their op.
 fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
     let mut numbers: Vec<usize> = Vec::new();
-    let parts = || summer.tiles.runs.iter().filter(|part| part.len > 0 && part.in_order.is_none());
+    let runs = || summer.tiles.runs.iter().filter(|run| run.len > 0 && run.in_order.is_none());
     if mode == VerifyMode::Full {
-        numbers.extend(parts().flat_map(|part| part.first..part.first + part.n_tiles()));
+        numbers.extend(runs().flat_map(|run| run.first..run.first + run.n_tiles()));
     } else {
         let mut ends: Vec<Option<(usize, usize)>> = vec![None; summer.layout.files.len()];
-        for part in parts() {
-            let last = part.first + part.n_tiles() - 1;
-            ends[part.file].get_or_insert((part.first, last)).1 = last;
+        for run in runs() {
+            let last = run.first + run.n_tiles() - 1;
+            ends[run.file].get_or_insert((run.first, last)).1 = last;
         }
         for (first, last) in ends.into_iter().flatten() {
             numbers.extend(sample(first..last + 1, |last| summer.sums.get(last).map_or(0, |(out, _)| out)));
@@ -448,11 +448,11 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
     let mut buffer = Vec::new();
     for &number in &numbers {
         let tile = summer.tiles.tile(number);
-        let part = &summer.tiles.runs[tile.part];
+        let run = &summer.tiles.runs[tile.run];
         buffer.resize(usize::try_from(tile.len).unwrap_or(0), 0);
-        summer.read_back(part.file, part.offset + tile.at, &mut buffer)?;
+        summer.read_back(run.file, run.offset + tile.at, &mut buffer)?;
         if summer.sums.get(number).map(|(out, _)| out) != Some(crc32fast::hash(&buffer)) {
-            return Err(damaged(summer, part.file, part.offset + tile.at));
+            return Err(damaged(summer, run.file, run.offset + tile.at));
         }
     }
     Ok(numbers.len())

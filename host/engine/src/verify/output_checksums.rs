@@ -61,7 +61,7 @@ impl Summer<'_> {
                     }
                 },
                 Segment::Payload { encoded: Some(_), .. } if whole => self.stored(file, number),
-                Segment::Payload { .. } | Segment::Copy(_) if whole => self.parts(file, number, placed.len),
+                Segment::Payload { .. } | Segment::Copy(_) if whole => self.runs(file, number, placed.len),
                 _ => Some(self.sum_back(file, from, to)?),
             };
             let sum = sum.ok_or_else(|| Error::plugin("a segment is shorter than its place"))?;
@@ -95,14 +95,14 @@ impl Summer<'_> {
         Some(all.finalize())
     }
 
-    /// CRC-32 of the parts that fill the `len` bytes of a segment.
-    fn parts(&self, file: usize, segment: usize, len: u64) -> Option<u32> {
+    /// CRC-32 of the runs that fill the `len` bytes of a segment.
+    fn runs(&self, file: usize, segment: usize, len: u64) -> Option<u32> {
         let filled = self.tiles.of_segment(file, segment);
         let there: u64 = self.tiles.runs[filled.clone()].iter().map(|s| s.len).sum();
         if there == len { self.combined(filled) } else { None }
     }
 
-    fn combined(&self, mut parts: Range<usize>) -> Option<u32> {
+    fn combined(&self, mut runs: Range<usize>) -> Option<u32> {
         let mut all = Hasher::new();
         let mut add = |s: &Run| {
             (s.first..s.first + s.n_tiles()).try_for_each(|number| {
@@ -111,7 +111,7 @@ impl Summer<'_> {
                 Some(())
             })
         };
-        parts.try_for_each(|n| add(&self.tiles.runs[n]))?;
+        runs.try_for_each(|n| add(&self.tiles.runs[n]))?;
         Some(all.finalize())
     }
 

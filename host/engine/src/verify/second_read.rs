@@ -84,18 +84,18 @@ impl FirstRead<'_> {
     fn gathered_is_the_same(&self, number: FileId) -> Result<bool> {
         let read =
             |extent: Extent, out: &mut [u8]| self.source.files.read_payload(extent.file, extent.offset, out);
-        let is_gathered = |part: &&Run| match part.expression.access() {
+        let is_gathered = |run: &&Run| match run.expression.access() {
             Ok(Access::Gather(gather)) => gather.extent().file == number,
             _ => false,
         };
         let mut buffer = Vec::new();
-        for part in self.tiles.runs.iter().filter(is_gathered) {
-            let access = part.expression.access()?;
-            for tile in part.first..part.first + part.n_tiles() {
+        for run in self.tiles.runs.iter().filter(is_gathered) {
+            let access = run.expression.access()?;
+            for tile in run.first..run.first + run.n_tiles() {
                 self.engine.check_cancelled()?;
                 let at = self.tiles.tile(tile);
-                buffer.resize(usize::try_from(part.before(at.len)).unwrap_or(0), 0);
-                access.fill(&read, part.before(at.at), &mut buffer)?;
+                buffer.resize(usize::try_from(run.before(at.len)).unwrap_or(0), 0);
+                access.fill(&read, run.before(at.at), &mut buffer)?;
                 if self.sums.get(tile).map(|(_, source)| source) != Some(crc32fast::hash(&buffer)) {
                     return Ok(false);
                 }

@@ -63,11 +63,11 @@ const MOST_ROUNDS: usize = 16;
 /// Cancelled.
 pub fn outlook(
     host: &Host,
-    prepared: &LaidOut<'_>,
+    laid_out: &LaidOut<'_>,
     (destination, staging): (&Destination, &Staging),
     force: bool,
 ) -> Result<Outlook> {
-    let view = View::new(host, prepared, destination, staged(staging));
+    let view = View::new(host, laid_out, destination, staged(staging));
     if staging.files.len() == 1 {
         return Ok(view.of_one(true));
     }
@@ -80,11 +80,11 @@ pub fn outlook(
 /// Io, E007, as [`outlook`].
 pub fn foretell(
     host: &Host,
-    prepared: &LaidOut<'_>,
+    laid_out: &LaidOut<'_>,
     destination: &Destination,
     force: bool,
 ) -> Result<Outlook> {
-    let (target, layout) = (&destination.target, &prepared.layout);
+    let (target, layout) = (&destination.target, &laid_out.layout);
     let alone = layout.files.len() == 1;
     let folder = if target.folder { &target.path } else { target.parent() };
     // Most outputs go where there is nothing to look at.
@@ -93,7 +93,7 @@ pub fn foretell(
         return Ok(Outlook::default());
     }
     let files = target.finals(layout).into_iter().zip(headers(&layout.files)).collect();
-    let view = View::new(host, prepared, destination, files);
+    let view = View::new(host, laid_out, destination, files);
     if alone {
         return Ok(view.of_one(false));
     }
@@ -105,14 +105,14 @@ pub fn foretell(
 
 /// What the folder will be: the inner error refuses files that are there, the outer one could not look.
 fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
-    let (target, prepared) = (view.target, view.prepared);
-    let format = prepared.output.format;
+    let (target, laid_out) = (view.target, view.laid_out);
+    let format = laid_out.output.format;
     if !target.is_within() || !format.manifest.reads {
         return Ok(Ok(Outlook::default()));
     }
     let mut overlay = view.overlay();
     let mut outlook = Outlook::default();
-    let entry = target.path.join(&prepared.layout.files[prepared.layout.entry].name);
+    let entry = target.path.join(&laid_out.layout.files[laid_out.layout.entry].name);
     if force {
         let path = if format.manifest.folder { &target.path } else { &entry };
         outlook.replaced = view.replaced(path, !format.manifest.folder);
@@ -166,14 +166,14 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
 /// Io, E007, as [`outlook`].
 pub fn foresee(
     host: &Host,
-    prepared: &LaidOut<'_>,
+    laid_out: &LaidOut<'_>,
     (destination, staging): (&Destination, &Staging),
     force: bool,
 ) -> Result<()> {
     if staging.files.len() == 1 {
         return Ok(());
     }
-    match judge(&View::new(host, prepared, destination, staged(staging)), force) {
+    match judge(&View::new(host, laid_out, destination, staged(staging)), force) {
         Ok(Err(refusal)) => Err(refusal),
         // What a header needs may come last.
         _ => host.check_cancelled(),
@@ -221,7 +221,7 @@ impl Seen {
 
 pub(super) struct View<'a> {
     pub(super) host: &'a Host,
-    pub(super) prepared: &'a LaidOut<'a>,
+    pub(super) laid_out: &'a LaidOut<'a>,
     pub(super) target: &'a Target,
     /// Whether the user named the folder as the output.
     pub(super) is_folder: bool,
@@ -237,7 +237,7 @@ impl<'a> View<'a> {
     /// A view of what the output's files, each with its path once published, will be.
     fn new(
         host: &'a Host,
-        prepared: &'a LaidOut<'a>,
+        laid_out: &'a LaidOut<'a>,
         destination: &'a Destination,
         files: Vec<(PathBuf, Arc<dyn Backing>)>,
     ) -> View<'a> {
@@ -245,8 +245,8 @@ impl<'a> View<'a> {
         let identity = |number: usize| Some((files[number].1.identity()?, number));
         let ours = (0..files.len()).filter_map(identity).collect();
         let folder = if target.folder { &target.path } else { target.parent() }.to_owned();
-        let inputs = prepared.source.files.all().iter().filter_map(|file| file.identity()).collect();
-        View { host, prepared, target, is_folder: *is_folder, files, folder, ours, inputs }
+        let inputs = laid_out.source.files.all().iter().filter_map(|file| file.identity()).collect();
+        View { host, laid_out, target, is_folder: *is_folder, files, folder, ours, inputs }
     }
 
     pub(super) fn overlay(&self) -> Overlay {
@@ -316,7 +316,7 @@ impl<'a> View<'a> {
     fn compare(&self, opened: &OpenedModel) -> Result<()> {
         let files = opened.files.all();
         let places: Vec<_> = files.iter().map(|file| self.ours.get(&file.identity()?).copied()).collect();
-        compare_tensors(&self.prepared.model, opened, &self.prepared.layout, &places)
+        compare_tensors(&self.laid_out.model, opened, &self.laid_out.layout, &places)
     }
 
     /// What the folder, which the user named as the output, means for the new model, whose file is `entry`: a warning if

@@ -18,7 +18,7 @@ impl View<'_> {
         let Ok(opened) = self.open(path, before, bare) else { return Vec::new() };
         let own: Vec<_> = self.others(&opened).into_iter().filter(Other::is_of_model).collect();
         let coming: BTreeSet<&str> =
-            self.prepared.layout.files.iter().map(|file| file.name.as_str()).collect();
+            self.laid_out.layout.files.iter().map(|file| file.name.as_str()).collect();
         if !own.iter().any(|other| coming.contains(other.name.as_str())) {
             return Vec::new();
         }
@@ -53,7 +53,7 @@ impl View<'_> {
         match opened(overlay) {
             Ok(after) if consists_of(&after) == consists_of(&before) => {
                 // Who named the folder will open it.
-                let file = self.is_folder.then(|| self.prepared.layout.files.first())??;
+                let file = self.is_folder.then(|| self.laid_out.layout.files.first())??;
                 let file = escape(&self.target.show(&self.folder.join(&file.name)), 400);
                 Some(format!(
                     "the folder `{folder}` opens as the model that it held before: the new one is `{file}`"

@@ -28,18 +28,18 @@ impl<'a> Commits<'a> {
     ///
     /// # Errors
     /// Unsupported for a format without a writer.
-    pub fn new(engine: &Engine, prepared: &'a LaidOut<'_>, base: usize) -> Result<Commits<'a>> {
-        let layout = &prepared.layout;
+    pub fn new(engine: &Engine, laid_out: &'a LaidOut<'_>, base: usize) -> Result<Commits<'a>> {
+        let layout = &laid_out.layout;
         let (mut files, mut base) = (Vec::with_capacity(layout.files.len()), base);
         for (number, file) in layout.files.iter().enumerate() {
             let Some(first) = file.floats_from else {
                 files.push(None);
                 continue;
             };
-            let writer = writer_of(engine, prepared, number)?;
+            let writer = writer_of(engine, laid_out, number)?;
             let window = 2 * engine.crew.width();
             let mut committer = Committer::new((number, file, first), &writer, window, base);
-            committer.name(&prepared.model);
+            committer.name(&laid_out.model);
             base += committer.n_units;
             files.push(Some(committer));
         }
@@ -102,10 +102,10 @@ impl<'a> Commits<'a> {
 }
 
 /// The writer of a file.
-fn writer_of(engine: &Engine, prepared: &LaidOut<'_>, file: usize) -> Result<Arc<dyn Writer>> {
-    let scope = prepared.layout.scopes.iter().find(|scope| scope.files.contains(&file));
+fn writer_of(engine: &Engine, laid_out: &LaidOut<'_>, file: usize) -> Result<Arc<dyn Writer>> {
+    let scope = laid_out.layout.scopes.iter().find(|scope| scope.files.contains(&file));
     match scope.and_then(|scope| scope.format.as_ref()) {
-        None => Ok(Arc::clone(&prepared.writer)),
+        None => Ok(Arc::clone(&laid_out.writer)),
         Some(format) => engine.registry.format(format)?.writer(),
     }
 }

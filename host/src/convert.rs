@@ -7,6 +7,7 @@ use crate::storage::publish::outlook::{Outlook, foresee, foretell, outlook};
 use crate::storage::publish::{Finished, Wishes, finish_before};
 use crate::storage::staging::Staging;
 use crate::storage::{Journal, Journaling, Recorder};
+use apr_engine::architecture::summary_of;
 use apr_engine::contract::{ContractReport, summary};
 use apr_engine::layout::described;
 use apr_engine::layout::{LaidOut, Opened, Translate, Translated};
@@ -86,6 +87,8 @@ pub fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_
     let (laid_out, destination) = laid_out(host, options, translate, false)?;
     let outlook = foretell(host, &laid_out, &destination, options.force)?;
     let LaidOut { source, mut plan, model, layout, spelled, .. } = laid_out;
+    let summed = summary_of(host, &model, model.tokenizer.as_ref(), &|bytes| source.fetch(bytes), None)?;
+    plan.summary = Some(summed);
     // What is told of a million tensors takes the place of what it was made of.
     drop(source);
     plan.list(&layout, model, &spelled);

@@ -22,6 +22,7 @@ mod quality;
 mod readme;
 mod refused;
 mod said;
+mod summary;
 mod third_party;
 mod traits;
 mod variants;

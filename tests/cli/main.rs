@@ -166,7 +166,7 @@ fn steady_line(line: &str) -> String {
         return line.replace(trimmed, "\"header_bytes\": SIZE,");
     }
     if line.starts_with("  header  ") {
-        return "  header        SIZE read".to_owned();
+        return "  header         SIZE read".to_owned();
     }
     match line.rsplit_once(", ") {
         Some((rest, time)) if time.ends_with(" s") && time.starts_with(|c: char| c.is_ascii_digit()) => {

@@ -6,7 +6,8 @@ use crate::cli::metadata::{self, Entry};
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, Streamed, boxed, with_schema, write_with_schema};
 use crate::cli::sizes::{show_count, show_number_of, show_size};
-use apr_engine::architecture::called;
+use crate::cli::summary::lines as summary_lines;
+use apr_engine::architecture::{Summary, called, summary};
 use apr_engine::open::OpenedModel;
 use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;
@@ -17,22 +18,29 @@ use std::path::PathBuf;
 
 /// Show what a model file says of itself
 ///
-/// Only the header is read, so that a model of any size answers at once. Long
-/// values are cut; `--full` shows them whole, and the tensors.
+/// Only the header is read, so that a model of any size answers at once.
+/// `--metadata` lists the file's own keys, `--full` every tensor too.
 ///
 /// Examples:
 ///   apr inspect model.gguf
+///   apr inspect model.gguf --context 32768
 ///   apr inspect model-00001-of-00004.safetensors --full
-///   apr inspect model.apr --json | jq .parameters
+///   apr inspect model.apr --json | jq .summary.layers
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// The model: a file, any part of it, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Show every value whole, and every tensor
+    /// List the metadata's keys, with long values cut
+    #[arg(long)]
+    metadata: bool,
+    /// List every metadata key and every tensor, with values whole
     #[arg(long)]
     full: bool,
+    /// How many tokens the KV cache is to hold: 4096, or what the model was trained for if that is less
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    context: Option<u64>,
     /// Show a report that the format's plugin declares
     #[arg(long, value_name = "ID")]
     pub report: Option<String>,
@@ -42,6 +50,11 @@ pub struct Args {
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
+}
+
+fn tokens(text: &str) -> std::result::Result<u64, String> {
+    let tokens = text.parse().ok().filter(|tokens| *tokens > 0);
+    tokens.ok_or_else(|| "write how many tokens, as a whole number from 1 on".to_owned())
 }
 
 /// What the header says. JSON: the fields below, sizes in bytes, shapes outermost first.
@@ -67,6 +80,8 @@ pub struct Inspected {
     dtypes: Vec<DTypeCount>,
     /// The naming world of its tensors (`hf`, `none`, ...).
     dialect: String,
+    /// The model in a few lines; a key that its header does not answer is `null`.
+    summary: Summary,
     /// The architecture's id: of the table that knows it, else what the file calls it.
     architecture: Option<String>,
     /// Bytes of the tokenizer, if one was understood.
@@ -86,6 +101,8 @@ pub struct Inspected {
     notes: Vec<String>,
     /// What is odd about the file.
     warnings: Vec<String>,
+    #[serde(skip)]
+    shows_metadata: bool,
     #[serde(skip)]
     full: bool,
 }
@@ -125,6 +142,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 
 fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
     let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
+    let summary = summary(&host, &opened, args.context)?;
     opened.forget_readers();
     let architecture = called(&host, &opened.model);
     let n_items = context.settings.number("inspect.max_tokens_display");
@@ -149,6 +167,7 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         parameters: dtypes.iter().fold(0, |sum, dtype| sum.saturating_add(dtype.parameters)),
         dtypes,
         dialect: model.dialect.clone(),
+        summary,
         architecture,
         tokenizer_bytes: model.tokenizer.as_ref().map(Bytes::len),
         recipe: model.recipe.clone(),
@@ -160,6 +179,7 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         warnings: opened.warnings.clone(),
         header_bytes: opened.header_bytes(),
         format: opened.format,
+        shows_metadata: args.full || args.metadata,
         full: args.full,
     })
 }
@@ -215,34 +235,34 @@ impl fmt::Display for Inspected {
             self.format_name,
             show_size(self.bytes)
         )?;
-        writeln!(f, "  tensors       {}", show_count(self.tensor_count as u128))?;
-        writeln!(f, "  parameters    {}", show_count(u128::from(self.parameters)))?;
-        for (n, dtype) in self.dtypes.iter().enumerate() {
-            let label = if n == 0 { "types" } else { "" };
-            let tensors = show_number_of(dtype.tensors, "tensor");
-            writeln!(f, "  {label:12}  {:<8} {tensors}, {}", dtype.dtype, show_size(dtype.bytes))?;
+        let mut said = summary_lines(&self.summary, self.architecture.as_deref());
+        let types =
+            said.iter().position(|(label, _)| *label == "bits/weight").map_or(said.len(), |at| at + 1);
+        let of = |(n, dtype): (usize, &DTypeCount)| {
+            let (tensors, bytes) = (show_number_of(dtype.tensors, "tensor"), show_size(dtype.bytes));
+            (if n == 0 { "types" } else { "" }, format!("{:<8} {tensors}, {bytes}", dtype.dtype))
+        };
+        said.splice(types..types, self.dtypes.iter().enumerate().map(of));
+        writeln!(f, "  tensors        {}", show_count(self.tensor_count as u128))?;
+        for (label, text) in said {
+            writeln!(f, "  {label:13}  {text}")?;
         }
         if self.dialect != "none" {
-            writeln!(f, "  dialect       {}", escape(&self.dialect, 80))?;
-        }
-        if let Some(architecture) = &self.architecture {
-            writeln!(f, "  architecture  {}", escape(architecture, 80))?;
-        }
-        if let Some(recipe) = &self.recipe {
-            writeln!(f, "  recipe        {}", escape(recipe, 80))?;
-        }
-        if let Some(bytes) = self.tokenizer_bytes {
-            writeln!(f, "  tokenizer     {}", show_size(bytes))?;
+            writeln!(f, "  dialect        {}", escape(&self.dialect, 80))?;
         }
         if self.checksums > 0 {
-            writeln!(f, "  checksums     {} stored", self.checksums)?;
+            writeln!(f, "  checksums      {} stored", self.checksums)?;
         }
-        writeln!(f, "  header        {} read", show_size(self.header_bytes))?;
+        writeln!(f, "  header         {} read", show_size(self.header_bytes))?;
         if self.files.len() > 1 {
             named_sizes(f, "files", &self.files, self.full)?;
         }
         named_sizes(f, "assets", &self.assets, self.full)?;
-        self.show_metadata(f)?;
+        if self.shows_metadata {
+            self.show_metadata(f)?;
+        } else if !self.metadata.is_empty() {
+            writeln!(f, "metadata: {} (--metadata lists them)", show_number_of(self.metadata.len(), "key"))?;
+        }
         if let Some(rows) = &self.tensors {
             writeln!(f, "tensors")?;
             for row in rows {

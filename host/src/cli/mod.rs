@@ -31,6 +31,7 @@ mod settings;
 mod signals;
 mod sizes;
 mod streamed;
+mod summary;
 mod tensors;
 mod terminal;
 mod types;

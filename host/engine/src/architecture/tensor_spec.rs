@@ -1,8 +1,8 @@
 //! What the table of a model's architecture says of each tensor that the model has: its role, its shape, what is expected
 //! of its values.
 
-use crate::architecture::config::{Config, ConfigScope, canonical};
-use crate::architecture::model::{find_table, stated};
+use crate::architecture::config::ConfigScope;
+use crate::architecture::known::{Known, known};
 use crate::architecture::table::expected::Expected;
 use crate::architecture::table::operation::Operation;
 use crate::architecture::table::pattern::Pattern;
@@ -43,39 +43,13 @@ impl TensorSpecs {
 /// # Errors
 /// What parsing the tables raises, and a configuration that contradicts itself.
 pub fn tensor_specs(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<TensorSpecs> {
-    if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
-        return Ok(TensorSpecs::default());
-    }
-    let tables = engine.tables();
-    // Two tables that could be meant are a matter of translation, and so is one that does not exist.
-    let Some((table, dialect)) = find_table(tables, model, arch).ok().flatten() else {
-        return Ok(TensorSpecs::default());
-    };
-    if !table.knows(&dialect) {
-        return Ok(TensorSpecs::default());
-    }
-    let dimension = |name: &str, axis: usize| {
-        let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-        let pattern = images(rule, &dialect).0.first()?;
-        let tensor = model.tensors.iter().find(|tensor| {
-            let own = table.own_name(&dialect, &tensor.name);
-            pattern.numbers(own.as_deref().unwrap_or(&tensor.name)).is_some()
-        })?;
-        tensor.shape.get(axis).copied()
-    };
-    let told = model.architecture.as_ref().filter(|architecture| architecture.id == table.id);
-    let config = match told.and_then(|architecture| architecture.config.inline()) {
-        Some(json) => Config::from_json(table, json)?,
-        None => {
-            let canonical = canonical();
-            let from = table.dialect(&dialect).unwrap_or(&canonical);
-            Config::read(table, from, &|key| stated(model, key), &dimension)?.0
-        }
-    };
-    let scope = ConfigScope::new(table, &config, &dimension);
+    let Some(known) = known(engine, model, arch)? else { return Ok(TensorSpecs::default()) };
+    let Known { table, dialect, config } = &known;
+    let dimension = known.dimensions(model);
+    let scope = ConfigScope::new(table, config, &dimension);
     let of = |tensor: &Tensor| {
-        let own = table.own_name(&dialect, &tensor.name);
-        spec(table, &dialect, &scope, own.as_deref().unwrap_or(&tensor.name))
+        let own = table.own_name(dialect, &tensor.name);
+        spec(table, dialect, &scope, own.as_deref().unwrap_or(&tensor.name))
     };
     let known: Result<Vec<TensorSpec>> = model.tensors.iter().map(of).collect();
     known.map(TensorSpecs)

@@ -132,6 +132,7 @@ impl<'a> LaidOut<'a> {
             bytes: 0,
             is_bound: false,
             payload_memory: 0,
+            summary: None,
             tensors: Vec::new(),
             coverage,
             notes,

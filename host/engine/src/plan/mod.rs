@@ -13,6 +13,7 @@ pub mod stated_types;
 pub mod target;
 pub mod token_rows;
 
+use crate::architecture::Summary;
 use crate::plan::coverage::Coverage;
 use apr_sdk::escape;
 use serde::{Serialize, Serializer};
@@ -43,6 +44,9 @@ pub struct Plan {
     /// The most memory that payload takes, in bytes: for each thread its tiles, boxes or blocks. The header's index comes
     /// on top; so do, one at a time, compressed blocks above 4 MiB, of which nothing is known before they are read.
     pub payload_memory: u64,
+    /// The model that the output will be; none where the plan is not for showing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// What will be done to each tensor.
     pub tensors: Vec<PlanTensor>,
     /// Where everything of the source goes.
@@ -128,6 +132,21 @@ impl fmt::Display for Plan {
         }
         for note in &self.notes {
             writeln!(f, "note: {}", escape(note, 1000))?;
+        }
+        if let Some(summary) = &self.summary
+            && let Some(bits) = summary.bits_per_weight
+        {
+            write!(f, "the output has {} parameters, {bits:.2} bits each", summary.parameters)?;
+            match (&summary.kv_cache, summary.memory_bytes) {
+                (Some(kv), Some(bytes)) => {
+                    let tokens = kv.tokens;
+                    writeln!(
+                        f,
+                        "; with a KV cache for {tokens} tokens it takes {bytes} bytes of memory to run"
+                    )?;
+                }
+                _ => writeln!(f)?,
+            }
         }
         write!(
             f,

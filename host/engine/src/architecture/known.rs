@@ -1,0 +1,60 @@
+//! A model as its architecture's table knows it, in whatever dialect it is: which table that is, and its configuration
+//! under canonical names.
+
+use crate::architecture::config::{Config, canonical};
+use crate::architecture::model::{find_table, stated};
+use crate::architecture::table::Table;
+use crate::architecture::translate::images;
+use crate::engine::Engine;
+use apr_sdk::{Model, Result};
+
+/// What a table knows of a model.
+pub(super) struct Known<'t> {
+    /// The table.
+    pub(super) table: &'t Table,
+    /// The dialect that the model is in.
+    pub(super) dialect: String,
+    /// What the model states.
+    pub(super) config: Config,
+}
+
+/// What is known of a model; `arch` is the user's word on the architecture. With `none`, as without a table, nothing is.
+///
+/// # Errors
+/// What parsing the tables raises, and a configuration that contradicts itself.
+pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -> Result<Option<Known<'t>>> {
+    if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
+        return Ok(None);
+    }
+    // Two tables that could be meant are a matter of translation, and so is one that does not exist.
+    let found = find_table(engine.tables(), model, arch).ok().flatten();
+    let Some((table, dialect)) = found.filter(|(table, dialect)| table.knows(dialect)) else {
+        return Ok(None);
+    };
+    let told = model.architecture.as_ref().filter(|architecture| architecture.id == table.id);
+    let mut known = Known { table, dialect, config: Config::default() };
+    known.config = match told.and_then(|architecture| architecture.config.inline()) {
+        Some(json) => Config::from_json(table, json)?,
+        None => {
+            let canonical = canonical();
+            let from = table.dialect(&known.dialect).unwrap_or(&canonical);
+            Config::read(table, from, &|key| stated(model, key), &known.dimensions(model))?.0
+        }
+    };
+    Ok(Some(known))
+}
+
+impl Known<'_> {
+    /// The dimensions of the model's tensors, by their canonical names.
+    pub(super) fn dimensions(&self, model: &Model) -> impl Fn(&str, usize) -> Option<u64> {
+        |name: &str, axis: usize| {
+            let rule = self.table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+            let pattern = images(rule, &self.dialect).0.first()?;
+            let tensor = model.tensors.iter().find(|tensor| {
+                let own = self.table.own_name(&self.dialect, &tensor.name);
+                pattern.numbers(own.as_deref().unwrap_or(&tensor.name)).is_some()
+            })?;
+            tensor.shape.get(axis).copied()
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What people ask of a model first: what it is called, how large and how wide it is, what it takes to run it. Everything
+//! follows from its header: the table of its architecture says which key is which.
+
+mod chat_template;
+mod tokenizer;
+
+pub use tokenizer::Tokenizer;
+
+use crate::architecture::config::ConfigScope;
+use crate::architecture::known::{Known, known};
+use crate::architecture::table::expression::{Scalar, Scope};
+use crate::architecture::tensor_spec::tensor_specs;
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use apr_sdk::{Bytes, ErrorKind, Model, Result, checked_elements};
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+/// A model in a few lines. What its header does not say is left out; sizes are in bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub struct Summary {
+    /// What its makers call it.
+    pub name: Option<String>,
+    /// The licence, as its makers name it.
+    pub license: Option<String>,
+    /// The models that it was made from.
+    pub base_models: Vec<String>,
+    /// The architecture's name for people, of its table.
+    pub architecture_name: Option<String>,
+    /// Elements of all tensors.
+    pub parameters: u64,
+    /// Those of them that one token meets, where experts are chosen.
+    pub active_parameters: Option<u64>,
+    /// Payload of all tensors.
+    pub weights_bytes: u64,
+    /// The recipe that it was quantized by.
+    pub quantization: Option<String>,
+    /// Bits of payload for each parameter.
+    pub bits_per_weight: Option<f64>,
+    /// Layers.
+    pub layers: Option<u64>,
+    /// The width of what goes from layer to layer.
+    pub embedding_width: Option<u64>,
+    /// The width inside a layer's feed forward.
+    pub feed_forward_width: Option<u64>,
+    /// Rows of the embedding.
+    pub vocabulary: Option<u64>,
+    /// Heads of queries.
+    pub heads: Option<u64>,
+    /// Heads of keys and values.
+    pub kv_heads: Option<u64>,
+    /// Values of a head.
+    pub head_width: Option<u64>,
+    /// Experts of a layer.
+    pub experts: Option<u64>,
+    /// Those of them that a token goes through.
+    pub experts_used: Option<u64>,
+    /// Tokens that it was made for.
+    pub context: Option<u64>,
+    /// Tokens that attention looks back in the layers that have a window.
+    pub sliding_window: Option<u64>,
+    /// How positions rotate.
+    pub rope: Option<Rope>,
+    /// The cache of keys and values.
+    pub kv_cache: Option<KvCache>,
+    /// Weights and the cache together: what running it takes at least.
+    pub memory_bytes: Option<u64>,
+    /// The tokenizer.
+    pub tokenizer: Option<Tokenizer>,
+    /// Which family's chat template it has: a name of the field's, or `other`.
+    pub chat_template: Option<String>,
+}
+
+/// How positions rotate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rope {
+    /// The base of the frequencies.
+    pub theta: f64,
+    /// How they are scaled, if they are.
+    pub scaling: Option<String>,
+    /// By how much.
+    pub factor: Option<f64>,
+}
+
+/// The cache of keys and values, of F16, each layer with all of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct KvCache {
+    /// For how many tokens.
+    pub tokens: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// Tokens for which the cache is computed, where nobody says and the model was made for more.
+const TOKENS: u64 = 4096;
+
+/// Sums up a model that was opened; `tokens` is how many the cache is to hold.
+///
+/// # Errors
+/// What reading raises. A tokenizer, a card or a configuration that is not understood is left out: whoever converts it
+/// learns why.
+pub fn summary(engine: &Engine, opened: &OpenedModel, tokens: Option<u64>) -> Result<Summary> {
+    let tokenizer = match opened.tokenizer(engine) {
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
+        tokenizer => tokenizer.ok().flatten(),
+    };
+    summary_of(engine, &opened.model, tokenizer.as_ref(), &|bytes| opened.fetch(bytes), tokens)
+}
+
+/// Sums up a model with this tokenizer. `fetch` reads what lies in its files, `tokens` is how many the cache is to hold.
+///
+/// # Errors
+/// As [`summary`].
+pub fn summary_of(
+    engine: &Engine,
+    model: &Model,
+    tokenizer: Option<&Bytes>,
+    fetch: &dyn Fn(&Bytes) -> Result<Bytes>,
+    tokens: Option<u64>,
+) -> Result<Summary> {
+    let mut summary = Summary::default();
+    for tensor in &model.tensors {
+        summary.parameters = summary.parameters.saturating_add(checked_elements(&tensor.shape)?);
+        summary.weights_bytes = summary.weights_bytes.saturating_add(tensor.payload_len()?);
+    }
+    let bits = summary.weights_bytes as f64 * 8.0 / summary.parameters as f64;
+    summary.bits_per_weight = Some(bits).filter(|bits| bits.is_finite());
+    summary.quantization = model.recipe.clone().or_else(|| recipe(engine, model));
+    if let Some(card) = &model.model_card {
+        summary.read_card(fetch(card)?.inline().unwrap_or_default());
+    }
+    let tokenizer = tokenizer.map(fetch).transpose()?;
+    if let Some((tokenizer, templates)) = tokenizer.and_then(|json| tokenizer::outline(json.inline()?)) {
+        summary.tokenizer = Some(tokenizer);
+        let template = templates.get("default").or_else(|| templates.values().next());
+        summary.chat_template = template.and_then(Json::as_str).map(|t| chat_template::family(t).to_owned());
+    }
+    // A configuration that contradicts itself is the business of what translates; here it says nothing.
+    if let Ok(Some(known)) = known(engine, model, None) {
+        summary.read_config(&known, model, tokens);
+        summary.active_parameters = summary.active(engine, model)?;
+    }
+    Ok(summary)
+}
+
+impl Summary {
+    fn read_card(&mut self, json: &[u8]) {
+        let card: Map<String, Json> = serde_json::from_slice(json).unwrap_or_default();
+        let text = |key: &str| card.get(key).and_then(Json::as_str).map(str::to_owned);
+        self.name = text("name").or_else(|| Some(card.get("ids")?.get(0)?.as_str()?.to_owned()));
+        // `other` only says that the name is told apart from it.
+        let named = text("license_name");
+        self.license = text("license").filter(|license| license != "other" || named.is_none()).or(named);
+        let bases = card.get("base_models").and_then(Json::as_array).into_iter().flatten();
+        let called = |base: &Json| {
+            let text = |key: &str| base.get(key).and_then(Json::as_str);
+            let full = text("organization").zip(text("name")).map(|(of, name)| format!("{of}/{name}"));
+            let in_hub = text("repo_url").and_then(repository).map(str::to_owned);
+            let id = text("id").map(str::to_owned).or(in_hub).or(full);
+            id.or_else(|| text("name").map(str::to_owned))
+        };
+        self.base_models = bases.filter_map(called).collect();
+    }
+
+    fn read_config(&mut self, known: &Known<'_>, model: &Model, tokens: Option<u64>) {
+        let dimensions = known.dimensions(model);
+        let scope = ConfigScope::new(known.table, &known.config, &dimensions);
+        let value = |name: &str| scope.value(name).ok().flatten();
+        let number = |name: &str| match value(name)? {
+            Scalar::Int(n) => u64::try_from(n).ok(),
+            _ => None,
+        };
+        let float = |name: &str| match value(name)? {
+            Scalar::Float(x) => Some(x),
+            Scalar::Int(n) => n.to_string().parse().ok(),
+            _ => None,
+        };
+        self.architecture_name = Some(known.table.name.clone());
+        self.layers = number("num_hidden_layers");
+        self.embedding_width = number("hidden_size");
+        self.feed_forward_width = number("moe_intermediate_size").or_else(|| number("intermediate_size"));
+        self.vocabulary = number("vocab_size");
+        self.heads = number("num_attention_heads");
+        self.kv_heads = number("num_key_value_heads").or(self.heads);
+        self.head_width = number("head_dim");
+        self.experts = number("num_local_experts").filter(|n| *n > 0);
+        self.experts_used = number("num_experts_per_tok").filter(|_| self.experts.is_some());
+        self.context = number("max_position_embeddings");
+        let is_off = value("use_sliding_window") == Some(Scalar::Bool(false));
+        self.sliding_window = number("sliding_window").filter(|n| *n > 0 && !is_off);
+        if self.heads.is_some() && known.table.rope != "none" && !known.table.rope.is_empty() {
+            let scaling = value("rope_scaling_type").and_then(|kind| match kind {
+                Scalar::Text(kind) if kind != "default" => Some(kind),
+                _ => None,
+            });
+            let factor = float("rope_scaling_factor").filter(|_| scaling.is_some());
+            self.rope = float("rope_theta").map(|theta| Rope { theta, scaling, factor });
+        }
+        let tokens = tokens.unwrap_or_else(|| self.context.map_or(TOKENS, |context| context.min(TOKENS)));
+        // Where keys and values go through one projection, that is what is kept.
+        let joined = number("kv_lora_rank").zip(number("qk_rope_head_dim")).map(|(rank, rope)| rank + rope);
+        let apart = || self.kv_heads?.checked_mul(self.head_width?)?.checked_mul(2);
+        let values = joined.or_else(apart).filter(|_| is_decoder(known));
+        let bytes = |values: u64| values.checked_mul(self.layers?)?.checked_mul(2)?.checked_mul(tokens);
+        self.kv_cache = values.and_then(bytes).map(|bytes| KvCache { tokens, bytes });
+        self.memory_bytes = self.kv_cache.as_ref().and_then(|kv| kv.bytes.checked_add(self.weights_bytes));
+    }
+
+    /// All parameters but those of the experts that a token does not go through.
+    fn active(&self, engine: &Engine, model: &Model) -> Result<Option<u64>> {
+        let Some((experts, used)) = self.experts.zip(self.experts_used) else { return Ok(None) };
+        let Ok(specs) = tensor_specs(engine, model, None) else { return Ok(None) };
+        let mut idle = 0u128;
+        for (number, tensor) in model.tensors.iter().enumerate() {
+            if specs.of(number).role.as_deref().is_some_and(|role| role.starts_with("experts.")) {
+                idle += u128::from(checked_elements(&tensor.shape)?);
+            }
+        }
+        if idle == 0 {
+            return Ok(None);
+        }
+        let idle = idle * u128::from(experts.saturating_sub(used)) / u128::from(experts);
+        Ok(u64::try_from(idle).ok().and_then(|idle| self.parameters.checked_sub(idle)))
+    }
+}
+
+/// The one recipe whose records a quantized model has.
+fn recipe(engine: &Engine, model: &Model) -> Option<String> {
+    if !model.tensors.iter().any(|tensor| tensor.dtype.is_block()) {
+        return None;
+    }
+    let foreign = model.foreign_of(&model.format)?;
+    let mut found = Vec::new();
+    for quantizer in engine.registry.quantizers() {
+        for recipe in quantizer.recipes().unwrap_or_default() {
+            let records = quantizer.records(&recipe.name).unwrap_or_default();
+            let mut own = records.iter().filter(|(format, ..)| *format == model.format).peekable();
+            if own.peek().is_some() && own.all(|(_, key, value)| foreign.get(key) == Some(value)) {
+                found.push(recipe.name);
+            }
+        }
+    }
+    found.pop().filter(|_| found.is_empty())
+}
+
+/// `ORG/NAME` of an address that ends so.
+fn repository(url: &str) -> Option<&str> {
+    let (host, path) = url.strip_prefix("https://")?.split_once('/')?;
+    (!host.is_empty() && path.matches('/').count() == 1 && !path.ends_with('/')).then_some(path)
+}
+
+/// Whether it makes one token after another, of the tokens before: it has a head, and no encoder.
+fn is_decoder(known: &Known<'_>) -> bool {
+    let mut roles = known.table.rules.iter().filter_map(|rule| rule.role.as_deref());
+    roles.clone().any(|role| role == "output") && !roles.any(|role| role.starts_with("encoder."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repository;
+
+    #[test]
+    fn a_repository_is_two_names_behind_a_host() {
+        assert_eq!(repository("https://hub.example/org/Model-7B"), Some("org/Model-7B"));
+        for other in
+            ["org/Model-7B", "https://hub.example/Model", "https://hub.example/a/b/c", "https://x/a/"]
+        {
+            assert_eq!(repository(other), None, "{other}");
+        }
+    }
+}

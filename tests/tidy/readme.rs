@@ -85,6 +85,10 @@ fn the_test_command_is_the_one_that_ci_runs() {
 
 /// A line without what differs from run to run.
 fn steady(line: &str) -> String {
+    // How much of a header is read depends on the machine's pages.
+    if line.starts_with("  header ") && line.ends_with(" read") {
+        return "  header SIZE read".to_owned();
+    }
     match line.rsplit_once(", ") {
         Some((rest, last)) if last == "TIME" || last.ends_with(" s") => rest.to_owned(),
         _ => line.to_owned(),

@@ -154,13 +154,18 @@ pub fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate
         // A wrong --resume must not cost what is there, nor leave anything.
         Journal::records(&target.beside(".apr-journal"), &described::describe(host, &laid_out)?)?;
     }
-    let staging = Staging::create(host, target.clone(), layout, &identities, options.force, options.resume)?;
+    let need = layout.total().saturating_add(laid_out.spools.len);
+    let (force, resume) = (options.force, options.resume);
+    let staging = Staging::create(host, target.clone(), (layout, need), &identities, force, resume)?;
     let written = match fill(host, options, (&mut laid_out, began), (&destination, &staging)) {
         Ok(written) => written,
         Err((error, keep)) => {
             if keep {
                 staging.keep();
-                return Err(error.hint("run it again with --resume: what is finished is kept"));
+                let again = "run it again with --resume: what is finished is kept";
+                // What mends the machine comes first.
+                let hint = error.hint_text().map_or(again.to_owned(), |mend| format!("{mend}; then {again}"));
+                return Err(error.with_hint(hint));
             }
             return Err(error);
         }
@@ -290,18 +295,24 @@ fn fill(
         let carried = recorder.run(host.threads(), |sink| {
             write(host, laid_out, expressions, options.quality(), sink, earlier.as_deref())
         });
-        let is_kept = |e: Error| {
+        let with_fate = |e: Error| {
             let keep = match recorder.is_under_way() {
                 // What there was to resume is still there.
                 false => options.resume,
-                true => journaling.is_begun() && e.kind() == ErrorKind::Cancelled,
+                true => journaling.is_begun() && is_kept(options, &e),
             };
             (e, keep)
         };
-        (carried.map_err(is_kept)?, journaling.is_begun())
+        (carried.map_err(with_fate)?, journaling.is_begun())
     };
     finish(host, options, laid_out, staging, carried).map_err(|e| {
-        let keep = has_journal && e.kind() == ErrorKind::Cancelled;
+        let keep = has_journal && is_kept(options, &e);
         (e, keep)
     })
+}
+
+/// Whether what was written before this error is kept for `--resume`: if the work was stopped, and if the machine failed
+/// where earlier work had been taken up, which is not lost for a full disk.
+fn is_kept(options: &ConvertOptions, error: &Error) -> bool {
+    error.kind() == ErrorKind::Cancelled || options.resume && error.kind() == ErrorKind::Io
 }

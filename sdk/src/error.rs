@@ -146,6 +146,12 @@ impl Error {
         self
     }
 
+    /// Replaces what the user can do, where more is known than whoever raised it knew.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
     /// Sets the stable code (`E002`, `E_ABI_MAJOR`, ...), unless one is known already.
     pub fn code(mut self, code: impl Into<String>) -> Error {
         self.0.code.get_or_insert_with(|| code.into());

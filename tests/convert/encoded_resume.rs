@@ -65,11 +65,17 @@ fn records(journal: &[u8]) -> Vec<Range<usize>> {
     let mut at = journal.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     let mut found = Vec::new();
     while let Some(len) = journal.get(at + 8..at + 12) {
-        let end = at + 12 + u32::from_le_bytes(len.try_into().unwrap()) as usize;
+        let end = at + 12 + u32::from_le_bytes(len.try_into().unwrap()) as usize + 4;
         found.push(at..end);
         at = end;
     }
     found
+}
+
+/// Gives a record that was changed the checksum of what it is now.
+fn seal(journal: &mut [u8], record: Range<usize>) {
+    let (content, sum) = journal[record].split_last_chunk_mut().unwrap();
+    *sum = crc32fast::hash(content).to_le_bytes();
 }
 
 /// Blocks of the two tensors that are encoded.
@@ -111,8 +117,14 @@ fn a_journal_that_is_torn_or_lies_costs_no_more_than_the_work() {
         |journal, records| journal.extend_from_within(records[0].start..),
         |journal, records| drop(journal.drain(records[0].clone())),
         |journal, records| journal[records[1].start + 8..][..4].fill(0xff),
-        |journal, records| journal[records[1].start + 12..][..8].fill(0xff),
-        |journal, records| journal[records[1].start + 28..records[1].end].fill(0xff),
+        |journal, records| {
+            journal[records[1].start + 12..][..8].fill(0xff);
+            seal(journal, records[1].clone());
+        },
+        |journal, records| {
+            journal[records[1].start + 28..records[1].end].fill(0xff);
+            seal(journal, records[1].clone());
+        },
     ];
     for (number, damage) in damages.into_iter().enumerate() {
         let scratch = Scratch::new();
@@ -134,6 +146,7 @@ fn what_was_encoded_of_other_bytes_is_refused() {
     let mut journal = fs::read(scratch.at(".out.runs.apr-journal")).unwrap();
     let second = records(&journal)[1].clone();
     journal[second.start + 24] ^= 1;
+    seal(&mut journal, second);
     fs::write(scratch.at(".out.runs.apr-journal"), journal).unwrap();
     o.resume = true;
     let error = convert(&host(), &o).map(drop).unwrap_err();

@@ -4,7 +4,7 @@
 use apr_host::host::Host;
 use apr_host::plugins::leave_crashes_to_others;
 use apr_host::threads::on_stack;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -86,7 +86,7 @@ fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Makes Ctrl-C (and a polite kill) cancel the host's work; a second one exits at once.
+/// Makes Ctrl-C (and a polite kill, and a terminal that goes) cancel the host's work; a second one exits at once.
 ///
 /// A handler that cannot be installed leaves the system's own, which ends the process: that is no reason to refuse work.
 pub fn on_interrupt(host: &Host) {
@@ -94,7 +94,8 @@ pub fn on_interrupt(host: &Host) {
     if let Some(main) = MAIN.get() {
         let _ = main.outputs.set(Arc::clone(&host.outputs));
     }
-    for signal in [SIGINT, SIGTERM] {
+    let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         let wakes = |main: &&Main| {
             main.wake
                 .try_clone()
@@ -109,4 +110,13 @@ pub fn on_interrupt(host: &Host) {
             let _ = signal_hook::flag::register(signal, Arc::clone(cancel));
         }
     }
+}
+
+/// Whether whoever started this process wants it to ignore a signal, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // A system that does not say so leaves the signal as it is.
+    mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -1,7 +1,7 @@
 //! What a stopped conversion leaves behind so that `--resume` need not begin anew.
 //!
 //! The file `.NAME.apr-journal` is one line of JSON (what the work was: plan digest, plugins, inputs), then records: the
-//! tile's number, u64, little-endian, the length of what the engine knows of it, u32, and that.
+//! tile's number, u64, little-endian, the length of what the engine knows of it, u32, that, and the CRC-32 of all of these.
 //! Records are appended only after the data they speak of is durable.
 
 use super::error::io_error;
@@ -82,7 +82,8 @@ impl Journal {
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)
             .map_err(wrong)?;
-        // A crash may have torn the last record: what follows must not begin in the middle of one.
+        // A crash may have torn the last record, or a disk changed one: what follows must not begin in the middle of one, nor
+        // tell of tiles what was never found.
         let (mut whole, mut rest) = (Vec::new(), &records[..]);
         while let Some((number, record, later)) = first_record(rest) {
             whole.push((number, record.into()));
@@ -101,22 +102,27 @@ impl Journal {
             |e: std::io::Error| io_error(&e, "write the journal").in_file(self.path.display().to_string());
         let mut records = Vec::new();
         for (number, record) in tiles {
+            let begin = records.len();
             records.extend_from_slice(&number.to_le_bytes());
             let len = u32::try_from(record.len())
                 .map_err(|_| Error::limit("a record of the journal is too long"))?;
             records.extend_from_slice(&len.to_le_bytes());
             records.extend_from_slice(record);
+            let sum = crc32fast::hash(&records[begin..]);
+            records.extend_from_slice(&sum.to_le_bytes());
         }
         outputs.iter().try_for_each(|output| output.sync_data())?;
         self.file.write_all(&records).and_then(|()| self.file.sync_data()).map_err(wrong)
     }
 }
 
-/// The first record, if it is whole: its tile, what the engine knows, and what follows.
+/// The first record, if it is whole and as it was written: its tile, what the engine knows, and what follows.
 fn first_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let (number, len) = head.split_first_chunk()?;
     let len = usize::try_from(u32::from_le_bytes(len.try_into().ok()?)).ok()?;
-    let (record, later) = rest.split_at_checked(len)?;
-    Some((u64::from_le_bytes(*number), record, later))
+    let (record, rest) = rest.split_at_checked(len)?;
+    let (sum, later) = rest.split_first_chunk()?;
+    let is_right = crc32fast::hash(&bytes[..HEAD + len]) == u32::from_le_bytes(*sum);
+    is_right.then_some((u64::from_le_bytes(*number), record, later))
 }

@@ -198,7 +198,7 @@ mod tests {
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let host = Host::new(Registry::new());
-            let staging = Staging::create(&host, target, &Layout::default(), &[], false, false).unwrap();
+            let staging = Staging::create(&host, target, (&Layout::default(), 0), &[], false, false).unwrap();
             let begin = || Err(Error::io("there is no journal here"));
             let journaling = Journaling::new(Instant::now(), Duration::from_secs(60), &begin);
             let recorder = Recorder::new(&staging, &journaling, &|| Ok(()));

@@ -40,6 +40,11 @@ impl StagedFile {
         written.map_err(|e| self.wrong(&e, "write").at(offset))
     }
 
+    /// Bytes of it that the disk has no place for yet; none where that is not known.
+    pub fn unallocated(&self) -> u64 {
+        self.handle.metadata().map_or(0, |meta| meta.len().saturating_sub(meta.blocks().saturating_mul(512)))
+    }
+
     /// Gives it another length.
     ///
     /// # Errors

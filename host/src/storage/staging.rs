@@ -57,7 +57,8 @@ impl Drop for Counted {
 }
 
 impl Staging {
-    /// Takes the lock and makes the staged files, with their full length.
+    /// Takes the lock and makes the staged files, with their full length; `need` bytes must be free for them and for what is
+    /// spooled beside them.
     ///
     /// # Errors
     /// Io if the output exists and `force` is not set, another writer holds the lock, the folder cannot be written or
@@ -66,7 +67,7 @@ impl Staging {
     pub fn create(
         host: &Host,
         target: Target,
-        layout: &Layout,
+        (layout, need): (&Layout, u64),
         inputs: &[(u64, u64)],
         force: bool,
         resume: bool,
@@ -89,7 +90,7 @@ impl Staging {
             }
         }
         if !(resume && stage.exists()) {
-            enough_space(&target, layout.total())?;
+            enough_space(&target, need)?;
         }
         let (entries, steps) = (layout.entries.clone(), Arc::clone(&host.steps));
         // What there is to resume is not lost because it cannot be opened now.
@@ -185,14 +186,17 @@ impl TileSink for Staging {
 
     /// A file beside the output that loses its name at once, so that nothing is left of it.
     fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>> {
-        enough_space(&self.target, len)?;
+        // The output itself takes up what it has no blocks for yet.
+        let rest = self.files.iter().map(|file| file.unallocated());
+        enough_space(&self.target, rest.fold(len, u64::saturating_add))?;
         let path = self.target.beside(".apr-spool");
+        let shown = self.target.show(&path);
+        let wrong = |e: std::io::Error| io_error(&e, "write").in_file(shown.clone());
         remove(&path);
         let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let handle = opened.map_err(|e| self.wrong(&e))?;
+        let handle = opened.map_err(wrong)?;
         remove(&path);
-        handle.set_len(len).map_err(|e| self.wrong(&e))?;
-        let shown = self.target.show(&path);
+        handle.set_len(len).map_err(wrong)?;
         Ok(Box::new(Scratch(Arc::new(StagedFile::new(handle, path.clone(), path, shown)))))
     }
 }

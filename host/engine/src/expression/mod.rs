@@ -349,7 +349,12 @@ impl Expression {
         matches!(self, Expression::Affine(affine) if affine.factor.is_some())
     }
 
-    /// Whether values are quantized.
+    /// Whether making it loses what a type with fewer values cannot say, which is measured as it is made.
+    pub fn is_quantized(&self) -> bool {
+        matches!(self, Expression::Encode(_) | Expression::Repack(_) | Expression::RowCodes(_))
+    }
+
+    /// Whether values become blocks.
     pub fn is_encoded(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Expression::Encode(_)))
     }

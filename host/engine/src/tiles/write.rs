@@ -55,7 +55,7 @@ pub fn write(
     if let Some(records) = earlier {
         take_up(records, (&tiles, &watch), sink, &sums)?;
         taken_over(source, &tiles, &sums);
-        let quantized = tiles.runs.iter().filter(|run| run.is_rows());
+        let quantized = tiles.runs.iter().filter(|run| run.expression.is_quantized());
         let numbers = quantized.flat_map(|run| run.first..run.first + run.n_tiles());
         unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
     }

@@ -1,7 +1,11 @@
 //! How much of an expression can be evaluated by itself: an element, a block, or a row.
 
 use super::super::{Expression, TILE, unit};
-use apr_sdk::{Result, checked_payload_len};
+use apr_sdk::{Error, Result, checked_payload_len};
+
+/// The most bytes that a row may have in its widest form where whole rows are evaluated: threads hold several forms of one
+/// each. A thousand times what the widest models have.
+const MOST_ROW: u64 = 1 << 30;
 
 /// The smallest part of an expression that can be evaluated by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +24,8 @@ impl Granule {
     /// That of an expression that is no `Concat`.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown, or rows that are no whole blocks.
+    /// Unsupported for a dtype that is unknown, or rows that are no whole blocks; LimitExceeded for rows that are too long
+    /// to be held.
     pub fn of(expression: &Expression) -> Result<Granule> {
         let (from, to) = (expression.leaf().dtype(), expression.dtype());
         let Some(row_len) = expression.row_len() else {
@@ -34,7 +39,15 @@ impl Granule {
         };
         let made = if matches!(expression, Expression::RowScales(_)) { 1 } else { elements };
         let (before, after) = (checked_payload_len(from, &[elements])?, checked_payload_len(to, &[made])?);
-        Ok(Granule { before, after, elements, is_row: true })
+        let granule = Granule { before, after, elements, is_row: true };
+        if granule.widest() > MOST_ROW {
+            let message = format!(
+                "rows of {elements} elements are too long to be evaluated: each would take {}",
+                granule.widest()
+            );
+            return Err(Error::limit(message + " bytes of memory"));
+        }
+        Ok(granule)
     }
 
     /// Bytes of the leaf for so many bytes of the result, which are whole.
@@ -97,5 +110,25 @@ impl Expression {
     pub fn memory(&self) -> Result<u64> {
         let changing = if self.is_leaf() { 0 } else { Granule::of(self)?.memory() };
         Ok(self.access()?.memory().saturating_add(changing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::Expression;
+    use apr_sdk::{DType, ErrorKind, Payload, Tensor};
+
+    #[test]
+    fn rows_that_no_memory_holds_are_refused() {
+        let quantized = |row_len| {
+            let (name, shape) = (String::from("t"), vec![1, row_len]);
+            let tensor = Tensor { name, dtype: DType::F32, shape, payload: Payload::Sequential };
+            let codes = Expression::of(0, &tensor).unwrap().row_codes(DType::I8, row_len);
+            Granule::of(&codes.parts()[0])
+        };
+        assert!(quantized(MOST_ROW / 4).is_ok());
+        let error = quantized(MOST_ROW / 4 + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     }
 }

@@ -9,3 +9,27 @@ pub fn n_of(count: usize, noun: &str) -> String {
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// The name that was probably meant; `None` if none is near.
+pub fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    /// Comparing takes time with the product of the lengths, and with the number of names.
+    const MOST: (usize, usize) = (200, 50_000);
+    let most = (wanted.chars().count() / 3).max(1);
+    let near = |name: &&str| name.len() <= MOST.0 && name.len().abs_diff(wanted.len()) <= most * 4;
+    let names = if wanted.len() > MOST.0 { None } else { Some(names.take(MOST.1).filter(near)) };
+    let distances = names.into_iter().flatten().map(|name| (strsim::levenshtein(name, wanted), name));
+    distances.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|near| near.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_name_is_near_if_few_letters_differ() {
+        let names = || ["blk.0.attn_q.weight", "blk.1.attn_q.weight", "output.weight"].into_iter();
+        assert_eq!(nearest("blk.1.atn_q.weight", names()), Some("blk.1.attn_q.weight"));
+        assert_eq!(nearest("lm_head", names()), None);
+        assert_eq!(nearest(&"x".repeat(100_000), names()), None);
+    }
+}

@@ -140,7 +140,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Export(args) => export::run(&args, context).map(report::boxed),
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context),
-        Verb::Tensors(args) => tensors::run(&args, context).map(report::boxed),
+        Verb::Tensors(args) => tensors::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),

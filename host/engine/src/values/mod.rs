@@ -6,4 +6,5 @@ pub mod integers;
 pub mod loss;
 pub mod numbers;
 pub mod rule_codes;
+pub mod slice;
 pub mod swap;

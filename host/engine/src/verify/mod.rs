@@ -8,6 +8,8 @@ mod input_checksums;
 pub mod output_checksums;
 mod second_read;
 pub mod stats;
+pub mod tensor_values;
+pub mod tree;
 pub mod validate;
 
 use crate::engine::Engine;

@@ -7,9 +7,10 @@ use crate::open::OpenedModel;
 use crate::values::numbers::{Numbers, Values};
 use crate::verify::histogram::Histogram;
 use crate::wording::hex;
-use apr_sdk::{Error, Result};
-use serde::Serialize;
+use apr_sdk::{Error, Extent, Payload, Result, Tensor};
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 /// What is wanted of each tensor beyond its header.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +32,12 @@ pub struct TensorRow {
     pub shape: Vec<u64>,
     /// Bytes of its payload.
     pub bytes: u64,
+    /// The file that its payload lies in, if that is one run of a file, uncompressed and in order.
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub file: Option<Arc<str>>,
+    /// Where it begins there, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
     /// Lower-case hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -43,6 +50,10 @@ pub struct TensorRow {
     /// How its values are spread, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
+}
+
+fn as_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    text.as_deref().serialize(serializer)
 }
 
 /// Statistics of a tensor's values, complex numbers as their two parts; NaN and infinite values are counted and left out
@@ -92,6 +103,8 @@ pub fn each_row(
     give: &mut dyn FnMut(TensorRow),
 ) -> Result<()> {
     let tensors = &opened.model.tensors;
+    // A million tensors share the name of one file.
+    let names: Vec<Arc<str>> = opened.files.all().iter().map(|file| file.name.as_str().into()).collect();
     for first in (0..tensors.len()).step_by(BATCH) {
         let batch = &tensors[first..tensors.len().min(first + BATCH)];
         let mut read = match options.sha256 || options.stats {
@@ -102,14 +115,18 @@ pub fn each_row(
         }
         .into_iter();
         for tensor in batch {
-            let Payload { sha256, stats } = read.next().unwrap_or_default();
+            let Read { sha256, stats } = read.next().unwrap_or_default();
             let unknown = options.stats && stats.is_none();
             let missing = || format!("no quantizer plugin knows the values of {}", tensor.dtype);
+            let extent = contiguous(tensor);
+            let file = extent.and_then(|extent| names.get(usize::try_from(extent.file).ok()?).cloned());
             give(TensorRow {
                 name: tensor.name.clone(),
                 dtype: tensor.dtype.name().to_owned(),
                 shape: tensor.shape.clone(),
                 bytes: tensor.payload_len()?,
+                offset: extent.filter(|_| file.is_some()).map(|extent| extent.offset),
+                file,
                 sha256,
                 stats,
                 stats_missing: unknown.then(missing),
@@ -120,13 +137,23 @@ pub fn each_row(
     Ok(())
 }
 
+/// Where a tensor's bytes lie one after another, in the order of its elements.
+fn contiguous(tensor: &Tensor) -> Option<Extent> {
+    match &tensor.payload {
+        Payload::Extent { extent, view } if view.as_ref().is_none_or(|view| view.strides.is_empty()) => {
+            Some(*extent)
+        }
+        _ => None,
+    }
+}
+
 #[derive(Default)]
-struct Payload {
+struct Read {
     sha256: Option<String>,
     stats: Option<Stats>,
 }
 
-fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOptions) -> Result<Payload> {
+fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOptions) -> Result<Read> {
     let tensor = &opened.model.tensors[number];
     let numbers = if options.stats { Numbers::with(tensor.dtype, &engine.registry) } else { None };
     let mut values = numbers.map(|numbers| Values::new(numbers, &tensor.shape)).transpose()?;
@@ -145,7 +172,7 @@ fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOp
         values.end(&mut |value| running.add(value));
         running.finish()
     });
-    Ok(Payload { sha256: hasher.map(|h| hex(&h.finalize())), stats })
+    Ok(Read { sha256: hasher.map(|h| hex(&h.finalize())), stats })
 }
 
 /// Statistics being gathered, with Welford's method, which stays exact where sums of squares cancel

@@ -11,6 +11,25 @@ use std::ops::ControlFlow;
 /// Fills a window with the bytes at an offset of the payload.
 type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
 
+/// What fills windows with a leaf's bytes; those of a stream must follow each other.
+fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> Result<Box<Fill<'a>>> {
+    Ok(match leaf.access()? {
+        Access::Decode { tensor, codec } => {
+            let (list, mut decoder) = (BlockList::read(engine, opened, tensor)?, Decoder::default());
+            let codec = codec.clone();
+            Box::new(move |at, out| decoder.fill(opened, (tensor, &codec), &list, at, out))
+        }
+        Access::Stream { tensor } => {
+            let mut stream = InOrder::begin(engine, opened, tensor)?;
+            Box::new(move |_, out| stream.fill(out))
+        }
+        _ => {
+            let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
+            Box::new(move |at, out| leaf.access()?.fill(&read, at, out).map(drop))
+        }
+    })
+}
+
 /// What a leaf is, in order, a window at a time: as many bytes as are best made at once.
 struct Windows<'a> {
     engine: &'a Engine,
@@ -33,21 +52,7 @@ impl<'a> Windows<'a> {
         let access = leaf.access()?;
         let whole = |len: u64| (len - len % granule).max(granule);
         let (window, tile_len) = (whole(access.window()), whole(access.tile_len()));
-        let fill: Box<Fill<'a>> = match access {
-            Access::Decode { tensor, codec } => {
-                let (list, mut decoder) = (BlockList::read(engine, opened, tensor)?, Decoder::default());
-                let codec = codec.clone();
-                Box::new(move |at, out| decoder.fill(opened, (tensor, &codec), &list, at, out))
-            }
-            Access::Stream { tensor } => {
-                let mut stream = InOrder::begin(engine, opened, tensor)?;
-                Box::new(move |_, out| stream.fill(out))
-            }
-            _ => {
-                let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
-                Box::new(move |at, out| leaf.access()?.fill(&read, at, out).map(drop))
-            }
-        };
+        let fill = filled(engine, opened, leaf)?;
         Ok(Windows { engine, fill, buffer: Vec::new(), window, tile_len, len, at: 0 })
     }
 
@@ -63,6 +68,54 @@ impl<'a> Windows<'a> {
         (self.fill)(self.at, &mut self.buffer)?;
         self.at += n;
         Ok(true)
+    }
+}
+
+/// The payload of a tensor, read at rising places: no more of it than is asked for, unless it can only be had in order.
+pub struct Ascending<'a> {
+    engine: &'a Engine,
+    fill: Box<Fill<'a>>,
+    /// What a stream gave last, and where it began: the next bytes may begin in it.
+    held: Option<(u64, Vec<u8>)>,
+}
+
+impl<'a> Ascending<'a> {
+    /// The payload of tensor number `tensor`.
+    ///
+    /// # Errors
+    /// As [`InPieces::new`], without the file and the tensor.
+    pub fn new(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<Ascending<'a>> {
+        let leaf = Expression::of(tensor, &opened.model.tensors[tensor])?;
+        let held = matches!(leaf.access()?, Access::Stream { .. }).then(|| (0, Vec::new()));
+        Ok(Ascending { engine, fill: filled(engine, opened, leaf)?, held })
+    }
+
+    /// Fills `out`, whole elements, with the bytes at `at`, which is not before what the last call began with.
+    ///
+    /// # Errors
+    /// As [`stream`], without the file and the tensor.
+    pub fn read_at(&mut self, at: u64, out: &mut [u8]) -> Result<()> {
+        /// Bytes of a stream that are passed over at once.
+        const PASSED: u64 = 1 << 16;
+        self.engine.check_cancelled()?;
+        let Some((begin, held)) = &mut self.held else { return (self.fill)(at, out) };
+        let end = |begin: u64, held: &[u8]| begin + held.len() as u64;
+        while end(*begin, held) < at {
+            *begin = end(*begin, held);
+            held.resize(usize::try_from((at - *begin).min(PASSED)).unwrap_or(1), 0);
+            (self.fill)(*begin, held)?;
+        }
+        let skipped = at.checked_sub(*begin).and_then(|n| usize::try_from(n).ok());
+        let skipped = skipped.ok_or_else(|| Error::plugin("a stream is asked for bytes that are gone"))?;
+        held.drain(..skipped);
+        *begin = at;
+        if held.len() < out.len() {
+            let known = held.len();
+            held.resize(out.len(), 0);
+            (self.fill)(at + known as u64, &mut held[known..])?;
+        }
+        out.copy_from_slice(&held[..out.len()]);
+        Ok(())
     }
 }
 

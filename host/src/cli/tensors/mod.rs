@@ -1,10 +1,15 @@
-//! `apr tensors`: which tensors are in there?
+//! `apr tensors`: which tensors are in there, and what is in them?
+
+mod tree;
+mod values;
 
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
-use crate::cli::report::{Report, Streamed, plain, write_rows};
+use crate::cli::report::{Report, Streamed, boxed, plain, write_rows};
+use apr_engine::open::OpenedModel;
 use apr_engine::verify::histogram::{Histogram, histogram};
 use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, tensor_rows};
+use apr_engine::wording::nearest;
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;
@@ -17,8 +22,15 @@ use std::path::PathBuf;
 /// --sha256 and --stats only the header is read. With -q the names alone are
 /// printed, one a line.
 ///
+/// With NAME the values of that tensor are printed, blocks decoded; of a long
+/// one the ends. A slice is written as in Python, and no more is read than it
+/// needs: NAME[0:4, :8], NAME[-1].
+///
 /// Examples:
 ///   apr tensors model.gguf
+///   apr tensors model.gguf --tree
+///   apr tensors model.gguf 'blk.0.attn_q.weight[0:4, :8]'
+///   apr tensors model.gguf output_norm.weight --json
 ///   apr tensors model.safetensors --json --sha256
 ///   apr tensors model.apr --stats
 ///   apr tensors model.apr --hist blk.0.attn_norm.weight
@@ -28,6 +40,12 @@ pub struct Args {
     /// The model: a file, any part of it, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Print the values of this tensor, or of a slice of it
+    #[arg(value_name = "NAME[SLICE]", conflicts_with_all = ["sha256", "stats", "hist", "tree"])]
+    name: Option<String>,
+    /// Show the names as a tree, with sums; layers that are made alike stand once
+    #[arg(long, conflicts_with_all = ["sha256", "stats", "hist"])]
+    tree: bool,
     /// Add the SHA-256 of each tensor's weights, row-major and little-endian whatever the file is
     #[arg(long)]
     sha256: bool,
@@ -42,7 +60,8 @@ pub struct Args {
     pub open: OpenArgs,
 }
 
-/// The tensors in the file's order. JSON: a bare array of `name`, `dtype`, `shape`, `bytes`, and with their flags `sha256`
+/// The tensors in the file's order. JSON: a bare array of `name`, `dtype`, `shape`, `bytes`, where the bytes are one
+/// run of a file `file` and `offset`, and with their flags `sha256`
 /// and `stats` (`count`, `min`, `max`, `mean`, `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with
 /// `--hist` the one tensor, and `histogram`: `bins` (`from`, `to`, `count`), `nans`, `infs`.
 #[derive(Debug)]
@@ -51,28 +70,38 @@ pub struct Listed {
     warnings: Vec<String>,
 }
 
-/// Opens the model and lists its tensors.
+/// Opens the model, and lists its tensors or shows one.
 ///
 /// # Errors
-/// What opening and, with `--sha256` or `--stats`, reading raised.
-pub fn run(args: &Args, context: &Context) -> Result<Listed> {
+/// What opening and, where values are asked for, reading raised; InvalidArgument for a tensor or a slice that there is not.
+pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
+    if args.tree {
+        return tree::of(&opened).map(boxed);
+    }
+    if let Some(name) = &args.name {
+        return values::of(&host, &opened, name, context.terminal.json).map(boxed);
+    }
     if !args.sha256 && !args.stats && args.hist.is_none() {
         opened.forget_readers();
     }
     let mut rows = tensor_rows(&host, &opened, RowOptions { sha256: args.sha256, stats: args.stats })?;
     if let Some(name) = &args.hist {
-        let number = rows.iter().position(|row| row.name == *name).ok_or_else(|| {
-            Error::invalid_argument("the model has no tensor of this name")
-                .in_file(args.file.display().to_string())
-                .tensor(name)
-                .hint(format!("run `apr tensors {} -q` to list the names", args.file.display()))
-        })?;
+        let number = rows.iter().position(|row| row.name == *name).ok_or_else(|| unknown(&opened, name))?;
         let mut row = rows.swap_remove(number);
         row.histogram = Some(histogram(&host, &opened, number)?);
         rows = vec![row];
     }
-    Ok(Listed { rows, warnings: opened.warnings })
+    Ok(boxed(Listed { rows, warnings: opened.warnings }))
+}
+
+/// The error for a tensor that there is not.
+fn unknown(opened: &OpenedModel, name: &str) -> Error {
+    let near = nearest(name, opened.model.tensors.iter().map(|tensor| tensor.name.as_str()));
+    let near = near.map_or(String::new(), |near| format!("did you mean `{}`? ", escape(near, 200)));
+    let file = opened.path.display().to_string();
+    let error = Error::invalid_argument("the model has no tensor of this name").tensor(name);
+    error.hint(format!("{near}run `apr tensors {file} -q` to list the names")).in_file(file)
 }
 
 impl Report for Listed {

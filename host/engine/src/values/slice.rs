@@ -1,0 +1,184 @@
+//! A slice of a tensor, written as in Python: `0:4, -1, :8`, one for each dimension, outermost first.
+
+use apr_sdk::{Error, Result, escape};
+use std::ops::Range;
+
+/// A slice as it was written, of a tensor that is not known yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    axes: Vec<Axis>,
+}
+
+/// What is wanted along one dimension; negative numbers count from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Index(i64),
+    Range(Option<i64>, Option<i64>),
+}
+
+/// What is wanted along one dimension of a known size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picked {
+    /// The indices.
+    pub range: Range<u64>,
+    /// Whether it is one index, which leaves no dimension.
+    pub is_index: bool,
+}
+
+impl Slice {
+    /// The slice that stands between the brackets.
+    ///
+    /// # Errors
+    /// InvalidArgument for what is none, or has a step.
+    pub fn parse(text: &str) -> Result<Slice> {
+        let axes = text.split(',').map(|axis| Axis::parse(axis.trim()));
+        Ok(Slice { axes: axes.collect::<Result<_>>()? })
+    }
+
+    /// What it means for a tensor of this shape; dimensions that it does not name are whole.
+    ///
+    /// # Errors
+    /// InvalidArgument, with the shape, for more dimensions or indices than there are, and for a range that ends before it
+    /// begins.
+    pub fn of(&self, shape: &[u64]) -> Result<Vec<Picked>> {
+        if self.axes.len() > shape.len() {
+            let (have, want) = (shape.len(), self.axes.len());
+            let message = format!("the slice has {want} dimensions, and the tensor {have}: its shape is {shape:?}");
+            return Err(Error::invalid_argument(message).hint(HOW));
+        }
+        let whole = Axis::Range(None, None);
+        let axes = self.axes.iter().copied().chain(std::iter::repeat(whole));
+        axes.zip(shape).enumerate().map(|(number, (axis, &size))| axis.of(size, number, shape)).collect()
+    }
+}
+
+/// What a slice looks like.
+const HOW: &str = "write a slice as in Python: 'NAME[0:4, :8]', 'NAME[-1]'";
+
+impl Axis {
+    fn parse(text: &str) -> Result<Axis> {
+        let wrong = |what: &str| {
+            let message = format!("`{}` is not a slice: {what}", escape(text, 40));
+            Err(Error::invalid_argument(message).hint(HOW))
+        };
+        let number = |text: &str| match text.trim() {
+            "" => Ok(None),
+            digits => digits.parse::<i64>().map(Some),
+        };
+        let ends: Vec<&str> = text.split(':').collect();
+        let Ok(ends) = ends.into_iter().map(number).collect::<std::result::Result<Vec<_>, _>>() else {
+            return wrong("expected whole numbers");
+        };
+        match ends[..] {
+            [Some(index)] => Ok(Axis::Index(index)),
+            [start, stop] | [start, stop, None | Some(1)] => Ok(Axis::Range(start, stop)),
+            [_, _, Some(_)] => wrong("steps are not supported"),
+            [None] => wrong("it names nothing"),
+            _ => wrong("expected START:STOP"),
+        }
+    }
+
+    fn of(self, size: u64, number: usize, shape: &[u64]) -> Result<Picked> {
+        let from_end = |n: i64| match n.is_negative() {
+            false => Some(n.unsigned_abs()),
+            true => size.checked_sub(n.unsigned_abs()),
+        };
+        let outside = |what: String| {
+            let message = format!("{what} of dimension {number}, whose size is {size}: the shape is {shape:?}");
+            Err(Error::invalid_argument(message).hint("give indices that the tensor has"))
+        };
+        match self {
+            Axis::Index(index) => match from_end(index).filter(|at| *at < size) {
+                Some(at) => Ok(Picked { range: at..at + 1, is_index: true }),
+                None => outside(format!("index {index} is outside")),
+            },
+            Axis::Range(start, stop) => {
+                let begin = start.map_or(Some(0), from_end).filter(|at| *at <= size);
+                let end = stop.map_or(Some(size), from_end).filter(|at| *at <= size);
+                let word = |end: Option<i64>| end.map(|end| end.to_string()).unwrap_or_default();
+                let shown = format!("{}:{}", word(start), word(stop));
+                match (begin, end) {
+                    (Some(begin), Some(end)) if begin <= end => {
+                        Ok(Picked { range: begin..end, is_index: false })
+                    }
+                    (Some(_), Some(_)) => outside(format!("{shown} ends before it begins, in the indices")),
+                    _ => outside(format!("{shown} reaches outside")),
+                }
+            }
+        }
+    }
+}
+
+/// The ranges along each dimension that are shown of what was picked: all, if that is at most `most` values; else of long
+/// dimensions the same number of indices at both ends, as few as it takes.
+pub fn shown(picked: &[Picked], most: u64) -> Vec<Vec<Range<u64>>> {
+    let all = |one: &Picked| vec![one.range.clone()];
+    let count = |axes: &[Vec<Range<u64>>]| {
+        let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum::<u64>());
+        // A dimension of no indices does not make the others short.
+        sizes.fold(1u64, |count, size| count.saturating_mul(size.max(1)))
+    };
+    let mut axes: Vec<_> = picked.iter().map(all).collect();
+    for (head, tail) in [(3, 3), (2, 2), (1, 1), (1, 0)] {
+        if count(&axes) <= most {
+            break;
+        }
+        let cut = |one: &Picked| match &one.range {
+            range if range.end - range.start <= head + tail => vec![range.clone()],
+            range => vec![range.start..range.start + head, range.end - tail..range.end],
+        };
+        axes = picked.iter().map(cut).collect();
+    }
+    axes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(text: &str, shape: &[u64]) -> Vec<(u64, u64, bool)> {
+        let picked = Slice::parse(text).and_then(|slice| slice.of(shape)).unwrap();
+        picked.into_iter().map(|one| (one.range.start, one.range.end, one.is_index)).collect()
+    }
+
+    #[test]
+    fn slices_mean_what_they_mean_in_python() {
+        assert_eq!(ranges("0:4, :8", &[10, 20]), [(0, 4, false), (0, 8, false)]);
+        assert_eq!(ranges("-1", &[10, 20]), [(9, 10, true), (0, 20, false)]);
+        assert_eq!(ranges("-3:, 2:-1", &[10, 20]), [(7, 10, false), (2, 19, false)]);
+        assert_eq!(ranges(":,5", &[10, 20]), [(0, 10, false), (5, 6, true)]);
+        assert_eq!(ranges("10:10", &[10]), [(10, 10, false)]);
+        assert_eq!(ranges("1:2:1", &[10]), [(1, 2, false)]);
+        assert_eq!(ranges(":", &[0]), [(0, 0, false)]);
+    }
+
+    #[test]
+    fn what_is_outside_or_no_slice_is_refused() {
+        for bad in ["", "1,", "a", "1:2:3:4", "::2", "1:2:-1", "1.5", "...", "9999999999999999999"] {
+            let error = Slice::parse(bad).unwrap_err();
+            assert_eq!(error.kind(), apr_sdk::ErrorKind::InvalidArgument, "{bad}");
+        }
+        for bad in ["10", "-11", "0:11", "-11:", "5:3", "0,0,0", "-9223372036854775808"] {
+            let error = Slice::parse(bad).and_then(|slice| slice.of(&[10, 20])).unwrap_err();
+            assert!(error.message().contains("[10, 20]"), "{bad}: {}", error.message());
+        }
+        assert!(Slice::parse("0").unwrap().of(&[0]).is_err() && Slice::parse("0").unwrap().of(&[]).is_err());
+    }
+
+    #[test]
+    fn long_dimensions_lose_their_middle_until_few_values_are_left() {
+        let of = |shape: &[u64], most| {
+            let axes = shown(&Slice::default().of(shape).unwrap(), most);
+            let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum::<u64>());
+            sizes.collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[10, 100], 1000), [10, 100]);
+        assert_eq!(of(&[11, 100], 1000), [6, 6]);
+        assert_eq!(of(&[5, 300], 1000), [5, 6]);
+        assert_eq!(of(&[100; 4], 1000), [4; 4]);
+        assert_eq!(of(&[2; 40], 1000), [1; 40]);
+        assert_eq!(of(&[u64::MAX; 9], 1000), [2; 9]);
+        assert_eq!(of(&[u64::MAX, 0], 1000), [6, 0]);
+        assert_eq!(of(&[], 1000), [0u64; 0]);
+    }
+}

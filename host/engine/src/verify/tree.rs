@@ -1,0 +1,321 @@
+//! The tensors of a model as a tree of their dotted names, in which layers that are made alike stand once.
+
+use apr_sdk::{DType, Result, Tensor, checked_elements};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+/// How many dots of a name are looked at: what follows is one name.
+const DEEPEST: usize = 24;
+
+/// Tensors whose names begin alike, or one tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What they have in common after what the group around them has: `blk.0–31`, `attn_q.weight`.
+    pub name: String,
+    /// The numbers of those that are made alike; empty for one that is not numbered.
+    pub members: Vec<RangeInclusive<u64>>,
+    /// What it holds; what each holds, where there are several members.
+    pub body: Body,
+}
+
+/// What a group holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// One tensor.
+    Tensor {
+        /// The type of its elements.
+        dtype: DType,
+        /// Its dimensions, outermost first.
+        shape: Vec<u64>,
+        /// Bytes of its payload.
+        bytes: u64,
+    },
+    /// Other groups, in the order of the file; those of a numbered group by name.
+    Groups(Vec<Group>),
+}
+
+/// Sums over tensors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many tensors.
+    pub tensors: u64,
+    /// How many elements.
+    pub parameters: u64,
+    /// Bytes of their payload.
+    pub bytes: u64,
+    /// How many tensors there are of each type.
+    pub types: BTreeMap<&'static str, u64>,
+}
+
+impl std::hash::Hash for Group {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (&self.name, &self.members, &self.body).hash(state);
+    }
+}
+
+/// The tree of these tensors.
+///
+/// # Errors
+/// Unsupported for a type that is unknown.
+pub fn tree(tensors: &[Tensor]) -> Result<Vec<Group>> {
+    let named: Vec<(&str, &Tensor)> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    groups(named, DEEPEST)
+}
+
+/// The sums over all groups.
+pub fn totals(groups: &[Group]) -> Totals {
+    let mut sum = Totals::default();
+    groups.iter().for_each(|group| group.add_to(&mut sum, 1));
+    sum
+}
+
+fn groups(named: Vec<(&str, &Tensor)>, deepest: usize) -> Result<Vec<Group>> {
+    // Both may be there: a tensor `a`, and others below `a.`.
+    let mut known: HashMap<(&str, bool), usize> = HashMap::new();
+    let mut parts: Vec<(&str, bool, Vec<(&str, &Tensor)>)> = Vec::new();
+    for (name, tensor) in named {
+        let (head, rest) = match name.split_once('.').filter(|_| deepest > 0) {
+            Some((head, rest)) => (head, Some(rest)),
+            None => (name, None),
+        };
+        let at = *known.entry((head, rest.is_some())).or_insert(parts.len());
+        if at == parts.len() {
+            parts.push((head, rest.is_some(), Vec::new()));
+        }
+        parts[at].2.push((rest.unwrap_or(""), tensor));
+    }
+    drop(known);
+    let mut groups = Vec::with_capacity(parts.len());
+    for (head, is_below, tensors) in parts {
+        if is_below {
+            groups.push(Group::of(head, Body::Groups(self::groups(tensors, deepest - 1)?)));
+            continue;
+        }
+        for (_, tensor) in tensors {
+            let (dtype, shape, bytes) = (tensor.dtype, tensor.shape.clone(), tensor.payload_len()?);
+            groups.push(Group::of(head, Body::Tensor { dtype, shape, bytes }));
+        }
+    }
+    Ok(joined(groups))
+}
+
+/// The groups of numbers that are made alike as one, where the first of them stood.
+fn joined(groups: Vec<Group>) -> Vec<Group> {
+    let mut known: HashMap<Body, (usize, Vec<u64>)> = HashMap::new();
+    let mut others = Vec::new();
+    for (place, group) in groups.into_iter().enumerate() {
+        match number(&group.name) {
+            Some(number) => {
+                known.entry(group.body.sorted()).or_insert((place, Vec::new())).1.push(number);
+            }
+            None => others.push((place, group)),
+        }
+    }
+    let numbered = known.into_iter().map(|(body, (place, mut numbers))| {
+        numbers.sort_unstable();
+        let members = ranges(&numbers);
+        (place, Group { name: words(&members), members, body })
+    });
+    let mut placed: Vec<(usize, Group)> = numbered.chain(others).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, group)| group.merged()).collect()
+}
+
+/// The number that a part of a name is.
+fn number(name: &str) -> Option<u64> {
+    name.parse().ok().filter(|number: &u64| number.to_string() == name)
+}
+
+/// Ascending numbers as ranges of such as follow each other.
+fn ranges(numbers: &[u64]) -> Vec<RangeInclusive<u64>> {
+    let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some(last) if last.end().checked_add(1) == Some(number) => *last = *last.start()..=number,
+            _ => ranges.push(number..=number),
+        }
+    }
+    ranges
+}
+
+/// `0–3, 6, 9–11`; of many, the first.
+fn words(ranges: &[RangeInclusive<u64>]) -> String {
+    const MOST: usize = 12;
+    let word = |range: &RangeInclusive<u64>| match (range.start(), range.end()) {
+        (start, end) if start == end => start.to_string(),
+        (start, end) => format!("{start}–{end}"),
+    };
+    let mut words: Vec<String> = ranges.iter().take(MOST).map(word).collect();
+    words.extend((ranges.len() > MOST).then(|| "…".to_owned()));
+    words.join(", ")
+}
+
+impl Group {
+    fn of(name: &str, body: Body) -> Group {
+        Group { name: name.to_owned(), members: Vec::new(), body }
+    }
+
+    /// How many there are of it.
+    pub fn count(&self) -> u64 {
+        let of = |range: &RangeInclusive<u64>| (range.end() - range.start()).saturating_add(1);
+        self.members.iter().map(of).fold(0, u64::saturating_add).max(1)
+    }
+
+    /// The groups in it.
+    pub fn groups(&self) -> &[Group] {
+        match &self.body {
+            Body::Tensor { .. } => &[],
+            Body::Groups(groups) => groups,
+        }
+    }
+
+    /// The sums over all of its members.
+    pub fn totals(&self) -> Totals {
+        let mut sum = Totals::default();
+        self.add_to(&mut sum, 1);
+        sum
+    }
+
+    fn add_to(&self, sum: &mut Totals, times: u64) {
+        let times = times.saturating_mul(self.count());
+        match &self.body {
+            Body::Groups(groups) => groups.iter().for_each(|group| group.add_to(sum, times)),
+            Body::Tensor { dtype, shape, bytes } => {
+                let elements = checked_elements(shape).unwrap_or(u64::MAX);
+                sum.tensors = sum.tensors.saturating_add(times);
+                sum.parameters = sum.parameters.saturating_add(elements.saturating_mul(times));
+                sum.bytes = sum.bytes.saturating_add(bytes.saturating_mul(times));
+                let of_type = sum.types.entry(dtype.name()).or_default();
+                *of_type = of_type.saturating_add(times);
+            }
+        }
+    }
+
+    /// The same without a step that leads to one group only.
+    fn merged(mut self) -> Group {
+        match &mut self.body {
+            Body::Groups(groups) if groups.len() == 1 && (self.members.is_empty() || groups[0].members.is_empty()) => {
+                let Some(only) = groups.pop() else { return self };
+                let name = format!("{}.{}", self.name, only.name);
+                let members = if self.members.is_empty() { only.members } else { self.members };
+                Group { name, members, body: only.body }
+            }
+            _ => self,
+        }
+    }
+}
+
+impl Body {
+    /// The same, its groups by name: a layer is made like another in whatever order the file has them.
+    fn sorted(mut self) -> Body {
+        if let Body::Groups(groups) = &mut self {
+            groups.sort_by(|a, b| a.name.cmp(&b.name));
+            for group in groups {
+                let body = std::mem::replace(&mut group.body, Body::Groups(Vec::new()));
+                group.body = body.sorted();
+            }
+        }
+        self
+    }
+}
+
+/// `name`, the sums, and of one tensor `dtype` and `shape`; of several that are made alike their numbers as `members`, ranges of
+/// first and last, and `groups` as each of them has them.
+impl Serialize for Group {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let sum = self.totals();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", &self.name)?;
+        if !self.members.is_empty() {
+            let ends: Vec<_> = self.members.iter().map(|range| (range.start(), range.end())).collect();
+            map.serialize_entry("members", &ends)?;
+        }
+        map.serialize_entry("tensors", &sum.tensors)?;
+        map.serialize_entry("parameters", &sum.parameters)?;
+        map.serialize_entry("bytes", &sum.bytes)?;
+        match &self.body {
+            Body::Tensor { dtype, shape, .. } => {
+                map.serialize_entry("dtype", dtype.name())?;
+                map.serialize_entry("shape", shape)?;
+            }
+            Body::Groups(groups) => {
+                map.serialize_entry("types", &sum.types)?;
+                map.serialize_entry("groups", groups)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::{Extent, Payload};
+
+    fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
+        let payload = Payload::Extent { extent: Extent::new(0, 0, 0), view: None };
+        Tensor { name: name.to_owned(), dtype, shape: shape.to_vec(), payload }
+    }
+
+    fn lines(groups: &[Group], indent: usize, out: &mut Vec<String>) {
+        for group in groups {
+            let sum = group.totals();
+            out.push(format!("{}{} {}", " ".repeat(indent), group.name, sum.parameters));
+            lines(group.groups(), indent + 1, out);
+        }
+    }
+
+    fn shown(tensors: &[Tensor]) -> Vec<String> {
+        let mut out = Vec::new();
+        lines(&tree(tensors).unwrap(), 0, &mut out);
+        out
+    }
+
+    #[test]
+    fn layers_that_are_made_alike_stand_once() {
+        let mut tensors = vec![tensor("embd.weight", DType::F32, &[4, 2])];
+        for layer in 0..4u64 {
+            let wide = if layer == 2 { DType::F32 } else { DType::F16 };
+            let mut own = vec![
+                tensor(&format!("blk.{layer}.up.weight"), wide, &[2, 2]),
+                tensor(&format!("blk.{layer}.up.bias"), DType::F32, &[2]),
+            ];
+            // Shards may have a layer's tensors in another order.
+            own.rotate_left(usize::from(layer == 1));
+            tensors.extend(own);
+        }
+        assert_eq!(
+            shown(&tensors),
+            [
+                "embd.weight 8",
+                "blk 24",
+                " 0–1, 3.up 18",
+                "  bias 2",
+                "  weight 4",
+                " 2.up 6",
+                "  bias 2",
+                "  weight 4"
+            ]
+        );
+        assert_eq!(totals(&tree(&tensors).unwrap()).types, [("F16", 3), ("F32", 6)].into());
+    }
+
+    #[test]
+    fn odd_names_stay_apart() {
+        let all = ["a", "a.b", "a.b.c", ".", "", "0", "00", "007"].map(|name| tensor(name, DType::U8, &[1]));
+        assert_eq!(totals(&tree(&all).unwrap()).tensors, 8);
+        let deep = tensor(&"x.".repeat(100_000), DType::U8, &[1]);
+        assert_eq!(shown(&[deep]).len(), 1);
+        let max = u64::MAX.to_string();
+        let all = [tensor(&max, DType::U8, &[1]), tensor("0", DType::U8, &[1])];
+        assert_eq!(shown(&all), [format!("0, {max} 2")]);
+    }
+
+    #[test]
+    fn ranges_are_words() {
+        assert_eq!(words(&ranges(&[0, 1, 2, 5, 7, 8])), "0–2, 5, 7–8");
+        assert!(words(&ranges(&(0..100).map(|n| n * 2).collect::<Vec<_>>())).ends_with(", 22, …"));
+    }
+}

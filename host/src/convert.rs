@@ -1,6 +1,7 @@
 //! Converting a model: open, plan, write, verify, publish.
 
 use crate::host::Host;
+use crate::in_place;
 use crate::output::{Destination, resolve};
 use crate::report_file;
 use crate::storage::publish::outlook::{Outlook, foresee, foretell, outlook};
@@ -106,9 +107,14 @@ fn laid_out<'h>(
 ) -> Result<(LaidOut<'h>, Destination)> {
     let opened = Opened::new(host, options, look)?;
     let (output, mut destination) = resolve(host, options)?;
-    let laid_out = LaidOut::plan(host, options, opened, output, translate, look)?;
+    let mut laid_out = LaidOut::plan(host, options, opened, output, translate, look)?;
     if !destination.target.folder && laid_out.layout.files.len() > 1 {
         destination.target = destination.target.with_companions();
+    }
+    if options.in_place {
+        in_place::check(&laid_out, &destination)?;
+        let (target, finals) = (&destination.target, destination.target.finals(&laid_out.layout));
+        laid_out.plan.warnings.extend(in_place::other_names(&finals, &|path| target.show(path)));
     }
     Ok((laid_out, destination))
 }
@@ -121,13 +127,14 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
     convert_with(host, options, &|selected| Translated::new(selected))
 }
 
-/// Device and inode of every file that is read.
+/// Device and inode of every file that is read, and is not to be replaced.
 fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)> {
     let values = options.set.iter().filter_map(|(_, value)| value.strip_prefix('@'));
     let besides = options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new));
     let besides = besides.filter_map(|path| path.metadata().ok());
     let besides = besides.map(|meta| (meta.dev(), meta.ino()));
-    source.files.all().iter().filter_map(|file| file.identity()).chain(besides).collect()
+    let files = if options.in_place { Vec::new() } else { source.files.all() };
+    files.iter().filter_map(|file| file.identity()).chain(besides).collect()
 }
 
 /// Converts a model; the third stage is `translate`.
@@ -170,6 +177,9 @@ pub fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate
             return Err(error);
         }
     };
+    if options.in_place {
+        in_place::refuse_dropped(&laid_out, &written.dropped)?;
+    }
     let (finals, outlook) = publish(host, options, &laid_out, (&destination, staging))?;
     let files = finals
         .iter()

@@ -3,6 +3,7 @@
 pub mod bundled;
 pub mod convert;
 pub mod host;
+pub mod in_place;
 mod output;
 pub mod plugins;
 pub mod report_file;

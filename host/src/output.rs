@@ -15,6 +15,8 @@ pub struct Destination {
     pub target: Target,
     /// Whether the output is the folder, rather than files in it that have names of their own.
     pub is_folder: bool,
+    /// Whether the output takes the place of the input.
+    pub in_place: bool,
 }
 
 /// Works out what `OUT`, `--to` and `--max-shard-size` mean.
@@ -71,7 +73,8 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
     request.foreign = options.foreign;
     let shown = options.output.as_ref().unwrap_or(&target.path).display().to_string();
     let takes_many = target.folder;
-    Ok((Output { format, request, takes_many, shown }, Destination { target, is_folder: folder }))
+    let destination = Destination { target, is_folder: folder, in_place: options.in_place };
+    Ok((Output { format, request, takes_many, shown }, destination))
 }
 
 /// Whether a path leads to the input, or to the folder that it is a file of.

@@ -2,8 +2,9 @@
 
 use crate::cli::analysis::{Analysis, Wishes};
 use crate::cli::context::Context;
+use crate::cli::key_args::KeyArgs;
 use crate::cli::mapping::read_mapping;
-use crate::cli::open_args::{OpenArgs, only_a_path, parse_pair};
+use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, Streamed, with_schema, write_document};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
 use crate::cli::types::TypeArgs;
@@ -14,6 +15,7 @@ use apr_engine::plan::request::VerifyMode;
 use apr_engine::tiles::losses::Quantized;
 use apr_engine::values::loss::Measured;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
+use apr_host::host::Host;
 use apr_host::report_file;
 use apr_host::storage::publish::{Finished, finish};
 use apr_sdk::{Error, ForeignPolicy, Result, escape};
@@ -91,13 +93,9 @@ pub struct Args {
     /// Go on where a cast meets or makes values that are not finite
     #[arg(long)]
     allow_nonfinite: bool,
-    /// Set a metadata key of the output or of the source, in its type; VALUE may be @FILE. A new key is
-    /// KEY:TYPE=VALUE, FORMAT.KEY says whose key is meant; repeat for several
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
-    set: Vec<(String, String)>,
-    /// Remove a metadata key of the output or of the source; repeat for several
-    #[arg(long, value_name = "KEY")]
-    unset: Vec<String>,
+    /// Which metadata is changed.
+    #[command(flatten)]
+    keys: KeyArgs,
     /// Whether the model's architecture must be known; `import` sets it.
     #[arg(skip)]
     pub wants_architecture: bool,
@@ -180,7 +178,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         return finish_in(&args.input, context);
     }
     let report = args.types.report.as_deref().filter(|_| !args.plan);
-    let outcome = with(&options(args)?, args.plan, context)?;
+    let outcome = with(&context.host(), &options(args)?, args.plan, context)?;
     if let (Some(path), Outcome::Done(done, _)) = (report, &outcome) {
         write_report(path, done)?;
     }
@@ -208,13 +206,16 @@ fn write_report(path: &Path, done: &Converted) -> Result<()> {
     })
 }
 
-fn with(options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<Outcome> {
-    let host = context.host();
+/// Does what the options say, or plans to.
+///
+/// # Errors
+/// As [`run`].
+pub fn with(host: &Host, options: &ConvertOptions, only_plan: bool, context: &Context) -> Result<Outcome> {
     if only_plan {
-        return plan(&host, options).map(|plan| Outcome::Planned(Box::new(plan)));
+        return plan(host, options).map(|plan| Outcome::Planned(Box::new(plan)));
     }
     let detail = if context.terminal.verbose > 0 { Detail::All } else { Detail::Short };
-    convert(&host, options).map(|done| Outcome::Done(Box::new(done), detail))
+    convert(host, options).map(|done| Outcome::Done(Box::new(done), detail))
 }
 
 /// What is done with findings.
@@ -256,11 +257,12 @@ fn options(args: &Args) -> Result<ConvertOptions> {
             Verify::Full => VerifyMode::Full,
             Verify::Off => VerifyMode::Off,
         },
-        set: args.set.clone(),
-        unset: args.unset.clone(),
+        set: args.keys.set.clone(),
+        unset: args.keys.unset.clone(),
         report: args.types.report.clone().filter(|_| !args.plan),
         reads: args.types.reads().chain(&args.tensor_mapping).cloned().collect(),
         force: args.force,
+        in_place: false,
         allow_nonfinite: args.allow_nonfinite,
         strict: args.strict,
         relaxed: args.relaxed,

@@ -9,6 +9,7 @@ mod convert;
 mod declared;
 mod declared_report;
 mod diff;
+mod edit;
 mod error_codes;
 mod explain;
 mod export;
@@ -16,6 +17,7 @@ mod folders;
 mod globals;
 mod import;
 mod inspect;
+mod key_args;
 mod man;
 mod mapping;
 mod metadata;
@@ -57,6 +59,7 @@ use terminal::Terminal;
 ///   apr convert model.gguf model.apr -n    what it would do, to the byte
 ///   apr inspect model.safetensors          what a file says of itself
 ///   apr tensors model.gguf --json          every tensor, for a program
+///   apr edit model.gguf --set general.name=Ada   other metadata, in place
 ///   apr diff model.gguf model.apr          are they the same?
 ///   apr validate model.apr --checksum      is the file what it claims to be?
 ///   apr plugins list                       what this installation can do
@@ -76,6 +79,7 @@ enum Verb {
     Convert(convert::Args),
     Import(import::Args),
     Export(export::Args),
+    Edit(edit::Args),
     Inspect(inspect::Args),
     Scan(scan::Args),
     Tensors(tensors::Args),
@@ -97,6 +101,7 @@ impl Verb {
             Verb::Convert(args) => Some(&mut args.open),
             Verb::Import(args) => Some(&mut args.convert.open),
             Verb::Export(args) => Some(&mut args.convert.open),
+            Verb::Edit(args) => Some(&mut args.open),
             Verb::Inspect(args) => Some(&mut args.open),
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
@@ -138,6 +143,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Convert(args) => convert::run(&args, context).map(report::boxed),
         Verb::Import(args) => import::run(args, context).map(report::boxed),
         Verb::Export(args) => export::run(&args, context).map(report::boxed),
+        Verb::Edit(args) => edit::run(&args, context).map(report::boxed),
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context),
         Verb::Tensors(args) => tensors::run(&args, context),

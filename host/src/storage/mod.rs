@@ -11,7 +11,7 @@ pub mod overlay;
 pub mod publish;
 mod recorder;
 pub mod small_file;
-mod staged;
+pub(crate) mod staged;
 pub mod staging;
 pub mod target;
 

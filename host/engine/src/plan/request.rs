@@ -56,6 +56,8 @@ pub struct ConvertOptions {
     pub reads: Vec<PathBuf>,
     /// Whether an existing output is replaced.
     pub force: bool,
+    /// Whether the output takes the place of the input, file by file.
+    pub in_place: bool,
     /// Whether a stopped conversion is taken up again.
     pub resume: bool,
     /// Whether values that are not finite are cast like others, instead of being an error.

@@ -225,6 +225,8 @@ pub(super) struct View<'a> {
     pub(super) target: &'a Target,
     /// Whether the user named the folder as the output.
     pub(super) is_folder: bool,
+    /// Whether the files take the place of those that they are made of.
+    in_place: bool,
     files: Vec<(PathBuf, Arc<dyn Backing>)>,
     /// The folder that the files go into.
     pub(super) folder: PathBuf,
@@ -241,12 +243,13 @@ impl<'a> View<'a> {
         destination: &'a Destination,
         files: Vec<(PathBuf, Arc<dyn Backing>)>,
     ) -> View<'a> {
-        let Destination { target, is_folder } = destination;
+        let Destination { target, is_folder, in_place } = destination;
         let identity = |number: usize| Some((files[number].1.identity()?, number));
         let ours = (0..files.len()).filter_map(identity).collect();
         let folder = if target.folder { &target.path } else { target.parent() }.to_owned();
-        let inputs = laid_out.source.files.all().iter().filter_map(|file| file.identity()).collect();
-        View { host, laid_out, target, is_folder: *is_folder, files, folder, ours, inputs }
+        let inputs = if *in_place { Vec::new() } else { laid_out.source.files.all() };
+        let inputs = inputs.iter().filter_map(|file| file.identity()).collect();
+        View { host, laid_out, target, is_folder: *is_folder, in_place: *in_place, files, folder, ours, inputs }
     }
 
     pub(super) fn overlay(&self) -> Overlay {
@@ -282,7 +285,8 @@ impl<'a> View<'a> {
     /// What a single file means for the folder that it goes into.
     fn of_one(&self, is_whole: bool) -> Outlook {
         let goes_alone = !self.target.folder || self.target.is_within();
-        let warnings = if goes_alone { self.becomes_another(is_whole) } else { None };
+        // What takes the place of its own source changes nothing for the folder.
+        let warnings = if goes_alone && !self.in_place { self.becomes_another(is_whole) } else { None };
         Outlook { warnings: warnings.into_iter().collect(), ..Outlook::default() }
     }
 

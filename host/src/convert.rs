@@ -113,8 +113,7 @@ fn laid_out<'h>(
     }
     if options.in_place {
         in_place::check(&laid_out, &destination)?;
-        let (target, finals) = (&destination.target, destination.target.finals(&laid_out.layout));
-        laid_out.plan.warnings.extend(in_place::other_names(&finals, &|path| target.show(path)));
+        laid_out.plan.warnings.extend(in_place::warnings(&laid_out, &destination));
     }
     Ok((laid_out, destination))
 }

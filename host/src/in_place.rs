@@ -5,7 +5,7 @@ use crate::output::Destination;
 use crate::storage::staged::permissions_of;
 use apr_engine::layout::LaidOut;
 use apr_engine::open::{OpenOptions, OpenedModel, open};
-use apr_sdk::{Error, Model, Result, escape};
+use apr_sdk::{Endian, Error, Model, Payload, Result, Tensor, escape};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -84,10 +84,12 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
     }
     let coming: Vec<(u64, u64)> = finals.iter().filter_map(|path| identity(path)).collect();
     let is_companion = |name: &str| source.model.assets.iter().any(|asset| asset.name == name);
-    let mut own = source.files.all().into_iter().filter(|file| !file.is_folder() && !is_companion(&file.name));
+    let mut own =
+        source.files.all().into_iter().filter(|file| !file.is_folder() && !is_companion(&file.name));
     if let Some(left) = own.find(|file| file.identity().is_some_and(|own| !coming.contains(&own))) {
         let name = escape(&left.name, 120);
-        let message = format!("the model would be written as other files, and `{name}` would be left of the old one");
+        let message =
+            format!("the model would be written as other files, and `{name}` would be left of the old one");
         let error = Error::unsupported(message).in_file(source.path.display().to_string());
         return Err(error.hint("write it elsewhere: apr edit FILE -o OUT"));
     }
@@ -107,7 +109,8 @@ pub fn refuse_dropped(laid_out: &LaidOut<'_>, dropped: &[String]) -> Result<()> 
         return Ok(());
     }
     let (name, keys) = (&laid_out.output.format.manifest.name, escape(&dropped.join(", "), 400));
-    let error = Error::unsupported(format!("{name} did not keep the metadata keys {keys}, nothing was written"));
+    let error =
+        Error::unsupported(format!("{name} did not keep the metadata keys {keys}, nothing was written"));
     let error = error.in_file(laid_out.source.path.display().to_string());
     Err(error.hint("convert the model to a format that has such keys"))
 }
@@ -119,19 +122,28 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// Whether two models say the same in all that editing changes.
 fn is_same(a: &Model, b: &Model) -> bool {
     let keys = |model: &Model| -> Vec<_> {
-        let files = model.foreign.iter().flat_map(|foreign| foreign.files.iter().map(|file| (foreign.format.clone(), file.typed.clone())));
+        let files = model.foreign.iter().flat_map(|foreign| {
+            foreign.files.iter().map(|file| (foreign.format.clone(), file.typed.clone()))
+        });
         files.collect()
     };
     let config = |model: &Model| model.architecture.as_ref().map(|one| one.config.clone());
     keys(a) == keys(b) && config(a) == config(b) && a.assets == b.assets && a.tokenizer == b.tokenizer
 }
 
-/// What the user should know of files that have other names beside the one that is replaced.
-pub fn other_names(finals: &[PathBuf], shown: &dyn Fn(&Path) -> String) -> Vec<String> {
-    let linked = finals.iter().filter_map(|path| {
+/// What the user should know of what is replaced: other names of it, another byte order.
+pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String> {
+    let target = &destination.target;
+    let linked = target.finals(&laid_out.layout).into_iter().filter_map(|path| {
         let more = path.metadata().ok()?.nlink().checked_sub(2)? + 1;
         let names = if more == 1 { "another name, which keeps" } else { "other names, which keep" };
-        Some(format!("{} has {names} the old content", escape(&shown(path), 400)))
+        Some(format!("{} has {names} the old content", escape(&target.show(&path), 400)))
     });
-    linked.collect()
+    let is_turned = |tensor: &Tensor| match &tensor.payload {
+        Payload::Extent { view: Some(view), .. } => view.endian == Endian::Big,
+        _ => false,
+    };
+    let turned = laid_out.source.model.tensors.iter().any(is_turned);
+    let turned = turned.then(|| "the weights were big-endian, and are written little-endian".to_owned());
+    linked.chain(turned).collect()
 }

@@ -20,6 +20,7 @@ mod disk;
 mod existing;
 mod file_names;
 mod flips;
+mod in_place;
 mod journal;
 mod judge;
 mod kill;

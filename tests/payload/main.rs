@@ -16,6 +16,7 @@ mod expressions;
 mod making;
 mod memory;
 mod refusal;
+mod slices;
 
 use apr_engine::progress::Progress;
 use apr_engine::registry::Registry;

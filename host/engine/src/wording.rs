@@ -18,7 +18,10 @@ pub fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option
     let near = |name: &&str| name.len() <= MOST.0 && name.len().abs_diff(wanted.len()) <= most * 4;
     let names = if wanted.len() > MOST.0 { None } else { Some(names.take(MOST.1).filter(near)) };
     let distances = names.into_iter().flatten().map(|name| (strsim::levenshtein(name, wanted), name));
-    distances.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|near| near.1)
+    distances
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|near| near.1)
 }
 
 #[cfg(test)]

@@ -58,7 +58,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let (shown, KeyArgs { set, unset }) = (args.file.display().to_string(), args.keys.clone());
     if set.is_empty() && unset.is_empty() {
         let hint = format!("run `apr edit {shown} --set KEY=VALUE`, or --unset KEY");
-        return Err(Error::invalid_argument("nothing to change: neither --set nor --unset was given").hint(hint));
+        return Err(
+            Error::invalid_argument("nothing to change: neither --set nor --unset was given").hint(hint)
+        );
     }
     only_a_path(&args.file)?;
     args.output.as_deref().map_or(Ok(()), only_a_path)?;

@@ -59,7 +59,7 @@ use terminal::Terminal;
 ///   apr convert model.gguf model.apr -n    what it would do, to the byte
 ///   apr inspect model.safetensors          what a file says of itself
 ///   apr tensors model.gguf --json          every tensor, for a program
-///   apr edit model.gguf --set general.name=Ada   other metadata, in place
+///   apr edit model.gguf --set KEY=VALUE    other metadata, in place
 ///   apr diff model.gguf model.apr          are they the same?
 ///   apr validate model.apr --checksum      is the file what it claims to be?
 ///   apr plugins list                       what this installation can do

@@ -43,7 +43,8 @@ impl Slice {
     pub fn of(&self, shape: &[u64]) -> Result<Vec<Picked>> {
         if self.axes.len() > shape.len() {
             let (have, want) = (shape.len(), self.axes.len());
-            let message = format!("the slice has {want} dimensions, and the tensor {have}: its shape is {shape:?}");
+            let message =
+                format!("the slice has {want} dimensions, and the tensor {have}: its shape is {shape:?}");
             return Err(Error::invalid_argument(message).hint(HOW));
         }
         let whole = Axis::Range(None, None);
@@ -84,7 +85,7 @@ impl Axis {
             true => size.checked_sub(n.unsigned_abs()),
         };
         let outside = |what: String| {
-            let message = format!("{what} of dimension {number}, whose size is {size}: the shape is {shape:?}");
+            let message = format!("{what}: dimension {number} has size {size}, the shape is {shape:?}");
             Err(Error::invalid_argument(message).hint("give indices that the tensor has"))
         };
         match self {
@@ -101,7 +102,7 @@ impl Axis {
                     (Some(begin), Some(end)) if begin <= end => {
                         Ok(Picked { range: begin..end, is_index: false })
                     }
-                    (Some(_), Some(_)) => outside(format!("{shown} ends before it begins, in the indices")),
+                    (Some(_), Some(_)) => outside(format!("{shown} ends before it begins")),
                     _ => outside(format!("{shown} reaches outside")),
                 }
             }

@@ -63,7 +63,8 @@ fn read(
     // Dimensions of no elements may have any others beside them.
     let brackets = axes.iter().map(|axis| len_of(axis).max(1)).fold(1u64, u64::saturating_mul);
     if brackets > MOST_VALUES {
-        let message = format!("these are {count} values, the most that are given at once is {MOST_VALUES}");
+        let what = if count == 0 { "empty arrays" } else { "values" };
+        let message = format!("these are {brackets} {what}, at most {MOST_VALUES} are given at once");
         let hint = "give a slice of it, as in 'NAME[0:16]'; for all of it, convert the model to a format that your program reads";
         return Err(Error::invalid_argument(message).hint(hint));
     }
@@ -94,7 +95,8 @@ fn each_run(
         return each(0..shape.iter().product());
     };
     let inner: u64 = shape[cut + 1..].iter().product();
-    let outer: Vec<Vec<u64>> = axes[..cut].iter().map(|axis| axis.iter().cloned().flatten().collect()).collect();
+    let outer: Vec<Vec<u64>> =
+        axes[..cut].iter().map(|axis| axis.iter().cloned().flatten().collect()).collect();
     let mut at = vec![0usize; cut];
     loop {
         let row = (0..cut).fold(0u64, |row, d| row * shape[d] + outer[d][at[d]]) * shape[cut];

@@ -55,12 +55,15 @@ impl std::hash::Hash for Group {
     }
 }
 
+/// What of a tensor's name is left, and the tensor.
+type Named<'t> = (&'t str, &'t Tensor);
+
 /// The tree of these tensors.
 ///
 /// # Errors
 /// Unsupported for a type that is unknown.
 pub fn tree(tensors: &[Tensor]) -> Result<Vec<Group>> {
-    let named: Vec<(&str, &Tensor)> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let named: Vec<Named<'_>> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     groups(named, DEEPEST)
 }
 
@@ -71,10 +74,10 @@ pub fn totals(groups: &[Group]) -> Totals {
     sum
 }
 
-fn groups(named: Vec<(&str, &Tensor)>, deepest: usize) -> Result<Vec<Group>> {
+fn groups(named: Vec<Named<'_>>, deepest: usize) -> Result<Vec<Group>> {
     // Both may be there: a tensor `a`, and others below `a.`.
     let mut known: HashMap<(&str, bool), usize> = HashMap::new();
-    let mut parts: Vec<(&str, bool, Vec<(&str, &Tensor)>)> = Vec::new();
+    let mut parts: Vec<(&str, bool, Vec<Named<'_>>)> = Vec::new();
     for (name, tensor) in named {
         let (head, rest) = match name.split_once('.').filter(|_| deepest > 0) {
             Some((head, rest)) => (head, Some(rest)),
@@ -196,7 +199,9 @@ impl Group {
     /// The same without a step that leads to one group only.
     fn merged(mut self) -> Group {
         match &mut self.body {
-            Body::Groups(groups) if groups.len() == 1 && (self.members.is_empty() || groups[0].members.is_empty()) => {
+            Body::Groups(groups)
+                if groups.len() == 1 && (self.members.is_empty() || groups[0].members.is_empty()) =>
+            {
                 let Some(only) = groups.pop() else { return self };
                 let name = format!("{}.{}", self.name, only.name);
                 let members = if self.members.is_empty() { only.members } else { self.members };

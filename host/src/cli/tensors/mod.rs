@@ -40,8 +40,8 @@ pub struct Args {
     /// The model: a file, any part of it, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print the values of this tensor, or of a slice of it
-    #[arg(value_name = "NAME[SLICE]", conflicts_with_all = ["sha256", "stats", "hist", "tree"])]
+    /// Print the values of this tensor, or of a slice of it: NAME[0:4, :8]
+    #[arg(value_name = "NAME", conflicts_with_all = ["sha256", "stats", "hist", "tree"])]
     name: Option<String>,
     /// Show the names as a tree, with sums; layers that are made alike stand once
     #[arg(long, conflicts_with_all = ["sha256", "stats", "hist"])]

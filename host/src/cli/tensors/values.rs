@@ -218,9 +218,8 @@ mod tests {
         assert_eq!(Shown(&cut).to_string(), "[[ 0, …],\n [ 5, …],\n …,\n [10, …]]");
         let cube = read(&[&[0..2], &[0..1], &[0..2]]);
         assert_eq!(Shown(&cube).to_string(), "[[[ 0,  5]],\n\n [[10, 15]]]");
-        let json = |read: &Read| {
-            serde_json::to_string(&Nested { axes: &read.axes, values: &read.values }).unwrap()
-        };
+        let json =
+            |read: &Read| serde_json::to_string(&Nested { axes: &read.axes, values: &read.values }).unwrap();
         assert_eq!(json(&cube), "[[[0,5]],[[10,15]]]");
         assert_eq!(json(&read(&[])), "0");
         assert_eq!(json(&read(&[&[0..2], &[0..0]])), "[[],[]]");

@@ -249,7 +249,17 @@ impl<'a> View<'a> {
         let folder = if target.folder { &target.path } else { target.parent() }.to_owned();
         let inputs = if *in_place { Vec::new() } else { laid_out.source.files.all() };
         let inputs = inputs.iter().filter_map(|file| file.identity()).collect();
-        View { host, laid_out, target, is_folder: *is_folder, in_place: *in_place, files, folder, ours, inputs }
+        View {
+            host,
+            laid_out,
+            target,
+            is_folder: *is_folder,
+            in_place: *in_place,
+            files,
+            folder,
+            ours,
+            inputs,
+        }
     }
 
     pub(super) fn overlay(&self) -> Overlay {

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 /// Change a model's metadata
 ///
 /// The model is written anew beside the old one, in the same format and with the
-/// same weights, verified, and only then put in its place: whatever stops apr,
-/// the old model or the new one is there, whole. It needs the room of a copy.
+/// same weights, verified, and only then put in its place. Whatever stops apr,
+/// the old model or the new one is there, whole; in a folder of several files,
+/// or an error with the command that finishes it. It needs the room of a copy.
 ///
 /// Keys and values are those of `apr convert`: a key keeps its type, a new one is
 /// KEY:TYPE=VALUE. `apr inspect FILE` lists the keys.

@@ -3,14 +3,13 @@
 use crate::cli::analysis::{Analysis, Wishes};
 use crate::cli::context::Context;
 use crate::cli::key_args::KeyArgs;
-use crate::cli::mapping::read_mapping;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, Streamed, with_schema, write_document};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
+use crate::cli::tensor_args::TensorArgs;
 use crate::cli::types::TypeArgs;
 use apr_engine::contract::Quality;
 use apr_engine::plan::Plan;
-use apr_engine::plan::rename::Renaming;
 use apr_engine::plan::request::VerifyMode;
 use apr_engine::tiles::losses::Quantized;
 use apr_engine::values::loss::Measured;
@@ -38,6 +37,7 @@ use std::path::{Path, PathBuf};
 ///   apr convert in.gguf out.gguf --set general.name="My model" --unset general.url
 ///   apr convert model.gguf model.apr --plan
 ///   apr convert llama/ llama.gguf --quantize Q4_K_M --imatrix imatrix.gguf
+///   apr convert in.safetensors out.npz --include 'encoder.*' --rename 'encoder.*=*'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -72,12 +72,9 @@ pub struct Args {
     /// The model's architecture; `none` keeps every name and row as it is
     #[arg(long, value_name = "ID")]
     arch: Option<String>,
-    /// Take only the tensors below this path, and strip it from their names
-    #[arg(long, value_name = "PATH")]
-    prefix: Option<String>,
-    /// Other names for the input's tensors: a TOML or JSON file of "name in IN" = "name that it gets"
-    #[arg(long, value_name = "FILE")]
-    tensor_mapping: Option<PathBuf>,
+    /// Which tensors, and under which names.
+    #[command(flatten)]
+    tensors: TensorArgs,
     /// Split the output into files of at most this many bytes of weights: 5G, 500M, 2GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "split-max-size")]
     max_shard_size: Option<u64>,
@@ -240,10 +237,9 @@ fn options(args: &Args) -> Result<ConvertOptions> {
         options: args.open.options.clone(),
         arch: args.arch.clone(),
         wants_architecture: args.wants_architecture,
-        renaming: Renaming {
-            prefix: args.prefix.clone(),
-            mapping: args.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?,
-        },
+        renaming: args.tensors.renaming()?,
+        choice: args.tensors.choice(),
+        renames: args.tensors.rename.clone(),
         foreign: match args.foreign {
             Foreign::Default => ForeignPolicy::Default,
             Foreign::Typed => ForeignPolicy::Typed,
@@ -260,7 +256,7 @@ fn options(args: &Args) -> Result<ConvertOptions> {
         set: args.keys.set.clone(),
         unset: args.keys.unset.clone(),
         report: args.types.report.clone().filter(|_| !args.plan),
-        reads: args.types.reads().chain(&args.tensor_mapping).cloned().collect(),
+        reads: args.types.reads().chain(&args.tensors.tensor_mapping).cloned().collect(),
         force: args.force,
         in_place: false,
         allow_nonfinite: args.allow_nonfinite,

@@ -34,6 +34,7 @@ mod signals;
 mod sizes;
 mod streamed;
 mod summary;
+mod tensor_args;
 mod tensors;
 mod terminal;
 mod types;

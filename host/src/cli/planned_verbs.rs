@@ -34,7 +34,6 @@ const CONVERTING: &[&str] = &["convert", "import", "export"];
 /// Flags of [`CONVERTING`] that are planned; whether they take a value; what they will do.
 const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("compress", true, "Compress the weights"),
-    ("drop", true, "Leave out the tensors that match a pattern"),
     ("canonical", false, "Give tensors their canonical names"),
     ("prune", true, "Set small weights to zero"),
     ("prune-threshold", true, "Set weights below this to zero"),
@@ -56,8 +55,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("split-max-tensors", true, "Most tensors of a file, as in llama.cpp"),
     ("safe", false, "Refuse inputs that hold code"),
     ("revision", true, "Revision of the model on the hub"),
-    ("include", true, "Files to take from the hub"),
-    ("exclude", true, "Files to leave on the hub"),
 ];
 
 /// Flags of other verbs that are planned: verb, flag, whether it takes a value, what it will do.

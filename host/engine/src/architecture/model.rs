@@ -11,6 +11,7 @@ use crate::architecture::ledger::Ledger;
 use crate::architecture::table::array::Box_;
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
+use crate::architecture::removed::Removed;
 use crate::architecture::translate::{Made, Request, Translated, images, translate};
 use crate::architecture::{choices, is_float};
 use crate::engine::Engine;
@@ -48,6 +49,8 @@ pub struct Wishes<'a> {
     pub precision: Option<DType>,
     /// `--foreign`.
     pub foreign: ForeignPolicy,
+    /// The tensors that the user left out.
+    pub removed: &'a [Removed],
 }
 
 /// Gives bytes that lie in the source.
@@ -151,16 +154,16 @@ fn ways_out(error: Error) -> Error {
 }
 
 /// A dimension of the tensor that a canonical name has in the dialect `from`.
-pub(super) fn dimension(
+pub(super) fn dimension<'t>(
     table: &Table,
     from: &str,
-    tensors: &[Tensor],
+    tensors: impl IntoIterator<Item = &'t Tensor>,
     name: &str,
     axis: usize,
 ) -> Option<u64> {
     let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
     let pattern = images(rule, from).0.first()?;
-    let tensor = tensors.iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
+    let tensor = tensors.into_iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
     tensor.shape.get(axis).copied()
 }
 
@@ -178,13 +181,18 @@ impl Journey<'_> {
     fn translate(&self, model: &mut Model, writer: &dyn Writer, wishes: Wishes<'_>) -> Result<Translation> {
         let canonical = canonical();
         let from = self.table.dialect(self.from).unwrap_or(&canonical);
-        let mut names = model.tensors.clone();
-        for tensor in &mut names {
-            if let Some(own) = self.table.own_name(self.from, &tensor.name) {
-                tensor.name = own;
-            }
-        }
-        let first = |name: &str, axis: usize| dimension(self.table, self.from, &names, name, axis);
+        let own = |tensor: &Tensor| match self.table.own_name(self.from, &tensor.name) {
+            Some(name) => Tensor { name, ..tensor.clone() },
+            None => tensor.clone(),
+        };
+        let names: Vec<Tensor> = model.tensors.iter().map(own).collect();
+        let removed = |removed: &Removed| Removed { tensor: own(&removed.tensor), rule: removed.rule.clone() };
+        let removed: Vec<Removed> = wishes.removed.iter().map(removed).collect();
+        // What was left out still says what the configuration leaves to tensors.
+        let first = |name: &str, axis: usize| {
+            let all = names.iter().chain(removed.iter().map(|removed| &removed.tensor));
+            dimension(self.table, self.from, all, name, axis)
+        };
         let (mut config, used) = self.config(model, from, &first)?;
         let mut notes = Vec::new();
         self.recover(&names, &mut config, &first)?;
@@ -204,6 +212,7 @@ impl Journey<'_> {
             scope: &scope,
             tensors: &names,
             called: &model.tensors,
+            removed: &removed,
             from: self.from,
             to: self.to,
             keep_order: came_from_target,

@@ -4,6 +4,7 @@
 use crate::architecture::config::ConfigScope;
 use crate::architecture::config::counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use crate::architecture::config::generate::generate;
+use crate::architecture::removed::Removed;
 use crate::architecture::table::array::Box_;
 use crate::architecture::table::group::GroupWork;
 use crate::architecture::table::pattern::Pattern;
@@ -54,6 +55,8 @@ pub struct Request<'a> {
     pub tensors: &'a [Tensor],
     /// The same as the source calls them.
     pub called: &'a [Tensor],
+    /// Those that the user left out, by the table's own names.
+    pub removed: &'a [Removed],
     /// The source's dialect.
     pub from: &'a str,
     /// The target's dialect.
@@ -72,7 +75,7 @@ pub(super) struct Group {
 }
 
 /// Numbers of the outer places, in the order of [`outer_places`].
-type Outer = Vec<u64>;
+pub(super) type Outer = Vec<u64>;
 
 /// Translates tensors.
 ///
@@ -139,7 +142,7 @@ fn rename(request: &Request<'_>, tensors: &mut [Made]) -> Result<()> {
 }
 
 /// The places that tell groups of a rule apart: those that every name of it has, in both dialects.
-fn outer_places<'a>(request: &Request<'_>, rule: &'a Rule) -> Vec<&'a str> {
+pub(super) fn outer_places<'a>(request: &Request<'_>, rule: &'a Rule) -> Vec<&'a str> {
     let names = |dialect: &str| match rule.side(dialect) {
         Some(side) if side.dropped.is_none() => side.images.iter().collect::<Vec<_>>(),
         _ => rule.members.iter().collect(),
@@ -189,16 +192,12 @@ fn match_names(
                 }
             }
         }
-        let of = |place: &str| {
-            let at = found.pattern.places().iter().position(|p| p == place);
-            at.and_then(|at| found.numbers.get(at).copied()).unwrap_or(0)
-        };
         let outer = &outer[found.rule];
-        let key = outer.iter().map(|place| of(place)).collect();
         let is_outer = |place: &String| outer.contains(&place.as_str());
-        let inner = found.pattern.places().iter().filter(|place| !is_outer(place)).map(|place| of(place));
-        let group = groups.entry((found.rule, key)).or_default();
-        let slot = (found.image, inner.collect());
+        let inner = found.pattern.places().iter().filter(|place| !is_outer(place));
+        let inner = inner.map(|place| found.number(place)).collect();
+        let group = groups.entry((found.rule, outer_key(&found, outer))).or_default();
+        let slot = (found.image, inner);
         let is_own = request.called[at].name == tensor.name;
         let taken = group.found.get(&slot).copied();
         // The table's own name counts; of others the first.
@@ -220,15 +219,28 @@ fn match_names(
 }
 
 /// Where a name is in the table.
-struct Place<'a> {
-    rule: usize,
+pub(super) struct Place<'a> {
+    pub(super) rule: usize,
     image: usize,
     pattern: &'a Pattern,
     numbers: Vec<u64>,
 }
 
+impl Place<'_> {
+    /// The number at a place of the name; 0 if it has none there.
+    fn number(&self, place: &str) -> u64 {
+        let at = self.pattern.places().iter().position(|p| p == place);
+        at.and_then(|at| self.numbers.get(at).copied()).unwrap_or(0)
+    }
+}
+
+/// Which group of its rule a name belongs to.
+pub(super) fn outer_key(found: &Place<'_>, outer: &[&str]) -> Outer {
+    outer.iter().map(|place| found.number(place)).collect()
+}
+
 /// The rule for a name whose condition holds: an open one, else the first.
-fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<Place<'a>>> {
+pub(super) fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<Place<'a>>> {
     let mut first = None;
     for (rule, entry) in request.table.rules.iter().enumerate() {
         for (image, pattern) in images(entry, request.from).0.iter().enumerate() {
@@ -310,15 +322,17 @@ fn unknown_names(request: &Request<'_>, unknown: &[&str]) -> Error {
     };
     let message = format!("architecture `{}` has no tensor of this name{more}", request.table.id);
     let hint = format!(
-        "name another architecture with --arch ID, or pass --arch none to keep every name; the nearest names it knows are {}",
+        "name another architecture with --arch ID, or pass --arch none to keep every name; --drop NAME leaves it out; the nearest names it knows are {}",
         near.join(", ")
     );
     Error::unsupported(message).tensor(unknown[0]).hint(hint)
 }
 
-/// Fails if a tensor that the table wants is not there.
+/// Fails if a tensor that the table wants is not there, and the user did not leave it out.
 fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<()> {
     let mut missing = Vec::new();
+    let excused = Removed::groups(request)?;
+    let n_tensors = request.tensors.len() + request.removed.len();
     for (number, rule) in request.table.rules.iter().enumerate() {
         let side = rule.side(request.from);
         if rule.optional || side.is_some_and(|side| side.dropped.is_some()) {
@@ -330,10 +344,9 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             let found = groups.keys().filter(|(n, _)| *n == number).map(|(_, outer)| outer);
             let most = found.filter_map(|outer| outer.get(places.iter().position(|p| p == place)?)).max();
             let count = count_of(request, place)?.unwrap_or(most.map_or(1, |n| n + 1));
-            let n_tensors = request.tensors.len() as u64;
             let all = (wanted.len() as u64).saturating_mul(count);
-            if count > n_tensors || all > MOST_GROUPS {
-                let has = format!("the model has {} in all", n_of(request.tensors.len(), "tensor"));
+            if count > n_tensors as u64 || all > MOST_GROUPS {
+                let has = format!("the model has {} in all", n_of(n_tensors, "tensor"));
                 return Err(too_many(request, place, count, &has));
             }
             wanted = wanted
@@ -348,7 +361,8 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
                 Some(when) => when.holds(&request.scope.at(&numbers))?,
                 None => true,
             };
-            if exists && !groups.contains_key(&(number, outer)) {
+            let key = (number, outer);
+            if exists && !groups.contains_key(&key) && !excused.contains(&key) {
                 let of = |place: &str| numbers.iter().find(|(p, _)| p == place).map_or(0, |(_, n)| *n);
                 missing.push(images(rule, request.from).0[0].name(of));
             }
@@ -454,7 +468,7 @@ mod tests {
         let own = |t: &Tensor| tensor(table.own_name(from, &t.name).unwrap_or(t.name.clone()));
         let tensors: Vec<Tensor> = called.iter().map(own).collect();
         let (table, scope, called, tensors) = (&table, &scope, &called[..], &tensors[..]);
-        translate(&Request { table, scope, tensors, called, from, to, keep_order: true })
+        translate(&Request { table, scope, tensors, called, removed: &[], from, to, keep_order: true })
     }
 
     fn names(translated: &Translated) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! The model as it may be written: the target's keys, what it does not carry, what it cannot hold, and where everything of
+//! The model as it may be written: the names that the user wants, the target's keys, what it does not carry, what it cannot hold, and where everything of
 //! the source went. The fifth stage.
 
 use super::selected::PlanContext;
@@ -6,6 +6,7 @@ use super::typed::Typed;
 use crate::expression::Expression;
 use crate::open::long_values;
 use crate::plan::carries;
+use crate::plan::choose::output_names;
 use crate::plan::coverage::{Coverage, Restated, account};
 use apr_sdk::{CheckedModel, Result};
 
@@ -23,11 +24,14 @@ impl<'a> Checked<'a> {
     ///
     /// # Errors
     /// Unsupported for what the target cannot hold; Failed for a tensor of the source that nothing uses and no rule drops;
-    /// InvalidArgument for keys that there are not.
+    /// InvalidArgument for keys that there are not, and new names that cannot be.
     pub fn new(typed: Typed<'a>) -> Result<Checked<'a>> {
         let Typed { mut course, mut planned, ledger, rowless } = typed;
         let (engine, options, target) = (course.engine, course.options, course.output.format);
         course.edits.rest_in_source(&course.source, planned.rest_mut(), target)?;
+        let renamed = output_names::rename(&mut planned.tensors, &options.renames);
+        let renamed = renamed.map_err(|e| course.of_source(e))?;
+        course.notes.extend(output_names::notes(&renamed));
         let (model, made_of) = planned.into_model();
         let model = carries::checked(model, target, engine.registry.formats(), course.packed.is_none());
         let mut model = model.map_err(|e| course.of_source(e))?;
@@ -50,10 +54,11 @@ impl<'a> Checked<'a> {
             course.warnings.extend(warning);
         }
         long_values::check(engine, source, &model)?;
-        let called = course.called.as_deref();
-        let account = account(&source.model, called, (&model, &made_of), ledger.as_ref(), &restates);
+        let fates = course.fates.as_deref();
+        let account = account(&source.model, fates, (&model, &made_of), ledger.as_ref(), &restates);
         let mut coverage = account.map_err(|e| course.of_source(e))?;
         coverage.dropped_tokens = rowless;
+        coverage.renamed = renamed;
         course.notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
         Ok(Checked { course, model, made_of, coverage })
     }

@@ -13,6 +13,7 @@ use crate::contract::{Finding, Quality, Severity, judge_layout};
 use crate::engine::Engine;
 use crate::expression::{Expression, Spools};
 use crate::open::OpenedModel;
+use crate::plan::choose::output_names::Renamed;
 use crate::plan::request::ConvertOptions;
 use crate::plan::{Plan, carries};
 use apr_sdk::{Error, Model, Result, Writer};
@@ -113,8 +114,8 @@ impl<'a> LaidOut<'a> {
         }
         let hash = hasher.finish();
         let mut model = model.into_inner();
-        let known = tensor_specs(engine, &model, course.arch());
-        let specs = known.map_err(|e| course.of_source(e))?;
+        let specs = specs_of(engine, &mut model, course.arch(), &coverage.renamed);
+        let specs = specs.map_err(|e| course.of_source(e))?;
         let findings = check_layout(&layout, &model, &specs, options.quality());
         let findings = findings.map_err(|e| course.of_source(e))?;
         let PlanContext { source, output, writer, mut notes, warnings, selected, inputs, .. } = course;
@@ -156,6 +157,23 @@ impl<'a> LaidOut<'a> {
             inputs,
         })
     }
+}
+
+/// What the architecture's table says of each tensor, by the names that it knows: those before the user renamed some.
+fn specs_of(
+    engine: &Engine,
+    model: &mut Model,
+    arch: Option<&str>,
+    renamed: &[Renamed],
+) -> Result<TensorSpecs> {
+    for one in renamed {
+        model.tensors[one.number].name.clone_from(&one.name);
+    }
+    let specs = tensor_specs(engine, model, arch);
+    for one in renamed {
+        model.tensors[one.number].name.clone_from(&one.to);
+    }
+    specs
 }
 
 /// Compares shapes and sizes with what the contract says; gives what is wrong and may be.

@@ -2,11 +2,12 @@
 
 use super::edits::{Edits, Understood};
 use super::opened::Opened;
+use crate::architecture::Removed;
 use crate::engine::Engine;
 use crate::open::stored_sums::refuse_uncomputed;
 use crate::open::{OpenedModel, check_options, option_values};
 use crate::plan::packed::Packed;
-use crate::plan::rename::rename;
+use crate::plan::rename::{Fate, take};
 use crate::plan::request::{ConvertOptions, VerifyMode};
 use crate::registry::Format;
 use apr_sdk::{Error, ErrorKind, LayoutRequest, Model, Result, Writer};
@@ -48,8 +49,8 @@ pub struct PlanContext<'a> {
     pub(super) selected: Option<Vec<usize>>,
     /// Numbers of the source's files, without folders.
     pub(super) inputs: Vec<u32>,
-    /// What each tensor of the source is called, if any is called otherwise; `None` for one that was left.
-    pub(super) called: Option<Vec<Option<String>>>,
+    /// What became of each tensor of the source, if any is left out or called otherwise.
+    pub(super) fates: Option<Vec<Fate>>,
 }
 
 impl PlanContext<'_> {
@@ -70,6 +71,8 @@ pub struct Selected<'a> {
     pub(super) model: Model,
     /// The former number of each tensor of `model`, if any was left or has another name.
     pub(super) kept: Option<Vec<usize>>,
+    /// The tensors that the user's patterns leave out.
+    pub(super) removed: Vec<Removed>,
     /// Why its tokenizer is not understood.
     pub(super) not_understood: Option<Error>,
 }
@@ -107,10 +110,13 @@ impl<'a> Selected<'a> {
             refuse_uncomputed(&source)?;
         }
         let mut model = source.model.clone();
-        let kept = rename(&mut model, &renaming).map_err(of_source)?;
+        let taken = take(&mut model, &renaming, &options.choice).map_err(of_source)?;
+        let (kept, fates, removed) = match taken {
+            Some(taken) => (Some(taken.kept), Some(taken.fates), taken.removed),
+            None => (None, None, Vec::new()),
+        };
         let selected =
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
-        let called = called(&source.model, &model, kept.as_deref());
         let notes = std::mem::take(&mut model.notes);
         let writer = target.writer()?;
         let mut edits = Edits::new(engine.places.as_ref(), &options.set, &options.unset)?;
@@ -129,21 +135,11 @@ impl<'a> Selected<'a> {
             warnings,
             selected,
             inputs,
-            called,
+            fates,
         };
         course.source.forget_idle_readers();
-        Ok(Selected { course, model, kept, not_understood })
+        Ok(Selected { course, model, kept, removed, not_understood })
     }
-}
-
-/// What each tensor of the source is called after a renaming, if there was one; `None` for one that was left.
-fn called(source: &Model, renamed: &Model, kept: Option<&[usize]>) -> Option<Vec<Option<String>>> {
-    let kept = kept?;
-    let mut called = vec![None; source.tensors.len()];
-    for (&number, tensor) in kept.iter().zip(&renamed.tensors) {
-        called[number] = Some(tensor.name.clone());
-    }
-    Some(called)
 }
 
 /// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.

@@ -44,13 +44,14 @@ impl<'a> Translated<'a> {
     }
 
     fn of(selected: Selected<'a>, make: Option<&Make<'_>>) -> Result<Translated<'a>> {
-        let Selected { mut course, mut model, kept, not_understood } = selected;
+        let Selected { mut course, mut model, kept, removed, not_understood } = selected;
         let (options, target) = (course.options, course.output.format);
         let wishes = Wishes {
             arch: course.arch(),
             required: options.wants_architecture,
             precision: options.quantization.precision,
             foreign: options.foreign,
+            removed: &removed,
         };
         let fetch = |bytes: &_| course.source.fetch(bytes);
         let writer = course.writer.as_ref();

@@ -3,6 +3,8 @@
 use crate::architecture::Ledger;
 use crate::engine::Engine;
 use crate::expression::Expression;
+use crate::plan::choose::output_names::Renamed;
+use crate::plan::rename::Fate;
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, FormatManifest};
@@ -20,6 +22,9 @@ pub struct Coverage {
     /// Tokens of its tokenizer that the output's lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped_tokens: Vec<Dropped>,
+    /// Tensors of the output that the user gave another name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub renamed: Vec<Renamed>,
 }
 
 /// Where things of one sort went. The four lists together have `total` entries.
@@ -85,7 +90,10 @@ impl Coverage {
                 let line = move |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
                 names.chain(account.dropped.iter().map(line))
             });
-        accounts.chain(tokens)
+        let renamed = |one: &Renamed| {
+            format!("renamed tensor {} to {}: {}", escape(&one.name, 200), escape(&one.to, 200), one.rule)
+        };
+        accounts.chain(tokens).chain(self.renamed.iter().map(renamed))
     }
 }
 
@@ -129,14 +137,14 @@ impl Restated<'_> {
     }
 }
 
-/// Accounts for everything of `source` in `planned`, whose tensors are made so; `called` is what a renaming made of the
-/// source's names, if there was one, and `ledger` has what a translation did.
+/// Accounts for everything of `source` in `planned`, whose tensors are made so; `fates` is what became of the
+/// source's tensors, if not all are taken as they are, and `ledger` has what a translation did.
 ///
 /// # Errors
 /// Failed for a tensor that no output uses, and no rule drops.
 pub fn account(
     source: &Model,
-    called: Option<&[Option<String>]>,
+    fates: Option<&[Fate]>,
     (planned, made_of): (&Model, &[(Expression, Vec<String>)]),
     ledger: Option<&Ledger>,
     restates: Restates<'_>,
@@ -149,10 +157,11 @@ pub fn account(
     let tensors = &mut coverage.tensors;
     tensors.total = source.tensors.len();
     for (number, tensor) in source.tensors.iter().enumerate() {
-        let called = called.map_or(Some(&tensor.name), |called| called.get(number)?.as_ref());
-        let rule = match called {
-            Some(name) => ledger.and_then(|ledger| ledger.dropped_tensor(name)),
-            None => Some("it does not lie below the path that was asked for"),
+        let rule_of = |name| ledger.and_then(|ledger| ledger.dropped_tensor(name));
+        let rule = match fates.and_then(|fates| fates.get(number)) {
+            None => rule_of(&tensor.name),
+            Some(Fate::Called(name)) => rule_of(name),
+            Some(Fate::Left(rule)) => Some(&**rule),
         };
         match (rule, used.contains(&number)) {
             (Some(rule), false) => tensors.drop_by(&tensor.name, rule),
@@ -162,8 +171,8 @@ pub fn account(
             (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not asked for"),
             (None, false) => {
                 let message = "the output does not use it, and no rule drops it";
-                let hint =
-                    "pass --arch none to keep every tensor: this is a fault of the architecture's table";
+                let hint = "pass --drop NAME to leave it out, or --arch none to keep every tensor: this is a fault of the \
+                            architecture's table";
                 return Err(Error::failed(message).tensor(&tensor.name).hint(hint));
             }
         }

@@ -1,6 +1,7 @@
 //! The plan: pure data that says what a conversion will do, before it does anything.
 
 pub mod carries;
+pub mod choose;
 pub mod coverage;
 pub mod encoded;
 pub mod narrow;

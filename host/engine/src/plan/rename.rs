@@ -1,9 +1,12 @@
-//! Other names for the source's tensors, before anything else looks at them: `--prefix` and `--tensor-mapping`.
+//! Which of the source's tensors are taken, and other names for these, before anything else looks at them: `--prefix`,
+//! `--include` and its like, `--tensor-mapping`.
 
-use crate::architecture::Pattern;
+use crate::architecture::{Pattern, Removed};
+use crate::plan::choose::{self, Choice};
 use crate::wording::n_of;
 use apr_sdk::{Error, Model, Result, escape};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// What the user wants the source's tensors to be called.
 #[derive(Clone, Debug, Default)]
@@ -14,28 +17,86 @@ pub struct Renaming {
     pub mapping: Vec<(String, String)>,
 }
 
-/// Renames the tensors of `model`. Gives the former number of each tensor that is left, or `None` if all are as they were.
+/// What is left of a model, and what became of everything else.
+#[derive(Debug)]
+pub struct Taken {
+    /// The former number of each tensor that is left.
+    pub kept: Vec<usize>,
+    /// What became of each tensor of the source.
+    pub fates: Vec<Fate>,
+    /// The tensors that patterns leave out.
+    pub removed: Vec<Removed>,
+}
+
+/// What became of a tensor of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is wanted, and called so.
+    Called(String),
+    /// It is left out, for this reason.
+    Left(Arc<str>),
+}
+
+/// Takes the tensors of `model` that are asked for, and renames them; `None` if all are as they were. Patterns match the names
+/// below the prefix, before they are mapped; what they leave out is mapped too.
 ///
 /// # Errors
-/// InvalidArgument for a path below which nothing lies, a mapping that names no tensor, and two tensors of one name.
-pub fn rename(model: &mut Model, renaming: &Renaming) -> Result<Option<Vec<usize>>> {
-    if renaming.prefix.is_none() && renaming.mapping.is_empty() {
+/// InvalidArgument for a path below which nothing lies, a mapping that names no tensor, two tensors of one name, and as
+/// [`Choice::removed`].
+pub fn take(model: &mut Model, renaming: &Renaming, choice: &Choice) -> Result<Option<Taken>> {
+    if renaming.prefix.is_none() && renaming.mapping.is_empty() && choice.is_everything() {
         return Ok(None);
     }
-    let mut kept: Vec<usize> = (0..model.tensors.len()).collect();
+    let outside: Arc<str> = "it does not lie below the path that was asked for".into();
+    let fates = vec![Fate::Left(outside); model.tensors.len()];
+    let mut below: Vec<usize> = (0..model.tensors.len()).collect();
     if let Some(prefix) = &renaming.prefix {
-        kept = take_below(model, prefix)?;
+        below = take_below(model, prefix)?;
     }
+    let why = choice.removed(&model.tensors)?;
+    let left = model.tensors.iter().zip(&why);
+    let left = left.filter_map(|(tensor, why)| Some((tensor.name.as_str(), why.as_deref()?)));
+    let notes = choose::notes(left);
+    model.notes.extend(notes);
     let names: Vec<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let pairs = expand(&renaming.mapping, &names)?;
     for (number, name) in pairs {
         model.tensors[number].name = name;
     }
-    let mut taken = HashSet::new();
-    if let Some(twice) = model.tensors.iter().find(|tensor| !taken.insert(tensor.name.as_str())) {
+    let mut taken = Taken { kept: Vec::new(), fates, removed: Vec::new() };
+    let tensors = std::mem::take(&mut model.tensors);
+    for ((number, tensor), why) in below.into_iter().zip(tensors).zip(why) {
+        taken.fates[number] = match &why {
+            Some(why) => Fate::Left(Arc::clone(why)),
+            None => Fate::Called(tensor.name.clone()),
+        };
+        match why {
+            Some(rule) => taken.removed.push(Removed { tensor, rule }),
+            None => {
+                model.tensors.push(tensor);
+                taken.kept.push(number);
+            }
+        }
+    }
+    let mut names = HashSet::new();
+    if let Some(twice) = model.tensors.iter().find(|tensor| !names.insert(tensor.name.as_str())) {
         return Err(Error::invalid_argument("two tensors would have this name").tensor(&twice.name));
     }
-    Ok(Some(kept))
+    count_anew(model, &taken.kept);
+    Ok(Some(taken))
+}
+
+/// How many tensors each file of the source has: of those that are taken.
+fn count_anew(model: &mut Model, kept: &[usize]) {
+    let own = model.format.clone();
+    let Some(foreign) = model.foreign.iter_mut().find(|foreign| foreign.format == own) else { return };
+    let mut first = 0;
+    for file in &mut foreign.files {
+        let end = first + file.n_tensors;
+        let inside = kept.iter().filter(|&&number| (first..end).contains(&(number as u64)));
+        file.n_tensors = inside.count() as u64;
+        first = end;
+    }
 }
 
 fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
@@ -66,17 +127,6 @@ fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
         model.notes.push(format!("left out: {what} not below `{start}`: {}{more}", shown.join(", ")));
     }
     model.tensors = tensors;
-    // How many tensors each file of the source has: of those that are taken.
-    let own = model.format.clone();
-    if let Some(foreign) = model.foreign.iter_mut().find(|foreign| foreign.format == own) {
-        let mut first = 0;
-        for file in &mut foreign.files {
-            let end = first + file.n_tensors;
-            file.n_tensors =
-                kept.iter().filter(|&&number| (first..end).contains(&(number as u64))).count() as u64;
-            first = end;
-        }
-    }
     Ok(kept)
 }
 

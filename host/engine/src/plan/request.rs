@@ -2,6 +2,7 @@
 
 use crate::contract::Quality;
 use crate::open::GivenOption;
+use crate::plan::choose::Choice;
 use crate::plan::quantize::Quantization;
 use crate::plan::rename::Renaming;
 use apr_sdk::ForeignPolicy;
@@ -38,6 +39,10 @@ pub struct ConvertOptions {
     pub wants_architecture: bool,
     /// Other names for the source's tensors.
     pub renaming: Renaming,
+    /// Which of the source's tensors are wanted.
+    pub choice: Choice,
+    /// Other names for the output's tensors: patterns, and what they become.
+    pub renames: Vec<(String, String)>,
     /// What becomes of foreign metadata.
     pub foreign: ForeignPolicy,
     /// The most payload bytes of one file.

@@ -11,8 +11,9 @@ pub(in crate::architecture) const MOST_GROUPS: u64 = 1_000_000;
 
 /// Fails for a count that the model cannot have: each of a place is a tensor, or a part of one along a dimension.
 pub(in crate::architecture) fn check_counts(request: &Request<'_>) -> Result<()> {
-    let n_tensors = request.tensors.len();
-    let longest = request.tensors.iter().flat_map(|tensor| &tensor.shape).copied().max().unwrap_or(0);
+    let n_tensors = request.tensors.len() + request.removed.len();
+    let all = request.tensors.iter().chain(request.removed.iter().map(|removed| &removed.tensor));
+    let longest = all.flat_map(|tensor| &tensor.shape).copied().max().unwrap_or(0);
     for (place, _) in &request.table.places {
         if let Some(count) = count_of(request, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
             let has = format!(

@@ -3,6 +3,7 @@
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::config::counts::count_of;
+use crate::architecture::removed::incomplete;
 use crate::architecture::table::array::Array;
 use crate::architecture::table::operation::{Item, Operation, View, backwards, forwards};
 use crate::architecture::table::pattern::Pattern;
@@ -160,7 +161,7 @@ impl GroupWork<'_> {
         for (n, pattern) in patterns.iter().enumerate() {
             let Some(&number) = group.found.get(&(n, Vec::new())) else {
                 let name = pattern.name(|place| self.number(place, &[], &[]));
-                return Err(Error::malformed("missing, but related tensors are present").tensor(name));
+                return Err(incomplete(self.request, name));
             };
             items.push(whole(number)?);
         }
@@ -251,7 +252,7 @@ impl GroupWork<'_> {
                 let inner: Vec<u64> = places.iter().map(|_| want).collect();
                 if !have.contains(&inner[..]) {
                     let name = pattern.name(|place| self.number(place, &places, &inner));
-                    return Err(Error::malformed("missing, but related tensors are present").tensor(name));
+                    return Err(incomplete(self.request, name));
                 }
             }
             if have.len() as u64 > count {

@@ -4,6 +4,7 @@
 //! What announces a scheme, and by which tensors it is known, is data: `schemes.rs`.
 
 mod announced;
+pub mod companions;
 mod hidden;
 mod scaled;
 mod schemes;

@@ -19,26 +19,37 @@ const WEIGHTS: [&str; 10] =
 
 /// The first codes of a model that have scales, in the order of the scales.
 pub fn first(tensors: &[Tensor]) -> Option<Scaled<'_>> {
-    let mut codes: HashMap<&str, Vec<&Tensor>> = HashMap::new();
-    for tensor in tensors.iter().filter(|tensor| is_code(tensor)) {
+    let (codes, scale) = each(tensors, &|codes, scale| !is_own(codes, scale)).next()?;
+    Some(Scaled { codes: &tensors[codes], scale: &tensors[scale] })
+}
+
+/// Numbers of all codes and what scales them, integer rows as apr writes them included.
+pub fn pairs(tensors: &[Tensor]) -> Vec<(usize, usize)> {
+    each(tensors, &|_, _| true).collect()
+}
+
+/// Numbers of codes and their scales, of those that `counts`.
+fn each<'t>(
+    tensors: &'t [Tensor],
+    counts: &'t dyn Fn(&Tensor, &Tensor) -> bool,
+) -> impl Iterator<Item = (usize, usize)> + 't {
+    let mut codes: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (number, tensor) in tensors.iter().enumerate().filter(|(_, tensor)| is_code(tensor)) {
         let stem = stem(&tensor.name);
-        codes.entry(&tensor.name).or_default().push(tensor);
+        codes.entry(&tensor.name).or_default().push(number);
         if stem.len() < tensor.name.len() {
-            codes.entry(stem).or_default().push(tensor);
+            codes.entry(stem).or_default().push(number);
         }
     }
-    if codes.is_empty() {
-        return None;
-    }
-    tensors.iter().find_map(|scale| {
+    let scales = if codes.is_empty() { &[][..] } else { tensors };
+    scales.iter().enumerate().filter_map(move |(at, scale)| {
         let of = |(key, any): (String, bool)| {
-            codes
-                .get(key.as_str())?
-                .iter()
-                .copied()
-                .find(|codes| (any || codes.name == key) && belongs(codes, scale))
+            codes.get(key.as_str())?.iter().copied().find(|&number| {
+                let codes = &tensors[number];
+                (any || codes.name == key) && belongs(codes, scale) && counts(codes, scale)
+            })
         };
-        candidates(&scale.name).find_map(of).map(|codes| Scaled { codes, scale })
+        candidates(&scale.name).find_map(of).map(|codes| (codes, at))
     })
 }
 
@@ -133,11 +144,11 @@ fn belongs(codes: &Tensor, scale: &Tensor) -> bool {
     // Where all of a model was cast to one small type, what is called a scale is a weight as well.
     let is_cast_alike =
         codes.dtype == scale.dtype && bits(codes.dtype).is_some_and(|b| b.0 == DTypeKind::Float);
-    !is_itself && !is_cast_alike && !is_own(codes, scale) && fits_over(codes, &scale.shape)
+    !is_itself && !is_cast_alike && fits_over(codes, &scale.shape)
 }
 
 /// Whether these are integer rows as apr writes and undoes them: `NAME` and `NAME.scale`.
-fn is_own(codes: &Tensor, scale: &Tensor) -> bool {
+pub fn is_own(codes: &Tensor, scale: &Tensor) -> bool {
     [DType::I8, DType::I4].contains(&codes.dtype)
         && scale.dtype == DType::F32
         && scale.name.strip_prefix(codes.name.as_str()) == Some(".scale")

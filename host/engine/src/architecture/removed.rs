@@ -1,0 +1,47 @@
+//! Tensors that the user left out: what a table would miss is excused by them, and what cannot be joined without them says so.
+
+use crate::architecture::translate::{Outer, Request, find_rule, outer_key, outer_places};
+use apr_sdk::{Error, Result, Tensor};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A tensor of the source that the user left out.
+#[derive(Clone, Debug)]
+pub struct Removed {
+    /// The tensor.
+    pub tensor: Tensor,
+    /// What leaves it out: `--exclude 'x'`.
+    pub rule: Arc<str>,
+}
+
+impl Removed {
+    /// The groups that tensors were taken from: the number of the rule, and the numbers of its outer places.
+    ///
+    /// # Errors
+    /// What evaluating the table's conditions raises.
+    pub(super) fn groups(request: &Request<'_>) -> Result<HashSet<(usize, Outer)>> {
+        let mut groups = HashSet::new();
+        for removed in request.removed {
+            if let Some(found) = find_rule(request, &removed.tensor.name)? {
+                let outer = outer_places(request, &request.table.rules[found.rule]);
+                groups.insert((found.rule, outer_key(&found, &outer)));
+            }
+        }
+        Ok(groups)
+    }
+}
+
+/// The error for a tensor that is joined with others that are there, and is not; `name` is the table's.
+pub(super) fn incomplete(request: &Request<'_>, name: String) -> Error {
+    let Some(removed) = request.removed.iter().find(|removed| removed.tensor.name == name) else {
+        return Error::malformed("missing, but related tensors are present").tensor(name);
+    };
+    let message = format!("{} leaves it out, but tensors that are joined with it are taken", rule_of(removed));
+    let hint = "take all that become one tensor, or none, or pass --arch none to keep every name";
+    Error::invalid_argument(message).tensor(name).hint(hint)
+}
+
+fn rule_of(removed: &Removed) -> &str {
+    // What no pattern takes has none to name.
+    removed.rule.strip_prefix("no ").map_or(&removed.rule, |_| "--include")
+}

@@ -1,0 +1,231 @@
+//! Patterns of tensors' names, as a user types them: `blk.*.ffn_{up,down}.weight`.
+//!
+//! `*` stands for any text, dots and slashes too; `?` for one character; `[abc]`, `[0-9]` and `[!a]` for one of a set or of
+//! all others; `{a,b}` for one of several texts; `\` takes the character behind it as it is. A pattern that is a tensor's
+//! whole name means that tensor, whatever characters are in it.
+
+use apr_sdk::{Error, Result, escape};
+use regex_lite::Regex;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// How many of the nearest names a message has.
+const NEAREST: usize = 3;
+/// How much of a name counts for how near it is, in characters: names of files may be as long as they like.
+const COMPARED: usize = 200;
+
+/// A tensor that a pattern matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match<'n> {
+    /// Its number among the names.
+    pub number: usize,
+    /// What each `*` of the pattern stands for in its name, but for those inside braces. Each takes as
+    /// little as it can.
+    pub stars: Vec<&'n str>,
+}
+
+/// The names that the pattern matches, in their order; `flag` is where the user gave it.
+///
+/// # Errors
+/// InvalidArgument for a pattern that is none, or matches nothing, with the nearest names.
+pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<Match<'n>>> {
+    let is_whole = |(number, name): (usize, &&str)| {
+        (*name == pattern).then(|| Match { number, stars: vec!["*"; n_stars(pattern)] })
+    };
+    let whole: Vec<Match<'_>> = names.iter().enumerate().filter_map(is_whole).collect();
+    if !whole.is_empty() {
+        return Ok(whole);
+    }
+    let regex = compile(pattern).map_err(|what| {
+        let message = format!("{flag} '{}' is no pattern: {what}", escape(pattern, 200));
+        Error::invalid_argument(message).hint("put a backslash before a character that stands for itself")
+    })?;
+    let found = names.iter().enumerate().filter_map(|(number, name)| {
+        let found = regex.captures(name)?;
+        let stars = found.iter().skip(1).map(|star| star.map_or("", |star| star.as_str())).collect();
+        Some(Match { number, stars })
+    });
+    let found: Vec<Match<'_>> = found.collect();
+    if found.is_empty() { Err(unmatched(flag, pattern, names)) } else { Ok(found) }
+}
+
+/// How many `*` of a pattern stand for a text that can be used again.
+pub fn n_stars(pattern: &str) -> usize {
+    compile(pattern).map_or(0, |regex| regex.captures_len() - 1)
+}
+
+/// The regular expression of a whole name.
+fn compile(pattern: &str) -> std::result::Result<Regex, String> {
+    let mut regex = String::from(r"(?s)\A");
+    let mut letters = pattern.chars().peekable();
+    let mut is_inside = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '*' if is_inside => regex.push_str(".*?"),
+            '*' => regex.push_str("(.*?)"),
+            '?' => regex.push('.'),
+            '[' => regex.push_str(&set(&mut letters)?),
+            '{' if is_inside => return Err("it has braces inside braces".to_owned()),
+            '{' => {
+                check_alternatives(letters.clone())?;
+                is_inside = true;
+                regex.push_str("(?:");
+            }
+            ',' if is_inside => regex.push('|'),
+            '}' if is_inside => {
+                is_inside = false;
+                regex.push(')');
+            }
+            '\\' => {
+                let letter = letters.next().ok_or("it ends in a backslash")?;
+                regex.push_str(&regex_lite::escape(letter.encode_utf8(&mut [0; 4])));
+            }
+            letter => regex.push_str(&regex_lite::escape(letter.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    regex.push_str(r"\z");
+    Regex::new(&regex).map_err(|_| "it is too long".to_owned())
+}
+
+/// Fails for braces that do not close, or do not hold several texts.
+fn check_alternatives(mut inside: Peekable<Chars<'_>>) -> std::result::Result<(), String> {
+    let mut has_comma = false;
+    loop {
+        match inside.next() {
+            None => return Err("it has a `{` that does not close".to_owned()),
+            Some('\\') => drop(inside.next()),
+            Some(',') => has_comma = true,
+            Some('}') if has_comma => return Ok(()),
+            Some('}') => return Err("braces hold several texts, as in {up,down}".to_owned()),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The rest of a set of characters, as a regular expression has it.
+fn set(letters: &mut Peekable<Chars<'_>>) -> std::result::Result<String, String> {
+    const OPEN: &str = "it has a `[` that does not close";
+    let mut regex = String::from("[");
+    if letters.next_if(|letter| ['!', '^'].contains(letter)).is_some() {
+        regex.push('^');
+    }
+    let mut is_first = true;
+    loop {
+        let from = match letters.next().ok_or(OPEN)? {
+            ']' if !is_first => break,
+            '\\' => letters.next().ok_or(OPEN)?,
+            letter => letter,
+        };
+        is_first = false;
+        // A hyphen at the end is one of the set.
+        let mut ahead = letters.clone();
+        let is_range = ahead.next() == Some('-') && ahead.peek().is_some_and(|letter| *letter != ']');
+        let mut to = from;
+        if is_range {
+            letters.next();
+            to = match letters.next().ok_or(OPEN)? {
+                '\\' => letters.next().ok_or(OPEN)?,
+                letter => letter,
+            };
+        }
+        if to < from {
+            return Err(format!("the range `{from}-{to}` is empty"));
+        }
+        regex.push_str(&format!(r"\x{{{:x}}}-\x{{{:x}}}", u32::from(from), u32::from(to)));
+    }
+    regex.push(']');
+    Ok(regex)
+}
+
+/// The error for a pattern that matches nothing.
+fn unmatched(flag: &str, pattern: &str, names: &[&str]) -> Error {
+    let error = Error::invalid_argument(format!("{flag} '{}' matches no tensor", escape(pattern, 200)));
+    let start = |text: &str| text.chars().take(COMPARED).collect::<String>();
+    let wanted = start(pattern);
+    let mut near: Vec<(usize, &str)> =
+        names.iter().map(|name| (strsim::levenshtein(&wanted, &start(name)), *name)).collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    let near: Vec<String> = near.iter().take(NEAREST).map(|(_, name)| escape(name, 120)).collect();
+    match &near[..] {
+        [] => error.hint("leave it out: the model has no tensors"),
+        near => error.hint(format!("correct it; the nearest names are {}", near.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found<'n>(pattern: &str, names: &[&'n str]) -> Vec<&'n str> {
+        let found = matches("--include", pattern, names).unwrap();
+        found.into_iter().map(|found| names[found.number]).collect()
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        let names = ["blk.0.ffn_up.weight", "blk.10.ffn_down.weight", "enc/a.w", "x\ny", "up"];
+        for (pattern, wanted) in [
+            ("blk.*.ffn_{up,down}.weight", &names[..2]),
+            ("blk.?.*", &names[..1]),
+            ("blk.[1-9]*", &names[1..2]),
+            ("[!b]*", &names[2..]),
+            ("[^beu]*", &names[3..4]),
+            ("enc*", &names[2..3]),
+            ("x*y", &names[3..4]),
+            ("*up", &names[4..]),
+            ("{up,blk.0.*}", &[names[0], names[4]]),
+            ("*", &names[..]),
+            ("**", &names[..]),
+        ] {
+            assert_eq!(found(pattern, &names), wanted, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_whole_name_means_itself_and_a_backslash_takes_what_follows() {
+        let names = ["a[0].w", "a0.w", "b{x}", "b*", "bc", "c[", r"d\e", "a]b", "e-"];
+        assert_eq!(found("a[0].w", &names), ["a[0].w"]);
+        assert_eq!(found("a[0]*", &names), ["a0.w"]);
+        assert_eq!(found(r"a\[0\]*", &names), ["a[0].w"]);
+        assert_eq!(found("b{x}", &names), ["b{x}"]);
+        assert_eq!(found("b*", &names), ["b*"]);
+        assert_eq!(found("c[", &names), ["c["]);
+        assert_eq!(found(r"d\e", &names), [r"d\e"]);
+        assert_eq!(found("a[]]b", &names), ["a]b"]);
+        assert_eq!(found("?[!-]", &names), ["b*", "bc", "c["]);
+        assert_eq!(found("e[+-]", &names), ["e-"]);
+        assert_eq!(found("e[+.-]", &names), ["e-"]);
+    }
+
+    #[test]
+    fn stars_take_as_little_as_they_can() {
+        let stars = |pattern: &str, name| matches("--rename", pattern, &[name]).unwrap()[0].stars.clone();
+        assert_eq!(stars("a.*.*", "a.0.q.weight"), ["0", "q.weight"]);
+        assert_eq!(stars("*{.a*,.b}*", "x.ab"), ["x", "b"]);
+        assert_eq!(stars("a*", "a*"), ["*"]);
+        assert_eq!(n_stars("*a[*]{b,*}?*"), 2);
+    }
+
+    #[test]
+    fn what_is_no_pattern_or_matches_nothing_is_refused() {
+        for (pattern, word) in [
+            ("a[", "`[` that does not close"),
+            ("a[b", "`[` that does not close"),
+            ("a[]", "`[` that does not close"),
+            ("a[z-a]", "`z-a` is empty"),
+            ("a{b", "`{` that does not close"),
+            ("a{b}", "several texts"),
+            ("a{b,{c,d}}", "braces inside braces"),
+            (r"a\", "ends in a backslash"),
+            ("", "matches no tensor"),
+            ("b", "matches no tensor"),
+            ("A.w", "matches no tensor"),
+        ] {
+            let error = matches("--drop", pattern, &["a.w", "abc"]).unwrap_err();
+            assert!(error.message().contains(word), "{pattern}: {}", error.message());
+            assert!(error.message().starts_with(&format!("--drop '{pattern}'")), "{}", error.message());
+        }
+        let long = "x".repeat(1 << 20);
+        assert!(matches("--drop", &long, &[&long[1..]]).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! The flags that say which tensors of a model are taken, and what they are called.
+
+use crate::cli::mapping::read_mapping;
+use apr_engine::plan::choose::Choice;
+use apr_engine::plan::rename::Renaming;
+use apr_sdk::Result;
+use std::path::PathBuf;
+
+/// Which tensors of the input are taken, and what they are called.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TensorArgs {
+    /// Take only the tensors below this path, and strip it from their names
+    #[arg(long, value_name = "PATH")]
+    prefix: Option<String>,
+    /// Take only the input's tensors that match; repeat for several. GLOB is over the input's names (below --prefix):
+    /// `*` any text, `?` one character, [0-9] and [!a] one of a set, {a,b} either text, and a backslash takes the
+    /// next character as it is. A pattern that is the whole name of a tensor means that tensor
+    #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
+    include: Vec<String>,
+    /// Leave out the input's tensors that match, also of those that --include takes; repeat for several
+    #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
+    exclude: Vec<String>,
+    /// Leave out the input's tensors that match, as a declared loss: none of them may be included; repeat for several
+    #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
+    drop: Vec<String>,
+    /// Other names for the output's tensors that match, after names were translated: each `*` in NEW is what the same
+    /// `*` in OLD stands for; repeat for several
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, conflicts_with = "analyze_source")]
+    pub rename: Vec<(String, String)>,
+    /// Other names for the input's tensors: a TOML or JSON file of "name in IN" = "name that it gets"
+    #[arg(long, value_name = "FILE")]
+    pub tensor_mapping: Option<PathBuf>,
+}
+
+impl TensorArgs {
+    /// What the input's tensors are called.
+    ///
+    /// # Errors
+    /// What reading the mapping raises.
+    pub fn renaming(&self) -> Result<Renaming> {
+        let mapping = self.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?;
+        Ok(Renaming { prefix: self.prefix.clone(), mapping })
+    }
+
+    /// Which of them are wanted.
+    pub fn choice(&self) -> Choice {
+        Choice { include: self.include.clone(), exclude: self.exclude.clone(), drop: self.drop.clone() }
+    }
+}
+
+/// `OLD=NEW`, cut at the first `=` that no backslash stands before.
+///
+/// # Errors
+/// A sentence saying what is missing.
+pub fn parse_rename(text: &str) -> std::result::Result<(String, String), String> {
+    let mut is_escaped = false;
+    let cut = text.char_indices().find(|(_, letter)| {
+        let is_cut = *letter == '=' && !is_escaped;
+        is_escaped = *letter == '\\' && !is_escaped;
+        is_cut
+    });
+    match cut.map(|(at, _)| (&text[..at], &text[at + 1..])) {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
+        _ => Err(format!("`{text}` is not OLD=NEW: both names are needed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renames_are_cut_at_the_first_plain_equals_sign() {
+        let pair = |a: &str, b: &str| Ok((a.to_owned(), b.to_owned()));
+        assert_eq!(parse_rename("a.*=b.*"), pair("a.*", "b.*"));
+        assert_eq!(parse_rename("a=b=c"), pair("a", "b=c"));
+        assert_eq!(parse_rename(r"a\=b=c"), pair(r"a\=b", "c"));
+        assert_eq!(parse_rename(r"a\\=c"), pair(r"a\\", "c"));
+        for wrong in ["", "a", "=b", "a=", r"a\=b"] {
+            assert!(parse_rename(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -10,6 +10,7 @@
 
 mod carrier;
 mod changed_input;
+mod choose;
 mod companions;
 mod declared;
 mod edits;

@@ -66,7 +66,8 @@ fn every_format_gives_and_takes_a_choice() {
     let entries = names.iter().enumerate().map(|(n, name)| format!("\"{name}\":{}", entry(8 * n)));
     let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
     let payload: Vec<u8> = (1..=32).collect();
-    std::fs::write(&last, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &payload].concat()).unwrap();
+    std::fs::write(&last, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &payload].concat())
+        .unwrap();
     let all = sums(&last);
     for (number, format) in ["apr", "npz", "pytorch", "onnx", "gguf", "safetensors"].into_iter().enumerate() {
         let whole = scratch.at(&format!("{number}-whole.{format}"));
@@ -78,21 +79,31 @@ fn every_format_gives_and_takes_a_choice() {
         for (excluded, name) in [(true, "without"), (false, "alone")] {
             let output = scratch.at(&format!("{number}-{name}.{format}"));
             let choice = if excluded { choice(&[], &[&first], &[]) } else { choice(&[&first], &[], &[]) };
-            let options = ConvertOptions { choice, arch: Some("none".to_owned()), ..to(format, &whole, &output) };
+            let options =
+                ConvertOptions { choice, arch: Some("none".to_owned()), ..to(format, &whole, &output) };
             let done = must(&host, &options);
             let wanted: BTreeMap<_, _> =
                 here.clone().into_iter().filter(|(name, _)| (*name == first) != excluded).collect();
             assert_eq!(sums(&output), wanted, "{format}");
             let tensors = &done.coverage.tensors;
             assert_eq!((tensors.total, tensors.carried.len()), (here.len(), wanted.len()), "{format}");
-            let rule = if excluded { format!("--exclude '{first}'") } else { "no --include matches it".to_owned() };
+            let rule =
+                if excluded { format!("--exclude '{first}'") } else { "no --include matches it".to_owned() };
             assert!(dropped(&done).iter().all(|(_, said)| *said == rule), "{format}: {:?}", dropped(&done));
-            assert!(done.notes.iter().any(|note| note.starts_with("left out: ")), "{format}: {:?}", done.notes);
+            assert!(
+                done.notes.iter().any(|note| note.starts_with("left out: ")),
+                "{format}: {:?}",
+                done.notes
+            );
         }
         let output = scratch.at(&format!("{number}-renamed.{format}"));
         let renames = renames(&[("*", "x.*")]);
-        must(&host, &ConvertOptions { renames, arch: Some("none".to_owned()), ..to(format, &whole, &output) });
-        let renamed: BTreeMap<_, _> = here.into_iter().map(|(name, sum)| (format!("x.{name}"), sum)).collect();
+        must(
+            &host,
+            &ConvertOptions { renames, arch: Some("none".to_owned()), ..to(format, &whole, &output) },
+        );
+        let renamed: BTreeMap<_, _> =
+            here.into_iter().map(|(name, sum)| (format!("x.{name}"), sum)).collect();
         assert_eq!(sums(&output), renamed, "{format}");
         last = whole;
     }
@@ -183,7 +194,9 @@ fn tensors_that_are_joined_are_taken_together() {
     let choice = choice(&[], &["*.0.*experts.*.w1*"], &[]);
     must(&host, &ConvertOptions { choice, ..to("gguf", &folder, &output) });
     let names = sums(&output);
-    assert!(!names.contains_key("blk.0.ffn_gate_exps.weight") && names.contains_key("blk.1.ffn_gate_exps.weight"));
+    assert!(
+        !names.contains_key("blk.0.ffn_gate_exps.weight") && names.contains_key("blk.1.ffn_gate_exps.weight")
+    );
 }
 
 #[test]
@@ -196,7 +209,12 @@ fn outputs_are_renamed_after_the_dialect_and_keep_their_role() {
     let renames = renames(&[("blk.*.ffn_*.weight", "layer.*.mlp.*"), ("output_norm.weight", "norm")]);
     let asked = ConvertOptions { renames, ..to("gguf", &folder, &output) };
     let planned = plan(&host, &asked).unwrap();
-    assert!(planned.tensors.iter().any(|one| one.name == "layer.0.mlp.up" && one.ops.iter().any(|op| op == "rename")));
+    assert!(
+        planned
+            .tensors
+            .iter()
+            .any(|one| one.name == "layer.0.mlp.up" && one.ops.iter().any(|op| op == "rename"))
+    );
     assert_eq!(planned.coverage.renamed.last().unwrap().to, "norm");
     let done = must(&host, &asked);
     let name = |name: &str| match name.strip_suffix(".weight").and_then(|name| name.split_once(".ffn_")) {
@@ -207,7 +225,11 @@ fn outputs_are_renamed_after_the_dialect_and_keep_their_role() {
     assert_eq!(sums(&output), wanted);
     let notes = done.notes.iter().filter(|note| note.starts_with("renamed: ")).count();
     assert_eq!((notes, done.coverage.renamed.len()), (2, planned.coverage.renamed.len()));
-    assert!(done.coverage.lines().any(|line| line.contains("renamed tensor output_norm.weight to norm: --rename")));
+    assert!(
+        done.coverage
+            .lines()
+            .any(|line| line.contains("renamed tensor output_norm.weight to norm: --rename"))
+    );
 }
 
 #[test]
@@ -224,7 +246,12 @@ fn a_choice_is_quantized_and_scales_follow_their_codes() {
     let without = choice(&[], &["*self_attn*"], &[]);
     must(&host, &ConvertOptions { choice: without, ..quantized("Q8_0", to("gguf", &folder, &some)) });
     let mut wanted = sums(&whole);
-    wanted.retain(|name, _| !name.contains("attn_q") && !name.contains("attn_k") && !name.contains("attn_v") && !name.contains("attn_output"));
+    wanted.retain(|name, _| {
+        !name.contains("attn_q")
+            && !name.contains("attn_k")
+            && !name.contains("attn_v")
+            && !name.contains("attn_output")
+    });
     assert_eq!(sums(&some), wanted);
 
     let codes = scratch.at("codes.apr");
@@ -249,10 +276,13 @@ fn prefix_comes_before_patterns_and_mappings_speak_of_everything() {
     let (host, scratch) = (host(), Scratch::in_memory());
     let folder = golden(&scratch, "llama");
     let output = scratch.at("out.pt");
-    let mut asked =
-        ConvertOptions { choice: choice(&["layers.0.*"], &["*mlp*"], &[]), ..to("pytorch", &folder, &output) };
+    let mut asked = ConvertOptions {
+        choice: choice(&["layers.0.*"], &["*mlp*"], &[]),
+        ..to("pytorch", &folder, &output)
+    };
     asked.renaming.prefix = Some("model".to_owned());
-    asked.renaming.mapping = renames(&[("layers.{n}.mlp.up_proj.weight", "up.{n}"), ("layers.0.input_layernorm.weight", "first")]);
+    asked.renaming.mapping =
+        renames(&[("layers.{n}.mlp.up_proj.weight", "up.{n}"), ("layers.0.input_layernorm.weight", "first")]);
     must(&host, &asked);
     let names = sums(&output);
     assert!(names.contains_key("first") && names.len() > 1, "{names:?}");
@@ -268,14 +298,34 @@ fn choices_that_cannot_be_are_refused_and_nothing_is_written() {
     let output = scratch.at("out.gguf");
     let long = format!("{first}{}", "x".repeat(80));
     for (choice, pairs, kind, word) in [
-        (choice(&["nothing.*"], &[], &[]), &[][..], ErrorKind::InvalidArgument, "--include 'nothing.*' matches no tensor"),
-        (choice(&[], &["nothing"], &[]), &[], ErrorKind::InvalidArgument, "--exclude 'nothing' matches no tensor"),
+        (
+            choice(&["nothing.*"], &[], &[]),
+            &[][..],
+            ErrorKind::InvalidArgument,
+            "--include 'nothing.*' matches no tensor",
+        ),
+        (
+            choice(&[], &["nothing"], &[]),
+            &[],
+            ErrorKind::InvalidArgument,
+            "--exclude 'nothing' matches no tensor",
+        ),
         (choice(&[], &[], &["a["]), &[], ErrorKind::InvalidArgument, "--drop 'a[' is no pattern"),
         (choice(&[], &["*"], &[]), &[], ErrorKind::InvalidArgument, "no tensor is left"),
         (choice(&[first], &[], &[first]), &[], ErrorKind::InvalidArgument, "both match it"),
-        (choice(&[], &[], &[]), &[("nothing", "x")], ErrorKind::InvalidArgument, "--rename 'nothing' matches no tensor"),
+        (
+            choice(&[], &[], &[]),
+            &[("nothing", "x")],
+            ErrorKind::InvalidArgument,
+            "--rename 'nothing' matches no tensor",
+        ),
         (choice(&[], &[first], &[]), &[(first, "x")], ErrorKind::InvalidArgument, "matches no tensor"),
-        (choice(&[], &[], &[]), &[(first, second)], ErrorKind::InvalidArgument, "gives one name to two tensors"),
+        (
+            choice(&[], &[], &[]),
+            &[(first, second)],
+            ErrorKind::InvalidArgument,
+            "gives one name to two tensors",
+        ),
         (choice(&[], &[], &[]), &[(first, "")], ErrorKind::InvalidArgument, "without a name"),
         (choice(&[], &[], &[]), &[(first, long.as_str())], ErrorKind::Unsupported, "holds names of at most"),
         (choice(&[], &[], &[]), &[(first, "a\0b")], ErrorKind::Unsupported, "control characters"),
@@ -290,4 +340,41 @@ fn choices_that_cannot_be_are_refused_and_nothing_is_written() {
     let error = refused(&ConvertOptions { choice: choice(&[], &["*"], &[]), ..options(&empty, &output) });
     assert!(error.message().contains("matches no tensor"), "{error}");
     must(&host(), &options(&empty, &output));
+}
+
+#[test]
+fn folders_keep_their_shards_without_what_is_left_out() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let folder = golden(&scratch, "mixtral");
+    let output = scratch.at("out");
+    let left = choice(
+        &[],
+        &["model.layers.0.block_sparse_moe.experts.[01].*", "lm_head.weight", "model.embed_tokens.weight"],
+        &[],
+    );
+    let done = must(&host, &ConvertOptions { choice: left, ..to("hf", &folder, &output) });
+    let mut wanted = sums(&folder);
+    wanted.retain(|name, _| !dropped(&done).iter().any(|(gone, _)| gone == name));
+    assert_eq!(sums(&output), wanted);
+    assert_eq!(dropped(&done).len(), 8, "{:?}", dropped(&done));
+    assert!(output.join("config.json").exists());
+    let renames = renames(&[("model.*", "language_model.*")]);
+    must(
+        &host,
+        &ConvertOptions {
+            renames,
+            arch: Some("none".to_owned()),
+            ..to("hf", &folder, &scratch.at("renamed"))
+        },
+    );
+    assert!(sums(&scratch.at("renamed")).contains_key("language_model.embed_tokens.weight"));
+    // The index says how much is left in two files.
+    let (output, lm_head) = (scratch.at("headless"), choice(&[], &[], &["lm_head.weight"]));
+    must(&host, &ConvertOptions { choice: lm_head, ..to("hf", &folder, &output) });
+    let index = |folder: &Path| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.join("model.safetensors.index.json")).unwrap()).unwrap()
+    };
+    let size = |folder: &Path| index(folder)["metadata"]["total_size"].as_u64().unwrap();
+    assert_eq!(size(&folder) - size(&output), 720 * 64 * 2);
+    assert!(index(&output)["weight_map"].get("lm_head.weight").is_none());
 }

@@ -218,7 +218,8 @@ struct Way {
 fn translated(table: &Table, config: &Config, tensors: &[Tensor], from: &str, to: &str) -> Result<Way> {
     let dimensions = |name: &str, axis: usize| dimension(table, from, tensors, name, axis);
     let scope = ConfigScope::new(table, config, &dimensions);
-    let request = Request { table, scope: &scope, tensors, called: tensors, removed: &[], from, to, keep_order: true };
+    let request =
+        Request { table, scope: &scope, tensors, called: tensors, removed: &[], from, to, keep_order: true };
     let translated = translate(&request)?;
     let plain = |made: crate::architecture::translate::Made| Tensor {
         name: made.name,

@@ -55,7 +55,8 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     journey.recover(&names, &mut config, &first)?;
     let scope = ConfigScope::new(table, &config, &first);
     let (tensors, called) = (&names[..], &model.tensors[..]);
-    let request = Request { table, scope: &scope, tensors, called, removed: &[], from: &from, to, keep_order: true };
+    let request =
+        Request { table, scope: &scope, tensors, called, removed: &[], from: &from, to, keep_order: true };
     let translated = translate(&request)?;
     let mut forward = Forward { tensors: Vec::new(), dropped: translated.dropped, differing: Vec::new() };
     for made in translated.tensors {

@@ -8,10 +8,10 @@ use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value};
 use crate::architecture::ledger::Ledger;
+use crate::architecture::removed::Removed;
 use crate::architecture::table::array::Box_;
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
-use crate::architecture::removed::Removed;
 use crate::architecture::translate::{Made, Request, Translated, images, translate};
 use crate::architecture::{choices, is_float};
 use crate::engine::Engine;
@@ -186,7 +186,8 @@ impl Journey<'_> {
             None => tensor.clone(),
         };
         let names: Vec<Tensor> = model.tensors.iter().map(own).collect();
-        let removed = |removed: &Removed| Removed { tensor: own(&removed.tensor), rule: removed.rule.clone() };
+        let removed =
+            |removed: &Removed| Removed { tensor: own(&removed.tensor), rule: removed.rule.clone() };
         let removed: Vec<Removed> = wishes.removed.iter().map(removed).collect();
         // What was left out still says what the configuration leaves to tensors.
         let first = |name: &str, axis: usize| {

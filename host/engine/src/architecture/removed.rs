@@ -36,7 +36,8 @@ pub(super) fn incomplete(request: &Request<'_>, name: String) -> Error {
     let Some(removed) = request.removed.iter().find(|removed| removed.tensor.name == name) else {
         return Error::malformed("missing, but related tensors are present").tensor(name);
     };
-    let message = format!("{} leaves it out, but tensors that are joined with it are taken", rule_of(removed));
+    let message =
+        format!("{} leaves it out, but tensors that are joined with it are taken", rule_of(removed));
     let hint = "take all that become one tensor, or none, or pass --arch none to keep every name";
     Error::invalid_argument(message).tensor(name).hint(hint)
 }

@@ -18,6 +18,9 @@ pub fn checked(model: Model, target: &Format, others: &[Format], may_cast: bool)
         let way_out = match refusal.obstacle {
             Obstacle::Count(_) => Some(several(target, others)),
             Obstacle::DType(dtype) => Some(ways_out(dtype, may_cast).to_owned()),
+            Obstacle::NameBytes { .. } | Obstacle::NameControls => {
+                Some("give it another name with --rename OLD=NEW, or leave it out with --drop".to_owned())
+            }
             _ => None,
         };
         let error = refusal.error(&target.manifest.name);

@@ -82,20 +82,25 @@ pub fn take(model: &mut Model, renaming: &Renaming, choice: &Choice) -> Result<O
     if let Some(twice) = model.tensors.iter().find(|tensor| !names.insert(tensor.name.as_str())) {
         return Err(Error::invalid_argument("two tensors would have this name").tensor(&twice.name));
     }
-    count_anew(model, &taken.kept);
+    count_anew(model, &taken.kept, taken.fates.len());
     Ok(Some(taken))
 }
 
-/// How many tensors each file of the source has: of those that are taken.
-fn count_anew(model: &mut Model, kept: &[usize]) {
+/// How many tensors each file has, of those that are taken of `n_before`: of the source's own, and of the files of its parts.
+fn count_anew(model: &mut Model, kept: &[usize], n_before: usize) {
     let own = model.format.clone();
-    let Some(foreign) = model.foreign.iter_mut().find(|foreign| foreign.format == own) else { return };
-    let mut first = 0;
-    for file in &mut foreign.files {
-        let end = first + file.n_tensors;
-        let inside = kept.iter().filter(|&&number| (first..end).contains(&(number as u64)));
-        file.n_tensors = inside.count() as u64;
-        first = end;
+    for foreign in &mut model.foreign {
+        if foreign.format != own && !foreign.describes(n_before) {
+            continue;
+        }
+        let mut first = 0u64;
+        for file in &mut foreign.files {
+            let end = first.saturating_add(file.n_tensors);
+            // Those that are kept are in the order of the source.
+            let below = |end: u64| kept.partition_point(|&number| (number as u64) < end);
+            file.n_tensors = (below(end) - below(first)) as u64;
+            first = end;
+        }
     }
 }
 

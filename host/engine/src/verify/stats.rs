@@ -102,19 +102,32 @@ pub fn each_row(
     options: RowOptions,
     give: &mut dyn FnMut(TensorRow),
 ) -> Result<()> {
-    let tensors = &opened.model.tensors;
+    let all: Vec<usize> = (0..opened.model.tensors.len()).collect();
+    each_row_of(engine, opened, &all, options, give)
+}
+
+/// The same for the tensors of these numbers.
+///
+/// # Errors
+/// As [`each_row`].
+pub fn each_row_of(
+    engine: &Engine,
+    opened: &OpenedModel,
+    numbers: &[usize],
+    options: RowOptions,
+    give: &mut dyn FnMut(TensorRow),
+) -> Result<()> {
     // A million tensors share the name of one file.
     let names: Vec<Arc<str>> = opened.files.all().iter().map(|file| file.name.as_str().into()).collect();
-    for first in (0..tensors.len()).step_by(BATCH) {
-        let batch = &tensors[first..tensors.len().min(first + BATCH)];
+    for batch in numbers.chunks(BATCH) {
         let mut read = match options.sha256 || options.stats {
             true => {
-                map(engine.crew.as_ref(), batch.len(), &|_, n| read_one(engine, opened, first + n, options))?
+                map(engine.crew.as_ref(), batch.len(), &|_, n| read_one(engine, opened, batch[n], options))?
             }
             false => Vec::new(),
         }
         .into_iter();
-        for tensor in batch {
+        for tensor in batch.iter().map(|&number| &opened.model.tensors[number]) {
             let Read { sha256, stats } = read.next().unwrap_or_default();
             let unknown = options.stats && stats.is_none();
             let missing = || format!("no quantizer plugin knows the values of {}", tensor.dtype);

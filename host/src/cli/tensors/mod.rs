@@ -7,8 +7,9 @@ use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, Streamed, boxed, plain, write_rows};
 use apr_engine::open::OpenedModel;
+use apr_engine::plan::choose::Choice;
 use apr_engine::verify::histogram::{Histogram, histogram};
-use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, tensor_rows};
+use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, each_row_of};
 use apr_engine::wording::nearest;
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
@@ -32,7 +33,7 @@ use std::path::PathBuf;
 ///   apr tensors model.gguf 'blk.0.attn_q.weight[0:4, :8]'
 ///   apr tensors model.gguf output_norm.weight --json
 ///   apr tensors model.safetensors --json --sha256
-///   apr tensors model.apr --stats
+///   apr tensors model.apr --stats --include 'blk.0.*'
 ///   apr tensors model.apr --hist blk.0.attn_norm.weight
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -55,6 +56,12 @@ pub struct Args {
     /// Show this tensor alone, and how its values are spread
     #[arg(long, value_name = "NAME")]
     hist: Option<String>,
+    /// Show only the tensors that match; repeat for several. `*` is any text, `?` one character, {a,b} either text
+    #[arg(long, value_name = "GLOB", conflicts_with = "hist")]
+    include: Vec<String>,
+    /// Leave out the tensors that match; repeat for several
+    #[arg(long, value_name = "GLOB", conflicts_with = "hist")]
+    exclude: Vec<String>,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
@@ -85,7 +92,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     if !args.sha256 && !args.stats && args.hist.is_none() {
         opened.forget_readers();
     }
-    let mut rows = tensor_rows(&host, &opened, RowOptions { sha256: args.sha256, stats: args.stats })?;
+    let choice = Choice { include: args.include.clone(), exclude: args.exclude.clone(), drop: Vec::new() };
+    let hidden = choice.unmatched(&opened.model.tensors);
+    let hidden = hidden.map_err(|e| e.in_file(args.file.display().to_string()))?;
+    let shown: Vec<usize> = (0..hidden.len()).filter(|&number| hidden[number].is_none()).collect();
+    let mut rows = Vec::with_capacity(shown.len());
+    let wanted = RowOptions { sha256: args.sha256, stats: args.stats };
+    each_row_of(&host, &opened, &shown, wanted, &mut |row| rows.push(row))?;
     if let Some(name) = &args.hist {
         let number = rows.iter().position(|row| row.name == *name).ok_or_else(|| unknown(&opened, name))?;
         let mut row = rows.swap_remove(number);

@@ -29,9 +29,19 @@ impl Choice {
     /// For each tensor why it is not wanted; `None` for one that is.
     ///
     /// # Errors
-    /// InvalidArgument for a pattern that matches nothing, a tensor that is both included and dropped, scales that would be
-    /// parted from their codes, and a choice that leaves nothing.
+    /// As [`Choice::unmatched`]; InvalidArgument for scales that would be parted from their codes.
     pub fn removed(&self, tensors: &[Tensor]) -> Result<Vec<Option<Arc<str>>>> {
+        let removed = self.unmatched(tensors)?;
+        together(tensors, &removed)?;
+        Ok(removed)
+    }
+
+    /// The same, whatever belongs together: of tensors that are only looked at.
+    ///
+    /// # Errors
+    /// InvalidArgument for a pattern that matches nothing, a tensor that is both included and dropped, and a choice that
+    /// leaves nothing.
+    pub fn unmatched(&self, tensors: &[Tensor]) -> Result<Vec<Option<Arc<str>>>> {
         let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let not_included: Arc<str> = "no --include matches it".into();
         let mut removed = vec![(!self.include.is_empty()).then_some(not_included); tensors.len()];
@@ -49,8 +59,11 @@ impl Choice {
                     let number = found.number;
                     if let Some(include) = included[number].filter(|_| flag == "--drop") {
                         let include = escape(include, 200);
-                        let error = Error::invalid_argument(format!("--include '{include}' and {rule} both match it"));
-                        let hint = "narrow one of the two, or pass --exclude to leave out some of what is included";
+                        let error = Error::invalid_argument(format!(
+                            "--include '{include}' and {rule} both match it"
+                        ));
+                        let hint =
+                            "narrow one of the two, or pass --exclude to leave out some of what is included";
                         return Err(error.tensor(&tensors[number].name).hint(hint));
                     }
                     removed[number].get_or_insert_with(|| Arc::clone(&rule));
@@ -60,9 +73,9 @@ impl Choice {
         if !removed.is_empty() && removed.iter().all(Option::is_some) {
             let what = n_of(tensors.len(), "tensor");
             let message = format!("no tensor is left: the model has {what}, and all are left out");
-            return Err(Error::invalid_argument(message).hint("narrow --exclude or --drop"));
+            let hint = if self.drop.is_empty() { "narrow --exclude" } else { "narrow --drop, or --exclude" };
+            return Err(Error::invalid_argument(message).hint(hint));
         }
-        together(tensors, &removed)?;
         Ok(removed)
     }
 }
@@ -79,7 +92,9 @@ fn together(tensors: &[Tensor], removed: &[Option<Arc<str>>]) -> Result<()> {
             _ => continue,
         };
         let message = format!("it would be left out ({rule}), but {}", relation(&tensors[a], &tensors[b]));
-        return Err(Error::invalid_argument(message).tensor(&tensors[gone].name).hint("take both of them, or neither"));
+        return Err(Error::invalid_argument(message)
+            .tensor(&tensors[gone].name)
+            .hint("take both of them, or neither"));
     }
     Ok(())
 }
@@ -120,7 +135,8 @@ mod tests {
             tensor("q.scale", DType::F32, &[2]),
         ];
         let removed = choice.removed(&tensors)?;
-        let word = |(tensor, why): (&Tensor, &Option<Arc<str>>)| Some(format!("{}: {}", tensor.name, why.as_ref()?));
+        let word =
+            |(tensor, why): (&Tensor, &Option<Arc<str>>)| Some(format!("{}: {}", tensor.name, why.as_ref()?));
         Ok(tensors.iter().zip(&removed).filter_map(word).collect())
     }
 

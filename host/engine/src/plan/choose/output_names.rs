@@ -81,7 +81,12 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
                 return Err(Error::invalid_argument(message).tensor(&name).hint("narrow one of the two"));
             }
             let stars = found.stars.iter().copied().chain([""]);
-            let to: String = pieces.iter().map(String::as_str).zip(stars).flat_map(|(piece, star)| [piece, star]).collect();
+            let to: String = pieces
+                .iter()
+                .map(String::as_str)
+                .zip(stars)
+                .flat_map(|(piece, star)| [piece, star])
+                .collect();
             if to.is_empty() {
                 let message = format!("{rule} leaves it without a name");
                 return Err(Error::invalid_argument(message).tensor(&name).hint("give it a name"));
@@ -103,7 +108,11 @@ fn pieces(new: &str) -> std::result::Result<Vec<String>, &'static str> {
                 pieces.push(String::new());
                 continue;
             }
-            '?' => return Err("a new name cannot have `?`; `*` stands for what a `*` matched, `\\?` for itself"),
+            '?' => {
+                return Err(
+                    "a new name cannot have `?`; `*` stands for what a `*` matched, `\\?` for itself",
+                );
+            }
             '\\' => letters.next().ok_or("the new name ends in a backslash")?,
             letter => letter,
         };
@@ -135,8 +144,11 @@ fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usiz
             true => format!("`{}`", escape(&before[number].name, 120)),
             false => format!("`{}`, which keeps its name", escape(&before[number].name, 120)),
         };
-        let message = format!("{} gives one name to two tensors: {} and {}", one.rule, told(other), told(number));
-        return Err(Error::invalid_argument(message).tensor(&tensor.name).hint("give each a name of its own"));
+        let message =
+            format!("{} gives one name to two tensors: {} and {}", one.rule, told(other), told(number));
+        return Err(Error::invalid_argument(message)
+            .tensor(&tensor.name)
+            .hint("give each a name of its own"));
     }
     Ok(())
 }
@@ -166,7 +178,8 @@ mod tests {
     use apr_sdk::{DType, Payload};
 
     fn planned(name: &str, dtype: DType, shape: &[u64]) -> PlannedTensor {
-        let tensor = Tensor { name: name.to_owned(), dtype, shape: shape.to_vec(), payload: Payload::Sequential };
+        let tensor =
+            Tensor { name: name.to_owned(), dtype, shape: shape.to_vec(), payload: Payload::Sequential };
         PlannedTensor::new(tensor, Expression::fill(dtype, &[0; 8]))
     }
 
@@ -185,7 +198,10 @@ mod tests {
     #[test]
     fn stars_are_used_again_in_their_order() {
         assert_eq!(renamed(&[("blk.*.*", "l.*.x.*")]).unwrap()[..2], ["l.0.x.a.w", "l.1.x.a.w"]);
-        assert_eq!(renamed(&[("blk.0.a.w", "blk.1.a.w"), ("blk.1.a.w", "blk.0.a.w")]).unwrap()[0], "blk.1.a.w");
+        assert_eq!(
+            renamed(&[("blk.0.a.w", "blk.1.a.w"), ("blk.1.a.w", "blk.0.a.w")]).unwrap()[0],
+            "blk.1.a.w"
+        );
         assert_eq!(renamed(&[("blk.0.*", r"\*\?[*]")]).unwrap()[0], "*?[a.w]");
         assert_eq!(renamed(&[("blk.0.a.w", "blk.0.a.w")]).unwrap()[0], "blk.0.a.w");
     }

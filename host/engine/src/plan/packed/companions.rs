@@ -127,7 +127,11 @@ mod tests {
 
     #[test]
     fn plain_weights_have_no_companions() {
-        let plain = [("a.weight", DType::F32, &[4, 4][..]), ("a.bias", DType::F32, &[4]), ("a.scale", DType::F32, &[4])];
+        let plain = [
+            ("a.weight", DType::F32, &[4, 4][..]),
+            ("a.bias", DType::F32, &[4]),
+            ("a.scale", DType::F32, &[4]),
+        ];
         assert_eq!(named(&plain), []);
     }
 }

@@ -140,12 +140,11 @@ fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usiz
     for (number, tensor) in after.iter().enumerate() {
         let Some(other) = named.insert(&tensor.name, number) else { continue };
         let Some(one) = renamed.get(&number).or(renamed.get(&other)) else { continue };
-        let told = |number: usize| match renamed.contains_key(&number) {
-            true => format!("`{}`", escape(&before[number].name, 120)),
-            false => format!("`{}`, which keeps its name", escape(&before[number].name, 120)),
-        };
-        let message =
-            format!("{} gives one name to two tensors: {} and {}", one.rule, told(other), told(number));
+        let [first, second] = if renamed.contains_key(&other) { [other, number] } else { [number, other] };
+        let stays = if renamed.contains_key(&second) { "" } else { ", which keeps its name" };
+        let told = |number: usize| format!("`{}`", escape(&before[number].name, 120));
+        let (first, second) = (told(first), told(second));
+        let message = format!("{} gives one name to two tensors: {first} and {second}{stays}", one.rule);
         return Err(Error::invalid_argument(message)
             .tensor(&tensor.name)
             .hint("give each a name of its own"));
@@ -224,7 +223,7 @@ mod tests {
             (&[("q", r"x\")], "ends in a backslash"),
             (&[("q", "")], "leaves it without a name"),
             (&[("{blk.*,none}", "x")], "gives one name to two tensors: `blk.0.a.w` and `blk.1.a.w`"),
-            (&[("blk.1*", "blk.0*")], "`blk.0.a.w`, which keeps its name, and `blk.1.a.w`"),
+            (&[("blk.1*", "blk.0*")], "`blk.1.a.w` and `blk.0.a.w`, which keeps its name"),
             (&[("blk.1*", "x*"), ("*.w", "y*")], "--rename 'blk.1*=x*' and --rename '*.w=y*' both match it"),
         ] {
             let error = renamed(renames).unwrap_err();

@@ -206,8 +206,8 @@ fn outputs_are_renamed_after_the_dialect_and_keep_their_role() {
     let whole = scratch.at("whole.gguf");
     must(&host, &to("gguf", &folder, &whole));
     let output = scratch.at("out.gguf");
-    let renames = renames(&[("blk.*.ffn_*.weight", "layer.*.mlp.*"), ("output_norm.weight", "norm")]);
-    let asked = ConvertOptions { renames, ..to("gguf", &folder, &output) };
+    let asked = renames(&[("blk.*.ffn_*.weight", "layer.*.mlp.*"), ("output_norm.weight", "norm")]);
+    let asked = ConvertOptions { renames: asked, ..to("gguf", &folder, &output) };
     let planned = plan(&host, &asked).unwrap();
     assert!(
         planned
@@ -230,6 +230,12 @@ fn outputs_are_renamed_after_the_dialect_and_keep_their_role() {
             .lines()
             .any(|line| line.contains("renamed tensor output_norm.weight to norm: --rename"))
     );
+    // Shapes are judged by what a tensor was, not by the name that it gets.
+    let (up, down) = ("blk.0.ffn_up.weight", "blk.0.ffn_down.weight");
+    let renames = renames(&[(up, down), (down, up)]);
+    let done = must(&host, &ConvertOptions { renames, ..to("gguf", &folder, &scratch.at("swapped.gguf")) });
+    assert!(done.looked.findings.is_empty() && done.warnings.is_empty(), "{:?}", done.looked);
+    assert_eq!(sums(&scratch.at("swapped.gguf"))[up], sums(&whole)[down]);
 }
 
 #[test]

@@ -57,10 +57,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     hist: Option<String>,
     /// Show only the tensors that match; repeat for several. `*` is any text, `?` one character, {a,b} either text
-    #[arg(long, value_name = "GLOB", conflicts_with = "hist")]
+    #[arg(long, value_name = "GLOB", conflicts_with_all = ["hist", "name", "tree"])]
     include: Vec<String>,
     /// Leave out the tensors that match; repeat for several
-    #[arg(long, value_name = "GLOB", conflicts_with = "hist")]
+    #[arg(long, value_name = "GLOB", conflicts_with_all = ["hist", "name", "tree"])]
     exclude: Vec<String>,
     /// How the model is opened.
     #[command(flatten)]

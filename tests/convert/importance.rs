@@ -94,6 +94,34 @@ fn a_matrix_of_zeros_counts_as_none_and_a_single_zero_as_zero() {
 }
 
 #[test]
+fn importance_is_used_for_the_weights_that_are_included_and_not_excluded() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let matrix = values(ROWS * COLUMNS, 1);
+    let importance: Vec<f32> = (1..=COLUMNS).map(|n| n as f32).collect();
+    let wanted = weighed(&scratch, &matrix, DType::Q4_K, &importance);
+    let (with, without) =
+        (encoded(DType::Q4_K, &matrix, Some(&importance)), encoded(DType::Q4_K, &matrix, None));
+    assert_ne!(with, without);
+    for (include, exclude, expected) in
+        [("ffn_up", "", &with), ("", "ffn_up", &without), ("blk.0", "up", &without), ("", "", &with)]
+    {
+        let mut wanted = wanted.clone();
+        wanted.force = true;
+        let texts = |text: &str| if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
+        wanted.quantization.include_weights = texts(include);
+        wanted.quantization.exclude_weights = texts(exclude);
+        must(&host, &wanted);
+        assert!(payload(&output(&wanted), NAME).1 == *expected, "include {include:?}, exclude {exclude:?}");
+    }
+    let mut wrong = wanted;
+    std::fs::remove_file(output(&wrong)).unwrap();
+    wrong.quantization.include_weights = vec!["ffn_down".to_owned()];
+    let error = refused(&host, &wrong);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("--include-weights ffn_down"), "{error}");
+}
+
+#[test]
 fn an_expert_without_importance_is_quantized_without() {
     let (host, scratch) = (host(), Scratch::in_memory());
     let (input, file) = (scratch.at("in.safetensors"), scratch.at("imatrix.dat"));

@@ -253,7 +253,7 @@ fn options(args: &Args) -> Result<ConvertOptions> {
             Verify::Full => VerifyMode::Full,
             Verify::Off => VerifyMode::Off,
         },
-        set: args.keys.set.clone(),
+        set: args.keys.all_set(),
         unset: args.keys.unset.clone(),
         report: args.types.report.clone().filter(|_| !args.plan),
         reads: args.types.reads().chain(&args.tensors.tensor_mapping).cloned().collect(),

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// or an error with the command that finishes it. It needs the room of a copy.
 ///
 /// Keys and values are those of `apr convert`: a key keeps its type, a new one is
-/// KEY:TYPE=VALUE. `apr inspect FILE` lists the keys.
+/// KEY:TYPE=VALUE. `apr inspect FILE --metadata` lists the keys.
 ///
 /// Examples:
 ///   apr edit model.gguf --set general.name="My model"
@@ -56,7 +56,8 @@ pub struct Args {
 /// # Errors
 /// InvalidArgument if there is nothing to change; as `convert`.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
-    let (shown, KeyArgs { set, unset }) = (args.file.display().to_string(), args.keys.clone());
+    let shown = args.file.display().to_string();
+    let (set, unset) = (args.keys.all_set(), args.keys.unset.clone());
     if set.is_empty() && unset.is_empty() {
         let hint = format!("run `apr edit {shown} --set KEY=VALUE`, or --unset KEY");
         return Err(

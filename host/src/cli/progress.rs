@@ -25,9 +25,37 @@ enum Form {
 pub struct Shown {
     terminal: Terminal,
     form: Form,
-    /// When the work began and when a line was last printed.
-    times: Mutex<(Option<Instant>, Option<Instant>)>,
+    pace: Mutex<Pace>,
     lowest: Lowest,
+}
+
+/// How far the work is.
+#[derive(Default)]
+struct Pace {
+    /// When it began, and how much was done by then.
+    began: Option<(Instant, u64)>,
+    /// When a line was last printed.
+    printed: Option<Instant>,
+}
+
+impl Pace {
+    /// How long the rest takes at the pace so far: of all of it, so that the estimate is steady.
+    fn left(&self, now: Instant, done: u64, total: u64) -> Option<Duration> {
+        let (began, first) = self.began?;
+        let (elapsed, done_since) = (now.duration_since(began), done.checked_sub(first)?);
+        let rest = total.saturating_sub(done);
+        let nanos = elapsed.as_nanos().checked_mul(rest.into())?.checked_div(done_since.into())?;
+        u64::try_from(nanos).ok().map(Duration::from_nanos)
+    }
+}
+
+/// `2 m 05 s`, to the second.
+fn show_duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {:02} m", seconds / 3600, seconds % 3600 / 60),
+    }
 }
 
 /// The least important message that is shown.
@@ -55,13 +83,13 @@ pub fn shown(form: &str, level: &str, terminal: &Terminal) -> Arc<dyn Progress> 
         "warn" => Lowest::Warning,
         _ => Lowest::Nothing,
     };
-    Arc::new(Shown { terminal: terminal.clone(), form, times: Mutex::new((None, None)), lowest })
+    Arc::new(Shown { terminal: terminal.clone(), form, pace: Mutex::default(), lowest })
 }
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let template =
-        "{decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left  {wide_msg}";
+        "{percent:>3} %  {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}  {wide_msg}";
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -74,30 +102,43 @@ impl Progress for Shown {
             return;
         }
         let now = Instant::now();
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = *times.0.get_or_insert(now);
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let (began, _) = *pace.began.get_or_insert((now, done));
         if now.duration_since(began) < SILENT_FOR {
             return;
         }
+        let left = pace.left(now, done, total);
         match &self.form {
             Form::Bar(bar) => {
                 bar.set_length(total);
                 bar.set_position(done);
-                bar.set_message(escape(what, 60));
-                if times.1.replace(now).is_none() {
+                let left = left.map_or(String::new(), |left| format!("{} left  ", show_duration(left)));
+                bar.set_message(format!("{left}{}", escape(what, 60)));
+                if pace.printed.replace(now).is_none() {
                     bar.set_draw_target(ProgressDrawTarget::stderr());
                 }
                 if done >= total {
                     bar.finish_and_clear();
                 }
             }
-            Form::Lines { json } if times.1.is_none_or(|last| now.duration_since(last) >= LINE_EVERY) => {
-                times.1 = Some(now);
+            Form::Lines { json }
+                if pace.printed.is_none_or(|last| now.duration_since(last) >= LINE_EVERY) =>
+            {
+                pace.printed = Some(now);
+                let percent = u128::from(done) * 100 / u128::from(total.max(1));
                 let line = match *json {
-                    true => json_line(
-                        &json!({"schema": "apr.progress/1", "done": done, "total": total, "tensor": what}),
-                    ),
-                    false => format!("{done} of {total} bytes, {}\n", escape(what, 200)),
+                    true => json_line(&json!({
+                        "schema": "apr.progress/1",
+                        "done": done,
+                        "total": total,
+                        "seconds_left": left.map(|left| left.as_secs()),
+                        "tensor": what,
+                    })),
+                    false => {
+                        let left =
+                            left.map_or(String::new(), |left| format!(", {} left", show_duration(left)));
+                        format!("{percent} %, {done} of {total} bytes{left}, {}\n", escape(what, 200))
+                    }
                 };
                 let _ = io::stderr().lock().write_all(line.as_bytes());
             }
@@ -131,5 +172,27 @@ impl Drop for Shown {
         if let Form::Bar(bar) = &self.form {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_estimated_at_the_pace_so_far() {
+        let began = Instant::now();
+        let pace = Pace { began: Some((began, 100)), printed: None };
+        let after = |seconds| began + Duration::from_secs(seconds);
+        assert_eq!(pace.left(after(10), 200, 400), Some(Duration::from_secs(20)));
+        assert_eq!(pace.left(after(10), 100, 400), None);
+        assert_eq!(pace.left(after(10), 400, 400), Some(Duration::ZERO));
+        assert_eq!(Pace::default().left(began, 1, 2), None);
+    }
+
+    #[test]
+    fn durations_are_short() {
+        let shown = [5, 65, 3599, 3600, 7384].map(|seconds| show_duration(Duration::from_secs(seconds)));
+        assert_eq!(shown, ["5 s", "1 m 05 s", "59 m 59 s", "1 h 00 m", "2 h 03 m"]);
     }
 }

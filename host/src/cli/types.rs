@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "Types of weights")]
 #[group(skip)]
 pub struct TypeArgs {
-    /// Quantize: one type for each tensor, chosen by this recipe (Q4_K_M, Q8_0, ...) as llama-quantize does
+    /// Quantize: one type for each tensor, chosen by this recipe (Q4_K_M, Q8_0, ...; or llama-quantize's number of it) as
+    /// llama-quantize does
     #[arg(long, value_name = "RECIPE", group = "choosing")]
     quantize: Option<String>,
     /// Make every tensor of floats this type: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
@@ -32,12 +33,21 @@ pub struct TypeArgs {
     /// How much each column of a weight matters: a file of llama-imatrix, GGUF or .dat
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
+    /// Use the importance matrix only for tensors whose names in it have this text; repeat for several
+    #[arg(long, value_name = "TEXT", requires = "imatrix", conflicts_with = "exclude_weights")]
+    include_weights: Vec<String>,
+    /// Use it for all tensors but those whose names in it have this text; repeat for several
+    #[arg(long, value_name = "TEXT", requires = "imatrix")]
+    exclude_weights: Vec<String>,
     /// The type of tensors whose GGUF name matches: a regular expression and a type; repeat for several
     #[arg(long, value_name = "PATTERN=TYPE", requires = "choosing", value_parser = parse_tensor_type)]
     tensor_type: Vec<String>,
     /// The type of the output tensor
     #[arg(long, value_name = "TYPE", requires = "choosing")]
     output_tensor_type: Option<String>,
+    /// Leave the output tensor as it is
+    #[arg(long, requires = "choosing", conflicts_with = "output_tensor_type")]
+    leave_output_tensor: bool,
     /// The type of the token embedding
     #[arg(long, value_name = "TYPE", requires = "choosing")]
     token_embedding_type: Option<String>,
@@ -99,8 +109,10 @@ impl TypeArgs {
                 wishes.options.set(name, value);
             }
         }
-        if self.pure {
-            wishes.options.set("pure", "true");
+        for (name, is_set) in [("pure", self.pure), ("leave-output-tensor", self.leave_output_tensor)] {
+            if is_set {
+                wishes.options.set(name, "true");
+            }
         }
         let size = self.target_size.map(Target::Bytes);
         let (floats, recipe) = match self.outtype {
@@ -120,6 +132,8 @@ impl TypeArgs {
             keep_quantization: self.keep_quantization,
             allow_requantize: self.allow_requantize,
             importance: self.imatrix.clone(),
+            include_weights: self.include_weights.clone(),
+            exclude_weights: self.exclude_weights.clone(),
             target: size.or(self.target_bpw.map(Target::BitsPerWeight)),
             options: wishes.options,
         })

@@ -381,6 +381,16 @@ fn every_block_type_for_weights_can_be_asked_for() {
 }
 
 #[test]
+fn the_output_stays_as_it_is_where_that_is_asked() {
+    let lines = ["output.weight 8 256", "token_embd.weight 8 256", "blk.0.ffn_up.weight 8 256"];
+    let tensors = tensors(&lines.map(|line| Line::of(line, 1)));
+    let options = Options::new().with("leave-output-tensor", "true");
+    let assigned = quants().assign("Q8_0", &tensors, &ModelFacts::default(), &options).unwrap();
+    let dtypes: Vec<_> = assigned.iter().map(|one| one.dtype).collect();
+    assert_eq!(dtypes, [None, Some(DType::Q8_0), Some(DType::Q8_0)]);
+}
+
+#[test]
 fn a_wrong_option_is_named() {
     let tensors = tensors(&[Line::of("token_embd.weight 8 200", 1), Line::of("output.weight 8 200", 1)]);
     let wrong = [

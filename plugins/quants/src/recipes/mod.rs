@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! allowed?            category.rs   no: it stays
-//! asked for?          wishes.rs     --token-embedding-type, --output-tensor-type, --tensor-type
+//! asked for?          wishes.rs     --token-embedding-type, --output-tensor-type, --leave-output-tensor, --tensor-type
 //! the mixture's rules table.rs      on what model.rs knows and on how many came before, unless --pure
 //! whole blocks?       choice.rs     no: a type of smaller blocks, with a note
 //! ```
@@ -59,7 +59,8 @@ pub fn assign(
     let mut assignments = vec![Assignment::KEEP; tensors.len()];
     for n in order {
         let (name, tensor) = (names[n], &tensors[n]);
-        if !category::is_quantized(name, tensor, &model.architecture) {
+        let is_left = wishes.leave_output && name == "output.weight";
+        if is_left || !category::is_quantized(name, tensor, &model.architecture) {
             continue;
         }
         let chosen = choice.of(name, Category::of(name), tensor);

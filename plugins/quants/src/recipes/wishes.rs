@@ -9,6 +9,8 @@ use regex_lite::Regex;
 pub struct Wishes {
     /// Every tensor in the base type.
     pub pure: bool,
+    /// The output matrix as it is.
+    pub leave_output: bool,
     /// The type of the output matrix.
     pub output: Option<DType>,
     /// The type of the embedding.
@@ -25,6 +27,7 @@ impl Wishes {
         for (name, value) in options.iter() {
             match name {
                 "pure" => wishes.pure = value == "true",
+                "leave-output-tensor" => wishes.leave_output = value == "true",
                 "output-tensor-type" => wishes.output = Some(named(name, value)?),
                 "token-embedding-type" => wishes.embedding = Some(named(name, value)?),
                 "tensor-type" => {
@@ -34,7 +37,7 @@ impl Wishes {
                 other => {
                     let message = format!("recipes have no option `{}`", escape(other, 80));
                     return Err(Error::invalid_argument(message).hint(
-                        "choose one of pure, output-tensor-type, token-embedding-type and tensor-type",
+                        "choose one of pure, leave-output-tensor, output-tensor-type, token-embedding-type and tensor-type",
                     ));
                 }
             }

@@ -12,7 +12,7 @@ use crate::architecture::table::expression::{Scalar, Scope};
 use crate::architecture::tensor_spec::tensor_specs;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, ErrorKind, Model, Result, checked_elements};
+use apr_sdk::{Bytes, ErrorKind, Model, Record, Result, checked_elements};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -225,23 +225,28 @@ impl Summary {
     }
 }
 
-/// The one recipe whose records a quantized model has.
+/// The recipe whose records a quantized model has: one of a kind, whatever else it is called.
 fn recipe(engine: &Engine, model: &Model) -> Option<String> {
     if !model.tensors.iter().any(|tensor| tensor.dtype.is_block()) {
         return None;
     }
     let foreign = model.foreign_of(&model.format)?;
-    let mut found = Vec::new();
+    let mut found: Option<(String, Vec<Record>)> = None;
     for quantizer in engine.registry.quantizers() {
         for recipe in quantizer.recipes().unwrap_or_default() {
-            let records = quantizer.records(&recipe.name).unwrap_or_default();
-            let mut own = records.iter().filter(|(format, ..)| *format == model.format).peekable();
-            if own.peek().is_some() && own.all(|(_, key, value)| foreign.get(key) == Some(value)) {
-                found.push(recipe.name);
+            let mut records = quantizer.records(&recipe.name).unwrap_or_default();
+            records.retain(|(format, ..)| *format == model.format);
+            if records.is_empty() || records.iter().any(|(_, key, value)| foreign.get(key) != Some(value)) {
+                continue;
+            }
+            match &found {
+                None => found = Some((recipe.name, records)),
+                Some((_, first)) if *first == records => {}
+                Some(_) => return None,
             }
         }
     }
-    found.pop().filter(|_| found.is_empty())
+    found.map(|(name, _)| name)
 }
 
 /// `ORG/NAME` of an address that ends so.

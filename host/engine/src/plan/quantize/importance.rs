@@ -48,6 +48,30 @@ impl ImportanceMatrix {
         })))
     }
 
+    /// Keeps the tensors whose names have one of `include`, if there is any, and none of `exclude`, as llama-quantize
+    /// does.
+    ///
+    /// # Errors
+    /// InvalidArgument for a text that is in no name.
+    pub fn choose(&mut self, include: &[String], exclude: &[String]) -> Result<()> {
+        for (flag, texts) in [("--include-weights", include), ("--exclude-weights", exclude)] {
+            for text in texts {
+                if !self.tensors.keys().any(|(_, name)| name.contains(text)) {
+                    let shown = escape(text, 120);
+                    let message =
+                        format!("{flag} {shown}: the importance matrix has no tensor of such a name");
+                    return Err(
+                        Error::invalid_argument(message).hint("write a part of a name, such as attn_v")
+                    );
+                }
+            }
+        }
+        let has = |name: &str, texts: &[String]| texts.iter().any(|text| name.contains(text));
+        let is_kept = |name: &str| (include.is_empty() || has(name, include)) && !has(name, exclude);
+        self.tensors.retain(|(_, name), _| is_kept(name));
+        Ok(())
+    }
+
     /// The values for a tensor, under whichever of its names.
     pub fn of(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
         let by_dialect = facts.names.iter().find_map(|name| self.tensors.get(name));

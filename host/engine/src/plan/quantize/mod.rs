@@ -19,7 +19,8 @@ use crate::plan::planned_model::PlannedModel;
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
 use apr_sdk::{
-    Assignment, DType, DTypeChoice, DTypeKind, Error, Options, Quantizer, Result, Value, Writer, escape,
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Options, Quantizer, Record, Result, Value, Writer,
+    escape,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ use std::sync::Arc;
 pub struct Quantization {
     /// The recipe (`--quantize`), by name.
     pub recipe: Option<String>,
-    /// What the recipe's plugin is told: `tensor-type`, `output-tensor-type`, `token-embedding-type`, `pure`.
+    /// What the recipe's plugin is told: `tensor-type`, `output-tensor-type`, `token-embedding-type`, `leave-output-tensor`,
+    /// `pure`.
     pub options: Options,
     /// The float type for tensors that are floats (`--precision`).
     pub precision: Option<DType>,
@@ -41,6 +43,10 @@ pub struct Quantization {
     pub allow_requantize: bool,
     /// The importance matrix's file.
     pub importance: Option<PathBuf>,
+    /// Of the tensors that it knows, those whose names have one of these texts are used; all, if there is none.
+    pub include_weights: Vec<String>,
+    /// Those whose names have one of these are not.
+    pub exclude_weights: Vec<String>,
     /// How small the weights are to be; the recipe is chosen by it.
     pub target: Option<Target>,
 }
@@ -156,7 +162,11 @@ impl TypeChooser<'_> {
             return Err(Error::unsupported("no plugin quantizes").hint(hint));
         }
         let importance = match &wishes.importance {
-            Some(path) => Some(ImportanceMatrix::read(self.engine, &quantizers, path)?),
+            Some(path) => {
+                let mut importance = ImportanceMatrix::read(self.engine, &quantizers, path)?;
+                importance.choose(&wishes.include_weights, &wishes.exclude_weights)?;
+                Some(importance)
+            }
             None => None,
         };
         let mut tensors = Vec::with_capacity(planned.tensors.len());
@@ -311,6 +321,13 @@ fn name_some(names: &[String], what: &str) -> String {
 /// The quantizer that has a recipe, and the recipe's own name.
 fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
     let mut known = Vec::new();
+    if let Ok(number) = wanted.parse() {
+        for quantizer in registry.quantizers() {
+            if let Some(name) = numbered(quantizer.as_ref(), number)? {
+                return Ok((quantizer, name));
+            }
+        }
+    }
     for quantizer in registry.quantizers() {
         for recipe in quantizer.recipes()? {
             if recipe.name.eq_ignore_ascii_case(wanted) {
@@ -319,7 +336,8 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
             known.push(recipe.name);
         }
     }
-    let near = known.iter().min_by_key(|name| {
+    let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
+    let near = known.iter().filter(|_| !is_number).min_by_key(|name| {
         // Who leaves the separators out means what has them.
         let bare = |text: &str| text.to_lowercase().replace(['_', '-', '.'], "");
         let (name, wanted) = (bare(name), bare(wanted));
@@ -329,6 +347,22 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
     let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
     let hint = format!("{hint}choose one of {}", known.join(", "));
     Err(Error::invalid_argument(message).hint(registry.quantizer_hint(&hint)))
+}
+
+/// The recipe by whose number files know it (llama-quantize takes such numbers): one of what it records, and not all do.
+fn numbered(quantizer: &dyn Quantizer, number: u32) -> Result<Option<String>> {
+    let mut recipes = Vec::new();
+    for recipe in quantizer.recipes()? {
+        let records = quantizer.records(&recipe.name)?;
+        recipes.push((recipe.name, records));
+    }
+    recipes.retain(|(_, records)| !records.is_empty());
+    let value = Value::from_u32(number);
+    let is_shared = |record: &Record| recipes.iter().all(|(_, records)| records.contains(record));
+    let mut numbered = recipes
+        .iter()
+        .filter(|(_, records)| records.iter().any(|record| record.2 == value && !is_shared(record)));
+    Ok(numbered.next().map(|(name, _)| name.clone()))
 }
 
 /// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.

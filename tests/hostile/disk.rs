@@ -25,7 +25,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|out| out.status.success()) {
             return Some(SmallDisk(at.to_owned()));
         }
-        eprintln!("SKIPPED: no tmpfs can be mounted here, so no disk is full");
+        apr_tests::skipped("tests/hostile: no tmpfs can be mounted here, so no disk is full");
         None
     }
 }

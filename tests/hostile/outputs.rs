@@ -86,7 +86,9 @@ fn a_closed_folder_is_refused_before_work() {
     if is_root {
         // The folders above must be open to the other user, and so must the program and its plugins.
         if !open_to_all(&apr_tests::program()) || !open_to_all(&scratch.at("in.gguf")) {
-            eprintln!("SKIPPED: another user cannot reach the program, and root may write anywhere");
+            apr_tests::skipped(
+                "tests/hostile: another user cannot reach the program, and root may write anywhere",
+            );
             return;
         }
         command.uid(NOBODY).gid(NOBODY);

@@ -38,7 +38,7 @@ fn can_limit(scratch: &Scratch) -> bool {
     let starts = limited(&scratch.at(""), 1, &program(), &["--version"]).output();
     let can = refuses && starts.is_ok_and(|output| output.status.success());
     if !can {
-        eprintln!("SKIPPED: this machine cannot limit the threads of a program");
+        apr_tests::skipped("tests/hostile: this machine cannot limit the threads of a program");
     }
     can
 }

@@ -10,6 +10,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 /// The verbs that open a model and so take the flags of its format.
 const VERBS: [&str; 8] = ["convert", "import", "export", "inspect", "scan", "tensors", "diff", "validate"];
 
+/// Those of them that write one too.
+const WRITING: [&str; 3] = ["convert", "import", "export"];
+
 /// The verb that shows reports.
 const REPORTING: &str = "inspect";
 
@@ -38,7 +41,10 @@ impl Declared {
     }
 
     fn is_of(&self, verb: &str) -> bool {
-        matches!(self.flag, Flag::Option(_)) || verb == REPORTING
+        match &self.flag {
+            Flag::Option(spec) => spec.read || WRITING.contains(&verb),
+            Flag::Report(..) => verb == REPORTING,
+        }
     }
 }
 
@@ -53,7 +59,12 @@ pub fn find(globals: Globals) -> Vec<Declared> {
         for flag in options.chain(reports) {
             let mut new = Declared { flag, formats: vec![format.id().to_owned()] };
             match all.iter_mut().find(|declared| declared.name() == new.name()) {
-                Some(declared) => declared.formats.append(&mut new.formats),
+                Some(declared) => {
+                    declared.formats.append(&mut new.formats);
+                    if let (Flag::Option(spec), Flag::Option(other)) = (&mut declared.flag, new.flag) {
+                        spec.read |= other.read;
+                    }
+                }
                 None => all.push(new),
             }
         }
@@ -187,6 +198,16 @@ mod tests {
         assert_eq!(parse("apr inspect --safe-ish a"), [some("safe-ish", "true")]);
         assert_eq!(parse("apr inspect --safe-ish=false a"), [some("safe-ish", "false")]);
         assert_eq!(parse("apr tensors a"), []);
+    }
+
+    #[test]
+    fn an_option_of_writers_is_no_flag_of_verbs_that_only_read() {
+        let all = declared();
+        for (verb, takes) in [("inspect", false), ("diff", false), ("convert", true), ("export", true)] {
+            let command = parser::command_with(&all);
+            let verb = command.find_subcommand(verb).unwrap();
+            assert_eq!(verb.get_arguments().any(|arg| arg.get_long() == Some("sign")), takes, "{verb}");
+        }
     }
 
     #[test]

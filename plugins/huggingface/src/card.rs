@@ -148,8 +148,8 @@ pub fn sampling(card: &Map<String, Json>) -> Map<String, Json> {
     pairs.collect()
 }
 
-/// A README whose front matter says what the card says; `None` if that is nothing.
-pub fn readme(card: &Map<String, Json>) -> Option<String> {
+/// A README whose front matter says what the card says, and below what was done, a sentence; `None` if the card says nothing.
+pub fn readme(card: &Map<String, Json>, done: &str) -> Option<String> {
     let mut lines = String::new();
     // JSON's texts are YAML's too.
     let mut line = |key: &str, value: &str| lines.push_str(&format!("{key}: {}\n", Json::from(value)));
@@ -179,7 +179,7 @@ pub fn readme(card: &Map<String, Json>) -> Option<String> {
         list(key, array(name).iter().filter_map(origin).collect());
     }
     let title = card.get("name").and_then(Json::as_str).unwrap_or("Model").replace(['\n', '\r'], " ");
-    (!lines.is_empty()).then(|| format!("---\n{lines}---\n\n# {title}\n"))
+    (!lines.is_empty()).then(|| format!("---\n{lines}---\n\n# {title}\n\n{done}\n"))
 }
 
 /// The id of a model or a set of data, or else its address or name.
@@ -241,12 +241,13 @@ mod tests {
             "source": {"url": "https://x"}, "base_models": [{"id": "org/base"}], "datasets": [{"id": "a/b"}],
             "tags": ["x"], "languages": ["en", "no"], "sampling": {"top_k": 40, "penalty_repeat": 1.1}});
         let said = said.as_object().unwrap();
-        let readme = readme(said).unwrap();
+        let readme = readme(said, "Made here.").unwrap();
+        assert!(readme.ends_with("\n# Tiny: \"1\"\n\nMade here.\n"), "{readme}");
         let front = front_matter::parse(front_matter::of(&readme).unwrap()).unwrap();
         let generation: Vec<_> = crate::flat::flatten(&sampling(said));
         let again = card(Some(&front), &[], &generation, "").unwrap();
         assert_eq!(serde_json::from_str::<Json>(&again).unwrap(), Json::Object(said.clone()), "{readme}");
-        assert_eq!(super::readme(&Map::new()), None);
+        assert_eq!(super::readme(&Map::new(), "Made here."), None);
         let url = serde_json::json!({"repo_url": "https://huggingface.co/datasets/a/b", "name": "B"});
         assert_eq!(origin(&url).as_deref(), Some("a/b"));
     }

@@ -39,7 +39,7 @@ impl Writer for HuggingFace {
             sink.inline(&bytes)?;
             written.insert(name.to_owned());
         }
-        for (name, bytes) in made_files(model, records, tokenizer.as_ref(), sink)? {
+        for (name, bytes) in made_files(model, request, records, tokenizer.as_ref(), sink)? {
             sink.file(name)?;
             sink.inline(&bytes)?;
             written.insert(name.to_owned());
@@ -127,6 +127,7 @@ fn config(
 /// The files that are made of what is known, and have no file of their own among what the model brings.
 fn made_files(
     model: &Model,
+    request: &LayoutRequest,
     records: Option<&Foreign>,
     tokenizer: Option<&Tokenizer>,
     sink: &mut dyn LayoutSink,
@@ -149,12 +150,20 @@ fn made_files(
     if let Some(generation) = made::generation(&said, tokenizer) {
         files.push((GENERATION, text::file(&generation).into_bytes()));
     }
-    if let Some(readme) = card::readme(&said)
+    if !request.options.flag("no-card")
+        && let Some(readme) = card::readme(&said, &done(model))
         && model.assets.iter().all(|asset| asset.name != card::README)
     {
         files.push((card::README, readme.into_bytes()));
     }
     Ok(files)
+}
+
+/// What a model card says of how the folder came to be.
+fn done(model: &Model) -> String {
+    let (from, version) = (escape(&model.format, 80), env!("CARGO_PKG_VERSION"));
+    let quantized = model.recipe.as_ref().map(|recipe| format!(", quantized as {}", escape(recipe, 80)));
+    format!("Converted from the format `{from}` by apr {version}{}.", quantized.unwrap_or_default())
 }
 
 fn write_record(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<()> {

@@ -30,7 +30,7 @@ fn odd_names_are_read_escaped_and_refused_by_what_cannot_hold_them() {
 
         for args in [
             &["tensors", "in.safetensors"][..],
-            &["inspect", "in.safetensors"],
+            &["inspect", "in.safetensors", "--full"],
             &["tensors", "in.safetensors", "--stats"],
         ] {
             let ended = run(&scratch.at(""), args);

@@ -118,7 +118,8 @@ fn rooms_use_only_the_rooms_below_them() {
             "sdk" => &[],
             "sdk/abi" | "sdk/testkit" => &["apr-sdk"],
             "host/engine" => &["apr-sdk"],
-            "host" => &["apr-engine", "apr-sdk", "apr-abi", "apr-testkit", "apr-plugin-"],
+            "host/inference" => &["apr-engine", "apr-sdk"],
+            "host" => &["apr-engine", "apr-inference", "apr-sdk", "apr-abi", "apr-testkit", "apr-plugin-"],
             _ => &["apr-sdk", "apr-abi", "apr-testkit", "apr-zip"],
         }
     };

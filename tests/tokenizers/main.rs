@@ -8,6 +8,8 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod chat;
+mod ids;
 mod pieces;
 mod saved;
 mod unsaid;

@@ -37,6 +37,7 @@ mod summary;
 mod tensor_args;
 mod tensors;
 mod terminal;
+mod tokenizer;
 mod types;
 mod usage;
 mod validate;
@@ -84,6 +85,7 @@ enum Verb {
     Inspect(inspect::Args),
     Scan(scan::Args),
     Tensors(tensors::Args),
+    Tokenizer(tokenizer::Args),
     Diff(diff::Args),
     Validate(validate::Args),
     Rosetta(rosetta::Args),
@@ -106,6 +108,7 @@ impl Verb {
             Verb::Inspect(args) => Some(&mut args.open),
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
+            Verb::Tokenizer(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
             _ => None,
@@ -126,6 +129,9 @@ fn work() -> ExitCode {
         Err(error) => before.fail(&error),
         Ok(Parsed::Text(text)) => before.text(&text),
         Ok(Parsed::Usage(text)) => before.usage(&text),
+        Ok(Parsed::Verb(cli)) if matches!(cli.verb, Verb::Tokenizer(_)) && tokenizer::apart::is_wanted() => {
+            tokenizer::apart::run(&before)
+        }
         Ok(Parsed::Verb(cli)) => match Context::new(cli.globals) {
             Err(error) => before.fail(&error),
             Ok(context) => {
@@ -148,6 +154,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context),
         Verb::Tensors(args) => tensors::run(&args, context),
+        Verb::Tokenizer(args) => tokenizer::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),

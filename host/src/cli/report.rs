@@ -33,6 +33,11 @@ pub trait Report: Display {
         self.to_string()
     }
 
+    /// The text on stdout for a program: to the byte, where the answer is a text and stdout no terminal.
+    fn exact(&self) -> Option<&str> {
+        None
+    }
+
     /// What is done though the answer cannot be printed: for a verb that writes.
     fn done(&self) -> Option<&'static str> {
         None

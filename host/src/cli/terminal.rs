@@ -94,6 +94,11 @@ impl Terminal {
         self.say("note", "34", message);
     }
 
+    /// Passes on what a process of ours said on stderr.
+    pub fn relay(&self, said: &str) {
+        let _ = io::stderr().lock().write_all(said.as_bytes());
+    }
+
     fn say(&self, word: &str, style: &str, message: &str) {
         if self.quiet {
             return;
@@ -110,6 +115,9 @@ impl Terminal {
         let warn = || report.warnings().iter().for_each(|warning| self.warn(warning));
         if !self.json {
             warn();
+            if let Some(text) = report.exact().filter(|_| !io::stdout().is_terminal()) {
+                return write_out(text.as_bytes());
+            }
             // Reports escape what they quote; nothing that they overlook reaches the terminal either.
             if self.quiet {
                 return write_out(escape_lines(&report.quiet()).as_bytes());

@@ -1,0 +1,94 @@
+//! What transformers gives a template besides Jinja's own: `raise_exception`, `strftime_now`, and its own `tojson`.
+
+use super::{json, strftime};
+use apr_sdk::{Error, escape};
+use minijinja::value::{Kwargs, Value};
+use minijinja::{Environment, ErrorKind, State};
+use std::fmt;
+
+/// Why a template ended a rendering by itself.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// It called `raise_exception` with this message.
+    Raised(String),
+    /// It asked for the date, and none was given.
+    NoDate,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Raised(message) => f.write_str(message),
+            Refusal::NoDate => f.write_str("no date"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Refusal {
+    /// The refusal that an error of the library carries.
+    pub fn of(error: &minijinja::Error) -> Option<&Refusal> {
+        let mut at: &dyn std::error::Error = error;
+        // An error that comes through macros is wrapped once for each; recursion is bounded.
+        loop {
+            at = at.source()?;
+            if let Some(refusal) = at.downcast_ref::<Refusal>() {
+                return Some(refusal);
+            }
+        }
+    }
+
+    fn wrapped(self) -> minijinja::Error {
+        minijinja::Error::new(ErrorKind::InvalidOperation, "the template ended the rendering").with_source(self)
+    }
+
+    /// The error that the user sees.
+    pub fn error(&self) -> Error {
+        match self {
+            Refusal::Raised(message) => {
+                let message = escape(message, 300);
+                Error::invalid_argument(format!("the chat template refuses these messages: {message}"))
+                    .hint("change the messages as the template asks")
+            }
+            Refusal::NoDate => Error::invalid_argument("the chat template asks for today's date, which would make every day another text")
+                .hint("set SOURCE_DATE_EPOCH to the seconds since 1970 that stand for today: SOURCE_DATE_EPOCH=$(date +%s)"),
+        }
+    }
+}
+
+/// Adds them; `now` is what they take for the present.
+pub fn add(environment: &mut Environment<'_>, now: Option<i64>) {
+    environment.add_function("raise_exception", |message: Value| -> Result<Value, minijinja::Error> {
+        Err(Refusal::Raised(message.to_string()).wrapped())
+    });
+    environment.add_function("strftime_now", move |format: String| -> Result<String, minijinja::Error> {
+        let now = now.ok_or_else(|| Refusal::NoDate.wrapped())?;
+        strftime::strftime(now, &format)
+            .map_err(|why| minijinja::Error::new(ErrorKind::InvalidOperation, why))
+    });
+    environment.add_filter("tojson", tojson);
+}
+
+fn tojson(state: &State<'_, '_>, value: Value, indent: Option<Value>, kwargs: Kwargs) -> Result<Value, minijinja::Error> {
+    let given = |key: &str| kwargs.get::<Option<Value>>(key);
+    let flag = |key: &str| Ok::<_, minijinja::Error>(given(key)?.is_some_and(|value| value.is_true()));
+    let (ascii, sorted) = (flag("ensure_ascii")?, flag("sort_keys")?);
+    let indent = match indent.or(given("indent")?).filter(|value| !value.is_none()) {
+        Some(value) => Some(usize::try_from(value)?),
+        None => None,
+    };
+    let separators = match given("separators")?.filter(|value| !value.is_none()) {
+        Some(pair) => Some((text(&pair, 0)?, text(&pair, 1)?)),
+        None => None,
+    };
+    kwargs.assert_all_used()?;
+    let style = json::Style::new(indent, separators, ascii, sorted);
+    json::write(state, &value, &style).map(Value::from)
+}
+
+fn text(pair: &Value, n: usize) -> Result<String, minijinja::Error> {
+    let item = pair.get_item_by_index(n)?;
+    let odd = || minijinja::Error::new(ErrorKind::InvalidOperation, "separators are two texts");
+    item.as_str().map(str::to_owned).ok_or_else(odd)
+}

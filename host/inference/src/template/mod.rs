@@ -1,0 +1,135 @@
+//! Chat templates: messages to the text that a model continues, as transformers renders it.
+
+mod functions;
+mod json;
+mod source;
+mod strftime;
+
+use apr_sdk::tokenizer::Parts;
+use apr_sdk::{Error, Result, escape};
+use functions::Refusal;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, ErrorKind};
+use serde_json::{Map, Value as Json};
+
+/// The longest template, in bytes. 1 MiB: the longest in use have some 20 KB.
+pub const MAX_TEMPLATE: usize = 1 << 20;
+/// What a template may do: 2^22 steps, where 64 bytes that are made are a step, so 256 MiB at most.
+pub const FUEL: u64 = 1 << 22;
+
+/// What a template is given.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    /// The messages: a list of objects with `role` and `content`.
+    pub messages: Vec<Json>,
+    /// The tools that the model may call, if any are offered.
+    pub tools: Option<Vec<Json>>,
+    /// Whether the text ends where the model's answer begins.
+    pub add_generation_prompt: bool,
+    /// Further variables, which templates of some models ask for.
+    pub variables: Map<String, Json>,
+    /// Seconds since 1970 that a template takes for the present; none is an error where it asks.
+    pub now: Option<i64>,
+}
+
+impl Conversation {
+    /// The variables of a template, with the special tokens of a tokenizer by the names that transformers has for them.
+    fn variables(&self, tokenizer: &Parts) -> Map<String, Json> {
+        let mut all = Map::new();
+        for (name, id) in &tokenizer.special {
+            if let Some(text) = tokenizer.token(*id) {
+                all.insert(format!("{name}_token"), text.into());
+            }
+        }
+        all.insert("messages".to_owned(), Json::Array(self.messages.clone()));
+        all.insert("tools".to_owned(), self.tools.clone().map_or(Json::Null, Json::Array));
+        all.insert("documents".to_owned(), Json::Null);
+        all.insert("add_generation_prompt".to_owned(), self.add_generation_prompt.into());
+        all.extend(self.variables.clone());
+        all
+    }
+}
+
+/// The template of this name, or the usual one: `default`, the only one, or with tools `tool_use`.
+///
+/// # Errors
+/// NotFound if there is none, InvalidArgument for a name that there is not.
+pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Result<&'t str> {
+    let all = &tokenizer.chat_templates;
+    let find = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
+    let names = || {
+        let names: Vec<String> = all.iter().take(20).map(|(n, _)| format!("`{}`", escape(n, 60))).collect();
+        names.join(", ")
+    };
+    if all.is_empty() {
+        return Err(Error::unsupported("the model has no chat template")
+            .hint("give the text itself with `--encode`, or use a model that was trained to chat"));
+    }
+    match name {
+        Some(name) => find(name).ok_or_else(|| {
+            let message = format!("the model has no chat template `{}`", escape(name, 60));
+            Error::invalid_argument(message).hint(format!("choose one of {}", names()))
+        }),
+        None => {
+            let usual = tools.then(|| find("tool_use")).flatten().or_else(|| find("default"));
+            let only = || all.first().filter(|_| all.len() == 1).map(|(_, text)| text.as_str());
+            usual.or_else(only).ok_or_else(|| {
+                Error::invalid_argument("the model has several chat templates and calls none the usual one")
+                    .hint(format!("choose one with `--template`: {}", names()))
+            })
+        }
+    }
+}
+
+/// The text that a template makes of a conversation.
+///
+/// # Errors
+/// Malformed for what is no template; InvalidArgument where the template refuses the conversation; LimitExceeded where it takes
+/// too many steps or too much memory; Unsupported for what only another program knows.
+pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) -> Result<String> {
+    if template.len() > MAX_TEMPLATE {
+        let n = template.len();
+        return Err(Error::limit(format!("the chat template has {n} bytes, the limit is {MAX_TEMPLATE}")));
+    }
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax.map_err(|error| shown(&error))?);
+    environment.set_fuel(Some(FUEL));
+    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    functions::add(&mut environment, conversation.now);
+    let source = source::without_generation_marks(template);
+    environment.add_template("chat", &source).map_err(|error| shown(&error))?;
+    let template = environment.get_template("chat").map_err(|error| shown(&error))?;
+    template.render(json::value_of(&Json::Object(conversation.variables(tokenizer)))).map_err(|error| shown(&error))
+}
+
+/// An error of the library as one of ours.
+fn shown(error: &minijinja::Error) -> Error {
+    if let Some(refusal) = Refusal::of(error) {
+        return refusal.error();
+    }
+    let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+    let what = error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
+    let what = format!("{line}{}", escape(&what, 300));
+    match error.kind() {
+        ErrorKind::OutOfFuel | ErrorKind::InvalidOperation if is_too_much(error) => Error::limit(format!("the chat template does too much: {what}"))
+            .hint("shorten the messages, or look at the template: it may loop or repeat a text without end"),
+        ErrorKind::SyntaxError => Error::malformed(format!("the chat template is none: {what}")),
+        ErrorKind::TemplateNotFound
+        | ErrorKind::BadInclude
+        | ErrorKind::UnknownFilter | ErrorKind::UnknownFunction | ErrorKind::UnknownMethod | ErrorKind::UnknownTest => {
+            Error::unsupported(format!("the chat template uses what is not there: {what}"))
+                .hint("render it with transformers, and encode the result with `--encode`")
+        }
+        _ => Error::invalid_argument(format!("the chat template fails on these messages: {what}"))
+            .hint("give each message a `role` and a `content`, and what else the template asks for"),
+    }
+}
+
+/// Whether a template ended at a bound: the library has an own kind for fuel alone.
+fn is_too_much(error: &minijinja::Error) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    let bounds = ["recursion limit", "too large", "too many elements"];
+    error.kind() == ErrorKind::OutOfFuel || bounds.iter().any(|bound| detail.contains(bound))
+}

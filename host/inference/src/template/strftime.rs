@@ -1,0 +1,129 @@
+//! A date as text, for templates that write today's. The words are English, the time is UTC.
+
+use std::fmt::Write;
+
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// Characters of a format. 1000: templates have below 30.
+const MAX_FORMAT: usize = 1000;
+/// The last second of the year 9999, the last that Python knows.
+const LAST: i64 = 253_402_300_799;
+
+/// The time `seconds` after 1970 as `format` says.
+///
+/// # Errors
+/// A sentence for a format or a time that is not understood.
+pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
+    if !(0..=LAST).contains(&seconds) {
+        return Err(format!("the date {seconds} is not between the years 1970 and 9999"));
+    }
+    if format.len() > MAX_FORMAT {
+        return Err(format!("a format of a date has {} bytes, the limit is {MAX_FORMAT}", format.len()));
+    }
+    let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, of_month, of_year) = date(day);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let word = |words: &[&'static str], n: i64| usize::try_from(n).ok().and_then(|n| words.get(n)).copied().unwrap_or("");
+    let (weekday, name) = (word(&DAYS, (day + 4) % 7), word(&MONTHS, month - 1));
+    let short = |word: &'static str| word.get(..3).unwrap_or(word);
+    let twelve = if hour % 12 == 0 { 12 } else { hour % 12 };
+    let mut out = String::new();
+    let mut rest = format.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let mut letter = rest.next();
+        let bare = letter == Some('-');
+        if bare {
+            letter = rest.next();
+        }
+        let mut number = |n: i64, width: usize| {
+            let _ = if bare { write!(out, "{n}") } else { write!(out, "{n:0width$}") };
+        };
+        match letter {
+            Some('Y') => number(year, 4),
+            Some('y') => number(year % 100, 2),
+            Some('m') => number(month, 2),
+            Some('d') => number(of_month, 2),
+            Some('j') => number(of_year, 3),
+            Some('H') => number(hour, 2),
+            Some('I') => number(twelve, 2),
+            Some('M') => number(minute, 2),
+            Some('S') => number(second, 2),
+            Some('B') => out.push_str(name),
+            Some('b' | 'h') => out.push_str(short(name)),
+            Some('A') => out.push_str(weekday),
+            Some('a') => out.push_str(short(weekday)),
+            Some('p') => out.push_str(if hour < 12 { "AM" } else { "PM" }),
+            Some('F') => drop(write!(out, "{year:04}-{month:02}-{of_month:02}")),
+            Some('T') => drop(write!(out, "{hour:02}:{minute:02}:{second:02}")),
+            Some('Z') => out.push_str("UTC"),
+            Some('%') => out.push('%'),
+            Some(other) => return Err(format!("the date's format has `%{}`, which is not known", other.escape_default())),
+            None => return Err("the date's format ends in `%`".to_owned()),
+        }
+    }
+    Ok(out)
+}
+
+/// Year, month, day of the month and day of the year, of a day since 1970.
+fn date(day: i64) -> (i64, i64, i64, i64) {
+    let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    let (mut year, mut left) = (1970, day);
+    loop {
+        let days = if leap(year) { 366 } else { 365 };
+        if left < days {
+            break;
+        }
+        left -= days;
+        year += 1;
+    }
+    let of_year = left + 1;
+    let mut month = 1;
+    for days in [31, if leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if left < days {
+            break;
+        }
+        left -= days;
+        month += 1;
+    }
+    (year, month, left + 1, of_year)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let all = "%Y-%m-%d %H:%M:%S %y %j %B %b %A %a %I %p %-d %% %F %T";
+        let day = strftime(1_709_210_096, all);
+        assert_eq!(
+            day.as_deref(),
+            Ok("2024-02-29 12:34:56 24 060 February Feb Thursday Thu 12 PM 29 % 2024-02-29 12:34:56")
+        );
+        assert_eq!(strftime(0, "%d %b %Y, %-I %p").as_deref(), Ok("01 Jan 1970, 12 AM"));
+        assert_eq!(strftime(LAST, "%F %a").as_deref(), Ok("9999-12-31 Fri"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        assert!(strftime(0, "%Q").is_err() && strftime(0, "%").is_err() && strftime(-1, "%Y").is_err());
+        assert!(strftime(LAST + 1, "%Y").is_err() && strftime(0, &"x".repeat(2000)).is_err());
+    }
+}

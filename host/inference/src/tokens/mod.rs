@@ -1,0 +1,150 @@
+//! Text to token ids and back, by the tokenizer that a model has, whatever its format.
+
+mod check;
+mod patterns;
+mod windows;
+
+pub use check::{Comparison, Divergence, compare};
+
+use apr_sdk::tokenizer::{Tokenizer, library_form};
+use apr_sdk::{Error, Result, escape};
+use patterns::Patterns;
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The longest text, in bytes. 1 GiB: the text is in memory, and so are 4 bytes for each of its tokens.
+pub const MAX_TEXT: usize = 1 << 30;
+
+/// How a text becomes tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Encoding {
+    /// Whether the tokens are added that the tokenizer puts around every text (a beginning, an end).
+    pub add_special: bool,
+    /// Whether special tokens that are spelled out in the text are taken for ordinary characters.
+    pub plain: bool,
+}
+
+/// A tokenizer that is ready to work.
+pub struct Tokens {
+    parts: Tokenizer,
+    library: tokenizers::Tokenizer,
+    patterns: Patterns,
+}
+
+/// One token of a text, and the bytes of the text that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Placed {
+    id: u32,
+    start: usize,
+    end: usize,
+}
+
+impl Tokens {
+    /// Makes a model's tokenizer ready.
+    ///
+    /// # Errors
+    /// Unsupported for a definition that the library does not know, or an expression that it cannot compile.
+    pub fn new(parts: Tokenizer) -> Result<Tokens> {
+        // What cuts and pads a batch is no part of how a text is read.
+        let mut whole = parts.into_parts();
+        (whole.truncation, whole.padding) = (None, None);
+        let parts = Tokenizer::new(whole)?;
+        let form = library_form(&parts).to_string();
+        let made = guarded(|| tokenizers::Tokenizer::from_bytes(form.as_bytes()))?;
+        let library = made.map_err(|error| {
+            let why = escape(&error.to_string(), 300);
+            Error::unsupported(format!("the tokenizer has a definition that is not understood: {why}"))
+                .hint("look at the model's normalizer, pre-tokenizer, decoder and post-processor: one of them is wrong, or newer than this program")
+        })?;
+        let patterns = Patterns::of(&parts)?;
+        Ok(Tokens { parts, library, patterns })
+    }
+
+    /// What it was made of.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.parts
+    }
+
+    /// The text of a token as the vocabulary spells it; `None` for an id that no token has.
+    pub fn piece(&self, id: u32) -> Option<&str> {
+        self.parts.token(id)
+    }
+
+    /// The ids of a text.
+    ///
+    /// # Errors
+    /// LimitExceeded above [`MAX_TEXT`], or where the tokenizer gave up on a text; Unsupported where it failed.
+    pub fn encode(&mut self, text: &str, how: Encoding) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        self.each(text, how, &mut |token| ids.push(token.id))?;
+        Ok(ids)
+    }
+
+    /// How many tokens a text has: [`Tokens::encode`] without the ids.
+    ///
+    /// # Errors
+    /// As [`Tokens::encode`].
+    pub fn count(&mut self, text: &str, how: Encoding) -> Result<u64> {
+        let mut n = 0;
+        self.each(text, how, &mut |_| n += 1)?;
+        Ok(n)
+    }
+
+    /// Tells each token of a text.
+    fn each(&mut self, text: &str, how: Encoding, put: &mut dyn FnMut(Placed)) -> Result<()> {
+        if text.len() > MAX_TEXT {
+            let n = text.len();
+            return Err(Error::limit(format!("the text has {n} bytes, the limit is {MAX_TEXT}"))
+                .hint("give it in several parts"));
+        }
+        self.library.set_encode_special_tokens(how.plain);
+        windows::each(self, text, how.add_special, put)
+    }
+
+    /// The tokens of a text that is short enough to be taken whole.
+    fn whole(&self, text: &str, add_special: bool) -> Result<Vec<Placed>> {
+        self.patterns.check(text)?;
+        let encoding = guarded(|| self.library.encode(text, add_special))?.map_err(|error| {
+            let why = escape(&error.to_string(), 300);
+            Error::unsupported(format!("the tokenizer cannot read the text: {why}"))
+                .hint("check that the tokenizer has an unknown token, or bytes, for what its vocabulary lacks")
+        })?;
+        let places = encoding.get_ids().iter().zip(encoding.get_offsets());
+        Ok(places.map(|(&id, &(start, end))| Placed { id, start, end }).collect())
+    }
+
+    /// The text of ids; with `skip_special` without special tokens.
+    ///
+    /// # Errors
+    /// InvalidArgument for an id that no token has.
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String> {
+        if let Some(id) = ids.iter().find(|id| self.piece(**id).is_none()) {
+            return Err(self.no_token(*id));
+        }
+        guarded(|| self.library.decode(ids, skip_special))?.map_err(|error| {
+            let why = escape(&error.to_string(), 300);
+            Error::unsupported(format!("the tokenizer cannot make text of these ids: {why}"))
+        })
+    }
+
+    /// Why an id has no text.
+    fn no_token(&self, id: u32) -> Error {
+        let size = self.parts.vocab_size;
+        let why: Cow<'_, str> = match id < size {
+            true => "the model has a row for it, and the tokenizer no token".into(),
+            false => format!("the vocabulary has {size} ids, the last is {}", size.saturating_sub(1)).into(),
+        };
+        Error::invalid_argument(format!("no token has the id {id}: {why}"))
+            .hint("check that the ids come from this model's tokenizer")
+    }
+}
+
+/// Calls the library; a panic of it is an error.
+fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
+        let said = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let said = said.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Error::unsupported(format!("the tokenizer's definitions made the library fail: {}", escape(&said, 200)))
+            .hint("report this with the model's tokenizer files")
+    })
+}

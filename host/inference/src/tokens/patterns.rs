@@ -1,0 +1,43 @@
+//! The regular expressions by which a tokenizer cuts: the library stops cutting where one of them gives up, and does not say so.
+
+use apr_sdk::tokenizer::{Parts, steps};
+use apr_sdk::{Error, Result, escape};
+use fancy_regex::Regex;
+use serde_json::Value as Json;
+
+/// The expressions that a tokenizer's own definitions give.
+pub struct Patterns(Vec<Regex>);
+
+impl Patterns {
+    /// Those of the normalizer and the pre-tokenizer that can give up: what has no look-around and no back-reference cannot.
+    ///
+    /// # Errors
+    /// Unsupported for one that cannot be compiled.
+    pub fn of(parts: &Parts) -> Result<Patterns> {
+        let mut all = steps(parts.normalizer.as_ref());
+        all.extend(steps(parts.pre_tokenizer.as_ref()));
+        let text = |step: &&Json| step.pointer("/pattern/Regex")?.as_str().map(str::to_owned);
+        let compile = |text: String| {
+            Regex::new(&text).map_err(|error| {
+                let (text, why) = (escape(&text, 100), escape(&error.to_string(), 200));
+                Error::unsupported(format!("the expression `{text}` cannot be compiled: {why}"))
+            })
+        };
+        all.iter().filter_map(text).map(compile).collect::<Result<_>>().map(Patterns)
+    }
+
+    /// Fails for a text on which one of them gives up.
+    ///
+    /// # Errors
+    /// LimitExceeded, with the expression.
+    pub fn check(&self, text: &str) -> Result<()> {
+        for pattern in &self.0 {
+            if pattern.find_iter(text).any(|found| found.is_err()) {
+                let shown = escape(pattern.as_str(), 100);
+                let message = format!("the tokenizer's expression `{shown}` gave up on the text: it backtracks too much");
+                return Err(Error::limit(message).hint("give a shorter text, or one without long runs of one character"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Long texts in windows that overlap: memory does not grow with the text, and the ids are those of the whole text.
+//!
+//! Two windows share what lies around the cut between them. They are joined there only if both have the same tokens, at the
+//! same places, over the half of it that is nearest to the cut. Where they never agree, the window grows.
+
+use super::{Placed, Tokens};
+use apr_sdk::{Error, Result};
+
+/// The bytes of a window at first. 256 KiB: the library needs some 300 bytes for each.
+const WINDOW: usize = 256 << 10;
+/// The bytes that two windows share at first.
+const SHARED: usize = 16 << 10;
+/// The bytes of the longest window.
+const LONGEST: usize = 2 << 20;
+
+/// Tells each token of a text.
+///
+/// # Errors
+/// As [`Tokens::encode`].
+pub fn each(tokens: &Tokens, text: &str, add_special: bool, put: &mut dyn FnMut(Placed)) -> Result<()> {
+    if text.len() <= WINDOW {
+        tokens.whole(text, add_special)?.iter().for_each(|token| put(*token));
+        return Ok(());
+    }
+    let (head, tail) = around(tokens, add_special)?;
+    head.iter().for_each(|&id| put(Placed { id, start: 0, end: 0 }));
+    let mut left = Window::of(tokens, text, 0, WINDOW)?;
+    let mut told = 0;
+    while left.end < text.len() {
+        left = join(tokens, text, left, &mut told, put)?;
+    }
+    left.tokens.iter().skip(told).for_each(|token| put(*token));
+    tail.iter().for_each(|&id| put(Placed { id, start: text.len(), end: text.len() }));
+    Ok(())
+}
+
+/// The ids that are put before and behind every text.
+fn around(tokens: &Tokens, add_special: bool) -> Result<(Vec<u32>, Vec<u32>)> {
+    if !add_special {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let ids = |special| Ok::<_, Error>(tokens.whole("a", special)?.iter().map(|token| token.id).collect::<Vec<_>>());
+    let (plain, whole) = (ids(false)?, ids(true)?);
+    let at = whole.windows(plain.len().max(1)).position(|some| some == plain).unwrap_or(0);
+    let behind = (at + plain.len()).min(whole.len());
+    Ok((whole[..at].to_vec(), whole[behind..].to_vec()))
+}
+
+/// A run of the text, with its tokens at their places in the whole.
+struct Window {
+    start: usize,
+    end: usize,
+    tokens: Vec<Placed>,
+}
+
+impl Window {
+    fn of(tokens: &Tokens, text: &str, start: usize, len: usize) -> Result<Window> {
+        let start = text.floor_char_boundary(start);
+        let end = text.ceil_char_boundary(start.saturating_add(len).min(text.len()));
+        let mut found = tokens.whole(&text[start..end], false)?;
+        for token in &mut found {
+            (token.start, token.end) = (token.start + start, token.end + start);
+        }
+        Ok(Window { start, end, tokens: found })
+    }
+
+    /// The number of the first token that begins at `at` or later, if tokens end and begin there.
+    fn boundary(&self, at: usize) -> Option<usize> {
+        let first = self.tokens.partition_point(|token| token.start < at);
+        let whole = first.checked_sub(1).is_none_or(|before| self.tokens.get(before).is_some_and(|t| t.end <= at));
+        (whole && self.tokens.get(first).is_some_and(|token| token.start == at)).then_some(first)
+    }
+
+    /// The tokens that lie between two places.
+    fn between(&self, from: usize, to: usize) -> &[Placed] {
+        let first = self.tokens.partition_point(|token| token.start < from);
+        let last = self.tokens.partition_point(|token| token.start < to);
+        self.tokens.get(first..last).unwrap_or_default()
+    }
+}
+
+/// Tells the tokens of `left` up to a cut, and gives the next window; `told` are those that were told before.
+fn join(tokens: &Tokens, text: &str, left: Window, told: &mut usize, put: &mut dyn FnMut(Placed)) -> Result<Window> {
+    let (mut left, mut shared) = (left, SHARED);
+    loop {
+        let right = Window::of(tokens, text, left.end.saturating_sub(shared), WINDOW.max(4 * shared))?;
+        let (from, to) = (right.start + shared / 4, left.end.saturating_sub(shared / 4));
+        if let Some((last, first)) = cut(&left, &right, from, to) {
+            left.tokens.iter().take(last).skip(*told).for_each(|token| put(*token));
+            *told = first;
+            return Ok(right);
+        }
+        shared *= 4;
+        if shared > LONGEST / 4 {
+            let (from, to) = (left.end - left.end.min(shared), left.end);
+            return Err(Error::limit(format!(
+                "the text has no place between bytes {from} and {to} at which it can be cut"
+            ))
+            .hint("give the text in several parts, or one without such long words"));
+        }
+        // The window on the left needs context of the same length, and its tokens that were told stay what they are.
+        let grown = Window::of(tokens, text, left.start, left.end - left.start + shared)?;
+        let same = left.tokens.get(..*told) == grown.tokens.get(..*told);
+        if !same {
+            return Err(Error::limit("the tokens of a long text depend on what follows far behind")
+                .hint("give the text in several parts"));
+        }
+        left = grown;
+        if left.end == text.len() {
+            return Ok(left);
+        }
+    }
+}
+
+/// Where both windows have the same tokens around a boundary between `from` and `to`: the number of the first token behind it on
+/// the left, and on the right.
+fn cut(left: &Window, right: &Window, from: usize, to: usize) -> Option<(usize, usize)> {
+    let middle = from + (to - from) / 2;
+    if left.between(from, to) != right.between(from, to) || left.between(from, to).len() < 16 {
+        return None;
+    }
+    let candidates = left.between(middle, to).iter().map(|token| token.start);
+    candidates.into_iter().find_map(|at| Some((left.boundary(at)?, right.boundary(at)?)))
+}

@@ -1,0 +1,93 @@
+//! `apr tokenizer A --check B --text T`: do two models read a text alike?
+
+use crate::cli::report::{Report, with_schema};
+use crate::cli::sizes::show_count;
+use apr_inference::tokens::{Comparison, Encoding, Tokens, compare};
+use apr_sdk::{Error, Result, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// What two tokenizers make of a text. JSON: `same`, for `one` and `two` their `path` and how many `tokens`, and with a
+/// difference `first`: `token` (from 0), `line` (from 1), `byte`, and of `one` and `two` the `id` and the `piece`, or null.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    same: bool,
+    one: Side,
+    two: Side,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<First>,
+}
+
+#[derive(Debug, Serialize)]
+struct Side {
+    path: String,
+    tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct First {
+    token: u64,
+    line: u64,
+    byte: usize,
+    one: Option<Token>,
+    two: Option<Token>,
+}
+
+#[derive(Debug, Serialize)]
+struct Token {
+    id: u32,
+    piece: String,
+}
+
+/// Reads the text with both.
+///
+/// # Errors
+/// As `encode`. That they differ is the report's verdict.
+pub fn run(mut a: Tokens, mut b: Tokens, names: [String; 2], text: &str, how: Encoding) -> Result<Checked> {
+    let Comparison { one, two, first } = compare(&mut a, &mut b, text, how)?;
+    let token = |tokens: &Tokens, id: Option<u32>| {
+        id.map(|id| Token { id, piece: tokens.piece(id).unwrap_or_default().to_owned() })
+    };
+    let first = first.map(|at| First {
+        token: at.token,
+        line: at.line,
+        byte: at.byte,
+        one: token(&a, at.one),
+        two: token(&b, at.two),
+    });
+    let [path, other] = names;
+    let (one, two) = (Side { path, tokens: one }, Side { path: other, tokens: two });
+    Ok(Checked { same: first.is_none(), one, two, first })
+}
+
+impl Report for Checked {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.tokenizer.check/1", self)
+    }
+
+    fn verdict(&self) -> Result<()> {
+        match self.same {
+            true => Ok(()),
+            false => Err(Error::failed("the tokenizers read the text differently")
+                .hint("compare the two with `apr tokenizer FILE`: added tokens and what is put around a text differ most often")),
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(First { token, line, byte, one, two }) = &self.first else {
+            return writeln!(f, "the same {} tokens", show_count(self.one.tokens.into()));
+        };
+        writeln!(f, "first difference: token {token}, line {line}, byte {byte}")?;
+        for (side, found) in [(&self.one, one), (&self.two, two)] {
+            let shown = match found {
+                Some(Token { id, piece }) => format!("{id}  {}", escape(piece, 200)),
+                None => "no more tokens".to_owned(),
+            };
+            writeln!(f, "  {}: {shown}", escape(&side.path, 200))?;
+        }
+        writeln!(f, "{} and {} tokens in all", show_count(self.one.tokens.into()), show_count(self.two.tokens.into()))
+    }
+}

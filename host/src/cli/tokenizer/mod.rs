@@ -1,0 +1,151 @@
+//! `apr tokenizer`: how does a model read and write text?
+
+pub mod apart;
+mod check;
+mod encode;
+mod render;
+mod said;
+mod text;
+
+use crate::cli::context::Context;
+use crate::cli::open_args::{OpenArgs, host_and_model, only_a_path};
+use crate::cli::report::{Report, boxed};
+use apr_engine::open::{OpenedModel, check_options};
+use apr_host::host::Host;
+use apr_inference::tokens::{Encoding, Tokens};
+use apr_sdk::tokenizer::Tokenizer;
+use apr_sdk::{Error, Result};
+use std::path::{Path, PathBuf};
+use text::{Text, read};
+
+/// Encode and decode with a model's tokenizer, and render its chat template
+///
+/// Of any format that holds a tokenizer. Alone it prints what the tokenizer is.
+/// A TEXT may be @FILE, or - for stdin; it is taken as it is, a line end at its
+/// end included. Special tokens that are spelled out in it are those tokens.
+///
+/// Examples:
+///   apr tokenizer model.gguf
+///   apr tokenizer model.gguf --encode 'Hello world' --pieces
+///   apr tokenizer model/ --decode '15496 995'
+///   apr tokenizer model.gguf --count @book.txt
+///   apr tokenizer model.gguf --chat 'What is a token?'
+///   apr tokenizer model/ --chat @messages.json --tools @tools.json --ids
+///   apr tokenizer model.gguf --check model/ --text @corpus.txt
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+#[command(group = clap::ArgGroup::new("action").args(["encode", "decode", "count", "chat", "check"]))]
+pub struct Args {
+    /// The model: a file, any part of it, its index, or its folder
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print the token ids of a text
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    encode: Option<Text>,
+    /// Print the text of token ids: '1 2 3', or with commas, or in brackets
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
+    decode: Option<Text>,
+    /// Print how many tokens a text has
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    count: Option<Text>,
+    /// Render the chat template for messages: a JSON list, or else one text of the user
+    #[arg(long, value_name = "MESSAGES", allow_hyphen_values = true)]
+    chat: Option<Text>,
+    /// Compare with this model's tokenizer, over --text; exit 5 if a token differs
+    #[arg(long, value_name = "OTHER", requires = "text")]
+    check: Option<PathBuf>,
+    /// The text that --check reads with both
+    #[arg(long, value_name = "TEXT", requires = "check", allow_hyphen_values = true)]
+    text: Option<Text>,
+    /// Print a token a line, its id and its piece as the vocabulary spells it
+    #[arg(long, conflicts_with_all = ["decode", "count", "check"])]
+    pieces: bool,
+    /// Print the ids of the rendered chat instead of its text
+    #[arg(long, requires = "chat")]
+    ids: bool,
+    /// Add no tokens around a text; decode without special tokens
+    #[arg(long, conflicts_with = "add_special")]
+    no_special: bool,
+    /// Add the tokens that stand around every text, which is the default but for --chat
+    #[arg(long)]
+    add_special: bool,
+    /// Take special tokens that are spelled out in a text for ordinary characters
+    #[arg(long, conflicts_with_all = ["decode"])]
+    no_parse_special: bool,
+    /// What a chat is rendered with.
+    #[command(flatten)]
+    render: render::RenderArgs,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+impl Args {
+    /// How a text becomes tokens; a rendered chat says its special tokens itself.
+    fn encoding(&self) -> Encoding {
+        let add_special = if self.chat.is_some() { self.add_special } else { !self.no_special };
+        Encoding { add_special, plain: self.no_parse_special }
+    }
+}
+
+/// Opens the model and does what is asked of its tokenizer.
+///
+/// # Errors
+/// What opening raised; Unsupported for a model without a tokenizer; what the text, the ids or the template are wrong in.
+pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
+    let tokenizer = tokenizer_of(&host, &opened)?;
+    let warnings = opened.warnings.clone();
+    if let Some(chat) = &args.chat {
+        return render::run(args, chat, tokenizer, warnings);
+    }
+    let how = args.encoding();
+    let size = tokenizer.tokens.len();
+    let ready = |tokenizer| Tokens::new(tokenizer).map_err(|error| placed(error, &args.file));
+    if let Some(text) = &args.encode {
+        let text = read(text)?;
+        apart::bound(text.len(), size);
+        let ids = ready(tokenizer.clone())?.encode(&text, how)?;
+        return Ok(encode::encoded(tokenizer, ids, args.pieces, warnings));
+    }
+    if let Some(text) = &args.count {
+        let text = read(text)?;
+        apart::bound(text.len(), size);
+        let count = ready(tokenizer)?.count(&text, how)?;
+        return Ok(boxed(encode::Counted::new(count, &text, warnings)));
+    }
+    if let Some(ids) = &args.decode {
+        let text = read(ids)?;
+        apart::bound(text.len(), size);
+        let ids = text::ids(&text)?;
+        let text = ready(tokenizer)?.decode(&ids, args.no_special)?;
+        return Ok(boxed(encode::Decoded::new(text, ids.len(), warnings)));
+    }
+    let (Some(other), Some(text)) = (&args.check, &args.text) else {
+        return Ok(boxed(said::Said::of(&opened, &tokenizer, warnings)));
+    };
+    only_a_path(other)?;
+    let second = args.open.open(&host, other)?;
+    check_options(&host.registry, &[host.registry.format(&second.format)?], &args.open.options)?;
+    let (with, text) = (tokenizer_of(&host, &second)?, read(text)?);
+    apart::bound(text.len(), size + with.tokens.len());
+    let with = Tokens::new(with).map_err(|error| placed(error, other))?;
+    let names = [&args.file, other].map(|path| path.display().to_string());
+    check::run(ready(tokenizer)?, with, names, &text, how).map(boxed)
+}
+
+/// The tokenizer of a model.
+fn tokenizer_of(host: &Host, opened: &OpenedModel) -> Result<Tokenizer> {
+    let bytes = opened.tokenizer(host)?.ok_or_else(|| {
+        Error::unsupported("the model has no tokenizer, or its format holds none")
+            .in_file(opened.path.display().to_string())
+            .hint("give the folder or the file that holds the model's tokenizer")
+    })?;
+    let held = opened.fetch(&bytes)?;
+    let parsed = Tokenizer::from_json(held.inline().unwrap_or_default());
+    parsed.map_err(|error| placed(error, &opened.path))
+}
+
+fn placed(error: Error, path: &Path) -> Error {
+    error.in_file(path.display().to_string())
+}

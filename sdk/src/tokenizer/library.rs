@@ -1,0 +1,92 @@
+//! What the `tokenizers` library loads: the form of `tokenizer.json`.
+
+use super::{AddedToken, Kind, Parts, TokenType, Tokenizer, merges_of_scores};
+use serde_json::{Map, Value as Json, json};
+
+/// The tokenizer as the `tokenizers` library loads it: the whole `tokenizer.json`.
+pub fn library_form(tokenizer: &Tokenizer) -> Json {
+    let added: Vec<Json> = tokenizer.added.iter().map(|added| added_token(tokenizer, added, true)).collect();
+    json!({
+        "version": "1.0",
+        "truncation": tokenizer.truncation,
+        "padding": tokenizer.padding,
+        "added_tokens": added,
+        "normalizer": tokenizer.normalizer,
+        "pre_tokenizer": tokenizer.pre_tokenizer,
+        "post_processor": tokenizer.post_processor,
+        "decoder": tokenizer.decoder,
+        "model": model(tokenizer),
+    })
+}
+
+/// An added token as that file lists it, `with_id` or by its id elsewhere.
+pub fn added_token(parts: &Parts, added: &AddedToken, with_id: bool) -> Json {
+    let mut map = Map::new();
+    if with_id {
+        map.insert("id".to_owned(), added.id.into());
+    }
+    map.insert("content".to_owned(), parts.token(added.id).into());
+    for (name, yes) in [
+        ("single_word", added.single_word),
+        ("lstrip", added.lstrip),
+        ("rstrip", added.rstrip),
+        ("normalized", added.normalized),
+        ("special", added.special),
+    ] {
+        map.insert(name.to_owned(), yes.into());
+    }
+    Json::Object(map)
+}
+
+fn model(tokenizer: &Tokenizer) -> Json {
+    let unk = tokenizer.unk.and_then(|id| tokenizer.token(id));
+    let vocabulary = || -> Map<String, Json> {
+        tokenizer.each().map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
+    };
+    match tokenizer.kind {
+        Kind::Bpe => {
+            let text = |id: u32| tokenizer.token(id).unwrap_or_default();
+            let made = tokenizer.merges.is_empty().then(|| merges_of_scores(tokenizer)).flatten();
+            let merges = made.as_ref().unwrap_or(&tokenizer.merges).iter();
+            let merges: Vec<Json> = merges.map(|(a, b)| json!([text(*a), text(*b)])).collect();
+            json!({
+                "type": "BPE",
+                "dropout": null,
+                "unk_token": unk,
+                "continuing_subword_prefix": tokenizer.continuing_prefix,
+                "end_of_word_suffix": tokenizer.word_suffix,
+                "fuse_unk": tokenizer.fuse_unk,
+                "byte_fallback": tokenizer.byte_fallback,
+                "ignore_merges": tokenizer.ignore_merges,
+                "vocab": vocabulary(),
+                "merges": merges,
+            })
+        }
+        Kind::WordPiece => json!({
+            "type": "WordPiece",
+            "unk_token": unk.unwrap_or("[UNK]"),
+            "continuing_subword_prefix": tokenizer.continuing_prefix.as_deref().unwrap_or("##"),
+            "max_input_chars_per_word": tokenizer.max_word_chars.unwrap_or(100),
+            "vocab": vocabulary(),
+        }),
+        Kind::Unigram => json!({
+            "type": "Unigram",
+            "unk_id": tokenizer.unk,
+            "vocab": scored(tokenizer),
+            "byte_fallback": tokenizer.byte_fallback,
+        }),
+    }
+}
+
+/// Texts and scores. An id that no token has gets a text that none looks like, and no token but an ordinary one a score
+/// below those: the library derives the cost of unknown text from the lowest.
+fn scored(tokenizer: &Tokenizer) -> Vec<Json> {
+    let scores = tokenizer.scores.as_deref().unwrap_or_default();
+    let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);
+    let lowest = ordinary.map(|(_, score)| *score).fold(0.0, f64::min);
+    let entry = |((id, text), score): ((usize, &Option<String>), &f64)| match text {
+        Some(text) => json!([text, score.max(lowest)]),
+        None => json!([format!("[PAD{id}]"), lowest]),
+    };
+    tokenizer.tokens.iter().enumerate().zip(scores).map(entry).collect()
+}

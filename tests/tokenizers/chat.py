@@ -1,0 +1,79 @@
+"""Writes chat/rendered.json: what Jinja, set up as transformers sets it up, makes of every conversation of
+chat/conversations.json by every template of chat/. An error is `{"error": ...}`: the message of `raise_exception`, or the error's class.
+
+    chat.py [--check]
+
+The environment is `_compile_jinja_template` of transformers 4.57.6. The date is 2 January 2026, 03:04:05.
+"""
+
+import json
+import sys
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import jinja2
+import jinja2.ext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+HERE = Path(__file__).resolve().parent / "chat"
+NOW = datetime(2026, 1, 2, 3, 4, 5)
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+class Generation(jinja2.ext.Extension):
+    """`{% generation %}`: what is inside is printed."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_inside"), [], [], body).set_lineno(line)
+
+    def _inside(self, caller):
+        return caller()
+
+
+def raise_exception(message):
+    raise jinja2.exceptions.TemplateError(message)
+
+
+def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def environment():
+    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    made.filters["tojson"] = tojson
+    made.globals["raise_exception"] = raise_exception
+    made.globals["strftime_now"] = NOW.strftime
+    return made
+
+
+def render(template, conversation):
+    given = {"tools": None, "documents": None, "add_generation_prompt": True} | SPECIAL | conversation
+    given |= given.pop("variables", {})
+    try:
+        return template.render(**given)
+    except jinja2.exceptions.TemplateError as error:
+        return {"error": str(error) if type(error) is jinja2.exceptions.TemplateError else type(error).__name__}
+    except Exception as error:
+        return {"error": type(error).__name__}
+
+
+def main():
+    conversations = json.loads((HERE / "conversations.json").read_text())
+    rendered = {"made_by": {"jinja2": version("jinja2")}}
+    for path in sorted(HERE.glob("*.jinja")):
+        template = environment().from_string(path.read_text())
+        rendered[path.stem] = {name: render(template, given) for name, given in conversations.items()}
+    text = json.dumps(rendered, ensure_ascii=False, indent=1) + "\n"
+    path = HERE / "rendered.json"
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(0 if path.read_text() == text else "rendered.json is not what Jinja gives now")
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

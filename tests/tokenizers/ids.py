@@ -4,7 +4,8 @@
 
 `ids` are the tokens of the first texts, with what is put around a text; `digests` has for every text how many tokens it has and the
 first 4 digits of the SHA-256 of their ids, `plain` those of the ids with nothing put around, `decoded` and `stripped` those of
-the text that the ids give back, with special tokens and without them. Ids are joined by spaces.
+the text that the ids give back, with special tokens and without them, `long` the same as `digests` for all texts in lines, 60 times
+over. Ids are joined by spaces.
 """
 
 import hashlib
@@ -28,6 +29,10 @@ def joined(ids):
     return " ".join(map(str, ids))
 
 
+def counted(ids):
+    return f"{len(ids)}:{digest(joined(ids))}"
+
+
 def of(kind, texts):
     tokenizer = Tokenizer.from_file(str(KINDS / kind / "tokenizer.json"))
     ids = [tokenizer.encode(text).ids for text in texts]
@@ -35,7 +40,8 @@ def of(kind, texts):
     back = [[tokenizer.decode(row, skip_special_tokens=skip) for row in ids] for skip in (False, True)]
     return {
         "ids": ids[:WHOLE],
-        "digests": " ".join(f"{len(row)}:{digest(joined(row))}" for row in ids),
+        "digests": " ".join(map(counted, ids)),
+        "long": counted(tokenizer.encode("\n".join(texts * 60)).ids),
         "plain": digest("\n".join(map(joined, plain))),
         "decoded": " ".join(map(digest, back[0])),
         "stripped": " ".join(map(digest, back[1])),

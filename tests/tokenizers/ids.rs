@@ -19,6 +19,10 @@ fn joined(ids: &[u32]) -> String {
     ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
+fn counted(ids: &[u32]) -> String {
+    format!("{}:{}", ids.len(), digest(&joined(ids)))
+}
+
 fn texts() -> Vec<String> {
     serde_json::from_value(parse(&root().join("tests/tokenizers/corpus.json"))).unwrap()
 }
@@ -33,6 +37,13 @@ fn kind_of(model: &str) -> String {
     file.split('/').nth(1).unwrap().to_owned()
 }
 
+/// The files of a kind of tokenizer.
+fn files_of(kind: &str) -> Files {
+    let folder = root().join("tests/golden/tokenizers").join(kind);
+    let names = apr_tests::names_in(&folder).into_iter();
+    names.map(|name| (name.clone(), std::fs::read(folder.join(name)).unwrap())).collect()
+}
+
 /// The texts that a tokenizer reads otherwise than expected, or makes otherwise of the ids, with what was found.
 fn wrong(tokenizer: Tokenizer, expected: &Json) -> Vec<(String, String)> {
     let mut tokens = Tokens::new(tokenizer).unwrap();
@@ -45,8 +56,7 @@ fn wrong(tokenizer: Tokenizer, expected: &Json) -> Vec<(String, String)> {
         let ids = tokens.encode(text, WITH).unwrap();
         assert_eq!(tokens.count(text, WITH).unwrap(), ids.len() as u64);
         bare.push(joined(&tokens.encode(text, BARE).unwrap()));
-        let found = format!("{}:{}", ids.len(), digest(&joined(&ids)));
-        if found != digests[n] {
+        if counted(&ids) != digests[n] {
             wrong.push((text.clone(), format!("ids {ids:?}, not {} {}", digests[n], expected["ids"][n])));
             continue;
         }
@@ -71,16 +81,33 @@ fn ids_of_a_folder_are_those_of_the_library() {
     let all = parse(&root().join("tests/tokenizers/ids.json"));
     let mut complaints = Vec::new();
     for kind in apr_tests::names_in(&root().join("tests/golden/tokenizers")) {
-        let folder = root().join("tests/golden/tokenizers").join(&kind);
-        let files: Files = apr_tests::names_in(&folder)
-            .into_iter()
-            .map(|name| (name.clone(), std::fs::read(folder.join(name)).unwrap()))
-            .collect();
-        for (text, found) in wrong(of_folder(&files), &all[&kind]) {
+        for (text, found) in wrong(of_folder(&files_of(&kind)), &all[&kind]) {
             complaints.push(format!("{kind}: {text:?}: {found}"));
         }
     }
-    assert!(complaints.is_empty(), "{} differ:\n{}", complaints.len(), complaints[..complaints.len().min(20)].join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "{} differ:\n{}",
+        complaints.len(),
+        complaints[..complaints.len().min(20)].join("\n")
+    );
+}
+
+/// A text that is read in windows is read as the whole is.
+#[test]
+fn ids_of_a_long_text_are_those_of_the_library() {
+    let all = parse(&root().join("tests/tokenizers/ids.json"));
+    let long = vec![texts().join("\n"); 60].join("\n");
+    assert!(long.len() > 600 << 10, "{} bytes are one window or two", long.len());
+    let mut complaints = Vec::new();
+    for kind in apr_tests::names_in(&root().join("tests/golden/tokenizers")) {
+        let mut tokens = Tokens::new(of_folder(&files_of(&kind))).unwrap();
+        let found = tokens.encode(&long, WITH).map(|ids| counted(&ids));
+        if found.as_ref().ok().map(String::as_str) != all[&kind]["long"].as_str() {
+            complaints.push(format!("{kind}: {found:?}, not {}", all[&kind]["long"]));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 #[test]
@@ -94,7 +121,10 @@ fn ids_of_a_gguf_file_are_those_of_its_folder() {
         let found = wrong(tokenizer, &all[&kind]);
         let known = |text: &str| UNSAID.contains(&(model.as_str(), text));
         for (_, text) in UNSAID.iter().filter(|(of, _)| *of == model) {
-            assert!(found.iter().any(|(other, _)| other == text), "{model}: {text:?} is said now: delete its line");
+            assert!(
+                found.iter().any(|(other, _)| other == text),
+                "{model}: {text:?} is said now: delete its line"
+            );
         }
         for (text, found) in found.into_iter().filter(|(text, _)| !known(text)) {
             complaints.push(format!("{model} ({kind}): {text:?}: {found}"));
@@ -102,5 +132,10 @@ fn ids_of_a_gguf_file_are_those_of_its_folder() {
         kinds.insert(kind);
     }
     assert!(kinds.len() > 15);
-    assert!(complaints.is_empty(), "{} differ:\n{}", complaints.len(), complaints[..complaints.len().min(60)].join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "{} differ:\n{}",
+        complaints.len(),
+        complaints[..complaints.len().min(60)].join("\n")
+    );
 }

@@ -40,7 +40,8 @@ impl Refusal {
     }
 
     fn wrapped(self) -> minijinja::Error {
-        minijinja::Error::new(ErrorKind::InvalidOperation, "the template ended the rendering").with_source(self)
+        minijinja::Error::new(ErrorKind::InvalidOperation, "the template ended the rendering")
+            .with_source(self)
     }
 
     /// The error that the user sees.
@@ -70,7 +71,12 @@ pub fn add(environment: &mut Environment<'_>, now: Option<i64>) {
     environment.add_filter("tojson", tojson);
 }
 
-fn tojson(state: &State<'_, '_>, value: Value, indent: Option<Value>, kwargs: Kwargs) -> Result<Value, minijinja::Error> {
+fn tojson(
+    state: &State<'_, '_>,
+    value: Value,
+    indent: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, minijinja::Error> {
     let given = |key: &str| kwargs.get::<Option<Value>>(key);
     let flag = |key: &str| Ok::<_, minijinja::Error>(given(key)?.is_some_and(|value| value.is_true()));
     let (ascii, sorted) = (flag("ensure_ascii")?, flag("sort_keys")?);

@@ -17,7 +17,9 @@ pub fn value_of(json: &Json) -> Value {
         Json::Bool(yes) => Value::from(*yes),
         Json::String(text) => Value::from(text.as_str()),
         Json::Array(items) => items.iter().map(value_of).collect(),
-        Json::Object(map) => Value::from_pairs(map.iter().map(|(key, value)| (key.as_str(), value_of(value)))),
+        Json::Object(map) => {
+            Value::from_pairs(map.iter().map(|(key, value)| (key.as_str(), value_of(value))))
+        }
         Json::Number(number) => match (number.as_u64(), number.as_i64()) {
             (Some(n), _) => Value::from(n),
             (_, Some(n)) => Value::from(n),
@@ -37,7 +39,12 @@ pub struct Style {
 
 impl Style {
     /// With the separators that Python has for it where none are given.
-    pub fn new(indent: Option<usize>, separators: Option<(String, String)>, ascii: bool, sorted: bool) -> Style {
+    pub fn new(
+        indent: Option<usize>,
+        separators: Option<(String, String)>,
+        ascii: bool,
+        sorted: bool,
+    ) -> Style {
         let usual = || ((if indent.is_some() { "," } else { ", " }).to_owned(), ": ".to_owned());
         let (item, key) = separators.unwrap_or_else(usual);
         Style { indent: indent.map(|n| n.min(MAX_INDENT)), item, key, ascii, sorted }
@@ -159,7 +166,10 @@ impl Writer<'_> {
                 '\t' => self.out.push_str("\\t"),
                 '\u{8}' => self.out.push_str("\\b"),
                 '\u{c}' => self.out.push_str("\\f"),
-                c if c < ' ' || (self.style.ascii && !c.is_ascii()) || (self.style.ascii && c == '\u{7f}') => {
+                c if c < ' '
+                    || (self.style.ascii && !c.is_ascii())
+                    || (self.style.ascii && c == '\u{7f}') =>
+                {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         let _ = write!(self.out, "\\u{unit:04x}");
                     }
@@ -188,6 +198,8 @@ fn number(value: &Value) -> String {
     match exponent.parse::<i32>().unwrap_or(0) {
         -4..16 if n.fract() == 0.0 => format!("{n:.1}"),
         -4..16 => n.to_string(),
-        exponent => format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()),
+        exponent => {
+            format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
+        }
     }
 }

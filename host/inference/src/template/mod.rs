@@ -74,7 +74,7 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
             let usual = tools.then(|| find("tool_use")).flatten().or_else(|| find("default"));
             let only = || all.first().filter(|_| all.len() == 1).map(|(_, text)| text.as_str());
             usual.or_else(only).ok_or_else(|| {
-                Error::invalid_argument("the model has several chat templates and calls none the usual one")
+                Error::invalid_argument("the model has several chat templates, and none is called `default`")
                     .hint(format!("choose one with `--template`: {}", names()))
             })
         }
@@ -89,7 +89,8 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
 pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) -> Result<String> {
     if template.len() > MAX_TEMPLATE {
         let n = template.len();
-        return Err(Error::limit(format!("the chat template has {n} bytes, the limit is {MAX_TEMPLATE}")));
+        return Err(Error::limit(format!("the chat template has {n} bytes, the limit is {MAX_TEMPLATE}"))
+            .hint("get the model from a source you trust: no real template is as long"));
     }
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     let mut environment = Environment::new();
@@ -101,7 +102,9 @@ pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) ->
     let source = source::without_generation_marks(template);
     environment.add_template("chat", &source).map_err(|error| shown(&error))?;
     let template = environment.get_template("chat").map_err(|error| shown(&error))?;
-    template.render(json::value_of(&Json::Object(conversation.variables(tokenizer)))).map_err(|error| shown(&error))
+    template
+        .render(json::value_of(&Json::Object(conversation.variables(tokenizer))))
+        .map_err(|error| shown(&error))
 }
 
 /// An error of the library as one of ours.
@@ -110,16 +113,19 @@ fn shown(error: &minijinja::Error) -> Error {
         return refusal.error();
     }
     let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-    let what = error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
+    let what = error
+        .detail()
+        .map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
     let what = format!("{line}{}", escape(&what, 300));
     match error.kind() {
         ErrorKind::OutOfFuel | ErrorKind::InvalidOperation if is_too_much(error) => Error::limit(format!("the chat template does too much: {what}"))
             .hint("shorten the messages, or look at the template: it may loop or repeat a text without end"),
-        ErrorKind::SyntaxError => Error::malformed(format!("the chat template is none: {what}")),
+        ErrorKind::SyntaxError => Error::malformed(format!("the chat template is not valid Jinja: {what}"))
+            .hint("replace the model's template, or render it with transformers and encode the result with `--encode`"),
         ErrorKind::TemplateNotFound
         | ErrorKind::BadInclude
         | ErrorKind::UnknownFilter | ErrorKind::UnknownFunction | ErrorKind::UnknownMethod | ErrorKind::UnknownTest => {
-            Error::unsupported(format!("the chat template uses what is not there: {what}"))
+            Error::unsupported(format!("the chat template uses what apr does not have: {what}"))
                 .hint("render it with transformers, and encode the result with `--encode`")
         }
         _ => Error::invalid_argument(format!("the chat template fails on these messages: {what}"))

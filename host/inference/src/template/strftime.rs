@@ -36,7 +36,9 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
     let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, of_month, of_year) = date(day);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    let word = |words: &[&'static str], n: i64| usize::try_from(n).ok().and_then(|n| words.get(n)).copied().unwrap_or("");
+    let word = |words: &[&'static str], n: i64| {
+        usize::try_from(n).ok().and_then(|n| words.get(n)).copied().unwrap_or("")
+    };
     let (weekday, name) = (word(&DAYS, (day + 4) % 7), word(&MONTHS, month - 1));
     let short = |word: &'static str| word.get(..3).unwrap_or(word);
     let twelve = if hour % 12 == 0 { 12 } else { hour % 12 };
@@ -74,7 +76,12 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
             Some('T') => drop(write!(out, "{hour:02}:{minute:02}:{second:02}")),
             Some('Z') => out.push_str("UTC"),
             Some('%') => out.push('%'),
-            Some(other) => return Err(format!("the date's format has `%{}`, which is not known", other.escape_default())),
+            Some(other) => {
+                return Err(format!(
+                    "the date's format has `%{}`, which is not known",
+                    other.escape_default()
+                ));
+            }
             None => return Err("the date's format ends in `%`".to_owned()),
         }
     }

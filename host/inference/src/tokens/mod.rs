@@ -106,8 +106,9 @@ impl Tokens {
         self.patterns.check(text)?;
         let encoding = guarded(|| self.library.encode(text, add_special))?.map_err(|error| {
             let why = escape(&error.to_string(), 300);
-            Error::unsupported(format!("the tokenizer cannot read the text: {why}"))
-                .hint("check that the tokenizer has an unknown token, or bytes, for what its vocabulary lacks")
+            Error::unsupported(format!("the tokenizer cannot read the text: {why}")).hint(
+                "check that the tokenizer has an unknown token, or bytes, for what its vocabulary lacks",
+            )
         })?;
         let places = encoding.get_ids().iter().zip(encoding.get_offsets());
         Ok(places.map(|(&id, &(start, end))| Placed { id, start, end }).collect())
@@ -144,7 +145,10 @@ fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
         let said = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Error::unsupported(format!("the tokenizer's definitions made the library fail: {}", escape(&said, 200)))
-            .hint("report this with the model's tokenizer files")
+        Error::unsupported(format!(
+            "the tokenizer's definitions made the library fail: {}",
+            escape(&said, 200)
+        ))
+        .hint("report this with the model's tokenizer files")
     })
 }

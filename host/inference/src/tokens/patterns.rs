@@ -34,10 +34,41 @@ impl Patterns {
         for pattern in &self.0 {
             if pattern.find_iter(text).any(|found| found.is_err()) {
                 let shown = escape(pattern.as_str(), 100);
-                let message = format!("the tokenizer's expression `{shown}` gave up on the text: it backtracks too much");
-                return Err(Error::limit(message).hint("give a shorter text, or one without long runs of one character"));
+                let message = format!(
+                    "the tokenizer's expression `{shown}` gave up on the text: it backtracks too much"
+                );
+                return Err(Error::limit(message)
+                    .hint("give a shorter text, or one without long runs of one character"));
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn cut_by(pattern: &str) -> Result<Patterns> {
+        let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"});
+        Patterns::of(&Parts { pre_tokenizer: Some(split), ..Parts::default() })
+    }
+
+    #[test]
+    fn a_pattern_that_gives_up_is_an_error_and_no_silent_end() {
+        let patterns = cut_by("(?:a+)+(?!c)b").unwrap();
+        patterns.check("aaaab").unwrap();
+        let error = patterns.check(&"a".repeat(60)).unwrap_err();
+        assert!(error.message().contains("gave up"), "{error:?}");
+        // Those in use do not, over a window of spaces.
+        let usual =
+            cut_by(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+");
+        usual.unwrap().check(&(" ".repeat(256 << 10) + "end")).unwrap();
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_refused() {
+        assert!(cut_by("(").is_err());
     }
 }

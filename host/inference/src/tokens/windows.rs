@@ -39,7 +39,9 @@ fn around(tokens: &Tokens, add_special: bool) -> Result<(Vec<u32>, Vec<u32>)> {
     if !add_special {
         return Ok((Vec::new(), Vec::new()));
     }
-    let ids = |special| Ok::<_, Error>(tokens.whole("a", special)?.iter().map(|token| token.id).collect::<Vec<_>>());
+    let ids = |special| {
+        Ok::<_, Error>(tokens.whole("a", special)?.iter().map(|token| token.id).collect::<Vec<_>>())
+    };
     let (plain, whole) = (ids(false)?, ids(true)?);
     let at = whole.windows(plain.len().max(1)).position(|some| some == plain).unwrap_or(0);
     let behind = (at + plain.len()).min(whole.len());
@@ -67,7 +69,8 @@ impl Window {
     /// The number of the first token that begins at `at` or later, if tokens end and begin there.
     fn boundary(&self, at: usize) -> Option<usize> {
         let first = self.tokens.partition_point(|token| token.start < at);
-        let whole = first.checked_sub(1).is_none_or(|before| self.tokens.get(before).is_some_and(|t| t.end <= at));
+        let whole =
+            first.checked_sub(1).is_none_or(|before| self.tokens.get(before).is_some_and(|t| t.end <= at));
         (whole && self.tokens.get(first).is_some_and(|token| token.start == at)).then_some(first)
     }
 
@@ -80,7 +83,13 @@ impl Window {
 }
 
 /// Tells the tokens of `left` up to a cut, and gives the next window; `told` are those that were told before.
-fn join(tokens: &Tokens, text: &str, left: Window, told: &mut usize, put: &mut dyn FnMut(Placed)) -> Result<Window> {
+fn join(
+    tokens: &Tokens,
+    text: &str,
+    left: Window,
+    told: &mut usize,
+    put: &mut dyn FnMut(Placed),
+) -> Result<Window> {
     let (mut left, mut shared) = (left, SHARED);
     loop {
         let right = Window::of(tokens, text, left.end.saturating_sub(shared), WINDOW.max(4 * shared))?;

@@ -32,7 +32,8 @@ pub fn run(terminal: &Terminal) -> ExitCode {
 }
 
 fn relay(terminal: &Terminal) -> Result<ExitCode> {
-    let failed = |error: std::io::Error| Error::io(format!("cannot start the process that does the work: {error}"));
+    let failed =
+        |error: std::io::Error| Error::io(format!("cannot start the process that does the work: {error}"));
     let mut command = Command::new(env::current_exe().map_err(failed)?);
     command.args(env::args_os().skip(1)).env(MARK, "1").stderr(Stdio::piped());
     if terminal.color {

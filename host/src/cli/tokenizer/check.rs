@@ -1,7 +1,7 @@
 //! `apr tokenizer A --check B --text T`: do two models read a text alike?
 
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::show_count;
+use crate::cli::sizes::{show_count, show_number_of};
 use apr_inference::tokens::{Comparison, Encoding, Tokens, compare};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
@@ -78,7 +78,8 @@ impl Report for Checked {
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(First { token, line, byte, one, two }) = &self.first else {
-            return writeln!(f, "the same {} tokens", show_count(self.one.tokens.into()));
+            let n = usize::try_from(self.one.tokens).unwrap_or(usize::MAX);
+            return writeln!(f, "the same {}", show_number_of(n, "token"));
         };
         writeln!(f, "first difference: token {token}, line {line}, byte {byte}")?;
         for (side, found) in [(&self.one, one), (&self.two, two)] {
@@ -88,6 +89,11 @@ impl fmt::Display for Checked {
             };
             writeln!(f, "  {}: {shown}", escape(&side.path, 200))?;
         }
-        writeln!(f, "{} and {} tokens in all", show_count(self.one.tokens.into()), show_count(self.two.tokens.into()))
+        writeln!(
+            f,
+            "{} and {} tokens in all",
+            show_count(self.one.tokens.into()),
+            show_count(self.two.tokens.into())
+        )
     }
 }

@@ -9,12 +9,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 /// Ids, or with `--pieces` ids and pieces.
-pub fn encoded(
-    tokenizer: Tokenizer,
-    ids: Vec<u32>,
-    pieces: bool,
-    warnings: Vec<String>,
-) -> Box<dyn Report> {
+pub fn encoded(tokenizer: Tokenizer, ids: Vec<u32>, pieces: bool, warnings: Vec<String>) -> Box<dyn Report> {
     let pieces = pieces.then(|| Pieces { tokenizer, ids: ids.clone() });
     boxed(Encoded { schema: "apr.tokenizer.encode/1", count: ids.len(), ids, pieces, warnings })
 }

@@ -14,7 +14,7 @@ use apr_engine::open::{OpenedModel, check_options};
 use apr_host::host::Host;
 use apr_inference::tokens::{Encoding, Tokens};
 use apr_sdk::tokenizer::Tokenizer;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use text::{Text, read};
 
@@ -136,7 +136,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 
 /// The tokenizer of a model.
 fn tokenizer_of(host: &Host, opened: &OpenedModel) -> Result<Tokenizer> {
-    let bytes = opened.tokenizer(host)?.ok_or_else(|| {
+    let known = |error: Error| match error.kind() {
+        // What the format says is said of converting it.
+        ErrorKind::Unsupported => {
+            let file = opened.path.display().to_string();
+            Error::unsupported(error.message().replace("cannot be converted", "is not understood"))
+                .in_file(file)
+                .hint("use a model whose tokenizer is BPE, Unigram or WordPiece, or the program that the model was made for")
+        }
+        _ => error,
+    };
+    let bytes = opened.tokenizer(host).map_err(known)?.ok_or_else(|| {
         Error::unsupported("the model has no tokenizer, or its format holds none")
             .in_file(opened.path.display().to_string())
             .hint("give the folder or the file that holds the model's tokenizer")

@@ -50,7 +50,9 @@ pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>
             .map_err(|error| Error::invalid_argument(format!("the {what} are not JSON: {error}")))
     };
     let tools = match &asked.tools {
-        Some(text) => Some(list(parsed(text, "tools")?, "tools", "--tools '[{\"type\": \"function\", ...}]'")?),
+        Some(text) => {
+            Some(list(parsed(text, "tools")?, "tools", "write --tools '[{\"type\": \"function\", ...}]'")?)
+        }
         None => None,
     };
     let variables = match asked.chat_template_kwargs.as_ref().map(|text| parsed(text, "variables")) {
@@ -58,7 +60,7 @@ pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>
         Some(json) => match json? {
             Json::Object(map) => map,
             _ => {
-                return Err(Error::invalid_argument("the variables of a template are no JSON object")
+                return Err(Error::invalid_argument("the variables of the template are not a JSON object")
                     .hint("write --chat-template-kwargs '{\"enable_thinking\": false}'"));
             }
         },
@@ -102,12 +104,15 @@ const FORM: &str = "write a list of messages: [{\"role\": \"user\", \"content\":
 /// The objects of a list, or of an object that has nothing else (`{"messages": [...]}`, as servers take it).
 fn list(json: Json, what: &str, form: &str) -> Result<Vec<Json>> {
     let inner = match json {
-        Json::Object(mut map) if map.get(what).is_some_and(Json::is_array) => map.remove(what).unwrap_or_default(),
+        Json::Object(mut map) if map.get(what).is_some_and(Json::is_array) => {
+            map.remove(what).unwrap_or_default()
+        }
         other => other,
     };
     match inner {
         Json::Array(items) if items.iter().all(Json::is_object) => Ok(items),
-        _ => Err(Error::invalid_argument(format!("the {what} are not a JSON list of objects")).hint(form.to_owned())),
+        _ => Err(Error::invalid_argument(format!("the {what} are not a JSON list of objects"))
+            .hint(form.to_owned())),
     }
 }
 
@@ -118,7 +123,8 @@ fn now() -> Result<Option<i64>> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        Error::invalid_argument("SOURCE_DATE_EPOCH is not a number of seconds since 1970").hint("set it to $(date +%s), or unset it")
+        Error::invalid_argument("SOURCE_DATE_EPOCH is not a number of seconds since 1970")
+            .hint("set it to $(date +%s), or unset it")
     })
 }
 

@@ -133,7 +133,8 @@ impl fmt::Display for Said {
         let count = |n: usize| show_count(u128::try_from(n).unwrap_or(u128::MAX));
         let all = show_count(u128::from(self.vocabulary));
         let holes = usize::try_from(self.vocabulary).unwrap_or(usize::MAX).saturating_sub(self.tokens);
-        let of = if holes == 0 { String::new() } else { format!(", {} of them without a token", count(holes)) };
+        let of =
+            if holes == 0 { String::new() } else { format!(", {} of them without a token", count(holes)) };
         line("vocabulary", &format!("{all} ids{of}"))?;
         if self.merges > 0 {
             line("merges", &count(self.merges))?;
@@ -150,7 +151,8 @@ impl fmt::Display for Said {
         }
         let n = self.added_tokens.len();
         if n > 0 {
-            let some: Vec<String> = self.added_tokens.iter().take(SHOWN).map(|added| shown(&added.token)).collect();
+            let some: Vec<String> =
+                self.added_tokens.iter().take(SHOWN).map(|added| shown(&added.token)).collect();
             let more = if n > SHOWN { format!(", … {} more", n - SHOWN) } else { String::new() };
             line("added", &format!("{}{more}", some.join(", ")))?;
         }
@@ -160,7 +162,8 @@ impl fmt::Display for Said {
             .collect();
         let more = self.chat_templates.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!(", … {more} more") } else { String::new() };
-        let text = if templates.is_empty() { "none".to_owned() } else { format!("{}{more}", templates.join(", ")) };
+        let text =
+            if templates.is_empty() { "none".to_owned() } else { format!("{}{more}", templates.join(", ")) };
         line("chat templates", &text)
     }
 }

@@ -48,6 +48,11 @@ fn around(tokens: &Tokens, add_special: bool) -> Result<(Vec<u32>, Vec<u32>)> {
     Ok((whole[..at].to_vec(), whole[behind..].to_vec()))
 }
 
+/// The last place at or before `at` where a character begins, or the text's end.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
 /// A run of the text, with its tokens at their places in the whole.
 struct Window {
     start: usize,
@@ -57,8 +62,8 @@ struct Window {
 
 impl Window {
     fn of(tokens: &Tokens, text: &str, start: usize, len: usize) -> Result<Window> {
-        let start = text.floor_char_boundary(start);
-        let end = text.ceil_char_boundary(start.saturating_add(len).min(text.len()));
+        let start = boundary(text, start);
+        let end = boundary(text, start.saturating_add(len).min(text.len()));
         let mut found = tokens.whole(&text[start..end], false)?;
         for token in &mut found {
             (token.start, token.end) = (token.start + start, token.end + start);

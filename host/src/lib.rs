@@ -9,5 +9,6 @@ pub mod plugins;
 pub mod report_file;
 pub mod rosetta;
 pub mod scan;
+mod staged_output;
 pub mod storage;
 pub mod threads;

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::layout::{LaidOut, Opened, Output, Translate, Translated};
 use crate::plan::request::ConvertOptions;
 use crate::plan::target::{format, stem_of};
-use crate::tiles::{Memory, TileSink, write};
+use crate::tiles::{Memory, OutputWork, TileSink, write};
 use crate::verify::finish::finish;
 use apr_sdk::{Error, LayoutRequest, Result};
 
@@ -72,10 +72,12 @@ pub fn convert_into(
     let mut laid_out = LaidOut::plan(engine, options, opened, output, translate, true)?;
     let sink = sink(&laid_out)?;
     let expressions = std::mem::take(&mut laid_out.expressions);
-    let carried = write(engine, &laid_out, expressions, options.quality(), sink.as_ref(), None)?;
+    let quality = options.quality();
+    let work = OutputWork { laid_out: &laid_out, expressions, quality, sink: sink.as_ref(), earlier: None };
+    let carried = write(engine, work)?;
     let written = finish(engine, options, &mut laid_out, sink.as_ref(), carried)?;
     let LaidOut { source, plan, findings, .. } = laid_out;
-    let (mut notes, mut warnings) = (plan.notes, source.warnings);
+    let (mut notes, mut warnings) = (plan.notes, source.warnings.clone());
     notes.extend(written.notes());
     warnings.extend(plan.warnings);
     warnings.extend(summary(&written.looked.behind(findings).findings));

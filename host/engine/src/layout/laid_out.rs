@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Everything that is known before a byte is written.
 pub struct LaidOut<'a> {
     /// The source.
-    pub source: OpenedModel,
+    pub source: Arc<OpenedModel>,
     /// The model as it will be written; where payload comes from, only `expressions` say.
     pub model: Model,
     /// Where it goes.

@@ -5,11 +5,13 @@ use crate::open::{GivenOption, OpenOptions, OpenedModel, Probed, way_out};
 use crate::plan::rename::Renaming;
 use crate::plan::request::ConvertOptions;
 use apr_sdk::Result;
+use std::sync::Arc;
 
-/// The source of a conversion, opened as its options say.
+/// The source of a conversion, opened as its options say. Several outputs may be made of it.
+#[derive(Clone)]
 pub struct Opened<'e> {
     /// The source.
-    pub source: OpenedModel,
+    pub source: Arc<OpenedModel>,
     /// What it was opened of.
     pub(super) probed: Probed<'e>,
     /// How it was opened.
@@ -38,7 +40,7 @@ impl<'e> Opened<'e> {
         let own_prefix = own_prefix(&probed, &mut renaming);
         let left_by_reader = own_prefix.is_some();
         open_options.options.extend(own_prefix);
-        let source = probed.open(&open_options)?;
+        let source = Arc::new(probed.open(&open_options)?);
         Ok(Opened { source, probed, options: open_options, renaming, left_by_reader })
     }
 }

@@ -32,7 +32,7 @@ pub struct PlanContext<'a> {
     /// What was asked for.
     pub options: &'a ConvertOptions,
     /// The source.
-    pub source: OpenedModel,
+    pub source: Arc<OpenedModel>,
     /// Where the model goes.
     pub output: Output<'a>,
     /// The target's writer.
@@ -137,7 +137,10 @@ impl<'a> Selected<'a> {
             inputs,
             fates,
         };
-        course.source.forget_idle_readers();
+        // Where several outputs are made of it, the others may ask them.
+        if let Some(source) = Arc::get_mut(&mut course.source) {
+            source.forget_idle_readers();
+        }
         Ok(Selected { course, model, kept, removed, not_understood })
     }
 }

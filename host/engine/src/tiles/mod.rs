@@ -3,6 +3,7 @@
 pub mod commit;
 pub mod losses;
 pub mod pipeline;
+mod schedule;
 mod sink;
 mod spooling;
 pub mod tile;
@@ -13,4 +14,4 @@ mod write;
 
 pub use sink::{Memory, TileRecord, TileSink};
 pub use watch::Watch;
-pub use write::{WrittenPayload, write, write_inline};
+pub use write::{OutputWork, WrittenPayload, write, write_all, write_inline};

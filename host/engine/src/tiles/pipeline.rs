@@ -5,17 +5,19 @@ use super::sink::TileSink;
 use super::watch::Watch;
 use crate::contract::FINITE;
 use crate::engine::Engine;
-use crate::expression::evaluate::{Buffers, Evaluation};
+use crate::expression::evaluate::{Buffers, Evaluation, Outcome};
 use crate::expression::{Expression, Granule, SPOOL};
 use crate::open::Backing;
 use crate::open::OpenedModel;
 use crate::open::seen::{ByteSpace, LONG, SeenRange};
 use crate::registry::Registry;
 use crate::tiles::losses::Losses;
+use crate::tiles::schedule::Schedule;
 use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use crate::tiles::worker::{Lists, Worker};
 use crate::values::cast::Changes;
+use crate::values::loss::Loss;
 use apr_sdk::{Error, Extent, Model, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -113,7 +115,7 @@ impl Job<'_> {
         leaf: &[u8],
         (at, out, beside): (u64, &mut [u8], &mut [u8]),
         buffers: &mut Buffers,
-    ) -> Result<Changes> {
+    ) -> Result<Outcome> {
         let runs = &self.tiles.runs;
         let Run { tensor, expression, granule, beside: other, .. } = &runs[run];
         // Factors of rows: what is read beside the leaf is noted where it lies.
@@ -148,23 +150,40 @@ impl Job<'_> {
         if let Some(Expression::RowScales(scales)) = other.map(|other| &runs[other].expression) {
             scales.of_values(&of, buffers, beside);
         }
-        if let (Some(loss), Some(losses), Some(tensor)) = (made.loss, self.losses, tensor) {
-            losses.add(*tensor, &loss);
+        Ok(made)
+    }
+
+    /// Adds what quantizing some of a run lost.
+    pub fn lost(&self, run: usize, loss: Option<&Loss>) {
+        if let (Some(loss), Some(losses), Some(tensor)) = (loss, self.losses, self.tiles.runs[run].tensor) {
+            losses.add(tensor, loss);
         }
-        Ok(made.changes)
     }
 }
 
-/// What the threads of a job share.
+/// What the threads share of all outputs that are made together.
+#[derive(Default)]
+pub struct Common {
+    /// The blocks of tensors that are being decoded.
+    pub lists: Lists,
+    /// Bytes that are written, of all outputs.
+    written: AtomicU64,
+    /// Bytes of all outputs.
+    bytes: u64,
+}
+
+/// What the threads share of one output.
 pub struct Shared<'a> {
     /// The engine.
     pub engine: &'a Engine,
     /// The job.
     pub job: Job<'a>,
-    /// The blocks of tensors that are being decoded.
-    pub lists: Lists,
-    written: AtomicU64,
+    /// What it shares with the others.
+    pub common: &'a Common,
+    /// Nothing more is made of it: it failed, or all work stops.
     stop: AtomicBool,
+    /// What it failed with, and in which unit.
+    failed: Mutex<Option<(usize, Error)>>,
 }
 
 /// Reads, changes and writes every tile that `sums` does not know yet.
@@ -172,46 +191,70 @@ pub struct Shared<'a> {
 /// # Errors
 /// The first that any thread met; Cancelled. Finished tiles stay noted in `sums`.
 pub fn run(engine: &Engine, job: Job<'_>) -> Result<()> {
-    let shared = Shared {
-        engine,
-        job,
-        lists: Lists::default(),
-        written: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    };
+    run_all(engine, &[job]).pop().unwrap_or(Ok(()))
+}
+
+/// The same of several outputs of one source: what the same bytes go into is made while those are at hand. How each of
+/// them ended; one that fails leaves the others alone.
+pub fn run_all(engine: &Engine, jobs: &[Job<'_>]) -> Vec<Result<()>> {
+    let bytes = jobs.iter().fold(0u64, |sum, job| sum.saturating_add(job.tiles.bytes));
+    let common = &Common { bytes, ..Common::default() };
+    let tiles: Vec<_> = jobs.iter().map(|job| job.tiles).collect();
+    let schedule = Schedule::new(&tiles);
+    let shared =
+        |&job| Shared { engine, job, common, stop: AtomicBool::new(false), failed: Mutex::default() };
+    let outputs: Vec<_> = jobs.iter().map(shared).collect();
     let crew = &engine.crew;
-    let workers: Vec<_> = (0..crew.width()).map(|_| Mutex::new(Worker::new(&shared))).collect();
-    crew.run(job.tiles.units, &|slot, number| {
+    let workers: Vec<_> = (0..crew.width()).map(|_| Mutex::new(Worker::new(&outputs))).collect();
+    let ran = crew.run(schedule.units, &|slot, number| {
+        if outputs.iter().all(Shared::stopped) {
+            return Err(Error::cancelled("stopped"));
+        }
+        let (members, unit) = schedule.unit(number);
+        if members.iter().all(|member| outputs[member.output].stopped()) {
+            return Ok(());
+        }
         let mut worker = workers[slot].lock().unwrap_or_else(PoisonError::into_inner);
-        shared.unit(number, &mut worker)
-    })
+        // If it panics: the others may wait for what it was to make.
+        let mut stopping = Stopping { outputs: &outputs, is_over: false };
+        let done = worker.unit(members, unit, number);
+        stopping.is_over = true;
+        if let Err(error) = done {
+            // What they are all made of is not to be had.
+            members.iter().for_each(|one| outputs[one.output].fail(number, one.run, error.clone()));
+        }
+        Ok(())
+    });
+    drop(workers);
+    let ended = |output: Shared<'_>| {
+        let failed = output.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or_else(|| ran.clone(), |(_, error)| Err(error))
+    };
+    outputs.into_iter().map(ended).collect()
 }
 
 impl Shared<'_> {
-    /// Does unit number `number`, unless something failed.
-    fn unit(&self, number: usize, worker: &mut Worker<'_>) -> Result<()> {
-        if self.stopped() {
-            return Ok(());
+    /// Notes that unit number `number` failed at a run of this output, of which nothing more is made. The first unit's error
+    /// is the one that is told.
+    pub fn fail(&self, number: usize, run: usize, error: Error) {
+        // What storage says of its own files is said as the user knows them.
+        let own = &self.job.tiles.runs[run];
+        let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
+        let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
+        let spool = self.job.spool.map(|spool| spool.shown);
+        let is_one = |shown: &str| outputs.iter().flatten().any(|output| output == shown);
+        let is_shown = error.file().is_some_and(|file| is_one(file) || Some(file) == spool);
+        let error = if is_shown { error } else { self.job.source.files.show(error) };
+        let error = match own.tensor {
+            Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
+            None => error,
+        };
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+            *failed = Some((number, error));
         }
-        let (run, unit) = self.job.tiles.unit(number);
-        // Also if it panics: the others may wait for what it was to make.
-        let mut stopping = Stopping { shared: self, has_failed: true };
-        let done = worker.unit(run, unit);
-        stopping.has_failed = done.is_err();
-        done.map_err(|error| {
-            // What storage says of its own files is said as the user knows them.
-            let own = &self.job.tiles.runs[run];
-            let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
-            let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
-            let spool = self.job.spool.map(|spool| spool.shown);
-            let is_one = |shown: &str| outputs.iter().flatten().any(|output| output == shown);
-            let is_shown = error.file().is_some_and(|file| is_one(file) || Some(file) == spool);
-            let error = if is_shown { error } else { self.job.source.files.show(error) };
-            match self.job.tiles.runs[run].tensor {
-                Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
-                None => error,
-            }
-        })
+        drop(failed);
+        self.stop();
     }
 
     /// Whether a tile is known, and the one that is made beside it.
@@ -221,7 +264,7 @@ impl Shared<'_> {
         sums.get(tile).is_some() && beside.is_none_or(|(_, beside)| sums.get(beside).is_some())
     }
 
-    /// Stops all work: whoever waits for others gives up.
+    /// Stops the work on this output: whoever waits for others gives up.
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(commits) = self.job.commits {
@@ -277,10 +320,10 @@ impl Shared<'_> {
 
     /// Tells of `bytes` of a run that are written.
     pub fn written(&self, run: usize, bytes: u64) {
-        let before = self.written.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.common.written.fetch_add(bytes, Ordering::Relaxed);
         let tensor = self.job.tiles.runs[run].tensor;
         let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
-        self.engine.progress.bytes(before + bytes, self.job.tiles.bytes, what);
+        self.engine.progress.bytes(before + bytes, self.common.bytes, what);
     }
 
     /// Tells storage that a tile is written whole.
@@ -291,16 +334,16 @@ impl Shared<'_> {
     }
 }
 
-/// Stops all work when it is dropped, unless a unit ended well.
+/// Stops all work when it is dropped before a unit is over.
 struct Stopping<'s, 'a> {
-    shared: &'s Shared<'a>,
-    has_failed: bool,
+    outputs: &'s [Shared<'a>],
+    is_over: bool,
 }
 
 impl Drop for Stopping<'_, '_> {
     fn drop(&mut self) {
-        if self.has_failed {
-            self.shared.stop();
+        if !self.is_over {
+            self.outputs.iter().for_each(Shared::stop);
         }
     }
 }

@@ -52,8 +52,6 @@ pub struct Run {
     pub tile_len: u64,
     /// The number of its first tile.
     pub first: usize,
-    /// The number of its first unit.
-    first_unit: usize,
     /// How its units cut it.
     cut: Cut,
     /// The run whose tiles are made of the same values, one for one: both are made when this one is.
@@ -80,7 +78,7 @@ impl Run {
     }
 
     /// In how many units the threads share its work.
-    fn n_units(&self) -> usize {
+    pub fn n_units(&self) -> usize {
         match self.cut {
             Cut::Tiles(1) => self.n_tiles(),
             // One even if it is empty, to check that the source is empty too.
@@ -89,6 +87,24 @@ impl Run {
             Cut::Whole => 1,
             Cut::Beside => 0,
         }
+    }
+
+    /// Whether a run of another output, of the same leaf, is cut into the same units and tiles, so that each of its tiles is
+    /// made of the bytes that this one's is made of. What waits for its turn, or is written wherever its bytes turn up, is
+    /// made alone; and each output has a scratch file of its own.
+    pub fn goes_with(&self, other: &Run) -> bool {
+        let may = |run: &Run| {
+            run.in_order.is_none()
+                && !run.is_boxed()
+                && run.cut != Cut::Beside
+                && !run.expression.is_spooled()
+        };
+        let tiles = |run: &Run| (run.n_tiles(), run.before(run.tile_len), run.before(run.len));
+        may(self)
+            && may(other)
+            && self.cut == other.cut
+            && self.granule.is_some() == other.granule.is_some()
+            && tiles(self) == tiles(other)
     }
 
     /// Whether it needs whole rows, which are made tile by tile, whatever suits the reading best.
@@ -155,8 +171,6 @@ pub struct Tiles {
     pub runs: Vec<Run>,
     /// How many tiles there are.
     pub count: usize,
-    /// How many units of work.
-    pub units: usize,
     /// Bytes of all tiles.
     pub bytes: u64,
     /// For each tensor of the planned model, the numbers of its runs.
@@ -229,7 +243,6 @@ impl Tiles {
             _ => Cut::Tiles(1),
         };
         let tile_len = granule.as_ref().map_or_else(|| access.tile_len(), |granule| granule.tile_len());
-        let (first_unit, beside) = (0, None);
         let run = Run {
             tensor,
             expression,
@@ -241,9 +254,8 @@ impl Tiles {
             len,
             tile_len,
             first,
-            first_unit,
             cut,
-            beside,
+            beside: None,
         };
         self.count += run.n_tiles();
         self.bytes = self.bytes.saturating_add(len);
@@ -264,11 +276,6 @@ impl Tiles {
             Run { cut: Cut::Whole, in_order: None, len, .. } => (false, Reverse(*len)),
             _ => (true, Reverse(0)),
         });
-        for &number in &by_unit {
-            let run = &mut self.runs[number];
-            run.first_unit = self.units;
-            self.units = self.units.saturating_add(run.n_units());
-        }
         self.by_unit = by_unit;
     }
 
@@ -291,12 +298,9 @@ impl Tiles {
         numbered().filter_map(pair).collect()
     }
 
-    /// The run that a unit is of, and the unit's number there.
-    pub fn unit(&self, number: usize) -> (usize, usize) {
-        // Parts without units share their first number with the next: the last such is the one that has it.
-        let at = self.by_unit.partition_point(|&n| self.runs[n].first_unit <= number) - 1;
-        let run = self.by_unit[at];
-        (run, number - self.runs[run].first_unit)
+    /// The numbers of the runs in the order of their units.
+    pub fn by_unit(&self) -> &[usize] {
+        &self.by_unit
     }
 
     /// The tile of this number.

@@ -1,11 +1,12 @@
 //! One thread of the pipeline: makes the tiles of a unit of work, and writes them.
 
 use crate::expression::Access;
-use crate::expression::evaluate::Buffers;
+use crate::expression::evaluate::{Buffers, Outcome};
 use crate::expression::gather::{Gather, Part};
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
 use crate::tiles::pipeline::Shared;
+use crate::tiles::schedule::Member;
 use crate::tiles::tile::Run;
 use crate::values::cast::Changes;
 use apr_sdk::{Codec, Error, Extent, Result};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The lists of blocks that some thread works by. The last thread that leaves a tensor drops its list.
 #[derive(Default)]
 pub struct Lists {
-    /// Of which run, and its list.
+    /// Of which tensor of the source, and its list.
     held: Mutex<Vec<(usize, Weak<BlockList>)>>,
     /// Held by the one thread that has blocks in memory too large for all to have one.
     large: Mutex<()>,
@@ -25,7 +26,7 @@ type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> +
 
 /// What one thread keeps between its units.
 pub struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    outputs: &'a [Shared<'a>],
     buffer: Vec<u8>,
     /// What is made into `buffer`, or out of it.
     made: Vec<u8>,
@@ -34,15 +35,15 @@ pub struct Worker<'a> {
     buffers: Buffers,
     strip: Vec<u8>,
     decoder: Decoder,
-    /// The blocks of the run that it works on.
+    /// The blocks of the tensor that it works on.
     list: Option<(usize, Arc<BlockList>)>,
 }
 
 impl<'a> Worker<'a> {
     /// A thread's beginning.
-    pub fn new(shared: &'a Shared<'a>) -> Worker<'a> {
+    pub fn new(outputs: &'a [Shared<'a>]) -> Worker<'a> {
         Worker {
-            shared,
+            outputs,
             buffer: Vec::new(),
             made: Vec::new(),
             beside: Vec::new(),
@@ -53,84 +54,105 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does unit number `unit` of a run, but for the tiles that are known already.
+    /// Does unit number `unit` of runs that are made of the same bytes, but for the tiles that are known already. What
+    /// fails for one of the outputs alone is noted there, as of unit `number` of all.
     ///
     /// # Errors
-    /// What reading, the reader and writing raise; Cancelled.
-    pub fn unit(&mut self, number: usize, unit: usize) -> Result<()> {
-        let shared = self.shared;
-        let run = &shared.job.tiles.runs[number];
+    /// What fails for all of them: what reading and the reader raise; Cancelled. What concerns an output that is made
+    /// alone, too.
+    pub fn unit(&mut self, members: &[Member], unit: usize, number: usize) -> Result<()> {
+        let together = Together { outputs: self.outputs, members, number };
+        let (shared, run) = together.lead();
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
         match run.expression.access()? {
-            Access::Decode { tensor, codec } => self.decode(number, unit, (tensor, codec)),
-            Access::Stream { tensor } => self.stream(number, tensor),
+            Access::Decode { tensor, codec } => self.decode(together, unit, (tensor, codec)),
+            Access::Stream { tensor } => self.stream(together, tensor),
             Access::Gather(gather) if run.is_boxed() => {
-                self.gather_box(number, &gather, &gather.part(unit), &collect)
+                self.gather_box(together, &gather, &gather.part(unit), &collect)
             }
             access @ Access::Gather(_) => {
-                self.tiles(number, unit, &mut |_, at, out| access.fill(&collect, at, out))
+                self.tiles(together, unit, &mut |_, at, out| access.fill(&collect, at, out))
             }
-            access => self.tiles(number, unit, &mut |_, at, out| access.fill(&read, at, out)),
+            access => self.tiles(together, unit, &mut |_, at, out| access.fill(&read, at, out)),
         }
     }
 
     /// Makes a unit's tiles in order.
-    fn tiles(&mut self, number: usize, unit: usize, fill: &mut Fill<'_>) -> Result<()> {
-        let tiles = self.shared.job.tiles.runs[number].tiles_of(unit);
-        let shared = self.shared;
-        let mut left = tiles.filter(|&tile| !shared.is_done(number, tile));
-        left.try_for_each(|tile| self.tile(number, tile, fill))
+    fn tiles(&mut self, together: Together<'a, '_>, unit: usize, fill: &mut Fill<'_>) -> Result<()> {
+        let tiles = together.lead().1.tiles_of(unit);
+        let mut left = tiles.filter(|&tile| !together.is_done(tile));
+        left.try_for_each(|tile| self.tile(together, tile, fill))
     }
 
-    /// Makes and writes one tile, unless another thread failed.
-    fn tile(&mut self, number: usize, tile: usize, fill: &mut Fill<'_>) -> Result<()> {
-        let shared = self.shared;
+    /// Makes and writes one tile of each output, unless that has it or failed.
+    fn tile(&mut self, together: Together<'a, '_>, tile: usize, fill: &mut Fill<'_>) -> Result<()> {
+        let (shared, run) = together.lead();
+        let lead = together.members[0].run;
         shared.engine.check_cancelled()?;
-        if shared.stopped() {
+        if together.members.iter().all(|member| together.outputs[member.output].stopped()) {
             return Ok(());
         }
-        let run = &shared.job.tiles.runs[number];
         let at = shared.job.tiles.tile(tile);
-        let out = room(&mut self.buffer, at.len)?;
-        let beside = shared.job.tiles.beside(number, tile);
-        let beside_len = beside.map_or(0, |(_, tile)| shared.job.tiles.tile(tile).len);
-        let scales = room(&mut self.beside, beside_len)?;
-        let (source, changes) = match run.granule.is_some() {
-            false => (fill(&mut self.decoder, at.at, out)?, Changes::default()),
-            true => {
-                let leaf = room(&mut self.made, run.before(at.len))?;
-                let swapped = fill(&mut self.decoder, run.before(at.at), leaf)?;
-                let source = swapped.unwrap_or_else(|| crc32fast::hash(leaf));
-                let bytes = swapped.is_none().then_some(&*leaf);
-                shared.job.saw(number, (at.at, at.len), source, bytes);
-                let registry = &shared.engine.registry;
-                let made = (at.at, &mut *out, &mut *scales);
-                let changes = shared.job.evaluate(registry, number, leaf, made, &mut self.buffers)?;
-                (Some(source), changes)
-            }
-        };
-        let sum = crc32fast::hash(out);
         if run.granule.is_none() {
+            let out = room(&mut self.buffer, at.len)?;
+            let source = fill(&mut self.decoder, at.at, out)?;
+            let sum = crc32fast::hash(out);
             let bytes = source.is_none().then_some(&*out);
-            shared.job.saw(number, (at.at, at.len), source.unwrap_or(sum), bytes);
+            shared.job.saw(lead, (at.at, at.len), source.unwrap_or(sum), bytes);
+            let sums = (sum, source.unwrap_or(sum));
+            together.each(tile, |shared, member, tile| {
+                shared.put((member.run, tile), out, sums, Changes::default())
+            });
+            return Ok(());
         }
-        let source = source.unwrap_or(sum);
-        shared.put((number, tile), out, (sum, source), changes)?;
-        let Some(beside) = beside else { return Ok(()) };
-        shared.put(beside, scales, (crc32fast::hash(scales), source), changes)
+        let leaf = room(&mut self.made, run.before(at.len))?;
+        let swapped = fill(&mut self.decoder, run.before(at.at), leaf)?;
+        let source = swapped.unwrap_or_else(|| crc32fast::hash(leaf));
+        let bytes = swapped.is_none().then_some(&*leaf);
+        shared.job.saw(lead, (at.at, at.len), source, bytes);
+        // What came of the bytes last, and how it was: the next may be the same.
+        let (buffer, beside, buffers) = (&mut self.buffer, &mut self.beside, &mut self.buffers);
+        let mut last: Option<(usize, Outcome, (u32, u32))> = None;
+        together.each(tile, |shared, member, tile| {
+            let Shared { job, .. } = shared;
+            let at = job.tiles.tile(tile);
+            let other = job.tiles.beside(member.run, tile);
+            let out = room(buffer, at.len)?;
+            let scales = room(beside, other.map_or(0, |(_, tile)| job.tiles.tile(tile).len))?;
+            let (made, sums) = match last {
+                Some((group, made, sums)) if group == together.alike(member) => (made, sums),
+                _ => {
+                    last = None;
+                    let into = (at.at, &mut *out, &mut *scales);
+                    let made = job.evaluate(&shared.engine.registry, member.run, leaf, into, buffers)?;
+                    let sums = (crc32fast::hash(out), crc32fast::hash(scales));
+                    last = Some((together.alike(member), made, sums));
+                    (made, sums)
+                }
+            };
+            job.lost(member.run, made.loss.as_ref());
+            shared.put((member.run, tile), out, (sums.0, source), made.changes)?;
+            let Some(other) = other else { return Ok(()) };
+            shared.put(other, scales, (sums.1, source), made.changes)
+        });
+        Ok(())
     }
 
-    fn decode(&mut self, number: usize, unit: usize, (tensor, codec): (usize, &Codec)) -> Result<()> {
-        let shared = self.shared;
-        let run = &shared.job.tiles.runs[number];
-        if run.len > 0 && run.tiles_of(unit).all(|tile| shared.is_done(number, tile)) {
+    fn decode(
+        &mut self,
+        together: Together<'a, '_>,
+        unit: usize,
+        (tensor, codec): (usize, &Codec),
+    ) -> Result<()> {
+        let (shared, run) = together.lead();
+        if run.len > 0 && run.tiles_of(unit).all(|tile| together.is_done(tile)) {
             return Ok(());
         }
-        let list = self.list(number, tensor)?;
+        let list = self.list(shared, tensor)?;
         let source = shared.job.source;
         if list.small {
-            return self.tiles(number, unit, &mut |decoder, at, out| {
+            return self.tiles(together, unit, &mut |decoder, at, out| {
                 decoder.fill(source, (tensor, codec), &list, at, out).map(|()| None)
             });
         }
@@ -140,72 +162,71 @@ impl<'a> Worker<'a> {
         }
         // What is committed in order has its turn instead: who holds the lock must not wait for one who wants it.
         let _alone = match run.in_order {
-            None => Some(shared.lists.large.lock().unwrap_or_else(PoisonError::into_inner)),
-            Some(_) if shared.await_turn(number) => None,
+            None => Some(shared.common.lists.large.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(_) if shared.await_turn(together.members[0].run) => None,
             Some(_) => return Ok(()),
         };
         let mut large = Decoder::default();
         let mut tiles = run.first..run.first + run.n_tiles();
-        tiles.try_for_each(|tile| match shared.is_done(number, tile) {
+        tiles.try_for_each(|tile| match together.is_done(tile) {
             true => Ok(()),
-            false => self.tile(number, tile, &mut |_, at, out| {
+            false => self.tile(together, tile, &mut |_, at, out| {
                 large.fill(source, (tensor, codec), &list, at, out).map(|()| None)
             }),
         })
     }
 
-    /// The blocks of a run's tensor, listed by the first thread that needs them.
-    fn list(&mut self, number: usize, tensor: usize) -> Result<Arc<BlockList>> {
-        if let Some((_, list)) = self.list.as_ref().filter(|(of, _)| *of == number) {
+    /// The blocks of a tensor, listed by the first thread that needs them.
+    fn list(&mut self, shared: &Shared<'_>, tensor: usize) -> Result<Arc<BlockList>> {
+        if let Some((_, list)) = self.list.as_ref().filter(|(of, _)| *of == tensor) {
             return Ok(list.clone());
         }
         self.list = None;
-        let mut held = self.shared.lists.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = shared.common.lists.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|(_, list)| list.strong_count() > 0);
-        let there = held.iter().find(|(of, _)| *of == number).and_then(|(_, list)| list.upgrade());
+        let there = held.iter().find(|(of, _)| *of == tensor).and_then(|(_, list)| list.upgrade());
         let list = match there {
             Some(list) => list,
             None => {
-                let list = Arc::new(BlockList::read(self.shared.engine, self.shared.job.source, tensor)?);
-                held.push((number, Arc::downgrade(&list)));
+                let list = Arc::new(BlockList::read(shared.engine, shared.job.source, tensor)?);
+                held.push((tensor, Arc::downgrade(&list)));
                 list
             }
         };
-        self.list = Some((number, list.clone()));
+        self.list = Some((tensor, list.clone()));
         Ok(list)
     }
 
     /// Follows a stream from beginning to end. One that was followed half way before begins anew.
-    fn stream(&mut self, number: usize, tensor: usize) -> Result<()> {
-        let shared = self.shared;
-        let run = &shared.job.tiles.runs[number];
+    fn stream(&mut self, together: Together<'a, '_>, tensor: usize) -> Result<()> {
+        let (shared, run) = together.lead();
         let mut tiles = run.tiles_of(0);
-        if run.len > 0 && tiles.clone().all(|tile| shared.is_done(number, tile)) {
+        if run.len > 0 && tiles.clone().all(|tile| together.is_done(tile)) {
             return Ok(());
         }
         let mut stream = InOrder::begin(shared.engine, shared.job.source, tensor)?;
-        tiles.try_for_each(|tile| match shared.is_done(number, tile) {
+        tiles.try_for_each(|tile| match together.is_done(tile) {
             // Known before, it is only passed on the way to the next.
             true => {
                 shared.engine.check_cancelled()?;
                 let len = run.before(shared.job.tiles.tile(tile).len);
                 stream.fill(room(&mut self.buffer, len)?)
             }
-            false => self.tile(number, tile, &mut |_, _, out| stream.fill(out).map(|()| None)),
+            false => self.tile(together, tile, &mut |_, _, out| stream.fill(out).map(|()| None)),
         })
     }
 
     /// Gathers a box, and writes each of its runs to its place.
     fn gather_box(
         &mut self,
-        number: usize,
+        together: Together<'a, '_>,
         gather: &Gather,
         part: &Part,
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let shared = self.shared;
+        let (shared, placed) = together.lead();
+        let number = together.members[0].run;
         shared.engine.check_cancelled()?;
-        let placed = &shared.job.tiles.runs[number];
         let after = |before: u64| placed.after(before);
         let (run, offsets) = gather.runs_of(part);
         let offsets: Vec<u64> = offsets.map(after).collect();
@@ -226,12 +247,13 @@ impl<'a> Worker<'a> {
                 if placed.granule.is_some() {
                     let out = room(&mut self.made, len)?;
                     let registry = &shared.engine.registry;
-                    let changes =
-                        shared.job.evaluate(registry, number, now, (at, out, &mut []), &mut self.buffers)?;
+                    let into = (at, &mut *out, &mut [][..]);
+                    let made = shared.job.evaluate(registry, number, now, into, &mut self.buffers)?;
+                    shared.job.lost(number, made.loss.as_ref());
                     see(out)?;
                     shared.job.sink.write_at(placed.file, placed.offset + at, out)?;
                     let source = Some((now, placed.before(behind)));
-                    if shared.job.sums.add(tile, (out, behind), source, changes) {
+                    if shared.job.sums.add(tile, (out, behind), source, made.changes) {
                         shared.finished(tile);
                     }
                 } else {
@@ -248,6 +270,59 @@ impl<'a> Worker<'a> {
         }
         shared.written(number, after(gathered.len() as u64));
         Ok(())
+    }
+}
+
+/// The runs that a unit makes of the same bytes, the first of which says which bytes these are.
+#[derive(Clone, Copy)]
+struct Together<'a, 'm> {
+    outputs: &'a [Shared<'a>],
+    members: &'m [Member],
+    /// The unit's number among all.
+    number: usize,
+}
+
+impl<'a> Together<'a, '_> {
+    /// The output and the run of the first.
+    fn lead(self) -> (&'a Shared<'a>, &'a Run) {
+        let Member { output, run, .. } = self.members[0];
+        let shared = &self.outputs[output];
+        (shared, &shared.job.tiles.runs[run])
+    }
+
+    /// A member's tile for that of the first.
+    fn tile_of(self, member: &Member, tile: usize) -> usize {
+        self.outputs[member.output].job.tiles.runs[member.run].first + (tile - self.lead().1.first)
+    }
+
+    /// Whether no output needs a tile any more.
+    fn is_done(self, tile: usize) -> bool {
+        self.members.iter().all(|member| self.has(member, tile))
+    }
+
+    fn has(self, member: &Member, tile: usize) -> bool {
+        let shared = &self.outputs[member.output];
+        // One that failed needs nothing; if all did, who makes the tile finds out.
+        let is_over = self.members.len() > 1 && shared.stopped();
+        is_over || shared.is_done(member.run, self.tile_of(member, tile))
+    }
+
+    /// The number of the first member that makes the same as this one.
+    fn alike(self, member: &Member) -> usize {
+        let at = self.members.iter().position(|one| one == member).unwrap_or(0);
+        (0..=at).rev().find(|&at| !self.members[at].repeats).unwrap_or(0)
+    }
+
+    /// Makes a tile of each output that needs it; one that cannot be made is the end of that output alone.
+    fn each(self, tile: usize, mut make: impl FnMut(&'a Shared<'a>, &Member, usize) -> Result<()>) {
+        for member in self.members {
+            let shared = &self.outputs[member.output];
+            if !self.has(member, tile)
+                && let Err(error) = make(shared, member, self.tile_of(member, tile))
+            {
+                shared.fail(self.number, member.run, error);
+            }
+        }
     }
 }
 

@@ -14,9 +14,10 @@ use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::layout::LaidOut;
 use crate::layout::{Layout, Segment};
-use crate::open::OpenedModel;
 use crate::open::seen::SeenRange;
-use apr_sdk::Result;
+use crate::open::{Backing, OpenedModel};
+use apr_sdk::{Error, Result};
+use std::sync::Arc;
 
 /// What was carried into a sink, and what was seen of it.
 pub struct WrittenPayload {
@@ -34,59 +35,128 @@ pub struct WrittenPayload {
     pub lost: Vec<Finding>,
 }
 
-/// Writes what the layout itself holds, then the payload that `expressions` make, one for each tensor. `earlier` are the
-/// records of an earlier run whose files these are: tiles are believed if their bytes still have the recorded checksum.
+/// One output that is to be written.
+pub struct OutputWork<'w, 'e> {
+    /// What it is.
+    pub laid_out: &'w LaidOut<'e>,
+    /// What its tensors are made of, one for each.
+    pub expressions: Vec<Expression>,
+    /// What is done with findings.
+    pub quality: Quality,
+    /// Where it goes.
+    pub sink: &'w dyn TileSink,
+    /// The records of an earlier run whose files these are: tiles are believed if their bytes still have the recorded
+    /// checksum.
+    pub earlier: Option<&'w [(u64, TileRecord)]>,
+}
+
+/// Writes what the layout itself holds, then the payload that `expressions` make.
 ///
 /// # Errors
 /// What reading, quantizers and the sink raise; Failed for a finding that stops the work; Cancelled.
-pub fn write(
-    engine: &Engine,
-    laid_out: &LaidOut<'_>,
-    expressions: Vec<Expression>,
-    quality: Quality,
-    sink: &dyn TileSink,
-    earlier: Option<&[(u64, TileRecord)]>,
-) -> Result<WrittenPayload> {
-    let tiles = Tiles::new(&laid_out.layout, &laid_out.model, expressions)?;
-    let LaidOut { source, model, layout, spools, specs, .. } = laid_out;
-    let sums = TileSums::new(&tiles);
-    let watch = Watch::new(model, specs, quality);
-    let mut unmeasured = 0;
-    if let Some(records) = earlier {
-        take_up(records, (&tiles, &watch), sink, &sums)?;
-        taken_over(source, &tiles, &sums);
-        let quantized = tiles.runs.iter().filter(|run| run.expression.is_quantized());
-        let numbers = quantized.flat_map(|run| run.first..run.first + run.n_tiles());
-        unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
-    }
-    write_inline(layout, sink, earlier.is_some())?;
-    let commits = Commits::new(engine, laid_out, tiles.count)?;
-    commits.begin(sink, earlier)?;
-    sink.laid_out()?;
-    let spooled = spooling::fill(engine, spools, source, sink)?;
-    let spool = spooled.as_ref().map(|spooled| Ok((spooled.read_back(0)?, spooled.show(0)))).transpose()?;
-    let losses = Losses::new(model);
-    let job = Job {
-        source,
-        model,
-        tiles: &tiles,
-        sink,
-        sums: &sums,
-        commits: Some(&commits),
-        watch: Some(&watch),
-        losses: Some(&losses),
-        spool: spool.as_ref().map(|(bytes, shown)| Spooled { bytes: bytes.as_ref(), shown }),
-        allow_nonfinite: quality.passes_nonfinite(),
+pub fn write(engine: &Engine, work: OutputWork<'_, '_>) -> Result<WrittenPayload> {
+    let missing = || Err(Error::plugin("an output has no end"));
+    write_all(engine, vec![work]).pop().unwrap_or_else(missing)
+}
+
+/// The same of several outputs that are made of one source, which is read once. How each of them ended: one that fails
+/// leaves the others alone.
+pub fn write_all(engine: &Engine, works: Vec<OutputWork<'_, '_>>) -> Vec<Result<WrittenPayload>> {
+    let begun: Vec<_> = works.into_iter().map(|work| Begun::new(engine, work)).collect();
+    let jobs: Vec<_> = begun.iter().flatten().map(Begun::job).collect();
+    let mut ran = pipeline::run_all(engine, &jobs).into_iter();
+    drop(jobs);
+    let ended = |begun: Result<Begun<'_, '_>>| {
+        let begun = begun?;
+        ran.next().unwrap_or(Ok(()))?;
+        begun.end()
     };
-    pipeline::run(engine, job)?;
-    let lost = losses.judge(model, specs, quality)?;
-    let looked = watch.finish();
-    let mut quantized = losses.finish(model, &tiles)?;
-    if unmeasured > 0 {
-        quantized.get_or_insert_default().unmeasured_tiles = unmeasured;
+    begun.into_iter().map(ended).collect()
+}
+
+/// An output whose header is written.
+struct Begun<'w, 'e> {
+    laid_out: &'w LaidOut<'e>,
+    quality: Quality,
+    sink: &'w dyn TileSink,
+    tiles: Tiles,
+    sums: TileSums,
+    watch: Watch<'w>,
+    losses: Losses,
+    commits: Commits<'w>,
+    /// The scratch file, to read from, and its name; it goes when this is dropped.
+    spool: Option<(Arc<dyn Backing>, String)>,
+    _scratch: Option<Box<dyn TileSink>>,
+    /// Tiles of quantized tensors that an earlier run wrote.
+    unmeasured: usize,
+}
+
+impl<'w, 'e> Begun<'w, 'e> {
+    /// Writes what is known before the payload, and what is spooled for it.
+    fn new(engine: &Engine, work: OutputWork<'w, 'e>) -> Result<Begun<'w, 'e>> {
+        let OutputWork { laid_out, expressions, quality, sink, earlier } = work;
+        let LaidOut { source, model, layout, spools, specs, .. } = laid_out;
+        let tiles = Tiles::new(layout, model, expressions)?;
+        let sums = TileSums::new(&tiles);
+        let watch = Watch::new(model, specs, quality);
+        let mut unmeasured = 0;
+        if let Some(records) = earlier {
+            take_up(records, (&tiles, &watch), sink, &sums)?;
+            taken_over(source, &tiles, &sums);
+            let quantized = tiles.runs.iter().filter(|run| run.expression.is_quantized());
+            let numbers = quantized.flat_map(|run| run.first..run.first + run.n_tiles());
+            unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
+        }
+        write_inline(layout, sink, earlier.is_some())?;
+        let commits = Commits::new(engine, laid_out, tiles.count)?;
+        commits.begin(sink, earlier)?;
+        sink.laid_out()?;
+        let scratch = spooling::fill(engine, spools, source, sink)?;
+        let spool =
+            scratch.as_ref().map(|scratch| Ok((scratch.read_back(0)?, scratch.show(0)))).transpose()?;
+        let losses = Losses::new(model);
+        Ok(Begun {
+            laid_out,
+            quality,
+            sink,
+            tiles,
+            sums,
+            watch,
+            losses,
+            commits,
+            spool,
+            _scratch: scratch,
+            unmeasured,
+        })
     }
-    let committed = commits.finish()?;
-    Ok(WrittenPayload { tiles, sums, committed, looked, quantized, lost })
+
+    fn job(&self) -> Job<'_> {
+        Job {
+            source: &self.laid_out.source,
+            model: &self.laid_out.model,
+            tiles: &self.tiles,
+            sink: self.sink,
+            sums: &self.sums,
+            commits: Some(&self.commits),
+            watch: Some(&self.watch),
+            losses: Some(&self.losses),
+            spool: self.spool.as_ref().map(|(bytes, shown)| Spooled { bytes: bytes.as_ref(), shown }),
+            allow_nonfinite: self.quality.passes_nonfinite(),
+        }
+    }
+
+    /// What is known of it once all tiles are there.
+    fn end(self) -> Result<WrittenPayload> {
+        let LaidOut { model, specs, .. } = self.laid_out;
+        let lost = self.losses.judge(model, specs, self.quality)?;
+        let looked = self.watch.finish();
+        let mut quantized = self.losses.finish(model, &self.tiles)?;
+        if self.unmeasured > 0 {
+            quantized.get_or_insert_default().unmeasured_tiles = self.unmeasured;
+        }
+        let committed = self.commits.finish()?;
+        Ok(WrittenPayload { tiles: self.tiles, sums: self.sums, committed, looked, quantized, lost })
+    }
 }
 
 /// Believes records of an earlier run only if the bytes there still have their checksums.

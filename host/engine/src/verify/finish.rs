@@ -18,6 +18,7 @@ use crate::verify::verify;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What came of it.
 pub struct WrittenOutput {
@@ -68,7 +69,9 @@ pub fn finish(
     let (tiles, sums) = (&tiles, &sums);
     let (stored, inputs) = compare_inputs(engine, options, laid_out, tiles, sums)?;
     // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
-    laid_out.source.model.tensors = Vec::new();
+    if let Some(source) = Arc::get_mut(&mut laid_out.source) {
+        source.model.tensors = Vec::new();
+    }
     for (number, file) in committed.files.iter().enumerate() {
         if let Some(file) = file {
             laid_out.layout.settle(number, &file.places);

@@ -1,0 +1,117 @@
+//! In which order the units of several outputs of one source are made, and which runs of them are made together: those whose
+//! tiles are made of the same bytes. These are read once, and evaluated for one output after another while they are at
+//! hand; what two outputs make of them alike is made once.
+
+use super::tile::{Run, Tiles};
+use crate::expression::Expression;
+use std::collections::HashMap;
+
+/// A run of one of the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The output's number.
+    pub output: usize,
+    /// The run's number in it.
+    pub run: usize,
+    /// Whether it is made of the bytes as the member before is: the same comes of it.
+    pub repeats: bool,
+}
+
+/// The units of all outputs.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    /// How many units of work there are.
+    pub units: usize,
+    /// The runs, those together that are made together.
+    members: Vec<Member>,
+    /// For each group of them the number of its first member, and of its first unit.
+    groups: Vec<(usize, usize)>,
+}
+
+impl Schedule {
+    /// All units of the tiles of each output; each output's own are in the order that it has by itself.
+    pub fn new(outputs: &[&Tiles]) -> Schedule {
+        let mut schedule = Schedule::default();
+        let mut together = together(outputs);
+        for (output, tiles) in outputs.iter().enumerate() {
+            for &run in tiles.by_unit() {
+                let units = tiles.runs[run].n_units();
+                let alone = Member { output, run, repeats: false };
+                let others = match together.as_mut().map(|together| together.take(outputs, alone)) {
+                    // An earlier output has it.
+                    Some(None) => continue,
+                    Some(Some(others)) => others,
+                    None => Vec::new(),
+                };
+                if units > 0 {
+                    schedule.groups.push((schedule.members.len(), schedule.units));
+                    schedule.members.push(alone);
+                    schedule.members.extend(others);
+                    schedule.units = schedule.units.saturating_add(units);
+                }
+            }
+        }
+        schedule
+    }
+
+    /// The runs that unit number `number` is of, and its number in them.
+    pub fn unit(&self, number: usize) -> (&[Member], usize) {
+        let group = self.groups.partition_point(|(_, first)| *first <= number) - 1;
+        let (begin, first) = self.groups[group];
+        let end = self.groups.get(group + 1).map_or(self.members.len(), |(next, _)| *next);
+        (&self.members[begin..end], number - first)
+    }
+}
+
+/// The runs of several outputs by their leaves, and which of them a group has already.
+struct Together<'t> {
+    by_leaf: HashMap<&'t Expression, Vec<(usize, usize)>>,
+    taken: Vec<Vec<bool>>,
+}
+
+/// Those of `outputs`; nothing where there is but one.
+fn together<'t>(outputs: &[&'t Tiles]) -> Option<Together<'t>> {
+    let mut by_leaf: HashMap<&Expression, Vec<_>> = HashMap::new();
+    for (output, tiles) in outputs.iter().enumerate().filter(|_| outputs.len() > 1) {
+        for (number, run) in tiles.runs.iter().enumerate() {
+            by_leaf.entry(run.expression.leaf()).or_default().push((output, number));
+        }
+    }
+    let taken = outputs.iter().map(|tiles| vec![false; tiles.runs.len()]).collect();
+    (outputs.len() > 1).then_some(Together { by_leaf, taken })
+}
+
+impl Together<'_> {
+    /// The runs of later outputs that are made with this one, alike ones after each other; `None` if it is made with an
+    /// earlier output's.
+    fn take(&mut self, outputs: &[&Tiles], lead: Member) -> Option<Vec<Member>> {
+        if std::mem::replace(&mut self.taken[lead.output][lead.run], true) {
+            return None;
+        }
+        let run_of = |member: &Member| &outputs[member.output].runs[member.run];
+        let own = run_of(&lead);
+        let mut group = vec![lead];
+        for &(output, run) in self.by_leaf.get(own.expression.leaf()).into_iter().flatten() {
+            let is_new = group.iter().all(|member| member.output < output) && !self.taken[output][run];
+            let other = &outputs[output].runs[run];
+            if !is_new || !own.goes_with(other) {
+                continue;
+            }
+            self.taken[output][run] = true;
+            let alike =
+                group.iter().rposition(|member| is_alike(outputs, (member, run_of(member)), (output, other)));
+            let at = alike.map_or(group.len(), |at| at + 1);
+            group.insert(at, Member { output, run, repeats: alike.is_some() });
+        }
+        group.remove(0);
+        Some(group)
+    }
+}
+
+/// Whether two runs make the same of the same bytes, and the runs beside them too.
+fn is_alike(outputs: &[&Tiles], (one, own): (&Member, &Run), (output, other): (usize, &Run)) -> bool {
+    let beside = |output: usize, run: &Run| run.beside.map(|beside| &outputs[output].runs[beside].expression);
+    own.expression == other.expression
+        && own.tile_len == other.tile_len
+        && beside(one.output, own) == beside(output, other)
+}

@@ -1,0 +1,397 @@
+//! One output of a conversion from the plan to its final name: what is staged for it, filled together with the other outputs
+//! of its source, verified and published.
+
+use crate::convert::{Converted, ConvertedFile, no_end};
+use crate::host::Host;
+use crate::in_place;
+use crate::output::{Destination, resolve};
+use crate::report_file;
+use crate::storage::publish::outlook::{Outlook, foresee, outlook};
+use crate::storage::publish::{Finished, Wishes};
+use crate::storage::staging::Staging;
+use crate::storage::{Journal, Journaling, Recorder};
+use crate::threads::Threads;
+use apr_engine::contract::{ContractReport, summary};
+use apr_engine::expression::Expression;
+use apr_engine::layout::described;
+use apr_engine::layout::{LaidOut, Opened, Translate};
+use apr_engine::open::OpenedModel;
+use apr_engine::plan::request::ConvertOptions;
+use apr_engine::tiles::{OutputWork, TileRecord, WrittenPayload, write_all};
+use apr_engine::verify::finish::{WrittenOutput, finish};
+use apr_sdk::{Error, ErrorKind, LogLevel, Result};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How an output came to be filled; an error says whether what is finished is to be kept.
+pub type Filled = std::result::Result<WrittenOutput, (Error, bool)>;
+
+/// Bytes that the outputs so far still need, each with the device that it is on.
+#[derive(Default)]
+pub struct Room(Vec<(u64, u64)>);
+
+impl Room {
+    /// What is needed on a folder's device for `need` more bytes, which are noted.
+    fn with(&mut self, folder: &Path, need: u64) -> u64 {
+        let device = folder.metadata().map_or(0, |meta| meta.dev());
+        let before = self.0.iter().filter(|(of, _)| *of == device).map(|(_, need)| *need);
+        let all = before.fold(need, u64::saturating_add);
+        self.0.push((device, need));
+        all
+    }
+}
+
+/// An output whose staged files are there.
+pub struct Staged<'h> {
+    options: &'h ConvertOptions,
+    laid_out: LaidOut<'h>,
+    destination: Destination,
+    staging: Staging,
+}
+
+/// An output that is begun.
+pub enum Begun<'h> {
+    /// It had only been stopped while its files were put in place.
+    Done(Box<Converted>),
+    /// It is to be filled.
+    Staged(Box<Staged<'h>>),
+}
+
+impl<'h> Begun<'h> {
+    /// Plans an output of `opened` and makes its staged files; `room` knows the outputs before.
+    ///
+    /// # Errors
+    /// Whatever planning and staging raise.
+    pub fn new(
+        host: &'h Host,
+        options: &'h ConvertOptions,
+        opened: Opened<'h>,
+        translate: &Translate<'_>,
+        finished: Option<Finished>,
+        (began, room): (Instant, &mut Room),
+    ) -> Result<Begun<'h>> {
+        let (laid_out, destination) = laid_out(host, options, opened, translate, true)?;
+        if let Some(finished) = finished {
+            host.progress.log(LogLevel::Warning, &finished.to_string());
+            if finished.work == described::digest(host, &laid_out)? {
+                let done = put_in_place(laid_out, &destination, &finished, began);
+                return Ok(Begun::Done(Box::new(done)));
+            }
+        }
+        let LaidOut { source, layout, .. } = &laid_out;
+        let target = &destination.target;
+        let identities = identities(source, options);
+        if let Some(report) = &options.report {
+            report_file::check(report, &identities, &target.finals(layout), options.force)?;
+        }
+        if options.resume {
+            // A wrong --resume must not cost what is there, nor leave anything.
+            Journal::records(&target.beside(".apr-journal"), &described::describe(host, &laid_out)?)?;
+        }
+        let need = room.with(target.home(), layout.total().saturating_add(laid_out.spools.len));
+        let (force, resume) = (options.force, options.resume);
+        let staging = Staging::create(host, target.clone(), (layout, need), &identities, force, resume)?;
+        Ok(Begun::Staged(Box::new(Staged { options, laid_out, destination, staging })))
+    }
+
+    /// What is to be filled.
+    pub fn staged(&mut self) -> Option<&mut Staged<'h>> {
+        match self {
+            Begun::Done(_) => None,
+            Begun::Staged(staged) => Some(staged),
+        }
+    }
+}
+
+impl Staged<'_> {
+    fn journal(&self) -> PathBuf {
+        self.destination.target.beside(".apr-journal")
+    }
+
+    fn begin_journal(&self, host: &Host) -> Result<Journal> {
+        Journal::create(&self.journal(), &described::describe(host, &self.laid_out)?)
+    }
+
+    fn foresee(&self, host: &Host) -> Result<()> {
+        foresee(host, &self.laid_out, (&self.destination, &self.staging), self.options.force)
+    }
+
+    /// The records of an earlier run, if it is taken up; begins a journal of large work. An error says whether what there
+    /// was is to be kept.
+    fn take_up(
+        &self,
+        host: &Host,
+        journaling: &Journaling<'_>,
+    ) -> std::result::Result<Option<Vec<(u64, TileRecord)>>, (Error, bool)> {
+        if self.options.resume {
+            let work = described::describe(host, &self.laid_out).map_err(|e| (e, false))?;
+            let (journal, records) = Journal::take_up(&self.journal(), &work).map_err(|e| (e, true))?;
+            journaling.take_up(journal);
+            return Ok(Some(records));
+        }
+        if self.laid_out.layout.payload_bytes() >= host.journal_bytes {
+            journaling.begin().map_err(|e| (e, false))?;
+        }
+        Ok(None)
+    }
+
+    /// Gives it its name, once it is filled and verified, and says what was done.
+    ///
+    /// # Errors
+    /// That of filling, with the way to go on if what is finished was kept; what publishing raises.
+    pub fn end(self, host: &Host, filled: Filled, began: Instant) -> Result<Converted> {
+        let Staged { options, laid_out, destination, staging } = self;
+        let written = match filled {
+            Ok(written) => written,
+            Err((error, keep)) => {
+                if keep {
+                    staging.keep();
+                    let again = "run it again with --resume: what is finished is kept";
+                    // What mends the machine comes first.
+                    let hint =
+                        error.hint_text().map_or(again.to_owned(), |mend| format!("{mend}; then {again}"));
+                    return Err(error.with_hint(hint));
+                }
+                return Err(error);
+            }
+        };
+        if options.in_place {
+            in_place::refuse_dropped(&laid_out, &written.dropped)?;
+        }
+        let (finals, outlook) = publish(host, options, &laid_out, (&destination, staging))?;
+        let files = finals
+            .iter()
+            .zip(&written.lengths)
+            .map(|(path, &bytes)| ConvertedFile { path: destination.target.show(path), bytes })
+            .collect();
+        let LaidOut { source, model, plan, output, findings, .. } = laid_out;
+        let said = written.notes();
+        let looked = written.looked.behind(findings);
+        let mut warnings = source.warnings.clone();
+        warnings.extend(plan.warnings);
+        warnings.extend(summary(&looked.findings));
+        let mut notes = plan.notes;
+        notes.extend(outlook.notes(true));
+        warnings.extend(outlook.warnings);
+        notes.extend(said);
+        Ok(Converted {
+            schema: "apr.convert/1",
+            input: plan.input,
+            from: plan.from,
+            to: output.format.id().to_owned(),
+            files,
+            tensors: model.tensors.len(),
+            bytes: written.lengths.iter().sum(),
+            seconds: began.elapsed().as_secs_f64(),
+            verified: written.proved,
+            changed: written.changed,
+            quantized: written.quantized,
+            coverage: plan.coverage,
+            looked,
+            notes,
+            warnings,
+        })
+    }
+}
+
+/// Everything that is known before a byte is written, and where it goes.
+///
+/// # Errors
+/// Whatever planning raises.
+pub fn laid_out<'h>(
+    host: &'h Host,
+    options: &'h ConvertOptions,
+    opened: Opened<'h>,
+    translate: &Translate<'_>,
+    look: bool,
+) -> Result<(LaidOut<'h>, Destination)> {
+    let (output, mut destination) = resolve(host, options)?;
+    let mut laid_out = LaidOut::plan(host, options, opened, output, translate, look)?;
+    if !destination.target.folder && laid_out.layout.files.len() > 1 {
+        destination.target = destination.target.with_companions();
+    }
+    if options.in_place {
+        in_place::check(&laid_out, &destination)?;
+        laid_out.plan.warnings.extend(in_place::warnings(&laid_out, &destination));
+    }
+    Ok((laid_out, destination))
+}
+
+/// Device and inode of every file that is read, and is not to be replaced.
+fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)> {
+    let values = options.set.iter().filter_map(|(_, value)| value.strip_prefix('@'));
+    let besides = options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new));
+    let besides = besides.filter_map(|path| path.metadata().ok());
+    let besides = besides.map(|meta| (meta.dev(), meta.ino()));
+    let files = if options.in_place { Vec::new() } else { source.files.all() };
+    files.iter().filter_map(|file| file.identity()).chain(besides).collect()
+}
+
+/// Fills and verifies the staged files of outputs that are made of one source.
+pub fn fill(host: &Host, mut outputs: Vec<&mut Staged<'_>>, began: Instant) -> Vec<Filled> {
+    let expressions: Vec<_> =
+        outputs.iter_mut().map(|one| std::mem::take(&mut one.laid_out.expressions)).collect();
+    let carried = carry(host, &outputs.iter().map(|one| &**one).collect::<Vec<_>>(), expressions, began);
+    let finished = |(one, (carried, has_journal)): (&mut Staged<'_>, Carried)| {
+        let Staged { options, laid_out, staging, .. } = one;
+        finish(host, options, laid_out, staging, carried?).map_err(|error| {
+            let keep = has_journal && is_kept(options, &error);
+            (error, keep)
+        })
+    };
+    outputs.into_iter().zip(carried).map(finished).collect()
+}
+
+/// What was carried into an output, and whether it has a journal.
+type Carried = (std::result::Result<WrittenPayload, (Error, bool)>, bool);
+
+/// Carries the payload into all of them, each with its own journal and writeback.
+fn carry(
+    host: &Host,
+    outputs: &[&Staged<'_>],
+    expressions: Vec<Vec<Expression>>,
+    began: Instant,
+) -> Vec<Carried> {
+    let begin: Vec<_> = outputs.iter().map(|one| || one.begin_journal(host)).collect();
+    let journaling = |begin| Journaling::new(began, host.journal_interval, begin);
+    let journals: Vec<_> = begin.iter().map(|begin| journaling(begin)).collect();
+    let foresee: Vec<_> = outputs.iter().map(|one| || one.foresee(host)).collect();
+    let recorders: Vec<_> = outputs
+        .iter()
+        .zip(&journals)
+        .zip(&foresee)
+        .map(|((one, journal), foresee)| Recorder::new(&one.staging, journal, foresee))
+        .collect();
+    let earlier: Vec<_> =
+        outputs.iter().zip(&journals).map(|(one, journal)| one.take_up(host, journal)).collect();
+    let (mut live, mut works) = (Vec::new(), Vec::new());
+    for (number, expressions) in expressions.into_iter().enumerate() {
+        let (one, recorder) = (outputs[number], &recorders[number]);
+        let Ok(earlier) = &earlier[number] else { continue };
+        let (laid_out, quality) = (&one.laid_out, one.options.quality());
+        live.push(recorder);
+        works.push(OutputWork {
+            laid_out,
+            expressions,
+            quality,
+            sink: recorder,
+            earlier: earlier.as_deref(),
+        });
+    }
+    let mut carried = vec_of_none(live.len());
+    record(&live, &host.threads(), 0, &mut carried, &mut || write_all(host, std::mem::take(&mut works)));
+    let mut carried = carried.into_iter();
+    let ended = |(number, earlier): (usize, std::result::Result<_, _>)| {
+        let (options, journal) = (outputs[number].options, &journals[number]);
+        let carried = earlier.and_then(|_| {
+            let carried = carried.next().flatten().unwrap_or_else(|| Err(no_end()));
+            carried.map_err(|error| {
+                let keep = match recorders[number].is_under_way() {
+                    // What there was to resume is still there.
+                    false => options.resume,
+                    true => journal.is_begun() && is_kept(options, &error),
+                };
+                (error, keep)
+            })
+        });
+        (carried, journal.is_begun())
+    };
+    earlier.into_iter().enumerate().map(ended).collect()
+}
+
+/// As many places for what the outputs become.
+fn vec_of_none<T>(len: usize) -> Vec<Option<T>> {
+    std::iter::repeat_with(|| None).take(len).collect()
+}
+
+/// Does a job that writes to all recorders from number `at` on, each with its writeback beside it; what the job gives for
+/// each of them gets into `done`.
+fn record<T>(
+    recorders: &[&Recorder<'_>],
+    threads: &Threads,
+    at: usize,
+    done: &mut Vec<Option<Result<T>>>,
+    job: &mut dyn FnMut() -> Vec<Result<T>>,
+) {
+    let Some(recorder) = recorders.get(at) else {
+        *done = job().into_iter().map(Some).collect();
+        return;
+    };
+    let own = recorder.run(threads, |_| {
+        record(recorders, threads, at + 1, done, job);
+        done.get_mut(at).and_then(Option::take).unwrap_or_else(|| Err(no_end()))
+    });
+    if let Some(place) = done.get_mut(at) {
+        *place = Some(own);
+    }
+}
+
+/// Gives the staged files their names; also says what that means for others in the folder.
+fn publish(
+    host: &Host,
+    options: &ConvertOptions,
+    laid_out: &LaidOut<'_>,
+    (destination, mut staging): (&Destination, Staging),
+) -> Result<(Vec<PathBuf>, Outlook)> {
+    let target = &destination.target;
+    let published =
+        outlook(host, laid_out, (destination, &staging), options.force).and_then(|mut outlook| {
+            // One rename needs no record.
+            let alone = staging.files.len() == 1 || !target.is_within();
+            let work = if alone { String::new() } else { described::digest(host, laid_out)? };
+            let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
+            let finals = staging.publish(&wishes)?;
+            outlook.warnings.extend(staging.left_over());
+            Ok((finals, outlook))
+        });
+    let is_kept = staging.is_kept();
+    published.map_err(|error| {
+        if is_kept || !target.beside(".apr-journal").exists() {
+            return error;
+        }
+        // Hours of work are not thrown away for a file in the way.
+        staging.keep();
+        error.cause("what was written is kept: run the same command with --resume to go on")
+    })
+}
+
+/// What is said of a conversion that had only been stopped while its files were put in place.
+fn put_in_place(
+    laid_out: LaidOut<'_>,
+    destination: &Destination,
+    finished: &Finished,
+    began: Instant,
+) -> Converted {
+    let target = &destination.target;
+    let LaidOut { source, model, plan, output, layout, findings, .. } = laid_out;
+    let finals = target.finals(&layout);
+    let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let files: Vec<_> =
+        finals.iter().map(|path| ConvertedFile { path: target.show(path), bytes: length(path) }).collect();
+    let mut notes = plan.notes;
+    notes.push(finished.to_string());
+    Converted {
+        schema: "apr.convert/1",
+        input: plan.input,
+        from: plan.from,
+        to: output.format.id().to_owned(),
+        tensors: model.tensors.len(),
+        bytes: files.iter().map(|file| file.bytes).sum(),
+        files,
+        seconds: began.elapsed().as_secs_f64(),
+        verified: vec!["before it was stopped".to_owned()],
+        changed: Vec::new(),
+        quantized: None,
+        coverage: plan.coverage,
+        looked: ContractReport::default().behind(findings),
+        notes,
+        warnings: source.warnings.clone(),
+    }
+}
+
+/// Whether what was written before this error is kept for `--resume`: if the work was stopped, and if the machine failed
+/// where earlier work had been taken up, which is not lost for a full disk.
+fn is_kept(options: &ConvertOptions, error: &Error) -> bool {
+    error.kind() == ErrorKind::Cancelled || options.resume && error.kind() == ErrorKind::Io
+}

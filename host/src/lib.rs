@@ -5,6 +5,7 @@ pub mod convert;
 pub mod host;
 pub mod in_place;
 mod output;
+pub mod outputs;
 pub mod plugins;
 pub mod report_file;
 pub mod rosetta;

@@ -84,7 +84,7 @@ fn is_input(path: &Path, input: &Path) -> bool {
 }
 
 /// The input's name without extension and part number: what files in an output folder are named after.
-fn input_stem(input: &Path) -> String {
+pub fn input_stem(input: &Path) -> String {
     let resolved: PathBuf = input.canonicalize().unwrap_or_else(|_| input.to_owned());
     if resolved.is_dir() {
         return resolved.file_name().map_or("model".to_owned(), |n| n.to_string_lossy().into_owned());

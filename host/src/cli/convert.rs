@@ -2,8 +2,10 @@
 
 use crate::cli::analysis::{Analysis, Wishes};
 use crate::cli::context::Context;
+use crate::cli::conversions::{Conversions, several};
 use crate::cli::key_args::KeyArgs;
 use crate::cli::open_args::{OpenArgs, only_a_path};
+use crate::cli::operands::operands;
 use crate::cli::report::{Report, Streamed, with_schema, write_document};
 use crate::cli::sizes::{parse_size, show_number_of, show_size};
 use crate::cli::tensor_args::TensorArgs;
@@ -15,6 +17,7 @@ use apr_engine::tiles::losses::Quantized;
 use apr_engine::values::loss::Measured;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_host::host::Host;
+use apr_host::outputs::Operands;
 use apr_host::report_file;
 use apr_host::storage::publish::{Finished, finish};
 use apr_sdk::{Error, ForeignPolicy, Result, escape};
@@ -37,19 +40,21 @@ use std::path::{Path, PathBuf};
 ///   apr convert in.gguf out.gguf --set general.name="My model" --unset general.url
 ///   apr convert model.gguf model.apr --plan
 ///   apr convert llama/ llama.gguf --quantize Q4_K_M --imatrix imatrix.gguf
+///   apr convert llama/ llama-{type}.gguf --quantize Q4_K_M,Q5_K_M,Q8_0
+///   apr convert a.gguf b.gguf folder/ --to apr
 ///   apr convert in.safetensors out.npz --include 'encoder.*' --rename 'encoder.*=*'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// The model: a file, any part of it, its index, or its folder; or several
     #[arg(value_name = "IN")]
-    input: PathBuf,
-    /// The output: a file, or a folder for a model of several files
-    #[arg(value_name = "OUT", conflicts_with = "output")]
-    out: Option<PathBuf>,
+    pub input: PathBuf,
+    /// The output: a file, or a folder for a model of several files; of several models the folder they go into
+    #[arg(value_name = "OUT")]
+    pub out: Vec<PathBuf>,
     /// The output, as a flag
     #[arg(short, long, value_name = "OUT", alias = "outfile")]
-    output: Option<PathBuf>,
+    pub output: Option<PathBuf>,
     /// Write this format, whatever the output is called
     #[arg(long, value_name = "FORMAT", visible_alias = "format")]
     pub to: Option<String>,
@@ -107,7 +112,7 @@ pub struct Args {
 impl Args {
     /// The output, if one was given.
     pub fn output(&self) -> Option<&PathBuf> {
-        self.out.as_ref().or(self.output.as_ref())
+        self.output.as_ref().or(self.out.last())
     }
 }
 
@@ -145,7 +150,7 @@ pub enum Detail {
 }
 
 /// What was done, or would be. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`, with `--analyze-source`
-/// `apr.analysis/1`, with `--resume FOLDER` `apr.finished/1`.
+/// `apr.analysis/1`, with `--resume FOLDER` `apr.finished/1`, of several outputs `apr.conversions/1`.
 #[derive(Debug)]
 pub enum Outcome {
     /// With `--plan`.
@@ -156,6 +161,8 @@ pub enum Outcome {
     Done(Box<Converted>, Detail),
     /// With `--resume` and a folder alone.
     Finished(Finished),
+    /// Several outputs.
+    Several(Conversions),
 }
 
 /// What is said when the work is done and only its report could not be written.
@@ -166,17 +173,34 @@ const IN_PLACE: &str = "write the report elsewhere: the output itself is in plac
 /// # Errors
 /// Whatever planning, writing and verifying raised.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
+    let operands = operands(args)?;
     if args.analyze_source {
+        let [input] = &operands.inputs[..] else {
+            return Err(Error::invalid_argument("--analyze-source takes one model"));
+        };
         let wishes = Wishes { arch: args.arch.as_deref(), quality: quality(args) };
-        return Analysis::of(&args.open, &args.input, wishes, context)
-            .map(|a| Outcome::Analyzed(Box::new(a)));
+        return Analysis::of(&args.open, input, wishes, context).map(|a| Outcome::Analyzed(Box::new(a)));
     }
-    if args.resume && !args.plan && args.output().is_none() && args.to.is_none() {
+    let names_nothing = args.output().is_none() && args.to.is_none() && operands.recipes.is_empty();
+    if args.resume && !args.plan && names_nothing {
         return finish_in(&args.input, context);
     }
-    let report = args.types.report.as_deref().filter(|_| !args.plan);
-    let outcome = with(&context.host(), &options(args)?, args.plan, context)?;
-    if let (Some(path), Outcome::Done(done, _)) = (report, &outcome) {
+    let base = options(args, &operands)?;
+    if operands.is_plain() {
+        return one(args, &context.host(), &base, context);
+    }
+    let host = context.host();
+    let all = operands.conversions(&host, &base)?;
+    match &all[..] {
+        [of_one] if of_one.len() == 1 => one(args, &host, &of_one[0], context),
+        _ => several(&host, &operands, &all, args.plan, context).map(Outcome::Several),
+    }
+}
+
+/// One model to one output.
+fn one(args: &Args, host: &Host, options: &ConvertOptions, context: &Context) -> Result<Outcome> {
+    let outcome = with(host, options, args.plan, context)?;
+    if let (Some(path), Outcome::Done(done, _)) = (&options.report, &outcome) {
         write_report(path, done)?;
     }
     Ok(outcome)
@@ -193,7 +217,10 @@ fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
 }
 
 /// What quantization did, as JSON: `apr.quantization/1`.
-fn write_report(path: &Path, done: &Converted) -> Result<()> {
+///
+/// # Errors
+/// Io, which says that the output is in place.
+pub fn write_report(path: &Path, done: &Converted) -> Result<()> {
     let empty = Quantized::default();
     let quantized = done.quantized.as_ref().unwrap_or(&empty);
     let json = with_schema("apr.quantization/1", quantized)?;
@@ -221,17 +248,15 @@ fn quality(args: &Args) -> Quality {
     Quality { strict, relaxed, allow_nonfinite }.forced(args.force)
 }
 
-fn options(args: &Args) -> Result<ConvertOptions> {
-    let output = args.output();
-    only_a_path(&args.input)?;
-    output.map_or(Ok(()), |output| only_a_path(output))?;
-    if output.is_none() && args.to.is_none() {
+fn options(args: &Args, operands: &Operands) -> Result<ConvertOptions> {
+    let output = &operands.output;
+    if output.is_none() && args.to.is_none() && operands.recipes.is_empty() {
         return Err(Error::invalid_argument("the output is missing: neither a path nor a format was given")
             .hint("run `apr convert IN OUT` or `apr convert IN --to FORMAT`"));
     }
     Ok(ConvertOptions {
-        input: args.input.clone(),
-        output: output.cloned(),
+        input: operands.inputs[0].clone(),
+        output: output.clone(),
         from: args.open.from.clone(),
         to: args.to.clone(),
         options: args.open.options.clone(),
@@ -274,6 +299,7 @@ impl Report for Outcome {
             Outcome::Analyzed(analysis) => analysis.json(),
             Outcome::Done(done, _) => with_schema("apr.convert/1", done),
             Outcome::Finished(finished) => with_schema("apr.finished/1", finished),
+            Outcome::Several(all) => all.json(),
         }
     }
 
@@ -281,7 +307,7 @@ impl Report for Outcome {
         match self {
             Outcome::Planned(plan) => write_document(out, plan),
             Outcome::Done(done, _) => write_document(out, done),
-            Outcome::Analyzed(_) | Outcome::Finished(_) => Ok(Streamed::No),
+            Outcome::Analyzed(_) | Outcome::Finished(_) | Outcome::Several(_) => Ok(Streamed::No),
         }
     }
 
@@ -291,24 +317,30 @@ impl Report for Outcome {
             Outcome::Finished(_) => &[],
             Outcome::Analyzed(analysis) => analysis.warnings(),
             Outcome::Done(done, _) => &done.warnings,
+            Outcome::Several(all) => &all.warnings,
         }
     }
 
     fn quiet(&self) -> String {
         match self {
             Outcome::Planned(_) => self.to_string(),
+            Outcome::Several(all) => all.quiet(),
             Outcome::Analyzed(_) | Outcome::Done(..) | Outcome::Finished(_) => String::new(),
         }
     }
 
     fn done(&self) -> Option<&'static str> {
-        let written = matches!(self, Outcome::Done(..) | Outcome::Finished(_));
+        let written = match self {
+            Outcome::Several(all) => all.has_written(),
+            _ => matches!(self, Outcome::Done(..) | Outcome::Finished(_)),
+        };
         written.then_some(IN_PLACE)
     }
 
     fn verdict(&self) -> Result<()> {
         match self {
             Outcome::Analyzed(analysis) => analysis.verdict(),
+            Outcome::Several(all) => all.verdict(),
             _ => Ok(()),
         }
     }
@@ -316,12 +348,22 @@ impl Report for Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (done, detail) = match self {
-            Outcome::Planned(plan) => return writeln!(f, "{plan}"),
-            Outcome::Analyzed(analysis) => return write!(f, "{analysis}"),
-            Outcome::Finished(finished) => return writeln!(f, "{finished}"),
-            Outcome::Done(done, detail) => (done, *detail),
-        };
+        match self {
+            Outcome::Planned(plan) => writeln!(f, "{plan}"),
+            Outcome::Analyzed(analysis) => write!(f, "{analysis}"),
+            Outcome::Finished(finished) => writeln!(f, "{finished}"),
+            Outcome::Done(done, detail) => write!(f, "{}", Shown(done, *detail)),
+            Outcome::Several(all) => write!(f, "{all}"),
+        }
+    }
+}
+
+/// What a conversion did, for people.
+pub struct Shown<'a>(pub &'a Converted, pub Detail);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(done, detail) = *self;
         let tensors = show_number_of(done.tensors, "tensor");
         let seconds = show_seconds(done.seconds);
         match &done.files[..] {

@@ -204,7 +204,7 @@ pub fn exit_code(kind: ErrorKind) -> u8 {
 }
 
 /// An error as the one JSON object that `--json` puts on stderr.
-fn error_json(error: &Error, code: u8) -> Json {
+pub fn error_json(error: &Error, code: u8) -> Json {
     json!({
         "schema": "apr.error/1",
         "code": error.stable_code(),

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 #[group(skip)]
 pub struct TypeArgs {
     /// Quantize: one type for each tensor, chosen by this recipe (Q4_K_M, Q8_0, ...; or llama-quantize's number of it) as
-    /// llama-quantize does
-    #[arg(long, value_name = "RECIPE", group = "choosing")]
+    /// llama-quantize does; an output for each of several: Q4_K_M,Q8_0
+    #[arg(long, value_name = "RECIPE[,...]", group = "choosing")]
     quantize: Option<String>,
     /// Make every tensor of floats this type: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
     #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]
@@ -80,6 +80,12 @@ enum OutType {
 }
 
 impl TypeArgs {
+    /// The recipes of `--quantize`: an output for each.
+    pub fn recipes(&self) -> Vec<String> {
+        let recipes = self.quantize.iter().flat_map(|recipes| recipes.split(','));
+        recipes.map(|recipe| recipe.trim().to_owned()).collect()
+    }
+
     /// The files that are read for it.
     pub fn reads(&self) -> impl Iterator<Item = &PathBuf> {
         self.recipe.iter().chain(&self.imatrix)

@@ -23,10 +23,18 @@ pub fn format<'e>(engine: &'e Engine, options: &ConvertOptions) -> Result<&'e Fo
             return Err(error.hint("give it a name: apr convert IN OUT, or a format: --to FORMAT"));
         }
     };
-    if !format.manifest.writes {
-        return Err(Error::unsupported(format!("`{}` can only be read", format.id())));
+    writable(format)
+}
+
+/// A format that can be written.
+///
+/// # Errors
+/// Unsupported for one that can only be read.
+pub fn writable(format: &Format) -> Result<&Format> {
+    match format.manifest.writes {
+        true => Ok(format),
+        false => Err(Error::unsupported(format!("`{}` can only be read", format.id()))),
     }
-    Ok(format)
 }
 
 fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {

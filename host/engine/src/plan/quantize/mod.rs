@@ -318,6 +318,14 @@ fn name_some(names: &[String], what: &str) -> String {
     }
 }
 
+/// The own name of a recipe that the user named in any case.
+///
+/// # Errors
+/// InvalidArgument for a recipe that no plugin has; what the plugins raise.
+pub fn recipe_name(registry: &Registry, wanted: &str) -> Result<String> {
+    find_recipe(registry, wanted).map(|(_, name)| name)
+}
+
 /// The quantizer that has a recipe, and the recipe's own name.
 fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
     let mut known = Vec::new();

@@ -1,8 +1,9 @@
 //! Converting a model: open, plan, write, verify, publish.
 
 use crate::host::Host;
+use crate::output::resolve;
 use crate::staged_output::{Begun, Room, fill, laid_out};
-use crate::storage::publish::finish_before;
+use crate::storage::publish::{Finished, finish_before};
 use crate::storage::publish::outlook::foretell;
 use apr_engine::architecture::summary_of;
 use apr_engine::contract::ContractReport;
@@ -143,25 +144,55 @@ fn together(
     let Some(first) = all.first().filter(|_| finished.iter().any(Result::is_ok)) else {
         return Ok(finished.into_iter().filter_map(Result::err).map(Err).collect());
     };
-    let mut opened = Some(Opened::new(host, first, true)?);
-    let mut room = Room::default();
-    let mut begun = Vec::with_capacity(all.len());
-    for (number, (options, finished)) in all.iter().zip(finished).enumerate() {
-        // The last has it for itself.
-        let is_last = number + 1 == all.len();
-        let own = if is_last { opened.take() } else { opened.clone() };
-        let begin = |(finished, own)| Begun::new(host, options, own, translate, finished, (began, &mut room));
-        begun.push(finished.and_then(|finished| Ok((finished, own.ok_or_else(no_end)?))).and_then(begin));
-    }
-    let mut filled =
-        fill(host, begun.iter_mut().flatten().filter_map(Begun::staged).collect(), began).into_iter();
-    let ended = |begun: Result<Begun<'_>>| match begun? {
-        Begun::Done(done) => Ok(*done),
-        Begun::Staged(staged) => {
-            staged.end(host, filled.next().unwrap_or_else(|| Err((no_end(), false))), began)
+    let opened = Opened::new(host, first, true)?;
+    let mut waiting: Vec<_> = (0..).zip(all.iter().zip(finished)).collect();
+    let mut done: Vec<(usize, Result<Converted>)> = Vec::with_capacity(all.len());
+    let mut opened = Some(opened);
+    while !waiting.is_empty() {
+        let (now, later) = apart(host, waiting);
+        waiting = later;
+        let mut room = Room::default();
+        let (mut numbers, mut begun) = (Vec::new(), Vec::new());
+        let n_now = now.len();
+        for (at, (number, (options, finished))) in now.into_iter().enumerate() {
+            // The last of all has it for itself.
+            let is_last = waiting.is_empty() && at + 1 == n_now;
+            let own = if is_last { opened.take() } else { opened.clone() };
+            let begin = |finished| {
+                Begun::new(host, options, own.ok_or_else(no_end)?, translate, finished, (began, &mut room))
+            };
+            numbers.push(number);
+            begun.push(finished.and_then(begin));
         }
-    };
-    Ok(begun.into_iter().map(ended).collect())
+        let staged = begun.iter_mut().flatten().filter_map(Begun::staged).collect();
+        let mut filled = fill(host, staged, began).into_iter();
+        let ended = begun.into_iter().map(|begun| match begun? {
+            Begun::Done(done) => Ok(*done),
+            Begun::Staged(staged) => {
+                staged.end(host, filled.next().unwrap_or_else(|| Err((no_end(), false))), began)
+            }
+        });
+        done.extend(numbers.into_iter().zip(ended));
+    }
+    done.sort_by_key(|(number, _)| *number);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+/// A conversion among several: its number, and what there was to finish before it.
+type Waiting<'o> = (usize, (&'o ConvertOptions, Result<Option<Finished>>));
+
+/// Those outputs that can be written at the same time, and the others: into a folder that exists one is put at a time, for
+/// its files and those beside them are one model.
+fn apart<'o>(host: &Host, all: Vec<Waiting<'o>>) -> (Vec<Waiting<'o>>, Vec<Waiting<'o>>) {
+    let mut locks = Vec::new();
+    all.into_iter().partition(|(_, (options, _))| {
+        // What is wrong with a path is said where it is used.
+        let Ok((_, destination)) = resolve(host, options) else { return true };
+        let lock = destination.target.beside(".apr-lock");
+        let is_free = !locks.contains(&lock);
+        locks.push(lock);
+        is_free
+    })
 }
 
 /// What never happens: as many conversions end as began.

@@ -30,5 +30,6 @@ mod quantize;
 mod rename;
 mod resume;
 mod scaled_codes;
+mod several;
 mod stored_sums;
 mod unseen_scales;

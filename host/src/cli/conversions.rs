@@ -126,7 +126,7 @@ impl Conversions {
         let stopped = self.failed().find(|error| error.kind() == ErrorKind::Cancelled);
         let Some(first) = stopped.or_else(|| self.failed().next()) else { return Ok(()) };
         let (failed, all) = (self.failed().count(), self.results.len());
-        let error = Error::new(first.kind(), format!("{failed} of {all} outputs failed, as said above"));
+        let error = Error::new(first.kind(), format!("{failed} of {all} outputs failed"));
         Err(match first.hint_text().filter(|_| stopped.is_some()) {
             Some(hint) => error.hint(hint),
             None => error,

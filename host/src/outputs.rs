@@ -77,7 +77,7 @@ impl Operands {
             (folder, _) => {
                 let format = match &each.to {
                     Some(_) => format(host, each)?,
-                    None => own_format(probed()?.format(), each)?,
+                    None => own_format(probed()?.format(), &options)?,
                 };
                 options.to = Some(format.id().to_owned());
                 let name = name(host, &each.input, format, shown.as_deref())?;
@@ -135,11 +135,11 @@ fn one_name(output: &Path) -> Error {
     error.in_file(output.display().to_string()).hint(hint)
 }
 
-/// The input's own format as the output's, where nothing says another.
-fn own_format<'f>(format: &'f Format, each: &ConvertOptions) -> Result<&'f Format> {
-    if format.manifest.folder || !format.manifest.writes {
+/// The input's own format as the output's, where weights become smaller and nothing says another.
+fn own_format<'f>(format: &'f Format, options: &ConvertOptions) -> Result<&'f Format> {
+    if format.manifest.folder || !format.manifest.writes || options.quantization.recipe.is_none() {
         let error = Error::invalid_argument("the output's format is missing: neither a name nor a format was given");
-        return Err(error.in_file(each.input.display().to_string()).hint("pass --to FORMAT"));
+        return Err(error.in_file(options.input.display().to_string()).hint("pass --to FORMAT"));
     }
     writable(format)
 }

@@ -77,7 +77,7 @@ fn each_output_is_what_its_own_run_gives() {
     for threads in [1, 2] {
         let scratch = Scratch::new();
         let (input, tiny) = (weights(&scratch), folder(&scratch));
-        let recipes = ["Q4_K_M", "Q5_K_M", "Q8_0", "F16", "Q4_K_S", "BF16"];
+        let recipes = ["Q4_K_M", "Q5_K_M", "Q8_0", "F16"];
         let name = |recipe: &str| scratch.at(&format!("out-{recipe}.gguf"));
         let all = recipes.map(|recipe| quantizing(&input, &name(recipe), recipe));
         assert_as_alone(&scratch, threads, &all);
@@ -92,7 +92,7 @@ fn each_output_is_what_its_own_run_gives() {
             ..own(name)
         }));
         // In parts, and with importance.
-        let parts = recipes.map(|recipe| ConvertOptions {
+        let parts = ["Q4_K_M", "Q8_0"].map(|recipe| ConvertOptions {
             max_shard_size: Some(200 << 10),
             ..quantizing(&input, &name(recipe), recipe)
         });
@@ -100,7 +100,7 @@ fn each_output_is_what_its_own_run_gives() {
         let matrix = scratch.at("imatrix.dat");
         let importance = values(COLUMNS, 9).iter().map(|value| value * value + 0.01).collect::<Vec<f32>>();
         write_matrix(&matrix, &[("blk.0.ffn_up.weight", &importance)]);
-        let weighed = ["Q4_K_M", "Q5_K_M", "Q4_0"].map(|recipe| {
+        let weighed = ["Q4_K_M", "Q4_0"].map(|recipe| {
             let mut options = quantizing(&input, &name(recipe), recipe);
             options.quantization.importance = Some(matrix.clone());
             options

@@ -3,8 +3,8 @@
 use crate::host::Host;
 use crate::output::resolve;
 use crate::staged_output::{Begun, Room, fill, laid_out};
-use crate::storage::publish::{Finished, finish_before};
 use crate::storage::publish::outlook::foretell;
+use crate::storage::publish::{Finished, finish_before};
 use apr_engine::architecture::summary_of;
 use apr_engine::contract::ContractReport;
 use apr_engine::layout::{LaidOut, Opened, Translate, Translated};

@@ -64,7 +64,8 @@ impl Operands {
         let mut options = each.clone();
         options.quantization.recipe = recipe.cloned().or(options.quantization.recipe);
         // One that no plugin has is said when its turn comes.
-        let shown = recipe.map(|recipe| recipe_name(&host.registry, recipe).unwrap_or_else(|_| recipe.clone()));
+        let shown =
+            recipe.map(|recipe| recipe_name(&host.registry, recipe).unwrap_or_else(|_| recipe.clone()));
         if let (Some(report), Some(shown)) = (&each.report, &shown) {
             options.report = Some(with_type(report, shown));
         }
@@ -81,7 +82,11 @@ impl Operands {
                 };
                 options.to = Some(format.id().to_owned());
                 let name = name(host, &each.input, format, shown.as_deref())?;
-                Some(folder.as_ref().map_or_else(|| each.input.with_file_name(&name), |folder| folder.join(&name)))
+                Some(
+                    folder
+                        .as_ref()
+                        .map_or_else(|| each.input.with_file_name(&name), |folder| folder.join(&name)),
+                )
             }
         };
         Ok(options)
@@ -94,7 +99,8 @@ impl Operands {
         for options in all {
             let Some(output) = &options.output else { continue };
             let place = place(output);
-            let wrong = |message: String| Error::invalid_argument(message).in_file(output.display().to_string());
+            let wrong =
+                |message: String| Error::invalid_argument(message).in_file(output.display().to_string());
             if inputs.contains(&place) {
                 let error = wrong("the output is one of the inputs".to_owned());
                 return Err(error.hint("give the output another name; no input was touched"));
@@ -138,7 +144,8 @@ fn one_name(output: &Path) -> Error {
 /// The input's own format as the output's, where weights become smaller and nothing says another.
 fn own_format<'f>(format: &'f Format, options: &ConvertOptions) -> Result<&'f Format> {
     if format.manifest.folder || !format.manifest.writes || options.quantization.recipe.is_none() {
-        let error = Error::invalid_argument("the output's format is missing: neither a name nor a format was given");
+        let error =
+            Error::invalid_argument("the output's format is missing: neither a name nor a format was given");
         return Err(error.in_file(options.input.display().to_string()).hint("pass --to FORMAT"));
     }
     writable(format)
@@ -154,7 +161,9 @@ fn name(host: &Host, input: &Path, format: &Format, shown: Option<&str>) -> Resu
             let is_float = dtype.and_then(DType::info).is_some_and(|info| info.kind == DTypeKind::Float);
             is_float || recipe_name(&host.registry, word).is_ok()
         };
-        if let Some((name, _)) = stem.rsplit_once(['-', '.']).filter(|(name, word)| !name.is_empty() && is_type(word)) {
+        if let Some((name, _)) =
+            stem.rsplit_once(['-', '.']).filter(|(name, word)| !name.is_empty() && is_type(word))
+        {
             stem.truncate(name.len());
         }
         stem = format!("{stem}-{shown}");

@@ -24,6 +24,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// Tiles that an earlier run finished, by their numbers.
+type Records = Vec<(u64, TileRecord)>;
+
 /// How an output came to be filled; an error says whether what is finished is to be kept.
 pub type Filled = std::result::Result<WrittenOutput, (Error, bool)>;
 
@@ -123,7 +126,7 @@ impl Staged<'_> {
         &self,
         host: &Host,
         journaling: &Journaling<'_>,
-    ) -> std::result::Result<Option<Vec<(u64, TileRecord)>>, (Error, bool)> {
+    ) -> std::result::Result<Option<Records>, (Error, bool)> {
         if self.options.resume {
             let work = described::describe(host, &self.laid_out).map_err(|e| (e, false))?;
             let (journal, records) = Journal::take_up(&self.journal(), &work).map_err(|e| (e, true))?;
@@ -280,7 +283,7 @@ fn carry(
         });
     }
     let mut carried = vec_of_none(live.len());
-    record(&live, &host.threads(), 0, &mut carried, &mut || write_all(host, std::mem::take(&mut works)));
+    record(&live, host.threads(), 0, &mut carried, &mut || write_all(host, std::mem::take(&mut works)));
     let mut carried = carried.into_iter();
     let ended = |(number, earlier): (usize, std::result::Result<_, _>)| {
         let (options, journal) = (outputs[number].options, &journals[number]);

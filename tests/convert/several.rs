@@ -32,8 +32,7 @@ fn folder(scratch: &Scratch) -> PathBuf {
 /// Weights of several tiles each, beside a norm, of which one is larger than the others.
 fn weights(scratch: &Scratch) -> PathBuf {
     let input = scratch.at("in.safetensors");
-    let (large, small, norm) =
-        (values(ROWS * COLUMNS, 1), values(96 * COLUMNS, 2), values(COLUMNS, 3));
+    let (large, small, norm) = (values(ROWS * COLUMNS, 1), values(96 * COLUMNS, 2), values(COLUMNS, 3));
     write(
         &input,
         &[
@@ -49,8 +48,11 @@ fn weights(scratch: &Scratch) -> PathBuf {
 /// Every output of a run together is that of its own run, file by file and figure by figure.
 fn assert_as_alone(scratch: &Scratch, threads: usize, all: &[ConvertOptions]) {
     let host = host_of(threads);
-    let together: Vec<Converted> =
-        convert_all(&host, all).unwrap().into_iter().map(|one| one.unwrap_or_else(|e| panic!("{e}"))).collect();
+    let together: Vec<Converted> = convert_all(&host, all)
+        .unwrap()
+        .into_iter()
+        .map(|one| one.unwrap_or_else(|e| panic!("{e}")))
+        .collect();
     let alone = scratch.at(&format!("alone-{threads}"));
     for (number, (options, done)) in all.iter().zip(&together).enumerate() {
         let output = options.output.as_ref().unwrap();
@@ -62,7 +64,10 @@ fn assert_as_alone(scratch: &Scratch, threads: usize, all: &[ConvertOptions]) {
         for (one, other) in own.files.iter().zip(&done.files) {
             assert_same_file(Path::new(&one.path), Path::new(&other.path));
         }
-        assert_eq!((&own.quantized, &own.notes, &own.warnings), (&done.quantized, &done.notes, &done.warnings));
+        assert_eq!(
+            (&own.quantized, &own.notes, &own.warnings),
+            (&done.quantized, &done.notes, &done.warnings)
+        );
         assert_eq!((&own.verified, own.looked.findings.len()), (&done.verified, done.looked.findings.len()));
         assert_eq!(own.coverage, done.coverage);
         std::fs::remove_dir_all(&place).unwrap();
@@ -87,10 +92,14 @@ fn each_output_is_what_its_own_run_gives() {
         assert_as_alone(&scratch, threads, &translated);
         // Codes with their scales in tensors of their own, beside blocks and floats.
         let own = |recipe: &str| quantizing(&input, &scratch.at(&format!("out-{recipe}.apr")), recipe);
-        assert_as_alone(&scratch, threads, &["int8", "int4", "Q6_K", "int8-again"].map(|name| ConvertOptions {
-            quantization: own(name.trim_end_matches("-again")).quantization,
-            ..own(name)
-        }));
+        assert_as_alone(
+            &scratch,
+            threads,
+            &["int8", "int4", "Q6_K", "int8-again"].map(|name| ConvertOptions {
+                quantization: own(name.trim_end_matches("-again")).quantization,
+                ..own(name)
+            }),
+        );
         // In parts, and with importance.
         let parts = ["Q4_K_M", "Q8_0"].map(|recipe| ConvertOptions {
             max_shard_size: Some(200 << 10),
@@ -159,12 +168,16 @@ fn a_value_that_one_type_cannot_hold_fails_that_output_alone() {
     let mut matrix = values(ROWS * COLUMNS, 1);
     matrix[ROWS * COLUMNS - 5] = 1e30;
     write(&input, &[("blk.0.ffn_up.weight", &[ROWS, COLUMNS], &matrix)]);
-    let all = ["Q8_0", "BF16", "Q4_0"].map(|recipe| quantizing(&input, &scratch.at(&format!("{recipe}.gguf")), recipe));
+    let all = ["Q8_0", "BF16", "Q4_0"]
+        .map(|recipe| quantizing(&input, &scratch.at(&format!("{recipe}.gguf")), recipe));
     for threads in [1, 2] {
         let together = convert_all(&host_of(threads), &all).unwrap();
         for (options, done) in all.iter().zip(together) {
             let other = scratch.at("alone.gguf");
-            let alone = convert(&host_of(threads), &ConvertOptions { output: Some(other.clone()), ..options.clone() });
+            let alone = convert(
+                &host_of(threads),
+                &ConvertOptions { output: Some(other.clone()), ..options.clone() },
+            );
             match (done, alone) {
                 (Ok(_), Ok(_)) => assert_same_file(&other, options.output.as_ref().unwrap()),
                 (Err(one), Err(alone)) => assert_eq!(
@@ -206,10 +219,14 @@ fn a_stopped_run_is_taken_up_by_all_of_them_or_by_one() {
         }
         for options in all {
             let alone = scratch.at("alone.gguf");
-            let own = ConvertOptions { output: Some(alone.clone()), resume: false, force: true, ..options.clone() };
+            let own =
+                ConvertOptions { output: Some(alone.clone()), resume: false, force: true, ..options.clone() };
             must(&apr_tests::host(), &own);
             assert_same_file(&alone, options.output.as_ref().unwrap());
         }
-        assert_eq!(names_in(scratch.path()), ["F16.gguf", "Q4_0.gguf", "Q8_0.gguf", "alone.gguf", "in.safetensors"]);
+        assert_eq!(
+            names_in(scratch.path()),
+            ["F16.gguf", "Q4_0.gguf", "Q8_0.gguf", "alone.gguf", "in.safetensors"]
+        );
     }
 }

@@ -41,10 +41,13 @@ pub fn operands(args: &Args) -> Result<Operands> {
         return Err(error.hint("end it with a slash: apr convert IN IN OUT/ --to FORMAT"));
     }
     let recipes = args.types.recipes();
-    let is_one_report = args.types.report.as_ref().is_some_and(|report| inputs.len() > 1 || !has_type(report));
+    let is_one_report =
+        args.types.report.as_ref().is_some_and(|report| inputs.len() > 1 || !has_type(report));
     if is_one_report && (inputs.len() > 1 || recipes.len() > 1) {
         let hint = "convert one model at a time, with {type} in the report's name";
-        return Err(Error::invalid_argument("there are several outputs, and --report names one file").hint(hint));
+        return Err(
+            Error::invalid_argument("there are several outputs, and --report names one file").hint(hint)
+        );
     }
     Ok(Operands { inputs, output: output.cloned(), recipes })
 }

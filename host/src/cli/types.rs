@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct TypeArgs {
     /// Quantize: one type for each tensor, chosen by this recipe (Q4_K_M, Q8_0, ...; or llama-quantize's number of it) as
     /// llama-quantize does; an output for each of several: Q4_K_M,Q8_0
-    #[arg(long, value_name = "RECIPE[,...]", group = "choosing")]
+    #[arg(long, value_name = "RECIPE", group = "choosing")]
     quantize: Option<String>,
     /// Make every tensor of floats this type: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
     #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]

@@ -35,14 +35,20 @@ pub type Filled = std::result::Result<WrittenOutput, (Error, bool)>;
 pub struct Room(Vec<(u64, u64)>);
 
 impl Room {
-    /// What is needed on a folder's device for `need` more bytes, which are noted.
-    fn with(&mut self, folder: &Path, need: u64) -> u64 {
-        let device = folder.metadata().map_or(0, |meta| meta.dev());
-        let before = self.0.iter().filter(|(of, _)| *of == device).map(|(_, need)| *need);
-        let all = before.fold(need, u64::saturating_add);
-        self.0.push((device, need));
-        all
+    /// What is needed on the device of a folder, if it is to hold `need` more bytes.
+    fn with(&self, folder: &Path, need: u64) -> u64 {
+        let before = self.0.iter().filter(|(of, _)| *of == device(folder)).map(|(_, need)| *need);
+        before.fold(need, u64::saturating_add)
     }
+
+    /// Notes that it will hold so many more.
+    fn take(&mut self, folder: &Path, need: u64) {
+        self.0.push((device(folder), need));
+    }
+}
+
+fn device(folder: &Path) -> u64 {
+    folder.metadata().map_or(0, |meta| meta.dev())
 }
 
 /// An output whose staged files are there.
@@ -92,9 +98,11 @@ impl<'h> Begun<'h> {
             // A wrong --resume must not cost what is there, nor leave anything.
             Journal::records(&target.beside(".apr-journal"), &described::describe(host, &laid_out)?)?;
         }
-        let need = room.with(target.home(), layout.total().saturating_add(laid_out.spools.len));
+        let own = layout.total().saturating_add(laid_out.spools.len);
+        let need = room.with(target.home(), own);
         let (force, resume) = (options.force, options.resume);
         let staging = Staging::create(host, target.clone(), (layout, need), &identities, force, resume)?;
+        room.take(target.home(), own);
         Ok(Begun::Staged(Box::new(Staged { options, laid_out, destination, staging })))
     }
 

@@ -1,7 +1,8 @@
 //! Several outputs: one after another is begun, and one that fails leaves the others alone.
 
 use crate::cli::context::Context;
-use crate::cli::convert::{Detail, Shown, write_report};
+use crate::cli::convert::{Detail, write_report};
+use crate::cli::converted::Shown;
 use crate::cli::report::plain;
 use crate::cli::terminal::{error_json, exit_code};
 use apr_engine::plan::Plan;

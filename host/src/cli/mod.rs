@@ -7,6 +7,7 @@ mod config;
 mod context;
 mod conversions;
 mod convert;
+mod converted;
 mod declared;
 mod declared_report;
 mod diff;

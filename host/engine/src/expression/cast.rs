@@ -94,7 +94,7 @@ impl Cast {
         buffers: &mut Buffers,
         out: &mut [u8],
     ) -> Result<Outcome> {
-        let mut changes = self.of.judged_values(of, buffers)?;
+        let mut changes = self.of.operand_values(of, buffers)?;
         match cast::CastKernel::new(DType::F32, self.to, None)? {
             Some(cast) => changes += cast.apply(bytemuck::cast_slice(&buffers.values), out),
             None => out.copy_from_slice(bytemuck::cast_slice(&buffers.values)),

@@ -88,7 +88,7 @@ impl Encode {
         buffers: &mut Buffers,
         out: &mut [u8],
     ) -> Result<Outcome> {
-        let mut changes = self.of.judged_values(of, buffers)?;
+        let mut changes = self.of.operand_values(of, buffers)?;
         let quantizer = of.registry.quantizer_of(self.to)?;
         self.quantize(quantizer.as_ref(), of, &buffers.values, out)?;
         let loss = again(quantizer.as_ref(), (self.to, of.row_len), out, buffers)?;
@@ -135,6 +135,7 @@ pub(super) fn again(
     buffers: &mut Buffers,
 ) -> Result<Loss> {
     buffers.again.resize(buffers.values.len(), 0.0);
+    buffers.has_again = true;
     quantizer.decode(dtype, blocks, row_len, &mut buffers.again)?;
     Ok(Loss::between(&buffers.values, &buffers.again))
 }

@@ -49,7 +49,8 @@ impl RowCodes {
         buffers: &mut Buffers,
         out: &mut [u8],
     ) -> Result<Outcome> {
-        let changes = self.of.judged_values(of, buffers)?;
+        let changes = self.of.operand_values(of, buffers)?;
+        buffers.has_again = true;
         let Buffers { values, again, .. } = buffers;
         again.resize(values.len(), 0.0);
         integers::encode(bits(self.to), values, of.row_elements(), out, again);

@@ -44,7 +44,7 @@ impl RowScales {
         buffers: &mut Buffers,
         out: &mut [u8],
     ) -> Result<Outcome> {
-        let changes = self.of.judged_values(of, buffers)?;
+        let changes = self.of.operand_values(of, buffers)?;
         self.of_values(of, buffers, out);
         Ok(Outcome { changes, loss: None })
     }

@@ -130,6 +130,9 @@ impl Job<'_> {
         let own = own.map_or_else(|| Granule::of(expression), Ok)?;
         let of = Evaluation::new(own, (registry, &read), leaf, at)?;
         let made = expression.evaluate(&of, buffers, out);
+        if made.is_err() {
+            buffers.forget_values();
+        }
         let is_bad = match &made {
             Ok(made) => made.changes.is_bad(),
             // What a quantizer refuses may be what should not have come so far.
@@ -139,6 +142,7 @@ impl Job<'_> {
             && !self.allow_nonfinite
             && let Some((number, value)) = expression.first_bad(&of, buffers)
         {
+            buffers.forget_values();
             let first = tensor.map_or(run, |tensor| self.tiles.of_tensor(tensor).start);
             let before = runs[run].offset - runs[first].offset + at;
             let element = granule.as_ref().map_or(0, |granule| granule.elements(before)) + number;

@@ -114,6 +114,7 @@ impl<'a> Worker<'a> {
         // What came of the bytes last, and how it was: the next may be the same.
         let (buffer, beside, buffers) = (&mut self.buffer, &mut self.beside, &mut self.buffers);
         let mut last: Option<(usize, Outcome, (u32, u32))> = None;
+        let mut values_of = None;
         together.each(tile, |shared, member, tile| {
             let Shared { job, .. } = shared;
             let at = job.tiles.tile(tile);
@@ -124,10 +125,17 @@ impl<'a> Worker<'a> {
                 Some((group, made, sums)) if group == together.alike(member) => (made, sums),
                 _ => {
                     last = None;
+                    // And the values that it was made of may be those of the next, as F32.
+                    let operand = job.tiles.runs[member.run].expression.operand();
+                    if values_of.is_some() && values_of == operand {
+                        buffers.keep_values();
+                    }
+                    values_of = None;
                     let into = (at.at, &mut *out, &mut *scales);
                     let made = job.evaluate(&shared.engine.registry, member.run, leaf, into, buffers)?;
                     let sums = (crc32fast::hash(out), crc32fast::hash(scales));
                     last = Some((together.alike(member), made, sums));
+                    values_of = operand.filter(|_| buffers.holds_values());
                     (made, sums)
                 }
             };

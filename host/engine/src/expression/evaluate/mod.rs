@@ -20,8 +20,32 @@ pub struct Buffers {
     pub(super) values: Vec<f32>,
     /// The same as they are decoded again.
     pub(super) again: Vec<f32>,
+    /// Whether that was done in this evaluation.
+    pub(super) has_again: bool,
     /// What rows are multiplied by.
     pub(super) factors: Vec<f32>,
+    /// If `values` are those that the last expression took its own from: what making them did.
+    held: Option<Changes>,
+    /// Whether the next expression takes them too.
+    keeps: bool,
+}
+
+impl Buffers {
+    /// Whether the last expression was made of values that are still there: another that is made of the same ones of the
+    /// same leaf need not make them again.
+    pub fn holds_values(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Has the next evaluation, which is of the same operand over the same bytes, take the values that are there.
+    pub fn keep_values(&mut self) {
+        self.keeps = true;
+    }
+
+    /// Nothing of what is there is what it seems.
+    pub fn forget_values(&mut self) {
+        self.held = None;
+    }
 }
 
 /// What came of an evaluation besides the bytes.
@@ -82,19 +106,26 @@ impl Expression {
     /// # Errors
     /// What the quantizers and reading raise.
     pub fn evaluate(&self, of: &Evaluation<'_>, buffers: &mut Buffers, out: &mut [u8]) -> Result<Outcome> {
-        buffers.again.clear();
+        buffers.has_again = false;
+        if !std::mem::take(&mut buffers.keeps) {
+            buffers.forget_values();
+        }
         if let Some(cast) = self.at_once()? {
             return Ok(Outcome { changes: cast.apply(of.leaf, out), loss: None });
         }
         match self {
             Expression::Cast(cast) => cast.bytes(of, buffers, out),
             Expression::Affine(_) | Expression::Decode(_) => {
+                buffers.forget_values();
                 let changes = self.judged_values(of, buffers)?;
                 out.copy_from_slice(bytemuck::cast_slice(&buffers.values));
                 Ok(Outcome { changes, loss: None })
             }
             Expression::Encode(encode) => encode.bytes(of, buffers, out),
-            Expression::Repack(repack) => repack.bytes(of, buffers, out),
+            Expression::Repack(repack) => {
+                buffers.forget_values();
+                repack.bytes(of, buffers, out)
+            }
             Expression::RowCodes(codes) => codes.bytes(of, buffers, out),
             Expression::RowScales(scales) => scales.bytes(of, buffers, out),
             _ => {
@@ -126,6 +157,16 @@ impl Expression {
         Ok(changes)
     }
 
+    /// The same as the operand of what is evaluated: they are there already where another was made of them just before.
+    pub(super) fn operand_values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<Changes> {
+        if let Some(changes) = buffers.held {
+            return Ok(changes);
+        }
+        let changes = self.judged_values(of, buffers)?;
+        buffers.held = Some(changes);
+        Ok(changes)
+    }
+
     /// The first element of a run that is not finite or does not stay so: its number, and what it is and becomes.
     pub fn first_bad(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Option<(u64, String)> {
         let mut at = Some(self);
@@ -152,6 +193,7 @@ impl Expression {
                 last.first_bad(bytemuck::cast_slice(&buffers.values))
             }
             // As they were decoded again.
+            _ if !buffers.has_again => None,
             _ => {
                 let pairs = (0u64..).zip(buffers.values.iter().zip(&buffers.again));
                 let mut lost = pairs.filter(|(_, (_, after))| !after.is_finite());

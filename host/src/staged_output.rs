@@ -164,7 +164,10 @@ impl Staged<'_> {
                         error.hint_text().map_or(again.to_owned(), |mend| format!("{mend}; then {again}"));
                     return Err(error.with_hint(hint));
                 }
-                return Err(error);
+                return Err(match error.kind() {
+                    ErrorKind::Cancelled => error.hint("run it again to begin anew: nothing was kept"),
+                    _ => error,
+                });
             }
         };
         if options.in_place {

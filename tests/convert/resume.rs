@@ -85,6 +85,19 @@ fn resuming_does_only_the_rest_and_gives_the_same_bytes() {
 }
 
 #[test]
+fn who_stops_a_short_conversion_hears_that_nothing_was_kept() {
+    let scratch = Scratch::new();
+    input(&scratch.at("in.safetensors"), 16);
+    let (mut host, _) = stopping(8 << 20);
+    (host.journal_bytes, host.journal_interval) = (u64::MAX, std::time::Duration::from_secs(3600));
+    let o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
+    let error = convert(&host, &o).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert_eq!(error.hint_text(), Some("run it again to begin anew: nothing was kept"));
+    assert_eq!(scratch.names(), ["in.safetensors"]);
+}
+
+#[test]
 fn what_an_earlier_run_quantized_is_said_to_be_in_no_figure() {
     let scratch = Scratch::new();
     let input = scratch.at("in.safetensors");

@@ -146,6 +146,12 @@ impl Error {
         self
     }
 
+    /// Replaces the message, to say more than whoever raised it knew; all else stays.
+    pub fn with_message(mut self, message: impl Into<String>) -> Error {
+        self.0.message = message.into();
+        self
+    }
+
     /// Replaces what the user can do, where more is known than whoever raised it knew.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
         self.0.hint = Some(hint.into());

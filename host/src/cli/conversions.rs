@@ -164,23 +164,7 @@ impl Conversions {
 /// An error as that of one output among several.
 fn of_output(output: &str, error: &Error) -> Error {
     let message = format!("`{}` was not written: {}", escape(output, 400), error.message());
-    let mut told = Error::new(error.kind(), message);
-    if let Some(code) = error.explicit_code() {
-        told = told.code(code);
-    }
-    if let Some(file) = error.file() {
-        told = told.in_file(file);
-    }
-    if let Some(offset) = error.offset() {
-        told = told.at(offset);
-    }
-    if let Some(tensor) = error.tensor_name() {
-        told = told.tensor(tensor);
-    }
-    if let Some(hint) = error.hint_text() {
-        told = told.hint(hint);
-    }
-    error.causes().iter().fold(told, |told, cause| told.cause(cause.as_str()))
+    error.clone().with_message(message)
 }
 
 impl fmt::Display for Conversions {

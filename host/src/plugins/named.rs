@@ -47,21 +47,8 @@ impl Owner {
         }
         let whose = self.whose;
         let colon = if error.explicit_code() == Some("E_PLUGIN") { "" } else { ":" };
-        let mut named = Error::plugin(format!("{whose}{colon} {}", error.message()));
-        named = named.code(error.explicit_code().unwrap_or("E_PLUGIN"));
-        if let Some(file) = error.file() {
-            named = named.in_file(file);
-        }
-        if let Some(offset) = error.offset() {
-            named = named.at(offset);
-        }
-        if let Some(tensor) = error.tensor_name() {
-            named = named.tensor(tensor);
-        }
-        if let Some(hint) = error.hint_text() {
-            named = named.hint(hint);
-        }
-        error.causes().iter().fold(named, |named, cause| named.cause(cause.as_str()))
+        let message = format!("{whose}{colon} {}", error.message());
+        error.with_message(message).code("E_PLUGIN")
     }
 }
 

@@ -88,15 +88,5 @@ pub fn alignment_of(value: &Value) -> Result<u64> {
 
 fn in_key(error: Error, name: &str) -> Error {
     let message = format!("metadata key `{}`: {}", escape(name, 120), error.message());
-    let mut named = Error::new(error.kind(), message);
-    if let Some(offset) = error.offset() {
-        named = named.at(offset);
-    }
-    if let Some(file) = error.file() {
-        named = named.in_file(file);
-    }
-    if let Some(hint) = error.hint_text() {
-        named = named.hint(hint);
-    }
-    named
+    error.with_message(message)
 }

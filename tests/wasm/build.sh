@@ -30,7 +30,7 @@ have || missing "Debian's rustc-web, cargo-web, rust-web-src (1.$oldest or later
 [ -x "$apr" ] || missing "$apr is not there: cargo build --release"
 
 RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld \
-    /usr/bin/cargo build --quiet --release -Zbuild-std=std,panic_abort \
+    /usr/bin/cargo build --quiet --locked --release -Zbuild-std=std,panic_abort \
     --target wasm32-unknown-unknown --target-dir "$target"
 module=$target/wasm32-unknown-unknown/release/apr_wasm.wasm
 ls -l "$module" | awk '{ print "the module has " $5 " bytes" }'

@@ -19,6 +19,7 @@ mod encoded_resume;
 mod huggingface;
 mod identity;
 mod importance;
+mod layers;
 mod lost;
 mod lying;
 mod memory;

@@ -9,6 +9,7 @@ use crate::cli::{progress, signals};
 use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
+use apr_host::storage::error::with_way_out;
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -124,7 +125,8 @@ impl Context {
     fn only_of(&self, library: &Path, rehearsal: Option<Rehearsal>) -> Result<Registry> {
         if !library.is_file() {
             let shown = library.display().to_string();
-            return Err(Error::not_found("there is no such library").code("E_NOT_FOUND").in_file(shown));
+            let error = Error::not_found("there is no such library").code("E_NOT_FOUND").in_file(shown);
+            return Err(with_way_out(error, library));
         }
         let everywhere = self.discover_options();
         Ok(apr_host::plugins::discover(&DiscoverOptions {

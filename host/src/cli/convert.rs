@@ -264,6 +264,7 @@ fn options(args: &Args, operands: &Operands) -> Result<ConvertOptions> {
         wants_architecture: args.wants_architecture,
         renaming: args.tensors.renaming()?,
         choice: args.tensors.choice(),
+        prune_layers: args.tensors.prune_layers(),
         renames: args.tensors.rename.clone(),
         foreign: match args.foreign {
             Foreign::Default => ForeignPolicy::Default,

@@ -87,7 +87,7 @@ pub fn parse_option(text: &str) -> std::result::Result<GivenOption, String> {
 pub fn parse_pair(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}` is not KEY=VALUE")),
+        _ => Err(format!("`{text}` is not KEY=VALUE, as in general.name=Phi")),
     }
 }
 

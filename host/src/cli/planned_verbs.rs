@@ -37,7 +37,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("canonical", false, "Give tensors their canonical names"),
     ("prune", true, "Set small weights to zero"),
     ("prune-threshold", true, "Set weights below this to zero"),
-    ("prune-layers", true, "Remove layers"),
     ("prune-heads", true, "Remove attention heads"),
     ("sparse", true, "Store weights as sparse matrices"),
     ("lowrank", true, "Replace weights by low-rank factors"),

@@ -4,6 +4,7 @@ use crate::cli::mapping::read_mapping;
 use apr_engine::plan::choose::Choice;
 use apr_engine::plan::rename::Renaming;
 use apr_sdk::Result;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Which tensors of the input are taken, and what they are called.
@@ -23,6 +24,10 @@ pub struct TensorArgs {
     /// Leave out the input's tensors that match, as a declared loss: none of them may be included; repeat for several
     #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
     drop: Vec<String>,
+    /// Leave out whole layers, counted from 0, and move those behind them down: tensors' names and the number of layers
+    /// in the metadata follow
+    #[arg(long, value_name = "N,N...", value_delimiter = ',', value_parser = parse_layer, conflicts_with = "analyze_source")]
+    prune_layers: Vec<u64>,
     /// Other names for the output's tensors that match, after names were translated: each `*` in NEW is what the same
     /// `*` in OLD stands for; repeat for several
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, conflicts_with = "analyze_source")]
@@ -40,6 +45,11 @@ impl TensorArgs {
     pub fn renaming(&self) -> Result<Renaming> {
         let mapping = self.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?;
         Ok(Renaming { prefix: self.prefix.clone(), mapping })
+    }
+
+    /// The layers that are left out.
+    pub fn prune_layers(&self) -> BTreeSet<u64> {
+        self.prune_layers.iter().copied().collect()
     }
 
     /// Which of them are wanted.
@@ -63,6 +73,14 @@ pub fn parse_rename(text: &str) -> std::result::Result<(String, String), String>
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
         _ => Err(format!("`{text}` is not OLD=NEW: both names are needed")),
     }
+}
+
+/// A layer's number.
+///
+/// # Errors
+/// A sentence saying what it must be.
+fn parse_layer(text: &str) -> std::result::Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is not a layer's number: write 0,1,5"))
 }
 
 #[cfg(test)]

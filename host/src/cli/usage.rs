@@ -28,6 +28,7 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
         },
         ErrorKind::MissingRequiredArgument => {
             let missing = error.get(ContextKind::InvalidArg).map(words).unwrap_or_default();
+            let missing: Vec<String> = missing.iter().map(|argument| said(argument)).collect();
             format!("missing: {}", missing.join(", "))
         }
         ErrorKind::ArgumentConflict => {
@@ -58,7 +59,35 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
     if let Some(best) = suggested.last() {
         return format!("try `{best}`");
     }
-    verb.map_or("run `apr --help`".to_owned(), |verb| format!("run `apr {verb} --help`"))
+    let usage = error.get(ContextKind::Usage).map(|usage| usage.to_string()).unwrap_or_default();
+    let usage = usage.trim().trim_start_matches("Usage: ");
+    if error.kind() == ErrorKind::MissingRequiredArgument && usage.starts_with("apr ") && !usage.contains('|')
+    {
+        return format!("write it as `{usage}`; `{} --help` says more", command(usage));
+    }
+    match verb {
+        // A verb of a verb has a help of its own.
+        Some(verb) if usage.starts_with(&format!("apr {verb} ")) => {
+            format!("run `{} --help`", command(usage))
+        }
+        Some(verb) => format!("run `apr {verb} --help`"),
+        None => "run `apr --help`".to_owned(),
+    }
+}
+
+/// The words of a usage line before its arguments: `apr rosetta verify`.
+fn command(usage: &str) -> String {
+    let is_word = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase());
+    usage.split_whitespace().take_while(is_word).collect::<Vec<_>>().join(" ")
+}
+
+/// A missing argument in words: of several of which one is enough, the parser says `<--one <A>|--two <B>>`.
+fn said(argument: &str) -> String {
+    let several = argument.strip_prefix('<').and_then(|inner| inner.strip_suffix('>'));
+    match several.filter(|inner| inner.contains('|')) {
+        Some(several) => format!("one of {}", several.replace('|', ", ")),
+        None => argument.to_owned(),
+    }
 }
 
 fn words(value: &ContextValue) -> Vec<String> {

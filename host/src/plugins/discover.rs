@@ -8,6 +8,7 @@ use super::rehearsal::Rehearsal;
 use super::table_file::TableFile;
 use super::trust::{self, TrustRules};
 use super::{lock, section};
+use crate::storage::error::with_way_out;
 use apr_engine::registry::{Linked, Origin, Plugin, Provider, Registry};
 use apr_sdk::{Error, Manifest, PluginDecl, Result};
 use std::collections::HashSet;
@@ -127,7 +128,9 @@ fn judge(
             .hint("give the path of a plugin's library, or of an architecture table"));
         }
         let path = candidate.path.canonicalize().map_err(|error| {
-            Error::not_found("there is no such plugin").code("E_NOT_FOUND").cause(error.to_string())
+            let missing =
+                Error::not_found("there is no such plugin").code("E_NOT_FOUND").cause(error.to_string());
+            with_way_out(missing, &candidate.path)
         })?;
         if path.is_dir() {
             let hint = format!("name the library `{}`", places::file_name("ID"));

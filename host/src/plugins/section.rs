@@ -42,7 +42,9 @@ pub fn read(path: &Path) -> Result<Section> {
 /// Plugin with `E_NOT_A_PLUGIN`.
 pub fn parse<'data>(library: impl ReadRef<'data>) -> Result<Section> {
     let library = object::File::parse(library)
-        .map_err(|error| not_a_plugin("it is not a library").cause(error.to_string()))?;
+        .map_err(|error| not_a_plugin("it is not a library").cause(error.to_string()).hint(
+            "give the path of a plugin's library, such as libapr_plugin_my_format.so; `apr plugins new` begins one",
+        ))?;
     let section = library
         .section_by_name(manifest::SECTION)
         .ok_or_else(|| not_a_plugin("it is a library, but has no manifest of a plugin"))?;

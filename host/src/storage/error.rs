@@ -1,8 +1,10 @@
 //! The system's errors as ours.
 
-use apr_sdk::Error;
+use apr_engine::wording::nearest;
+use apr_sdk::{Error, ErrorKind, escape};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use std::path::Path;
 
 /// An I/O error as ours: NotFound has its own exit code.
 pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
@@ -23,5 +25,52 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
             )
         }
         _ => Error::io(format!("cannot {verb}: {error}")),
+    }
+}
+
+/// What opening a path that the user typed raised: of one that does not exist it says where the path breaks off, or which
+/// name in its folder was probably meant.
+pub fn with_way_out(error: Error, path: &Path) -> Error {
+    if error.kind() == ErrorKind::NotFound { error.hint(way_out(path)) } else { error }
+}
+
+fn way_out(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return format!(
+            "check the path: there is no folder `{}`",
+            escape(&folder.display().to_string(), 200)
+        );
+    }
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    // A folder may hold millions of files, and this is only a guess.
+    let names: Vec<String> =
+        entries.take(10_000).filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match nearest(wanted, names.iter().map(String::as_str)) {
+        Some(near) => {
+            let near = path.with_file_name(near).display().to_string();
+            format!("did you mean `{}`?", escape(&near, 200))
+        }
+        None => "check the path".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_that_does_not_exist_leads_to_one_that_does() {
+        let folder = std::env::temp_dir().join(format!("apr-way-out-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("model.gguf"), b"").unwrap();
+        let way_out = |name: &str| super::way_out(&folder.join(name));
+        assert_eq!(way_out("modle.gguf"), format!("did you mean `{}`?", folder.join("model.gguf").display()));
+        assert_eq!(way_out("weights.bin"), "check the path");
+        let gone = folder.join("gone");
+        assert_eq!(
+            way_out("gone/model.gguf"),
+            format!("check the path: there is no folder `{}`", gone.display())
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! The folder that a model lies in: names in it lead to files, and none leads out of it.
 
-use super::error::io_error;
+use super::error::{io_error, with_way_out};
 use super::open_file::OpenFile;
 use super::overlay::{Overlay, Staged};
 use super::publish::refuse_unfinished;
@@ -32,7 +32,7 @@ impl ModelFolder {
     pub fn locate(path: &Path, overlay: Option<Arc<Overlay>>) -> Result<Entry> {
         let found = match overlay.as_ref().map(|overlay| overlay.place_of(path)) {
             Some(Staged::Here(backing)) => Found::File(Arc::clone(backing)),
-            _ => OpenFile::find(path)?,
+            _ => OpenFile::find(path).map_err(|error| with_way_out(error, path))?,
         };
         let folder = match path.parent() {
             _ if matches!(found, Found::Folder) => path.to_owned(),

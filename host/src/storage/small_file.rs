@@ -1,7 +1,7 @@
 //! Files of the user's that are read whole: settings, recipes, mappings, tables. What is read has an end, and is not waited
 //! for: a device or a pipe may have neither.
 
-use crate::storage::error::io_error;
+use crate::storage::error::{io_error, with_way_out};
 use apr_sdk::{Error, Result};
 use rustix::fs::OFlags;
 use std::fs::{File, FileType, OpenOptions};
@@ -51,7 +51,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let shown = || path.display().to_string();
     let bytes = read().map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::invalid_argument(error.to_string()).in_file(shown()),
-        _ => io_error(&error, "read").in_file(shown()),
+        _ => with_way_out(io_error(&error, "read").in_file(shown()), path),
     })?;
     if bytes.len() as u64 > MOST {
         let message = format!("the file has more than {MOST} bytes, the most that is read of it");

@@ -2,7 +2,7 @@
 
 use super::error::io_error;
 use apr_engine::layout::Layout;
-use apr_sdk::{Error, ErrorKind, Result};
+use apr_sdk::{Error, ErrorKind, Result, escape};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,9 @@ impl Target {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let wrong = |e: std::io::Error| match io_error(&e, "resolve") {
             e if e.kind() == ErrorKind::NotFound => {
-                Error::not_found("the output's folder does not exist").hint("create it first: mkdir -p")
+                let folder = escape(&parent.display().to_string(), 200);
+                Error::not_found("the output's folder does not exist")
+                    .hint(format!("create it first: mkdir -p '{folder}'"))
             }
             e => e,
         };

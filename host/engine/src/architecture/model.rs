@@ -12,7 +12,7 @@ use crate::architecture::removed::Removed;
 use crate::architecture::table::array::Box_;
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
-use crate::architecture::translate::{Made, Request, Translated, images, translate};
+use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, images, translate};
 use crate::architecture::{choices, is_float};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor, concat};
@@ -148,9 +148,7 @@ pub(super) fn names_of(model: &Model) -> Vec<&str> {
 }
 
 fn ways_out(error: Error) -> Error {
-    error.hint(
-        "name the architecture with --arch ID (`apr arch list`), or pass --arch none to keep every name",
-    )
+    error.hint(OTHER_TABLE)
 }
 
 /// A dimension of the tensor that a canonical name has in the dialect `from`.

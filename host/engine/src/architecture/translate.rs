@@ -213,10 +213,18 @@ fn match_names(
     match unknown.is_empty() {
         true => Ok(groups),
         // Not one of them: then it is another thing.
-        false if groups.is_empty() => Err(Error::malformed("the table knows none of its tensors")),
+        false if groups.is_empty() => {
+            let tensors = n_of(request.tensors.len(), "tensor");
+            let message = format!("architecture `{}` knows none of its {tensors}", request.table.id);
+            Err(Error::unsupported(message).hint(OTHER_TABLE))
+        }
         false => Err(unknown_names(request, &unknown)),
     }
 }
+
+/// What can be done where a table does not fit.
+pub(super) const OTHER_TABLE: &str =
+    "name the architecture with --arch ID (`apr arch list`), or pass --arch none to keep every name";
 
 /// Where a name is in the table.
 pub(super) struct Place<'a> {

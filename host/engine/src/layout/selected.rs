@@ -2,14 +2,15 @@
 
 use super::edits::{Edits, Understood};
 use super::opened::Opened;
-use crate::architecture::Removed;
+use crate::architecture::{Removed, prune_layers};
 use crate::engine::Engine;
 use crate::open::stored_sums::refuse_uncomputed;
 use crate::open::{OpenedModel, check_options, option_values};
 use crate::plan::packed::Packed;
-use crate::plan::rename::{Fate, take};
+use crate::plan::rename::{Fate, Fates, take};
 use crate::plan::request::{ConvertOptions, VerifyMode};
 use crate::registry::Format;
+use crate::wording::n_of;
 use apr_sdk::{Error, ErrorKind, LayoutRequest, Model, Result, Writer};
 use std::sync::Arc;
 
@@ -110,16 +111,29 @@ impl<'a> Selected<'a> {
             refuse_uncomputed(&source)?;
         }
         let mut model = source.model.clone();
-        let taken = take(&mut model, &renaming, &options.choice).map_err(of_source)?;
+        let mut pruned = None;
+        let mut layers = |model: &Model| {
+            let arch = if packed.is_some() { Some("none") } else { options.arch.as_deref() };
+            let (fates, change) = without_layers(engine, model, arch, options)?;
+            pruned = Some(change);
+            Ok(fates)
+        };
+        let layers: Option<Fates<'_>> =
+            if options.prune_layers.is_empty() { None } else { Some(&mut layers) };
+        let taken = take(&mut model, &renaming, &options.choice, layers).map_err(of_source)?;
         let (kept, fates, removed) = match taken {
             Some(taken) => (Some(taken.kept), Some(taken.fates), taken.removed),
             None => (None, None, Vec::new()),
         };
         let selected =
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
-        let notes = std::mem::take(&mut model.notes);
+        let mut notes = std::mem::take(&mut model.notes);
         let writer = target.writer()?;
         let mut edits = Edits::new(engine.places.as_ref(), &options.set, &options.unset)?;
+        if let Some((keys, note)) = pruned {
+            keys.iter().try_for_each(|(key, text)| edits.add("--prune-layers", key, text))?;
+            notes.push(note);
+        }
         let understood = edits.in_source(engine, &source, &mut model, target)?;
         let not_understood = understand_tokenizer(engine, &source, understood, &mut model, target)?;
         let warnings = Vec::new();
@@ -143,6 +157,34 @@ impl<'a> Selected<'a> {
         }
         Ok(Selected { course, model, kept, removed, not_understood })
     }
+}
+
+/// Changes of keys, each with its new value, and a line for the summary.
+type KeyChanges = (Vec<(String, String)>, String);
+
+/// What becomes of a model's tensors without the layers that `--prune-layers` names, and of the keys that speak of them.
+///
+/// # Errors
+/// As [`prune_layers`]; InvalidArgument with an importance matrix, whose names are those of all layers.
+fn without_layers(
+    engine: &Engine,
+    model: &Model,
+    arch: Option<&str>,
+    options: &ConvertOptions,
+) -> Result<(Vec<Fate>, KeyChanges)> {
+    if options.quantization.importance.is_some() {
+        let message = "--imatrix and --prune-layers cannot be used together: the matrix counts all layers";
+        let hint = "prune first, make the importance matrix of the result, and quantize with that";
+        return Err(Error::invalid_argument(message).hint(hint));
+    }
+    let pruned = prune_layers(engine, model, arch, &options.prune_layers)?;
+    let layers: Vec<String> = options.prune_layers.iter().map(u64::to_string).collect();
+    let rule: Arc<str> = format!("--prune-layers {}", layers.join(",")).into();
+    let gone = n_of(pruned.names.iter().filter(|name| name.is_none()).count(), "tensor");
+    let left = pruned.layers - layers.len() as u64;
+    let note = format!("left out: {gone} ({rule}): {} layers become {left}", pruned.layers);
+    let fate = |name: Option<String>| name.map_or_else(|| Fate::Left(Arc::clone(&rule)), Fate::Called);
+    Ok((pruned.names.into_iter().map(fate).collect(), (pruned.keys, note)))
 }
 
 /// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.

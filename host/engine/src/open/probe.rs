@@ -152,7 +152,7 @@ fn extension_warning(engine: &Engine, format: &Format, data: &LookData) -> Vec<S
 
 fn unknown(engine: &Engine, data: &LookData) -> Error {
     if let Some((what, hint)) = not_a_model(data) {
-        return Error::malformed(format!("this is {what}, not a model")).code("E001").hint(hint);
+        return Error::malformed(format!("this is not a model but {what}")).code("E001").hint(hint);
     }
     let known: Vec<_> =
         engine.registry.formats().iter().filter(|f| f.manifest.reads).map(|f| f.id()).collect();

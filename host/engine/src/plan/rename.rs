@@ -37,14 +37,23 @@ pub enum Fate {
     Left(Arc<str>),
 }
 
+/// What becomes of each tensor of a model besides.
+pub type Fates<'a> = &'a mut dyn FnMut(&Model) -> Result<Vec<Fate>>;
+
 /// Takes the tensors of `model` that are asked for, and renames them; `None` if all are as they were. Patterns match the names
-/// below the prefix, before they are mapped; what they leave out is mapped too.
+/// below the prefix, before they are mapped; what they leave out is mapped too. What `layers` says is of those that are left.
 ///
 /// # Errors
 /// InvalidArgument for a path below which nothing lies, a mapping that names no tensor, two tensors of one name, and as
-/// [`Choice::removed`].
-pub fn take(model: &mut Model, renaming: &Renaming, choice: &Choice) -> Result<Option<Taken>> {
-    if renaming.prefix.is_none() && renaming.mapping.is_empty() && choice.is_everything() {
+/// [`Choice::removed`]; what `layers` raises.
+pub fn take(
+    model: &mut Model,
+    renaming: &Renaming,
+    choice: &Choice,
+    layers: Option<Fates<'_>>,
+) -> Result<Option<Taken>> {
+    if renaming.prefix.is_none() && renaming.mapping.is_empty() && choice.is_everything() && layers.is_none()
+    {
         return Ok(None);
     }
     let outside: Arc<str> = "it does not lie below the path that was asked for".into();
@@ -76,6 +85,18 @@ pub fn take(model: &mut Model, renaming: &Renaming, choice: &Choice) -> Result<O
                 model.tensors.push(tensor);
                 taken.kept.push(number);
             }
+        }
+    }
+    if let Some(layers) = layers {
+        let fates = layers(model)?;
+        let tensors = std::mem::take(&mut model.tensors).into_iter().zip(std::mem::take(&mut taken.kept));
+        for ((mut tensor, number), fate) in tensors.zip(fates) {
+            if let Fate::Called(name) = &fate {
+                tensor.name.clone_from(name);
+                model.tensors.push(tensor);
+                taken.kept.push(number);
+            }
+            taken.fates[number] = fate;
         }
     }
     let mut names = HashSet::new();

@@ -6,6 +6,7 @@ use crate::plan::choose::Choice;
 use crate::plan::quantize::Quantization;
 use crate::plan::rename::Renaming;
 use apr_sdk::ForeignPolicy;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// How much is proved after writing.
@@ -41,6 +42,8 @@ pub struct ConvertOptions {
     pub renaming: Renaming,
     /// Which of the source's tensors are wanted.
     pub choice: Choice,
+    /// Layers that are left out, counted from 0: those behind them move down.
+    pub prune_layers: BTreeSet<u64>,
     /// Other names for the output's tensors: patterns, and what they become.
     pub renames: Vec<(String, String)>,
     /// What becomes of foreign metadata.

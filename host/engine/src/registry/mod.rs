@@ -410,6 +410,7 @@ impl Registry {
 
 fn no_table(id: &str) -> Error {
     Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80)))
+        .hint("run `apr arch list` to see the ids")
 }
 
 /// The texts of the architecture tables that plugins have, in search order; the first of an id counts.

@@ -6,6 +6,7 @@ use crate::open::reports::{declares, report};
 use crate::open::stored_sums::{StoredSum, decoded};
 use crate::open::{OpenOptions, OpenedModel};
 use crate::verify::stats::{RowOptions, TensorRow, each_row};
+use crate::wording::n_of;
 use apr_sdk::{Coding, Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
@@ -58,7 +59,8 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
         severity: Severity::Ok,
         code: None,
         message: format!(
-            "structure: {n} tensors, every payload inside its file and of the size its shape needs"
+            "structure: {}, every payload inside its file and of the size its shape needs",
+            n_of(n, "tensor")
         ),
     }];
     let warn =

@@ -1,10 +1,12 @@
 //! The texts that `apr tokenizer` is given: as they are typed, from a file, or from stdin.
 
+use apr_host::storage::error::with_way_out;
 use apr_inference::tokens::MAX_TEXT;
 use apr_sdk::{Error, Result, escape};
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 use std::str::FromStr;
 
 /// The most ids that are decoded at once. 2^24: some 60 MB of text.
@@ -44,7 +46,9 @@ pub fn read(text: &Text) -> Result<String> {
         Text::File(name) => (name.as_str(), File::open(name).and_then(|mut file| bounded(&mut file))),
     };
     let bytes = bytes.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::not_found("there is no such file").in_file(name),
+        io::ErrorKind::NotFound => {
+            with_way_out(Error::not_found("no such file or folder").in_file(name), Path::new(name))
+        }
         _ => Error::io(format!("cannot read the text: {error}")).in_file(name),
     })?;
     if bytes.len() > MAX_TEXT {

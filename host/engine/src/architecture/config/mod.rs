@@ -270,7 +270,10 @@ pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
 }
 
 /// The names of a configuration value in a dialect whose keys are such names.
-fn names_in<'a>(entry: &'a ConfigName, dialect: &Dialect) -> impl Iterator<Item = &'a str> + use<'a> {
+pub(in crate::architecture) fn names_in<'a>(
+    entry: &'a ConfigName,
+    dialect: &Dialect,
+) -> impl Iterator<Item = &'a str> + use<'a> {
     let other = entry.names.iter().find(|(id, _)| *id == dialect.id).map(|(_, names)| names);
     let own = (other.is_none() && dialect.same_names).then_some(entry.name.as_str());
     own.into_iter().chain(other.into_iter().flatten().map(String::as_str))
@@ -416,7 +419,7 @@ fn from_json(json: &Json) -> Option<Scalar> {
     })
 }
 
-fn to_json(value: &Scalar) -> Result<Json> {
+pub(in crate::architecture) fn to_json(value: &Scalar) -> Result<Json> {
     Ok(match value {
         Scalar::Int(n) => Json::from(*n),
         Scalar::Float(x) => serde_json::Number::from_f64(*x).map(Json::Number).ok_or_else(|| {

@@ -118,6 +118,11 @@ impl Refusal {
         }
     }
 
+    /// Whether it is about layers that take turns: what each does follows from its number.
+    pub(in crate::architecture) fn is_cycle(&self) -> bool {
+        matches!(self.values, Values::UnlessCycle(_))
+    }
+
     /// The reason for which this key and value would be refused where a table does not read it.
     pub(in crate::architecture) fn effect(&self, key: &str, value: &Value) -> Option<&str> {
         let is_it = self.only_unknown && self.keys.iter().any(|own| own == key) && self.values.hold(value);

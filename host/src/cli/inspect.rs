@@ -1,5 +1,6 @@
 //! `apr inspect`: what is this file, and what does it say of itself?
 
+use crate::cli::bom;
 use crate::cli::context::Context;
 use crate::cli::declared_report;
 use crate::cli::metadata::{self, Entry};
@@ -44,6 +45,10 @@ pub struct Args {
     /// Show a report that the format's plugin declares
     #[arg(long, value_name = "ID")]
     pub report: Option<String>,
+    /// Print a bill of materials instead, CycloneDX 1.6 in JSON: each file's SHA-256, licence, base models, and what an
+    /// earlier conversion recorded. Reads the files whole
+    #[arg(long, conflicts_with_all = ["metadata", "full", "context", "report"])]
+    bom: bool,
     /// Leave the tensors out, which is the default; as in gguf-dump
     #[arg(long, hide = true)]
     no_tensors: bool,
@@ -135,6 +140,7 @@ struct Row {
 /// What opening raised; Unsupported for a report that the format does not declare.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     match &args.report {
+        None if args.bom => bom::run(&args.file, &args.open, context).map(boxed),
         Some(id) => declared_report::run(id, &args.file, &args.open, context).map(boxed),
         None => inspect(args, context).map(boxed),
     }

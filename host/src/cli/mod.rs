@@ -2,6 +2,7 @@
 
 mod analysis;
 mod arch;
+mod bom;
 mod completions;
 mod config;
 mod context;

@@ -1,6 +1,6 @@
 //! A model in a few lines, as `inspect` shows it.
 
-use crate::cli::sizes::{show_count, show_size};
+use crate::cli::sizes::{show_count, show_number_of, show_size};
 use apr_engine::architecture::Summary;
 use apr_sdk::escape;
 use serde_json::Value as Json;
@@ -83,8 +83,9 @@ fn widths(summary: &Summary) -> Option<String> {
 }
 
 fn attention(summary: &Summary) -> Option<String> {
-    let mut parts = vec![format!("{} heads", show_count(summary.heads?.into()))];
-    parts.extend(summary.kv_heads.map(|n| format!("{} KV heads", show_count(n.into()))));
+    let number_of = |n: u64, noun| show_number_of(usize::try_from(n).unwrap_or(usize::MAX), noun);
+    let mut parts = vec![number_of(summary.heads?, "head")];
+    parts.extend(summary.kv_heads.map(|n| number_of(n, "KV head")));
     joined(parts)
 }
 

@@ -2,6 +2,7 @@
 
 pub mod changed;
 mod encoded;
+pub mod file_digests;
 pub mod finish;
 pub mod histogram;
 mod input_checksums;

@@ -41,7 +41,7 @@ apr_sdk::export_plugin! {
         huggingface.dtypes=*
         huggingface.max_dims=8
         huggingface.assets=yes
-        huggingface.metadata=*
+        huggingface.metadata=str bool i64 f64 arr
         huggingface.tokenizer=core
         huggingface.foreign=keep
         huggingface.tokenizer_keys=tokenizer_config.json:* special_tokens_map.json:* added_tokens.json:*

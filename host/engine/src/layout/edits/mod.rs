@@ -429,14 +429,14 @@ fn word_of(json: &serde_json::Value) -> &'static str {
 }
 
 fn check_types(foreign: &Foreign, key: &str, target: &Format) -> Result<()> {
-    let kind = foreign.get(key).map(|value: &Value| value.kind.name().unwrap_or("?"));
-    match kind {
-        Some(kind) if !target.manifest.carries.metadata_type(kind) => {
-            let message = format!("`{}` cannot hold metadata of type {kind}", target.id());
-            Err(Error::invalid_argument(message))
-        }
-        _ => Ok(()),
-    }
+    let carries = &target.manifest.carries;
+    let value = foreign.get(key);
+    let refused = value.filter(|value| value.kind.name().is_none_or(|kind| !carries.metadata_type(kind)));
+    let Some(value) = refused else { return Ok(()) };
+    let (key, kind) = (escape(key, 120), type_of(value));
+    let holds = carries.metadata.as_deref().unwrap_or_default().join(", ");
+    let message = format!("`{key}` would be of type {kind}: metadata of `{}` is {holds}", target.id());
+    Err(Error::invalid_argument(message).hint("give one of these types with the key, as in --set KEY:i64=5"))
 }
 
 /// The error for a key that is nowhere, with those whose end is the same.

@@ -1,14 +1,15 @@
-//! Where bytes are: in memory, or in one of the model's files.
+//! Where bytes live: in memory, or in one of the model's files.
 
 use std::sync::Arc;
 
-/// A file of a model, as a number: 0 is the one that was opened, [`crate::Source::sibling`] gives further ones.
+/// The number of one of the model's files: 0 is the one that was opened, [`crate::Source::sibling`] numbers
+/// the rest.
 pub type FileId = u32;
 
-/// A run of bytes in one of the model's files.
+/// A byte range in one of the model's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Extent {
-    /// The file's number.
+    /// Which file.
     pub file: FileId,
     /// Absolute offset in that file, in bytes.
     pub offset: u64,
@@ -17,31 +18,32 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The run of `len` bytes at `offset` of `file`.
+    /// The `len` bytes at `offset` of `file`.
     pub fn new(file: FileId, offset: u64, len: u64) -> Extent {
         Extent { file, offset, len }
     }
 
-    /// One past the last byte, or `None` if that passes 2^64.
+    /// One past the last byte, or `None` if that exceeds `u64::MAX`.
     pub fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }
 }
 
-/// A byte string that is either held or lies raw in a file, so that opening a model need not read it.
+/// A byte string that is either in memory or still raw in a file, so that opening a model need not read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bytes {
-    /// Held in memory; shared, so that clones are cheap.
+    /// In memory; shared, so clones are cheap.
     Inline(Arc<[u8]>),
-    /// Lies raw in a file of the model.
+    /// Raw in one of the model's files.
     Extent(Extent),
 }
 
 impl Bytes {
-    /// A value or asset longer than this is given as an [`Extent`] wherever it lies raw in a file (design section 4).
+    /// Readers pass anything longer than this as an [`Extent`] if it lies raw in a file, instead of reading
+    /// it.
     pub const INLINE_LIMIT: u64 = 64 * 1024;
 
-    /// Length in bytes.
+    /// Length in bytes, wherever they live.
     pub fn len(&self) -> u64 {
         match self {
             Bytes::Inline(bytes) => bytes.len() as u64,
@@ -49,12 +51,12 @@ impl Bytes {
         }
     }
 
-    /// Whether there are no bytes.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes, if they are held.
+    /// The bytes, if they are in memory.
     pub fn inline(&self) -> Option<&[u8]> {
         match self {
             Bytes::Inline(bytes) => Some(bytes),

@@ -1,53 +1,53 @@
-//! What a model says in other formats' words, as one JSON object that a format keeps in a corner of its own, so that
-//! converting back finds it again.
+//! Metadata that a model brings from other formats, as one JSON object that the target format stores under a
+//! key of its own, so that converting back restores it.
 //!
 //! ```text
 //! {"dialect": ID, "formats": {FORMAT: its record, as crate::json spells it}, "typed": {KEY: VALUE}, "order": [PLACE, ...]}
 //! ```
-//! Every member may be absent. `typed` holds values of the format's own that it cannot spell, `order` the places that the
-//! tensors had before; which members a format has, it says itself.
+//! Every member is optional. `typed` holds the format's own values that its file cannot express, `order` the
+//! positions that the tensors had in the source; which of the two a format uses is up to the format.
 
 use crate::{Error, Fact, Foreign, ForeignPolicy, LayoutSink, Limits, Model, ModelSink, Result, Value, json};
 use serde_json::{Map, Value as Json};
 
-/// The name under which formats that have keys keep the text.
+/// The metadata key under which key-value formats store the text.
 pub const KEY: &str = "apr.foreign";
 
-/// Said of a file that has the key with something else in it.
+/// The note for a file whose value under that key is something else.
 pub const UNREAD: &str =
     "the metadata key `apr.foreign` is kept as it is: it does not hold what apr writes there";
 
-/// A member of the object.
+/// An optional member of the object, which only some formats use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Member {
-    /// `typed`.
+    /// `typed`: values of the carrying format's own.
     Typed,
-    /// `order`.
+    /// `order`: the positions of tensors in the source.
     Order,
 }
 
-/// What was carried, or is to be.
+/// What a file carried, or what is to be carried.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Carried {
-    /// The dialect, unless it is one that needs no record.
+    /// The model's dialect, unless it is one that needs no record.
     pub dialect: Option<String>,
-    /// Other formats' metadata.
+    /// Other formats' metadata, in full.
     pub formats: Vec<Foreign>,
-    /// Values of the carrying format's own.
+    /// The carrying format's own keys whose values its file cannot express.
     pub typed: Vec<(String, Value)>,
-    /// The places of tensors.
+    /// For each tensor, its position in the source.
     pub order: Option<Vec<usize>>,
 }
 
 impl Carried {
-    /// Reads the text that [`Carried::text`] made for the format `own`; besides `dialect` and `formats` it has at most
-    /// `members`. The budget is charged for the parsed text.
+    /// Parses the text that [`Carried::text`] wrote for the format `own`. Beyond `dialect` and `formats` only
+    /// the given `members` are allowed. The parsed tree is charged to the budget.
     ///
     /// # Errors
     /// Malformed for any other text; LimitExceeded.
     pub fn parse(text: &[u8], own: &str, members: &[Member], limits: &Limits) -> Result<Carried> {
-        // A value of the tree takes up to 32 bytes for the two that a number and its comma have in the text.
+        // A parsed value takes up to 32 bytes for two bytes of text (a digit and its comma).
         limits.budget.charge((text.len() as u64).saturating_mul(16))?;
         let json: Json = serde_json::from_slice(text).map_err(|e| Error::malformed(e.to_string()))?;
         let wrong = || Error::malformed("it is not what apr writes there");
@@ -72,11 +72,11 @@ impl Carried {
         Ok(carried)
     }
 
-    /// What of `model` the format `own` would else lose: its dialect, unless that is one of `unmarked` or `none`, and other
-    /// formats' records, with their bytes fetched.
+    /// Collects what the format `own` would otherwise lose of `model`: its dialect, unless that is `none` or
+    /// listed in `unmarked`, and other formats' records, with their bytes fetched.
     ///
     /// # Errors
-    /// Whatever fetching raised.
+    /// Any error from fetching.
     pub fn of(
         model: &Model,
         own: &str,
@@ -109,10 +109,10 @@ impl Carried {
         Ok(carried)
     }
 
-    /// The text; `None` if there is nothing to say.
+    /// The JSON text; `None` if there is nothing to carry.
     ///
     /// # Errors
-    /// Malformed for a value that is not of its type.
+    /// Malformed for a value whose bytes do not match its type.
     pub fn text(&self) -> Result<Option<String>> {
         let mut all = Map::new();
         if let Some(dialect) = &self.dialect {
@@ -135,10 +135,10 @@ impl Carried {
         Ok((!all.is_empty()).then(|| Json::Object(all).to_string()))
     }
 
-    /// Gives the model back what other formats said.
+    /// Pushes the other formats' records and the dialect back into the model.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     pub fn describe(&self, sink: &mut dyn ModelSink) -> Result<()> {
         if let Some(dialect) = &self.dialect {
             sink.fact(Fact::Dialect(dialect))?;
@@ -147,10 +147,10 @@ impl Carried {
     }
 }
 
-/// Records as a JSON object by format; their bytes must be held.
+/// Serializes records into a JSON object keyed by format. Their bytes must be in memory.
 ///
 /// # Errors
-/// Malformed for a value that is not of its type.
+/// Malformed for a value whose bytes do not match its type.
 pub fn formats_to_json(formats: &[Foreign]) -> Result<Map<String, Json>> {
     let mut map = Map::new();
     for foreign in formats {
@@ -161,10 +161,11 @@ pub fn formats_to_json(formats: &[Foreign]) -> Result<Map<String, Json>> {
     Ok(map)
 }
 
-/// The records of a JSON object by format.
+/// Parses records from a JSON object keyed by format.
 ///
 /// # Errors
-/// Malformed for another form, for ids that are none, and for `own`, whose keys are the file's whatever the text says.
+/// Malformed for another form, for keys that are not format ids, and for `own`: its keys come from the file
+/// itself, never from this text.
 pub fn formats(map: &Map<String, Json>, own: &str) -> Result<Vec<Foreign>> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     let mut found = Vec::with_capacity(map.len());
@@ -178,10 +179,10 @@ pub fn formats(map: &Map<String, Json>, own: &str) -> Result<Vec<Foreign>> {
     Ok(found)
 }
 
-/// Hands records on.
+/// Pushes records into `sink`.
 ///
 /// # Errors
-/// Whatever the sink raised.
+/// Any error from the sink.
 pub fn describe_formats(formats: &[Foreign], sink: &mut dyn ModelSink) -> Result<()> {
     for foreign in formats {
         for file in &foreign.files {
@@ -197,7 +198,7 @@ pub fn describe_formats(formats: &[Foreign], sink: &mut dyn ModelSink) -> Result
     Ok(())
 }
 
-/// Whether there is more than the record of a single file without metadata, which every reader leaves.
+/// Whether the record holds anything beyond a single file without metadata, which every reader pushes.
 pub fn says_something(foreign: &Foreign) -> bool {
     let files = &foreign.files;
     files.len() > 1 || files.iter().any(|file| !file.typed.is_empty() || file.verbatim.is_some())

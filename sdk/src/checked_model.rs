@@ -1,5 +1,5 @@
-//! The model that a writer is handed: what its format does not hold was refused before, in one place for host, plugins and
-//! tests.
+//! The model as a writer gets it. Whatever the target format cannot hold was refused before, in one place for
+//! host, plugins and tests.
 
 use crate::manifest::{Carries, NameRule};
 use crate::{DType, Error, Model, Payload, Tensor};
@@ -8,25 +8,25 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 
-/// A model that a format holds: names are unique, every size is known and carried. Reads as the [`Model`] that it is.
+/// A model that a format can hold: names are unique, every size is known and supported. Derefs to [`Model`].
 ///
-/// Where payload lies is no writer's business, so each tensor's is [`Payload::Sequential`], whatever it was: a writer
-/// cannot come to depend on it, and a new way to store payload breaks none.
+/// Where the payload lies is no concern of a writer, so every tensor's payload is [`Payload::Sequential`],
+/// whatever it was: writers cannot come to depend on it, and a new way to store payload breaks none of them.
 #[derive(Clone, Debug)]
 pub struct CheckedModel(Model);
 
 impl CheckedModel {
-    /// Checks `model` against what a format carries, and forgets where its payloads lie.
+    /// Checks `model` against what a format can hold, and drops the location of its payloads.
     ///
     /// # Errors
-    /// What the format does not hold, with the tensor; see [`Carries::check`].
+    /// The first thing the format cannot hold, with its tensor; see [`Carries::check`].
     pub fn new(mut model: Model, carries: &Carries) -> Result<CheckedModel, Refusal> {
         carries.check(&model)?;
         model.tensors.iter_mut().for_each(|tensor| tensor.payload = Payload::Sequential);
         Ok(CheckedModel(model))
     }
 
-    /// Lets `change` at everything but the tensors, which stay as they are: it sees none, and what it adds is dropped.
+    /// Lets `change` edit everything but the tensors: it sees none, and any it adds are dropped.
     pub fn with_rest<T>(&mut self, change: impl FnOnce(&mut Model) -> T) -> T {
         let tensors = std::mem::take(&mut self.0.tensors);
         let value = change(&mut self.0);
@@ -34,7 +34,7 @@ impl CheckedModel {
         value
     }
 
-    /// The model, to be changed; it counts as checked no more.
+    /// The model, for editing; it no longer counts as checked.
     pub fn into_inner(self) -> Model {
         self.0
     }
@@ -48,52 +48,53 @@ impl Deref for CheckedModel {
     }
 }
 
-/// Why a format does not hold a model.
+/// Why a format cannot hold a model.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What about it.
+    /// What stands in the way.
     pub obstacle: Obstacle,
-    /// The tensor that is refused; `None` where it is the model as a whole.
+    /// The refused tensor; `None` if the model as a whole is refused.
     pub tensor: Option<String>,
 }
 
-/// What of a model, or of one of its tensors, a format does not hold.
+/// What a format cannot hold about a model or one of its tensors.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The model has this many tensors, and a file of the format is exactly one.
+    /// The model has this many tensors, but a file of the format holds exactly one.
     Count(usize),
-    /// The tensor is of this type.
+    /// The tensor has this type.
     DType(DType),
     /// The tensor has more dimensions than `limit`.
     Dims {
-        /// How many it has.
+        /// The tensor's number of dimensions.
         have: usize,
-        /// The most that the format holds.
+        /// The most dimensions the format allows.
         limit: usize,
     },
     /// The tensor's name is longer than `limit`.
     NameBytes {
-        /// Its bytes.
+        /// The name's length in bytes.
         have: usize,
-        /// The most that the format holds.
+        /// The most bytes the format allows.
         limit: usize,
     },
-    /// The tensor's name has control characters.
+    /// The tensor's name contains control characters.
     NameControls,
-    /// A dimension of the tensor, which is of this shape, is 0.
+    /// The tensor has this shape, and one of its dimensions is 0.
     ZeroSize(Vec<u64>),
-    /// The tensor has no dimensions.
+    /// The tensor is a scalar: it has no dimensions.
     Scalar,
-    /// The tensor's size is none: it overflows, or is no whole number of blocks. No format holds that.
+    /// The tensor's size cannot be computed: it overflows, or is not a whole number of blocks. No format
+    /// holds that.
     Size(Error),
-    /// A tensor before this one has its name. No format holds that.
+    /// An earlier tensor has the same name. No format holds that.
     SameName,
 }
 
 impl Refusal {
-    /// The error for the format of this name, which begins the sentence. Sizes and names that no format holds are Malformed,
-    /// everything else is Unsupported.
+    /// The error for the format called `format`, whose name begins the message. Malformed for sizes and names
+    /// that no format holds, Unsupported for everything else.
     pub fn error(self, format: &str) -> Error {
         let error = match self.obstacle {
             Obstacle::Size(error) => error,
@@ -108,7 +109,7 @@ impl Refusal {
 }
 
 impl fmt::Display for Obstacle {
-    /// What the format cannot do, without its name: `cannot hold F64`.
+    /// What the format cannot do, without the format's name: `cannot hold F64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Count(1) => f.write_str("holds exactly one tensor, the model has 1 tensor"),
@@ -128,11 +129,11 @@ impl fmt::Display for Obstacle {
 }
 
 impl Carries {
-    /// Whether a model is held: the number of its tensors, and of each its dtype, dimensions, name and size. Metadata is
-    /// checked where it is made.
+    /// Checks that the format can hold `model`: the number of tensors, and each tensor's dtype, dimensions,
+    /// name and size. Metadata is checked where it is created.
     ///
     /// # Errors
-    /// The first that is not held, in the model's order; then a name that two tensors have.
+    /// The first obstacle in the model's order; duplicate names come last.
     pub fn check(&self, model: &Model) -> Result<(), Refusal> {
         if self.one_tensor && model.tensors.len() != 1 {
             return Err(Refusal { obstacle: Obstacle::Count(model.tensors.len()), tensor: None });
@@ -175,7 +176,7 @@ impl Carries {
     }
 }
 
-/// The first tensor that has the name of one before it. Names are told apart by their hashes: a million of them cost 8 MB.
+/// The first tensor whose name an earlier one has. Names are compared by hash: a million of them cost 8 MB.
 fn same_name(tensors: &[Tensor]) -> Option<&Tensor> {
     let keys = RandomState::new();
     let mut hashes: Vec<u64> = tensors.iter().map(|tensor| keys.hash_one(&tensor.name)).collect();
@@ -201,13 +202,13 @@ mod tests {
         Model { tensors: tensors.to_vec(), ..Model::default() }
     }
 
-    /// What is said of tensors that `carries` must not hold, without hint and tensor.
+    /// How `carries` refuses `tensors`: kind, message and tensor, without the hint.
     fn refused(tensors: &[Tensor], carries: &Carries) -> (ErrorKind, String, Option<String>) {
         let error = CheckedModel::new(model(tensors), carries).unwrap_err().error("Toy");
         (error.kind(), error.message().to_owned(), error.tensor_name().map(str::to_owned))
     }
 
-    /// The same for a tensor that is refused behind one that is held.
+    /// The message for `odd` when it follows a tensor that is accepted.
     fn refused_one(odd: Tensor, carries: &Carries) -> String {
         let name = odd.name.clone();
         let (kind, message, tensor) = refused(&[tensor("held", DType::F32, &[2]), odd], carries);

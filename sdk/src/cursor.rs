@@ -1,8 +1,9 @@
-//! A reader of numbers and strings that knows its absolute offset, checks every length, and charges the budget.
+//! Reads numbers and strings while tracking the absolute offset, checking every length and charging the
+//! budget.
 
 use crate::{Error, FileId, Limits, Result, Source};
 
-/// The order of bytes in a number.
+/// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Endian {
     /// Least significant byte first.
@@ -12,8 +13,8 @@ pub enum Endian {
     Big,
 }
 
-/// Walks forward over one file of a [`Source`], through a buffer of at most 64 KiB. Errors carry file and offset; the
-/// offset is taken *before* the field is read.
+/// Walks forward through one file of a [`Source`], with a buffer of at most 64 KiB. Errors carry the file and
+/// the offset *before* the field.
 pub struct Cursor<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
@@ -22,7 +23,7 @@ pub struct Cursor<'a> {
     position: u64,
     buffer: Vec<u8>,
     buffer_at: u64,
-    /// The order of bytes in the numbers that follow.
+    /// The byte order of the numbers to come; may be changed at any time.
     pub endian: Endian,
 }
 
@@ -31,7 +32,7 @@ macro_rules! numbers {
         $($(#[$doc])*
         ///
         /// # Errors
-        /// Malformed at the end of the range; whatever reading raised.
+        /// Malformed at the end of the range; any error from the source.
         pub fn $name(&mut self) -> Result<$type> {
             let mut raw = [0; size_of::<$type>()];
             self.fill(&mut raw)?;
@@ -46,19 +47,19 @@ macro_rules! numbers {
 impl<'a> Cursor<'a> {
     const BUFFER: u64 = 64 * 1024;
 
-    /// A cursor at `start` of `file` that may read up to the file's end.
+    /// A cursor from `start` to the end of `file`.
     ///
     /// # Errors
-    /// What [`Source::len`] raises; Malformed if `start` lies past the end.
+    /// Any error from [`Source::len`]; Malformed if `start` is past the end.
     pub fn new(source: &'a dyn Source, file: FileId, start: u64, limits: &'a Limits) -> Result<Cursor<'a>> {
         let end = source.len(file).map_err(|e| e.in_file(source.name(file)))?;
         Cursor::with_end(source, file, start, end, limits)
     }
 
-    /// A cursor over `start..end` of `file`.
+    /// A cursor over the bytes `start..end` of `file`.
     ///
     /// # Errors
-    /// Malformed if `start` lies past `end`.
+    /// Malformed if `start` is past `end`.
     pub fn with_end(
         source: &'a dyn Source,
         file: FileId,
@@ -87,31 +88,31 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// Bytes left in the range.
+    /// Bytes left before the end of the range.
     pub fn left(&self) -> u64 {
         self.end - self.position
     }
 
-    /// The limits the cursor works under.
+    /// The limits this cursor enforces.
     pub fn limits(&self) -> &'a Limits {
         self.limits
     }
 
     numbers! {
-        /// The next byte.
+        /// Reads one byte.
         u8: u8;
-        /// The next two bytes.
+        /// Reads a 2-byte unsigned number in the current byte order.
         u16: u16;
-        /// The next four bytes.
+        /// Reads a 4-byte unsigned number in the current byte order.
         u32: u32;
-        /// The next eight bytes.
+        /// Reads an 8-byte unsigned number in the current byte order.
         u64: u64;
     }
 
     /// Fills `out` with the next bytes.
     ///
     /// # Errors
-    /// Malformed if fewer are left; whatever reading raised.
+    /// Malformed if fewer are left; any error from the source.
     pub fn fill(&mut self, out: &mut [u8]) -> Result<()> {
         let len = out.len() as u64;
         self.need(len)?;
@@ -126,10 +127,10 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The next `len` bytes, charged to the budget.
+    /// Reads the next `len` bytes, charged to the budget.
     ///
     /// # Errors
-    /// Malformed if fewer are left; LimitExceeded if the budget does not allow them; whatever reading raised.
+    /// Malformed if fewer are left; LimitExceeded if the budget is too small; any error from the source.
     pub fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
         let start = self.position;
         self.need(len)?;
@@ -147,7 +148,7 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
-    /// The next `len` bytes as UTF-8.
+    /// Reads the next `len` bytes as UTF-8; `what` names the field in errors.
     ///
     /// # Errors
     /// As [`Cursor::bytes`]; Malformed if they are not UTF-8.
@@ -160,7 +161,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Moves on by `len` bytes without reading them.
+    /// Skips `len` bytes without reading them.
     ///
     /// # Errors
     /// Malformed if fewer are left.
@@ -170,21 +171,22 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A count that was just read at `at`: checked against `cap`, and against the bytes left at `min_item` bytes each.
+    /// Checks a count that was just read at offset `at`: against `cap`, and against the bytes left at
+    /// `min_item` bytes per item.
     ///
     /// # Errors
-    /// LimitExceeded or Malformed, with the place `at`.
+    /// LimitExceeded or Malformed, at offset `at`.
     pub fn count(&self, what: &str, at: u64, count: u64, cap: u64, min_item: u64) -> Result<usize> {
         self.limits.count(what, count, cap, min_item, self.left()).map_err(|e| self.place(e, at))
     }
 
-    /// A malformed-file error at `at` of this file.
+    /// A Malformed error at offset `at` of this file.
     #[cold]
     pub fn error_at(&self, at: u64, message: impl Into<String>) -> Error {
         self.place(Error::malformed(message), at)
     }
 
-    /// Adds this file and `at` to an error that has no place yet.
+    /// Adds this file and the offset `at` to an error that has no place yet.
     #[cold]
     pub fn place(&self, error: Error, at: u64) -> Error {
         error.at(at).in_file(self.source.name(self.file))
@@ -199,7 +201,7 @@ impl<'a> Cursor<'a> {
             .hint("get the file again: it is cut off or damaged"))
     }
 
-    /// At least one and at most `want` buffered bytes at the position.
+    /// Between one and `want` buffered bytes at the current position.
     fn buffered(&mut self, want: usize) -> Result<&[u8]> {
         let inside = self.position.checked_sub(self.buffer_at).filter(|&n| n < self.buffer.len() as u64);
         let start = match inside {

@@ -1,9 +1,9 @@
-//! Digests, and the forms in which files state them.
+//! Digests, and how files write them.
 
 use crate::{Error, Result};
 use std::fmt;
 
-/// A digest of bytes.
+/// A digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Digest {
@@ -11,36 +11,36 @@ pub enum Digest {
     Crc32,
     /// CRC-32C (Castagnoli).
     Crc32c,
-    /// SHA-256.
+    /// SHA-256 (FIPS 180-4).
     Sha256,
 }
 
-/// How a digest is written.
+/// How a digest is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DigestForm {
-    /// Its bytes: of a CRC least significant first, of a SHA-256 in their own order.
+    /// Raw bytes: a CRC least significant byte first, a SHA-256 in its own order.
     Bytes,
     /// Lower-case hexadecimal digits, most significant first.
     Hex,
-    /// The bytes of a CRC that was turned by 15 bits and added to `a282ead8`, so that it can lie among the bytes that
-    /// a further CRC covers.
+    /// The bytes of a CRC rotated right by 15 bits plus `a282ead8`, so that the stored value can itself be
+    /// covered by another CRC.
     Masked,
 }
 
-/// A digest in the form in which it is stated.
+/// A digest algorithm and the form in which its value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sum {
-    /// The digest.
+    /// The algorithm.
     pub digest: Digest,
-    /// Its form.
+    /// How the value is written.
     pub form: DigestForm,
 }
 
 impl Sum {
     /// A CRC-32 as 4 bytes, least significant first.
     pub const CRC32: Sum = Sum::new(Digest::Crc32, DigestForm::Bytes);
-    /// A CRC-32 as 8 digits.
+    /// A CRC-32 as 8 hexadecimal digits.
     pub const CRC32_HEX: Sum = Sum::new(Digest::Crc32, DigestForm::Hex);
 
     /// `digest`, written in `form`.
@@ -48,7 +48,7 @@ impl Sum {
         Sum { digest, form }
     }
 
-    /// How many bytes it takes where it is stated; `None` for a form that its digest does not have.
+    /// The stored value's length in bytes; `None` if the digest has no such form.
     pub fn width(self) -> Option<u64> {
         let bytes = match self.digest {
             Digest::Crc32 | Digest::Crc32c => 4,
@@ -61,10 +61,10 @@ impl Sum {
         }
     }
 
-    /// How this CRC-32 is stated.
+    /// Writes this CRC-32 in its form.
     ///
     /// # Errors
-    /// Unsupported, naming it, for any other digest: the host computes CRC-32 only.
+    /// Unsupported, naming the digest, for anything but CRC-32, the only one the host computes.
     pub fn of_crc32(self, crc32: u32) -> Result<Vec<u8>> {
         match (self.digest, self.form) {
             (Digest::Crc32, DigestForm::Bytes) => Ok(crc32.to_le_bytes().to_vec()),
@@ -73,7 +73,7 @@ impl Sum {
         }
     }
 
-    /// The CRC-32 that `stated` spells; `None` if it is not of the form.
+    /// Parses a stored CRC-32; `None` if `stated` does not have the right form.
     ///
     /// # Errors
     /// As [`Sum::of_crc32`].
@@ -106,22 +106,22 @@ impl fmt::Display for Sum {
     }
 }
 
-/// Digests that were asked for, each stated as it was asked for.
+/// The digests that a layout asked for, each with its value in the requested form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digests(Vec<(Sum, Box<[u8]>)>);
 
 impl Digests {
-    /// Adds one.
+    /// Adds a digest and its value.
     pub fn push(&mut self, sum: Sum, stated: impl Into<Box<[u8]>>) {
         self.0.push((sum, stated.into()));
     }
 
-    /// One that was asked for in this form.
+    /// The value of this digest in this form, if the layout asked for it.
     pub fn get(&self, sum: Sum) -> Option<&[u8]> {
         self.iter().find(|(of, _)| *of == sum).map(|(_, stated)| stated)
     }
 
-    /// All of them.
+    /// Every digest with its value, in the order they were added.
     pub fn iter(&self) -> impl Iterator<Item = (Sum, &[u8])> {
         self.0.iter().map(|(sum, stated)| (*sum, &**stated))
     }

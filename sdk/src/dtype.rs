@@ -1,21 +1,23 @@
-//! The open enum of element types. One table, [`DType::ALL`], holds every fact; adding a row touches no `match`.
+//! The open enum of element types. One table, [`DType::ALL`], holds every fact; adding a row touches no
+//! `match`.
 
 use crate::{Error, Result, dtype_table::TABLE};
 
-/// An element type, by number. The *name* is the identity across programs; the number only inside one.
+/// An element type, by number. The *name* is its identity across programs; the number is valid only within
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DType(pub u32);
 
-/// How elements lie in a payload.
+/// How elements are packed into a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Rows (the last dimension) are whole blocks; anything else is refused.
+    /// Every row (the last dimension) is a whole number of blocks; anything else is refused.
     Row,
-    /// Bits run on over the flattened tensor: bytes = ceil(n · bits / 8).
+    /// Bits are packed across the flattened tensor: bytes = ceil(n · bits / 8).
     Flat,
 }
 
-/// What an element is.
+/// The kind of value an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DTypeKind {
@@ -33,7 +35,7 @@ pub enum DTypeKind {
     Block,
 }
 
-/// A multi-byte field inside a block, to be reversed between byte orders.
+/// A multi-byte field inside a block, whose bytes are reversed to change the byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapField {
     /// Offset of the first such field in the block, in bytes.
@@ -47,52 +49,52 @@ pub struct SwapField {
 /// One row of the dtype table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DTypeInfo {
-    /// The type.
+    /// The type this row describes.
     pub dtype: DType,
-    /// Its name, the identity across programs (`F32`, `Q4_K`).
+    /// Its name, such as `F32` or `Q4_K`: the identity across programs.
     pub name: &'static str,
-    /// Elements in one block; 1 for ordinary scalars.
+    /// Elements per block; 1 for scalars.
     pub block_elements: u32,
-    /// Bytes of one block.
+    /// Bytes per block.
     pub block_bytes: u32,
-    /// What an element is.
+    /// The kind of value an element is.
     pub kind: DTypeKind,
-    /// How elements lie in a payload.
+    /// How elements are packed.
     pub packing: Packing,
     /// The multi-byte fields of a block.
     pub swap: &'static [SwapField],
 }
 
 impl DType {
-    /// Every known type, in the order of their numbers.
+    /// Every known type, ordered by number.
     pub const ALL: &'static [DTypeInfo] = TABLE;
 
-    /// The table's row, or `None` for an unknown number.
+    /// The type's table row, or `None` for an unknown number.
     pub fn info(self) -> Option<&'static DTypeInfo> {
         TABLE.get(self.0 as usize)
     }
 
-    /// The table's row.
+    /// The type's table row.
     ///
     /// # Errors
-    /// Unsupported for a number that the table lacks.
+    /// Unsupported for a number that is not in the table.
     pub fn require(self) -> Result<&'static DTypeInfo> {
         self.info().ok_or_else(|| {
             Error::unsupported(format!("dtype number {} is not in this version's table", self.0))
         })
     }
 
-    /// The type of this exact name.
+    /// Looks up a type by its exact name.
     pub fn from_name(name: &str) -> Option<DType> {
         TABLE.iter().find(|row| row.name == name).map(|row| row.dtype)
     }
 
-    /// Its name, or `?` for an unknown number.
+    /// The type's name, or `?` for an unknown number.
     pub fn name(self) -> &'static str {
         self.info().map_or("?", |row| row.name)
     }
 
-    /// Whether it is a quantized block type.
+    /// Whether this is a quantized block type.
     pub fn is_block(self) -> bool {
         self.info().is_some_and(|row| row.kind == DTypeKind::Block)
     }

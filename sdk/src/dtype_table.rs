@@ -1,6 +1,6 @@
-//! The dtype table. Block sizes and the places of multi-byte fields are those of ggml's published block structs; the
-//! small floats are those of the OCP MX and OFP8 specifications. Numbers never change: a row is appended, and the wire's list of
-//! numbers (`sdk/abi/tests/numbers.txt`) with it.
+//! The dtype table. Block sizes and the offsets of multi-byte fields come from ggml's published block
+//! structs, the small floats from the OCP MX and OFP8 specifications. Numbers never change: append new rows,
+//! here and to the wire's list of numbers (`sdk/abi/tests/numbers.txt`).
 
 use crate::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 
@@ -11,27 +11,27 @@ impl DType {
     pub const F32: DType = DType(1);
     /// IEEE 754 binary16.
     pub const F16: DType = DType(2);
-    /// The upper half of a binary32.
+    /// bfloat16: the upper half of a binary32.
     pub const BF16: DType = DType(3);
-    /// 8 bits, 4 exponent, no infinity (OFP8 E4M3FN).
+    /// 8 bits: 4 exponent, 3 mantissa, no infinity (OFP8 E4M3FN).
     pub const F8_E4M3: DType = DType(4);
-    /// 8 bits, 5 exponent (OFP8 E5M2).
+    /// 8 bits: 5 exponent, 2 mantissa (OFP8 E5M2).
     pub const F8_E5M2: DType = DType(5);
-    /// E4M3 without negative zero.
+    /// E4M3 without negative zero; bias 8.
     pub const F8_E4M3FNUZ: DType = DType(6);
-    /// E5M2 without negative zero.
+    /// E5M2 without negative zero; bias 16.
     pub const F8_E5M2FNUZ: DType = DType(7);
-    /// 8 exponent bits, a power of two (OCP MX scale).
+    /// 8 exponent bits, nothing else: a power of two (OCP MX scale).
     pub const F8_E8M0: DType = DType(8);
-    /// 6 bits, 2 exponent (OCP MX), bits run on.
+    /// 6 bits: 2 exponent, 3 mantissa (OCP MX), packed across bytes.
     pub const F6_E2M3: DType = DType(9);
-    /// 6 bits, 3 exponent (OCP MX), bits run on.
+    /// 6 bits: 3 exponent, 2 mantissa (OCP MX), packed across bytes.
     pub const F6_E3M2: DType = DType(10);
-    /// 4 bits, 2 exponent (OCP MX), bits run on.
+    /// 4 bits: 2 exponent, 1 mantissa (OCP MX), packed across bytes.
     pub const F4_E2M1: DType = DType(11);
-    /// 2-bit signed integer, bits run on.
+    /// 2-bit signed integer, packed across bytes.
     pub const I2: DType = DType(12);
-    /// 4-bit signed integer, bits run on.
+    /// 4-bit signed integer, packed across bytes.
     pub const I4: DType = DType(13);
     /// 8-bit signed integer.
     pub const I8: DType = DType(14);
@@ -41,9 +41,9 @@ impl DType {
     pub const I32: DType = DType(16);
     /// 64-bit signed integer.
     pub const I64: DType = DType(17);
-    /// 2-bit unsigned integer, bits run on.
+    /// 2-bit unsigned integer, packed across bytes.
     pub const U2: DType = DType(18);
-    /// 4-bit unsigned integer, bits run on.
+    /// 4-bit unsigned integer, packed across bytes.
     pub const U4: DType = DType(19);
     /// 8-bit unsigned integer.
     pub const U8: DType = DType(20);
@@ -133,7 +133,7 @@ const fn swap(offset: u16, width: u16, count: u16) -> SwapField {
 use DTypeKind::{Block, Bool, Complex, Float, Int, Uint};
 use Packing::{Flat, Row};
 
-#[rustfmt::skip] // one row a line: it is a table
+#[rustfmt::skip] // one row per line: it is a table
 pub(crate) const TABLE: &[DTypeInfo] = &[
     row(DType::F64, "F64", (1, 8), Float, Row, &[swap(0, 8, 1)]),
     row(DType::F32, "F32", (1, 4), Float, Row, &[swap(0, 4, 1)]),

@@ -1,4 +1,5 @@
-//! Errors that are born with their place: what is wrong, in which file, at which offset, in which tensor, what to do.
+//! Errors that carry their place: what is wrong, in which file, at which offset, in which tensor, and what to
+//! do.
 
 use crate::escape;
 use std::fmt;
@@ -6,15 +7,15 @@ use std::fmt;
 /// The result of every fallible call in the SDK.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of thing went wrong; the host derives the exit code from it (design section 8).
+/// What sort of thing went wrong. The host derives the exit code from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file is wrong: it breaks its own format's rules. Exit 4.
+    /// The file breaks its own format's rules. Exit 4.
     Malformed,
-    /// The file is right, but this program or this target cannot hold or do that. Exit 4.
+    /// The file is valid, but this program or this target cannot hold or do that. Exit 4.
     Unsupported,
-    /// A named cap of [`crate::Limits`] or the memory budget would be passed. Exit 4.
+    /// A named cap of [`crate::Limits`] or the memory budget would be exceeded. Exit 4.
     LimitExceeded,
     /// The user asked for something impossible or contradictory. Exit 2.
     InvalidArgument,
@@ -24,14 +25,14 @@ pub enum ErrorKind {
     Io,
     /// A plugin was refused, panicked, or broke its contract. Exit 1.
     Plugin,
-    /// A check said no: verification, validation, comparison. Exit 5.
+    /// A check failed: verification, validation, comparison. Exit 5.
     Failed,
     /// The user stopped the work. Exit 130.
     Cancelled,
 }
 
 impl ErrorKind {
-    /// Every kind.
+    /// Every kind, once.
     pub const ALL: [ErrorKind; 9] = [
         ErrorKind::Malformed,
         ErrorKind::Unsupported,
@@ -45,7 +46,7 @@ impl ErrorKind {
     ];
 }
 
-/// An error with its place. Build it from the constructor named after its kind, then add what is known:
+/// An error with its place. Use the constructor named after its kind, then add what is known:
 ///
 /// ```
 /// use apr_sdk::Error;
@@ -82,26 +83,26 @@ macro_rules! constructors {
 constructors! {
     /// The file breaks its own format's rules.
     malformed => Malformed;
-    /// Right, but not possible here or in this target.
+    /// Valid, but not possible here or in this target.
     unsupported => Unsupported;
-    /// A cap or the memory budget would be passed.
+    /// A cap or the memory budget would be exceeded.
     limit => LimitExceeded;
     /// The user's request is impossible or contradictory.
     invalid_argument => InvalidArgument;
     /// A file, folder or shard does not exist.
     not_found => NotFound;
-    /// The machine failed.
+    /// The machine failed: disk full, no permission.
     io => Io;
     /// A plugin was refused, panicked, or broke its contract.
     plugin => Plugin;
-    /// A check said no.
+    /// A check failed.
     failed => Failed;
     /// The user stopped the work.
     cancelled => Cancelled;
 }
 
 impl Error {
-    /// An error of `kind`; `message` is one sentence in lower case without a full stop.
+    /// An error of `kind`. Write `message` as one sentence, lower case, without a full stop.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Body {
@@ -116,49 +117,49 @@ impl Error {
         }))
     }
 
-    /// Sets the absolute byte offset, unless one is known already (the innermost place wins).
+    /// Sets the absolute byte offset, unless one is set already (the innermost wins).
     pub fn at(mut self, offset: u64) -> Error {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Sets the file, unless one is known already.
+    /// Sets the file, unless one is set already.
     pub fn in_file(mut self, file: impl Into<String>) -> Error {
         self.0.file.get_or_insert_with(|| file.into());
         self
     }
 
-    /// Replaces the file: the host does so to show the path as the user typed it.
+    /// Replaces the file. The host does so to show the path as the user typed it.
     pub fn with_file(mut self, file: impl Into<String>) -> Error {
         self.0.file = Some(file.into());
         self
     }
 
-    /// Sets the tensor's name, unless one is known already.
+    /// Sets the tensor's name, unless one is set already.
     pub fn tensor(mut self, name: impl Into<String>) -> Error {
         self.0.tensor.get_or_insert_with(|| name.into());
         self
     }
 
-    /// Sets what the user can do, best a command that works; unless a hint is known already.
+    /// Sets the hint, an imperative that ideally contains a working command, unless one is set already.
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.0.hint.get_or_insert_with(|| hint.into());
         self
     }
 
-    /// Replaces the message, to say more than whoever raised it knew; all else stays.
+    /// Replaces the message and keeps the rest, for a caller that knows more than whoever raised the error.
     pub fn with_message(mut self, message: impl Into<String>) -> Error {
         self.0.message = message.into();
         self
     }
 
-    /// Replaces what the user can do, where more is known than whoever raised it knew.
+    /// Replaces the hint, for a caller that knows more than whoever raised the error.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Sets the stable code (`E002`, `E_ABI_MAJOR`, ...), unless one is known already.
+    /// Sets the stable code (`E002`, `E_ABI_MAJOR`, ...), unless one is set already.
     pub fn code(mut self, code: impl Into<String>) -> Error {
         self.0.code.get_or_insert_with(|| code.into());
         self
@@ -180,7 +181,8 @@ impl Error {
         &self.0.message
     }
 
-    /// The stable code, given or (for a malformed file, a limit or a failed machine) implied by the kind.
+    /// The stable code: the one that was set, or the one implied by the kind (malformed file, limit, failed
+    /// machine).
     pub fn stable_code(&self) -> Option<&str> {
         if let Some(code) = &self.0.code {
             return Some(code);
@@ -193,7 +195,7 @@ impl Error {
         }
     }
 
-    /// The file, as the one who made the error named it.
+    /// The file, as whoever raised the error named it.
     pub fn file(&self) -> Option<&str> {
         self.0.file.as_deref()
     }
@@ -208,7 +210,7 @@ impl Error {
         self.0.tensor.as_deref()
     }
 
-    /// What the user can do.
+    /// The hint: what the user can do.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -218,7 +220,7 @@ impl Error {
         &self.0.causes
     }
 
-    /// The code that was set with [`Error::code`], without the one implied by the kind.
+    /// The code set with [`Error::code`], ignoring the one implied by the kind.
     pub fn explicit_code(&self) -> Option<&str> {
         self.0.code.as_deref()
     }

@@ -1,7 +1,7 @@
-//! The two halves of an `f32` in use: IEEE 754 binary16, and the upper 16 bits (bfloat16). Without a branch, so that loops over
-//! them become vectors.
+//! Conversions between `f32` and the two 16-bit floats: IEEE 754 binary16 and bfloat16. Branch-free, so that
+//! loops over them vectorize.
 
-/// The value of a binary16. A NaN keeps its payload.
+/// Widens a binary16. A NaN keeps its payload.
 #[inline(always)]
 pub fn from_f16(bits: u16) -> f32 {
     const LEADING: u32 = 1 << 23;
@@ -10,17 +10,18 @@ pub fn from_f16(bits: u16) -> f32 {
     let all_if = |is: bool| if is { u32::MAX } else { 0 };
     let is_subnormal = all_if(magnitude < 0x400);
     let is_odd = all_if(magnitude >= 0x7c00);
-    // The exponent is moved to its place. Subnormal numbers, which are read as if they had the leading bit, lose it by one exact
-    // subtraction: a product with a subnormal factor is slow.
+    // Shift the exponent into place. Subnormals, read as if they had the leading bit, lose it in one exact
+    // subtraction: multiplying by a subnormal would be slow.
     let moved = (magnitude << 13) + REBIAS + (is_subnormal & LEADING) + (is_odd & REBIAS);
     let lowered = (f32::from_bits(moved) - f32::from_bits(REBIAS + LEADING)).to_bits();
     f32::from_bits(lowered & is_subnormal | moved & !is_subnormal | sign)
 }
 
-/// The nearest binary16, ties to even; from 65520 on that is infinite. A NaN becomes quiet and keeps the upper bits of its payload.
+/// Rounds to the nearest binary16, ties to even; 65520 and above become infinity. A NaN becomes quiet and
+/// keeps the upper bits of its payload.
 #[inline(always)]
 pub fn to_f16(value: f32) -> u16 {
-    /// A number so large that what a subnormal binary16 cannot hold is rounded away when it is added.
+    /// Large enough that adding it rounds away whatever a subnormal binary16 cannot hold.
     const SHIFT: f32 = 0.5;
     const REBIAS: u32 = (127 - 15) << 23;
     let bits = value.to_bits();
@@ -33,14 +34,13 @@ pub fn to_f16(value: f32) -> u16 {
     low_half(sign | if magnitude < 0x4780_0000 { finite } else { large })
 }
 
-/// The value of which these are the upper 16 bits.
+/// Widens a bfloat16: `bits` become the upper half, the lower half is 0.
 #[inline(always)]
 pub fn from_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The upper 16 bits of the nearest value whose lower 16 are zero, ties to even. A NaN becomes quiet and keeps the upper bits of
-/// its payload.
+/// Rounds to the nearest bfloat16, ties to even. A NaN becomes quiet and keeps the upper bits of its payload.
 #[inline(always)]
 pub fn to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();

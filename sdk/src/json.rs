@@ -1,15 +1,15 @@
-//! The on-disk form of foreign metadata, for formats that carry it as JSON (design section 7): typed values as
-//! `{"t":"u64","v":"18446744073709551615"}`, floats as the hexadecimal digits of their bits, byte strings that are not
-//! UTF-8 as `{"b64":…}`, arrays as `{"t":"arr","of":"u32","v":[…]}`.
+//! The on-disk form of foreign metadata, for formats that store it as JSON: typed values as
+//! `{"t":"u64","v":"18446744073709551615"}`, floats as the hexadecimal digits of their bits, byte strings
+//! that are not UTF-8 as `{"b64":…}`, arrays as `{"t":"arr","of":"u32","v":[…]}`.
 
 use crate::{Bytes, Error, Foreign, ForeignFile, Limits, Result, Value, ValueType};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value as Json, json};
 
-/// A value as JSON. `fetched` are its wire bytes (held by the value itself, or read by the caller).
+/// Serializes a value. `fetched` holds its wire bytes, from the value itself or read by the caller.
 ///
 /// # Errors
-/// Malformed if the bytes are not of the value's type.
+/// Malformed if the bytes do not match the type.
 pub fn value_to_json(kind: ValueType, fetched: &[u8]) -> Result<Json> {
     Value { kind, bytes: Bytes::from(fetched) }.check()?;
     let mut map = Map::new();
@@ -22,10 +22,10 @@ pub fn value_to_json(kind: ValueType, fetched: &[u8]) -> Result<Json> {
     Ok(Json::Object(map))
 }
 
-/// The value that [`value_to_json`] wrote.
+/// Parses a value that [`value_to_json`] wrote.
 ///
 /// # Errors
-/// Malformed for anything it does not write.
+/// Malformed for anything else.
 pub fn value_from_json(json: &Json) -> Result<Value> {
     let kind = json_type(json, "t")?;
     let mut bytes = Vec::new();
@@ -37,11 +37,12 @@ pub fn value_from_json(json: &Json) -> Result<Value> {
     Ok(Value { kind, bytes: bytes.into() })
 }
 
-/// Foreign metadata of one format as JSON. `bytes` gives the JSON of a byte string that is too long to stand in JSON,
-/// or `None` to have it written here; `fetch` reads a byte string that lies in a file.
+/// Serializes the foreign metadata of one format. `elsewhere` may store a long byte string outside the JSON
+/// and return a JSON reference to it, or `None` to have it inlined; `fetch` reads a byte string that is still
+/// in a file.
 ///
 /// # Errors
-/// What `fetch` and `elsewhere` raise; Malformed as [`value_to_json`].
+/// Any error from `fetch` and `elsewhere`; Malformed as in [`value_to_json`].
 pub fn foreign_to_json(
     foreign: &Foreign,
     with_verbatim: bool,
@@ -79,10 +80,10 @@ pub fn foreign_to_json(
     Ok(json!({ "files": files }))
 }
 
-/// The foreign metadata that [`foreign_to_json`] wrote. `elsewhere` resolves the places it gave.
+/// Parses foreign metadata that [`foreign_to_json`] wrote. `elsewhere` resolves its references.
 ///
 /// # Errors
-/// Malformed for anything it does not write; what `elsewhere` raises.
+/// Malformed for anything else; any error from `elsewhere`.
 pub fn foreign_from_json(
     format: &str,
     json: &Json,
@@ -114,7 +115,7 @@ pub fn foreign_from_json(
     Ok(foreign)
 }
 
-/// A byte string as JSON: text if it is UTF-8, else `{"b64":…}`.
+/// Serializes a byte string: as text if it is UTF-8, otherwise as `{"b64":…}`.
 pub fn bytes_to_json(bytes: &[u8]) -> Json {
     match std::str::from_utf8(bytes) {
         Ok(text) => Json::from(text),
@@ -122,7 +123,7 @@ pub fn bytes_to_json(bytes: &[u8]) -> Json {
     }
 }
 
-/// The byte string that [`bytes_to_json`] wrote.
+/// Parses a byte string that [`bytes_to_json`] wrote.
 ///
 /// # Errors
 /// Malformed for anything else.
@@ -154,7 +155,7 @@ fn json_type(json: &Json, key: &str) -> Result<ValueType> {
     field(json, key)?.as_str().and_then(ValueType::from_name).ok_or_else(|| wrong(key))
 }
 
-/// Puts an array's element type and items into `map`; gives how many of `bytes` it took.
+/// Adds an array's element type and items to `map`; returns how many of `bytes` it consumed.
 fn array_to_json(bytes: &[u8], map: &mut Map<String, Json>) -> Result<usize> {
     let array = Value { kind: ValueType::ARRAY, bytes: Bytes::from(bytes.get(..12).unwrap_or_default()) };
     let (kind, count) = array.array_head().ok_or_else(|| wrong("v"))?;
@@ -197,7 +198,7 @@ fn array_from_json(json: &Json, out: &mut Vec<u8>, depth: u32) -> Result<()> {
 
 macro_rules! wire_numbers {
     ($($kind:ident: $type:ty;)*) => {
-        /// One scalar or string at the beginning of `bytes`, and how many bytes it took.
+        /// Serializes the scalar or string at the start of `bytes`; also returns how many bytes it took.
         fn item_to_json(kind: ValueType, bytes: &[u8]) -> Result<(Json, usize)> {
             let cut = || Error::malformed("a metadata value ends too early");
             match kind {
@@ -212,7 +213,7 @@ macro_rules! wire_numbers {
                     Ok((Json::from(raw.iter().rev().map(|b| format!("{b:02x}")).collect::<String>()), len))
                 }
                 ValueType::BOOL => match bytes.first().ok_or_else(cut)? {
-                    // A byte other than 0 and 1 is kept as it is.
+                    // Keep a byte other than 0 and 1.
                     n @ 0..=1 => Ok((Json::from(*n == 1), 1)),
                     n => Ok((Json::from(*n), 1)),
                 },
@@ -225,7 +226,7 @@ macro_rules! wire_numbers {
             }
         }
 
-        /// Appends the wire bytes of a scalar or string.
+        /// Appends a scalar's or string's wire bytes to `out`.
         fn item_from_json(kind: ValueType, json: &Json, out: &mut Vec<u8>) -> Result<()> {
             let text = || json.as_str().ok_or_else(|| wrong("v"));
             match kind {

@@ -1,14 +1,14 @@
-//! Kernel plugins: compute on rows, chosen by rank and by what the machine supports. An outline: the manifest kind is
-//! known, the host lists such plugins, and nothing calls them yet.
+//! Kernel plugins: they compute on rows and are chosen by rank and by what the machine supports. Only an
+//! outline: the host knows the manifest kind and lists such plugins, but nothing calls them yet.
 
 /// A compute backend.
 pub trait Kernel: Send + Sync {
-    /// Its name (`cpu`, `cuda`, ...).
+    /// The backend's name (`cpu`, `cuda`, ...).
     fn name(&self) -> String;
 
-    /// How good it is where it is supported; the host takes the highest.
+    /// The preference among supported backends; the host picks the highest.
     fn rank(&self) -> u32;
 
-    /// Whether this machine has what it needs.
+    /// Whether this machine can run it.
     fn is_supported(&self) -> bool;
 }

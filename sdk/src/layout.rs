@@ -1,8 +1,8 @@
-//! What a writer answers with: files made of segments, and patches for what is known only after the payload.
+//! A writer's answer: files made of segments, and patches for bytes known only after the payload.
 
 use crate::{Bytes, Codec, Digests, Options, Result, Sum};
 
-/// How a payload is to lie in the output.
+/// How a payload is stored in the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -10,98 +10,100 @@ pub enum Encoding {
     Raw,
     /// Encoded block by block by [`crate::Writer::encode`].
     Encoded {
-        /// The method, and what it is told.
+        /// The method and its options.
         codec: Codec,
-        /// Raw bytes of a block; the last may be shorter.
+        /// Raw bytes per block; the last block may be shorter.
         block_size: u64,
-        /// Whether [`WrittenTensor::blocks`] is to say how long each block became.
+        /// Whether [`WrittenTensor::blocks`] should report each block's encoded length.
         lengths: bool,
     },
 }
 
-/// A model of another format that is to be written as part of this one.
+/// A model of another format, to be written as part of this one.
 #[derive(Clone, Debug)]
 pub struct PartRequest<'a> {
-    /// The base name of its files.
+    /// The base name of the part's files.
     pub stem: &'a str,
-    /// The id of the format that writes it.
+    /// The id of the format that writes the part.
     pub format: &'a str,
-    /// The numbers of its tensors; `None` for all.
+    /// The numbers of the tensors it holds; `None` for all.
     pub tensors: Option<&'a [u64]>,
     /// Options for that format's writer.
     pub options: Options,
 }
 
-/// Where a writer pushes its layout, file by file, segment by segment, in the order of bytes.
+/// Where a writer pushes its layout: file by file, segment by segment, in byte order.
 pub trait LayoutSink {
-    /// Begins a file, named relative to the output folder. Where one file was asked for, its name is
-    /// [`crate::LayoutRequest::file_name`]; further files of that name and a suffix (`model.x.data`) are put beside it.
+    /// Begins a file, named relative to the output folder. If a single file was asked for, that name is
+    /// [`crate::LayoutRequest::file_name`]; further files with that name plus a suffix (`model.x.data`) are
+    /// placed beside it.
     ///
     /// # Errors
-    /// Plugin for a name that leaves the folder or was used before.
+    /// Plugin for a name that leaves the folder or was already used.
     fn file(&mut self, name: &str) -> Result<()>;
 
-    /// Marks the current file as the entry: the one published last, the one a user opens. The first file otherwise.
+    /// Marks the current file as the entry: the one users open, published last. Defaults to the first file.
     ///
     /// # Errors
-    /// Plugin before the first file.
+    /// Plugin if no file was begun.
     fn entry(&mut self) -> Result<()>;
 
-    /// Bytes as they are.
+    /// Adds `bytes` as they are.
     ///
     /// # Errors
-    /// Plugin before the first file.
+    /// Plugin if no file was begun.
     fn inline(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Bytes of the model: copied by the host if they lie in a file, so that the writer need not read them.
+    /// Adds bytes of the model. The host copies those that lie in a file, so the writer need not read them.
     ///
     /// # Errors
     /// As [`LayoutSink::inline`].
     fn copy(&mut self, bytes: &Bytes) -> Result<()>;
 
-    /// The payload of tensor number `tensor` of the model, at the next multiple of `align` (zeros fill the gap).
+    /// Adds the payload of tensor number `tensor`, at the next multiple of `align` (zeros fill the gap).
     ///
     /// # Errors
-    /// Plugin for an unknown tensor or an alignment that is no power of two.
+    /// Plugin for an unknown tensor or an alignment that is not a power of two.
     fn payload(&mut self, tensor: u64, align: u64, encoding: Encoding) -> Result<()>;
 
-    /// Zeros up to the next multiple of `n`.
+    /// Adds zeros up to the next multiple of `n`.
     ///
     /// # Errors
     /// Plugin if `n` is 0.
     fn pad_to(&mut self, n: u64) -> Result<()>;
 
-    /// `len` bytes that [`crate::Writer::finish`] fills. Its number must be unique in the layout.
+    /// Reserves `len` bytes for [`crate::Writer::finish`] to fill. `id` must be unique in the layout.
     ///
     /// # Errors
-    /// Plugin for a number used before.
+    /// Plugin for an `id` that was already used.
     fn hole(&mut self, id: u32, len: u64) -> Result<()>;
 
-    /// A model of another format, whose writer the host asks.
+    /// Adds a model of another format; the host asks that format's writer for its layout.
     ///
     /// # Errors
-    /// Unsupported if no such writer is present.
+    /// Unsupported if there is no such writer.
     fn part(&mut self, part: PartRequest<'_>) -> Result<()>;
 
-    /// Asks for a digest of each tensor's raw payload and of each input's payload in [`Written`], stated in its form.
+    /// Requests a digest of each tensor's raw payload and of each input's payload, reported in [`Written`].
     ///
     /// # Errors
-    /// Unsupported, naming it, for a digest that this host does not compute.
+    /// Unsupported, naming the digest, if this host does not compute it.
     fn digest(&mut self, sum: Sum) -> Result<()>;
 
-    /// The position in the current file: where the next segment begins. `None` after an encoded payload.
+    /// The position in the current file, where the next segment begins. `None` after an encoded payload.
     fn position(&self) -> Option<u64>;
 
-    /// Reads bytes of the model that the writer must see to lay them out. Held bytes cost nothing; others are charged.
+    /// Reads bytes of the model that the writer needs in order to lay it out. Bytes in memory are free,
+    /// others are charged.
     ///
     /// # Errors
-    /// Whatever reading raised; LimitExceeded.
+    /// Any error from reading; LimitExceeded.
     fn fetch(&mut self, bytes: &Bytes) -> Result<Bytes>;
 
-    /// Says something in the summary: what was assumed, changed or left out.
+    /// Adds a line to the summary: what was assumed, changed or left out.
     fn note(&mut self, note: &str);
 
-    /// Warns of what the output does otherwise than the model. A sink without warnings takes it as a note.
+    /// Warns that the output differs from the model. A sink without warnings records a note.
     fn warn(&mut self, warning: &str) {
         self.note(warning);
     }
@@ -109,81 +111,81 @@ pub trait LayoutSink {
 
 /// Where a writer fills its holes.
 pub trait PatchSink {
-    /// Fills hole `id` with bytes; exactly as long as the hole.
+    /// Fills hole `id`; `bytes` must be exactly as long as the hole.
     ///
     /// # Errors
-    /// Plugin for an unknown or filled hole or a wrong length.
+    /// Plugin for an unknown hole, one filled before, or a wrong length.
     fn fill(&mut self, id: u32, bytes: &[u8]) -> Result<()>;
 
-    /// Fills hole `id` with the digest of `start..end` of file number `file`, once every hole filled by
-    /// [`PatchSink::fill`], and by earlier calls of this, is in place.
+    /// Fills hole `id` with the digest of bytes `start..end` of file number `file`, computed once every hole
+    /// filled with [`PatchSink::fill`], and by earlier calls of this method, is in place.
     ///
     /// # Errors
-    /// Plugin for an unknown or filled hole, a wrong length or a range outside the file; Unsupported, naming it, for a
-    /// digest that this host does not compute.
+    /// Plugin for an unknown hole, one filled before, a wrong length or a range outside the file;
+    /// Unsupported, naming the digest, if this host does not compute it.
     fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()>;
 
-    /// Appends bytes at the end of file number `file`.
+    /// Appends bytes to file number `file`.
     ///
     /// # Errors
     /// Plugin for an unknown file.
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()>;
 }
 
-/// What was written, for [`crate::Writer::finish`].
+/// What was written, as input to [`crate::Writer::finish`].
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// The files, in the order of the layout.
+    /// The files, in layout order.
     pub files: Vec<WrittenFile>,
     /// The tensors, in the model's order.
     pub tensors: Vec<WrittenTensor>,
-    /// The inputs, in their order. Those at the end may be missing if they have no payload.
+    /// The inputs, in order. Trailing inputs without payload may be missing.
     pub inputs: Vec<WrittenInput>,
-    /// The holes, in the order of the layout.
+    /// The holes, in layout order.
     pub holes: Vec<WrittenHole>,
 }
 
-/// One written file.
+/// One file of the output.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenFile {
-    /// Its name relative to the output folder.
+    /// Path relative to the output folder.
     pub name: String,
-    /// Its length in bytes, without what `finish` appends.
+    /// Length in bytes, excluding whatever `finish` appends.
     pub len: u64,
 }
 
-/// One written tensor.
+/// Where and how one tensor was stored.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTensor {
-    /// The file it lies in.
+    /// The number of the file it was written to.
     pub file: u32,
-    /// Its offset there, in bytes.
+    /// Offset in that file, in bytes.
     pub offset: u64,
-    /// Its bytes there.
+    /// Length as stored, in bytes.
     pub stored_len: u64,
-    /// Its raw bytes.
+    /// Length of the raw payload, in bytes.
     pub raw_len: u64,
-    /// Digests of its raw bytes, as they were asked for.
+    /// The requested digests of the raw payload.
     pub digests: Digests,
-    /// The bytes that each block became, in order; empty unless the layout asked for them.
+    /// The encoded length of each block, in order; empty unless the layout asked for it.
     pub blocks: Vec<u64>,
 }
 
 /// One input of the conversion.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenInput {
-    /// Digests of its payload in file order, as they were asked for.
+    /// The requested digests of its payload, in file order.
     pub digests: Digests,
 }
 
-/// One hole of the layout.
+/// Where one hole of the layout is.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenHole {
-    /// Its number.
+    /// The hole's id, as the writer chose it.
     pub id: u32,
-    /// The file it lies in.
+    /// The number of its file.
     pub file: u32,
-    /// Its offset there, in bytes.
+    /// Offset in that file, in bytes.
     pub offset: u64,
     /// Its length in bytes.
     pub len: u64,

@@ -1,11 +1,12 @@
 //! The author's side of `apr`: everything a plugin needs, in plain Rust.
 //!
-//! A format plugin is a pure function over bytes. Its [`Reader`] turns a header into an index (tensor names, dtypes,
-//! shapes and where the payload lies); its [`Writer`] turns a [`CheckedModel`] into a layout (which bytes go where). The host
-//! does all I/O, threading, memory, verification and reporting. Nothing here names a format, an architecture or a
-//! device, and no type of the binary interface is visible.
+//! A format plugin is a pure function over bytes. Its [`Reader`] turns a header into an index (tensor names,
+//! dtypes, shapes and where the payload is); its [`Writer`] turns a [`CheckedModel`] into a layout (which
+//! bytes go where). The host does all I/O, threading, memory management, verification and reporting. Nothing
+//! here names a format, an architecture or a device, and no type of the binary interface is visible.
 //!
-//! Start with the template that `apr plugins new NAME` writes; then [`export_plugin!`], [`Reader`], [`Writer`].
+//! Start with the template that `apr plugins new NAME` writes; then read [`export_plugin!`], [`Reader`],
+//! [`Writer`].
 
 #![forbid(unsafe_code)]
 

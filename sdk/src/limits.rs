@@ -3,23 +3,23 @@
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The caps a reader works under. Each is also checked against the bytes left in the file before anything is
-/// allocated, so a cap is a last line of defence, not the only one.
+/// The caps a reader works under. Every count is also checked against the bytes left in the file before
+/// anything is allocated, so a cap is a last line of defence, not the only one.
 #[derive(Debug)]
 pub struct Limits {
-    /// Tensors of one model. 2^22: ten times the largest mixture-of-experts checkpoint with unstacked experts.
+    /// Tensors per model. 2^22: ten times the largest mixture-of-experts checkpoint with unstacked experts.
     pub tensors: u64,
-    /// Dimensions of a tensor. 8: the APR index and every array library in use stop there or earlier.
+    /// Dimensions per tensor. 8: the APR index and every array library in use stop there or earlier.
     pub dims: usize,
-    /// Bytes of a tensor's name or a metadata key. 65535: what a u16 length can say.
+    /// Bytes in a tensor name or metadata key. 65535: the largest u16 length.
     pub name_bytes: u64,
-    /// Metadata keys of one file. 2^20: real files have below 100.
+    /// Metadata keys per file. 2^20: real files have fewer than 100.
     pub metadata_keys: u64,
-    /// Nesting of arrays in metadata. 8: real files have 1; recursion must not reach the stack's end.
+    /// Nesting of metadata arrays. 8: real files have 1; recursion must not overflow the stack.
     pub nesting: u32,
-    /// Files of one model. 2^16: the largest sharded checkpoints have below 1000.
+    /// Files per model. 2^16: the largest sharded checkpoints have fewer than 1000.
     pub files: u32,
-    /// The memory that opening may use.
+    /// The memory that opening a model may use.
     pub budget: Budget,
 }
 
@@ -41,7 +41,8 @@ impl Limits {
     /// Checks a count read from a file against its cap and against the bytes left.
     ///
     /// # Errors
-    /// LimitExceeded above `cap`; Malformed if `count` items of at least `min_item` bytes cannot lie in `left` bytes.
+    /// LimitExceeded above `cap`; Malformed if `count` items of at least `min_item` bytes cannot fit in
+    /// `left` bytes.
     pub fn count(&self, what: &str, count: u64, cap: u64, min_item: u64, left: u64) -> Result<usize> {
         if count > cap {
             return Err(Error::limit(format!("{what} {count} is above the limit of {cap}")));
@@ -60,35 +61,35 @@ impl Limits {
     }
 }
 
-/// Memory that opening a model may use: 64 MiB and 16 bytes for each byte read (design section 9). Reading earns,
-/// allocating charges; so memory stays in proportion to the header that is really there.
+/// The memory that opening a model may use: 64 MiB plus 16 bytes for every byte read. Reading earns,
+/// allocating spends, so memory stays in proportion to the header that is really there.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicU64,
 }
 
 impl Budget {
-    /// What may be used before anything was read.
+    /// Bytes available before anything is read.
     pub const BASE: u64 = 64 << 20;
-    /// What each byte read adds.
+    /// Bytes earned by each byte read.
     pub const PER_BYTE: u64 = 16;
 
-    /// A budget of `base` bytes; more is earned by reading.
+    /// A budget that starts with `base` bytes; reading earns more.
     pub fn new(base: u64) -> Budget {
         Budget { left: AtomicU64::new(base) }
     }
 
-    /// Notes that `bytes` were read from the file.
+    /// Records that `bytes` were read from the file.
     pub fn earn(&self, bytes: u64) {
         let add = bytes.saturating_mul(Budget::PER_BYTE);
-        // Saturating: a budget cannot wrap around to nothing.
+        // Saturate: the budget must not wrap around to 0.
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_add(add)));
     }
 
-    /// Takes `bytes` from the budget.
+    /// Spends `bytes` of the budget.
     ///
     /// # Errors
-    /// LimitExceeded if less is left.
+    /// LimitExceeded if fewer are left.
     pub fn charge(&self, bytes: u64) -> Result<()> {
         self.left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(bytes))
@@ -100,7 +101,7 @@ impl Budget {
             })
     }
 
-    /// What is left, in bytes.
+    /// Bytes left to spend.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }

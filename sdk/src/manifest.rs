@@ -1,64 +1,64 @@
-//! The manifest: what a plugin says of itself, readable from the library file before it is loaded.
+//! The manifest: what a plugin declares about itself, readable from the library file before loading it.
 //!
-//! It is UTF-8 text of `key=value` lines; blank lines and spaces around a line are ignored, a key may occur once.
+//! UTF-8 text of `key=value` lines. Blank lines and spaces around a line are ignored; no key may occur twice.
 //!
 //! | key | value |
 //! | --- | --- |
 //! | `id`, `version`, `license` | written by [`crate::export_plugin!`] |
-//! | `formats` | ids of the formats it provides, separated by spaces |
+//! | `formats` | ids of the formats the plugin provides, separated by spaces |
 //! | `quantizers`, `architectures`, `kernels` | ids of what it provides of the other kinds |
-//! | `F.name` | the format's name for people |
+//! | `F.name` | the format's display name |
 //! | `F.roles` | `read`, `write` or both |
-//! | `F.magic` | `OFFSET:HEX`, several separated by spaces; `-` instead of two digits matches any byte |
+//! | `F.magic` | `OFFSET:HEX`, several separated by spaces; `-` in place of a byte's two digits matches any byte |
 //! | `F.extensions` | without the dot, separated by spaces; the first is the default for writing |
-//! | `F.claims` | a file name that makes a folder this format's (`config.json`); a probe of a folder sees that file's first bytes |
-//! | `F.parts` | ids of the formats that hold its payload: their files in a claimed folder are opened as that folder's model |
-//! | `F.folder` | `yes`: its models are folders always |
-//! | `F.aliases` | other ids that `--from` and `--to` take |
+//! | `F.claims` | a file name that makes a folder this format's (`config.json`); a probe of a folder sees the first bytes of that file |
+//! | `F.parts` | ids of the formats that hold its payload: in a claimed folder, their files are opened as that folder's model |
+//! | `F.folder` | `yes`: its models are always folders |
+//! | `F.aliases` | other ids that `--from` and `--to` accept |
 //! | `F.dialect` | `always D`, `requires D`, `prefers D` or `any` (the default) |
-//! | `F.dtypes` | names the writer can hold, or `*` |
-//! | `F.max_dims`, `F.max_name_bytes` | caps of the writer; 8 and 65535 if absent |
+//! | `F.dtypes` | names of the dtypes the writer can hold, or `*` |
+//! | `F.max_dims`, `F.max_name_bytes` | the writer's caps; 8 and 65535 if absent |
 //! | `F.names` | `any`, `no-nul` or `no-control` |
-//! | `F.row_scales` | `yes` where an integer tensor `NAME` with a tensor `NAME.scale`, one value for each row, means their product; `no` is the default |
-//! | `F.one_tensor` | `yes` where a file is exactly one tensor, whose name is not in it: it is called after the file (see [`name_after_file`]); `no` is the default |
+//! | `F.row_scales` | `yes`: an integer tensor `NAME` beside a tensor `NAME.scale`, one value per row, stands for their product; `no` is the default |
+//! | `F.one_tensor` | `yes`: a file holds exactly one tensor and no name for it, so it is named after the file (see [`name_after_file`]); `no` is the default |
 //! | `F.zero_size`, `F.scalars`, `F.shared_storage`, `F.assets`, `F.graph` | `yes` or `no` (the default; `scalars` and `zero_size` default to `yes`) |
-//! | `F.tokenizer` | `yes`: it holds the tokenizer as it is; `core`: its own keys say what [`crate::tokenizer::Tokenizer::core`] does, of models whose names are translated; `no` (the default) |
-//! | `F.token_rows` | `yes` where each token needs a row of the embedding: tokens of SentencePiece beyond the rows are left out with a warning, and other tokenizers that have some are refused; `no` is the default |
-//! | `F.metadata` | value types its own metadata holds (`str u32 ...`), `*`, or `none` (the default) |
-//! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), for `--set` of one that a model lacks |
-//! | `F.bookkeeping` | keys of its own metadata that say how a model lies in its files, not what it is; `apr diff` does not count them between models that lie in files differently |
-//! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata that speak of the tokenizer, and of the model card and sampling: a target that holds those states them in its own form (`FILE:KEY`, or `KEY` for any file; `*` for all that go on) |
-//! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the type of the weights, and the names (`DTYPE:NAME`): they follow the weights where those change |
-//! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would else be lost), `keep` (only with `--foreign keep`), `none` (the default) |
-//! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host does not read the format); `-` for none |
-//! | `F.report.NAME` | one line of help; `apr inspect --NAME` shows it, `apr scan` the one named `scan`, and `apr validate` counts the one named `check` |
+//! | `F.tokenizer` | `yes`: it holds the whole tokenizer; `core`: its own keys express what [`crate::tokenizer::Tokenizer::core`] does, for models whose names are translated; `no` (the default) |
+//! | `F.token_rows` | `yes`: each token needs a row of the embedding. SentencePiece tokens beyond the rows are dropped with a warning, other tokenizers with such tokens are refused; `no` is the default |
+//! | `F.metadata` | the value types its own metadata can hold (`str u32 ...`), `*`, or `none` (the default) |
+//! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), so that `--set` can add one the model lacks |
+//! | `F.bookkeeping` | keys of its own metadata that describe how a model is laid out in its files, not what it is; `apr diff` ignores them between models with different layouts |
+//! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata about the tokenizer, and about the model card and sampling: a target that holds those writes them in its own form (`FILE:KEY`, or `KEY` in any file; a trailing `*` matches any rest) |
+//! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
+//! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would otherwise be lost), `keep` (only with `--foreign keep`), `none` (the default) |
+//! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host refuses to read the format); `-` for no default |
+//! | `F.report.NAME` | one line of help. `apr inspect --NAME` shows the report; `apr scan` shows the one named `scan`, and `apr validate` counts the one named `check` |
 
 use crate::OptionSpec;
 
-/// A parsed manifest.
+/// A parsed manifest. See the [module](self) for the keys.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Manifest {
     /// The plugin's id: letters, digits and `_`.
     pub id: String,
-    /// Its version.
+    /// The plugin's version, from its `Cargo.toml`.
     pub version: String,
-    /// Its licence.
+    /// The plugin's licence, from its `Cargo.toml`.
     pub license: String,
-    /// The formats it provides.
+    /// The formats the plugin provides.
     pub formats: Vec<FormatManifest>,
-    /// The ids of the quantizers it provides.
+    /// Ids of the quantizers the plugin provides.
     pub quantizers: Vec<String>,
-    /// The ids of the architectures it has tables for.
+    /// Ids of the architectures the plugin has tables for.
     pub architectures: Vec<String>,
-    /// The ids of the compute backends it provides.
+    /// Ids of the compute backends the plugin provides.
     pub kernels: Vec<String>,
-    /// Keys that this SDK does not know: slips, or what a newer plugin says. `apr plugins check` warns of them.
+    /// Keys unknown to this SDK: typos, or features of a newer plugin. `apr plugins check` warns about them.
     pub unknown: Vec<String>,
 }
 
 impl Manifest {
-    /// The kinds of things it provides, in words.
+    /// The kinds of things the plugin provides, in words.
     pub fn kinds(&self) -> Vec<&'static str> {
         let kinds = [
             ("reader", self.formats.iter().any(|f| f.reads)),
@@ -71,55 +71,55 @@ impl Manifest {
     }
 }
 
-/// What the manifest says of one format.
+/// What the manifest declares about one format.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct FormatManifest {
-    /// The format's id.
+    /// The id, as in `--from` and `--to`.
     pub id: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
     /// Whether the plugin reads it.
     pub reads: bool,
     /// Whether the plugin writes it.
     pub writes: bool,
-    /// Byte patterns that mark it; one that matches is enough.
+    /// Byte patterns that identify the format; one match is enough.
     pub magic: Vec<Magic>,
-    /// Extensions without the dot, lower case; the first is the default.
+    /// Extensions without the dot, lower case; the first is the default for writing.
     pub extensions: Vec<String>,
-    /// File names that make a folder this format's, the first that is there.
+    /// File names that make a folder this format's, in order of preference.
     pub claims: Vec<String>,
-    /// The formats that hold the payload of this one's models, as parts: ids.
+    /// Ids of the formats that hold the payload of its models, as parts.
     pub parts: Vec<String>,
-    /// Whether its models are folders always.
+    /// Whether its models are always folders.
     pub folder: bool,
-    /// Other ids that a user may say.
+    /// Other ids that `--from` and `--to` accept.
     pub aliases: Vec<String>,
-    /// What naming world it wants.
+    /// Which dialect it uses for tensor names and keys.
     pub dialect: DialectRule,
     /// What its writer can hold.
     pub carries: Carries,
-    /// Keys of its own metadata that say how a model lies in its files, not what it is.
+    /// Keys of its own metadata that describe how a model is laid out in its files, not what it is.
     pub bookkeeping: Vec<String>,
-    /// Keys of its own metadata that speak of the tokenizer (see [`FormatManifest::speaks`]).
+    /// Keys of its own metadata about the tokenizer (see [`FormatManifest::speaks`]).
     pub tokenizer_keys: Vec<String>,
-    /// Keys of its own metadata that speak of the model card, sampling included.
+    /// Keys of its own metadata about the model card, sampling included.
     pub card_keys: Vec<String>,
-    /// Keys of its own metadata that name the type of the weights.
+    /// Keys of its own metadata that name the dtype of the weights.
     pub type_keys: Vec<String>,
-    /// Names of dtypes, and what those keys call them.
+    /// What those keys call each dtype: (dtype, name).
     pub type_names: Vec<(String, String)>,
-    /// Well-known keys of its own metadata, and the names of their types.
+    /// Well-known keys of its own metadata with the names of their types.
     pub keys: Vec<(String, String)>,
-    /// Its options.
+    /// The options its reader and writer take.
     pub options: Vec<OptionSpec>,
-    /// Its reports: id and help.
+    /// The reports its reader makes: (id, one line of help).
     pub reports: Vec<(String, String)>,
 }
 
 impl FormatManifest {
-    /// Whether a key of a file of this format is one of `patterns`: `FILE:KEY`, or `KEY` in any file; a `*` at the end stands
-    /// for whatever goes on.
+    /// Whether `key` of `file` matches one of `patterns`: `FILE:KEY`, or `KEY` in any file; a trailing `*`
+    /// matches any rest.
     pub fn speaks(patterns: &[String], file: &str, key: &str) -> bool {
         patterns.iter().any(|pattern| {
             let (of, wanted) = pattern.split_once(':').unwrap_or((file, pattern));
@@ -128,17 +128,17 @@ impl FormatManifest {
     }
 }
 
-/// A byte pattern at an offset.
+/// A byte pattern at a fixed offset.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Magic {
-    /// Where it begins.
+    /// Where the pattern begins, in bytes.
     pub offset: usize,
-    /// Its bytes; `None` matches any.
+    /// The bytes to match; `None` matches any byte.
     pub bytes: Vec<Option<u8>>,
 }
 
 impl Magic {
-    /// Whether a file that begins with `head` has it.
+    /// Whether a file that begins with `head` matches.
     pub fn matches(&self, head: &[u8]) -> bool {
         let Some(there) =
             self.offset.checked_add(self.bytes.len()).and_then(|end| head.get(self.offset..end))
@@ -149,22 +149,22 @@ impl Magic {
     }
 }
 
-/// What naming world a format wants (design section 6).
+/// Which dialect a format uses for tensor names and keys.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DialectRule {
-    /// Takes any.
+    /// Accepts any dialect.
     #[default]
     Any,
-    /// Its files always are of this one, read and written.
+    /// Always uses this one, reading and writing.
     Always(String),
     /// Refuses to write any other.
     Requires(String),
-    /// Would rather have this one.
+    /// Prefers this one when writing.
     Prefers(String),
 }
 
-/// Whether a format's files carry other formats' metadata.
+/// Whether a format's files can carry other formats' metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ForeignCarrier {
@@ -173,40 +173,41 @@ pub enum ForeignCarrier {
     None,
     /// Only with `--foreign keep`.
     Keep,
-    /// Only what would else be lost.
+    /// Only what would otherwise be lost.
     Lost,
     /// Everything.
     All,
 }
 
-/// What names a format can hold.
+/// Which tensor names a format can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum NameRule {
     /// Any UTF-8.
     #[default]
     Any,
-    /// Any but NUL.
+    /// Any name without NUL bytes.
     NoNul,
-    /// No control characters.
+    /// Any name without control characters.
     NoControl,
 }
 
-/// What a format's writer can hold; the host refuses the rest before work starts.
+/// What a format's writer can hold. The host refuses anything else before work starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Carries {
-    /// Whether a file is exactly one tensor, which is called after the file ([`name_after_file`]).
+    /// Whether a file holds exactly one tensor, named after the file ([`name_after_file`]).
     pub one_tensor: bool,
-    /// Whether an integer tensor `NAME` with an F32 tensor `NAME.scale`, one value for each row, means their product.
+    /// Whether an integer tensor `NAME` beside an F32 tensor `NAME.scale`, one value per row, stands for
+    /// their product.
     pub row_scales: bool,
-    /// Names of the dtypes; `None` for all.
+    /// Names of the supported dtypes; `None` for all.
     pub dtypes: Option<Vec<String>>,
-    /// The most dimensions of a tensor.
+    /// The most dimensions a tensor may have.
     pub max_dims: usize,
-    /// The most bytes of a tensor's name.
+    /// The most bytes a tensor's name may have.
     pub max_name_bytes: usize,
-    /// What names it can hold.
+    /// Which tensor names are allowed.
     pub names: NameRule,
     /// Whether a dimension may be 0.
     pub zero_size: bool,
@@ -214,15 +215,15 @@ pub struct Carries {
     pub scalars: bool,
     /// Whether two tensors may share bytes.
     pub shared_storage: bool,
-    /// Value types of its own metadata, by name; `None` for all. Empty: it has none.
+    /// Names of the value types its own metadata can hold; `None` for all. Empty if it has no metadata.
     pub metadata: Option<Vec<String>>,
-    /// Whether it holds a tokenizer as it is.
+    /// Whether it holds the whole tokenizer.
     pub tokenizer: bool,
-    /// Whether its own keys say the core of a tokenizer, for models whose names are translated.
+    /// Whether its own keys express the core of a tokenizer, for models whose names are translated.
     pub tokenizer_core: bool,
     /// Whether each token needs a row of the embedding, in models whose names are translated.
     pub token_rows: bool,
-    /// Whether it holds companion files.
+    /// Whether it holds companion files (assets).
     pub assets: bool,
     /// Whether it holds a graph.
     pub graph: bool,
@@ -254,24 +255,25 @@ impl Default for Carries {
 }
 
 impl Carries {
-    /// Whether the writer can hold a dtype of this name.
+    /// Whether the writer can hold the dtype called `name`.
     pub fn dtype(&self, name: &str) -> bool {
         self.dtypes.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
     }
 
-    /// Whether its own metadata can hold a value of the type of this name.
+    /// Whether its own metadata can hold values of the type called `name`.
     pub fn metadata_type(&self, name: &str) -> bool {
         self.metadata.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
     }
 
-    /// Whether it has metadata of its own.
+    /// Whether the format has metadata of its own.
     pub fn has_metadata(&self) -> bool {
         self.metadata.as_ref().is_none_or(|names| !names.is_empty())
     }
 }
 
-/// What the only tensor of a file is called where a format has no names (`F.one_tensor`): the file's name without folders
-/// and without `.extension`, if anything is left. Readers of such formats use this, and the host expects it.
+/// Names the only tensor of a file whose format stores no names (`F.one_tensor`): the file's name without
+/// folders and without `.extension`, unless nothing would be left. Readers of such formats use this, and the
+/// host relies on it.
 pub fn name_after_file<'f>(file: &'f str, extension: &str) -> &'f str {
     let name = file.rsplit('/').next().unwrap_or_default();
     let stem = name.strip_suffix(extension).and_then(|rest| rest.strip_suffix('.'));

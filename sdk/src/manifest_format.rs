@@ -1,18 +1,18 @@
-//! Parsing the manifest's text. Every line is distrusted: it comes from a file that was not loaded yet.
+//! Parses manifests. No line is trusted: the text comes from a file that has not been loaded yet.
 
 use crate::manifest::{Carries, DialectRule, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule};
 use crate::{DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
 use std::cell::Cell;
 
-/// The most bytes of a manifest's text. 1 MiB: a plugin with a hundred formats needs a twentieth.
+/// Bytes of a manifest's text. 1 MiB: a plugin with a hundred formats needs a twentieth of it.
 const LONGEST: usize = 1 << 20;
 
 impl Manifest {
-    /// Parses a manifest's text (see [`crate::manifest`] for the keys). Unknown keys are noted and not refused, so that a
-    /// newer plugin may say more.
+    /// Parses a manifest (see [`crate::manifest`] for the keys). Unknown keys are recorded, not refused, so
+    /// that newer plugins may declare more.
     ///
     /// # Errors
-    /// Plugin for a line without `=`, a key that occurs twice, a bad id, or a value its key does not allow.
+    /// Plugin for a line without `=`, a duplicate key, a bad id, or a value its key does not allow.
     pub fn parse(text: &str) -> Result<Manifest> {
         if text.len() > LONGEST {
             return Err(Error::plugin(format!(
@@ -53,7 +53,7 @@ fn check_id(what: &str, id: &str) -> Result<()> {
     Err(Error::plugin(format!("the manifest's {what} `{shown}` is not 1 to 64 of a-z, 0-9 and _")))
 }
 
-/// The `key=value` lines, in order, and whether each was asked for.
+/// The `key=value` lines in order, each marked once it has been asked for.
 struct Lines<'a>(Vec<Line<'a>>);
 
 struct Line<'a> {
@@ -107,7 +107,7 @@ impl<'a> Lines<'a> {
         self.get(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
-    /// `A:B` words.
+    /// Parses a list of `A:B` words.
     fn pairs(&self, key: &str) -> Result<Vec<(String, String)>> {
         let pair = |word: &String| {
             let pair = word.split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned()));
@@ -218,7 +218,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The words of a list, `Some(None)` for `*`, `None` where the key is absent.
+    /// The words of a list: `Some(None)` for `*`, `None` if the key is absent.
     fn list(&self, key: &str, known: impl Fn(&str) -> bool) -> Result<Option<Option<Vec<String>>>> {
         if self.get(key).is_none() {
             return Ok(None);

@@ -1,9 +1,9 @@
-//! A [`Source`] over byte strings: for a plugin's own tests, and for a writer that asks its own reader.
+//! A [`Source`] over bytes in memory, for a plugin's tests and for a writer that consults its own reader.
 
 use crate::{Error, Extent, FileId, LogLevel, Result, Source};
 use std::sync::Mutex;
 
-/// Named byte strings as the files of one model; the first is file 0.
+/// Named byte strings that act as the files of one model; the first is file 0.
 #[derive(Debug, Default)]
 pub struct MemorySource {
     files: Vec<(String, Vec<u8>)>,
@@ -12,28 +12,28 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A model of one file.
+    /// A source for a single-file model.
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> MemorySource {
         MemorySource { files: vec![(name.into(), bytes.into())], ..MemorySource::default() }
     }
 
-    /// A folder without files; they come by [`MemorySource::with`].
+    /// A source for a folder, empty until [`MemorySource::with`] adds files.
     pub fn folder(name: impl Into<String>) -> MemorySource {
         MemorySource { files: vec![(name.into(), Vec::new())], is_folder: true, ..MemorySource::default() }
     }
 
-    /// Adds a file that [`Source::sibling`] finds.
+    /// Adds a file for [`Source::sibling`] to find.
     pub fn with(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> MemorySource {
         self.files.push((name.into(), bytes.into()));
         self
     }
 
-    /// What the plugin logged so far.
+    /// Every message the plugin has logged so far.
     pub fn logged(&self) -> Vec<String> {
         self.log.lock().map(|log| log.clone()).unwrap_or_default()
     }
 
-    /// The names of files and folders whose path begins with `prefix`, without that.
+    /// The names directly below `prefix`, with the prefix removed; sorted, folders end in `/`.
     fn below(&self, prefix: &str) -> Vec<String> {
         let files = self.files.iter().skip(usize::from(self.is_folder));
         let direct = |name: &str| match name.split_once('/') {

@@ -1,57 +1,59 @@
-//! The model that every reader yields, and of which every writer is handed a [`crate::CheckedModel`]: data and the rules
-//! about it.
+//! The model: what every reader yields, and, as a [`crate::CheckedModel`], what every writer is handed. Data,
+//! and the rules it obeys.
 
 use crate::{Bytes, DType, Endian, Extent, FileId, Foreign, Options, Result, Sum, checked_payload_len};
 
-/// A model: an index of tensors, and everything else a file says. It holds no payload. Outside this crate it can only
-/// be built by [`crate::ModelBuilder`]: names are unique, shapes and payload lengths agree with dtypes, nothing overflows.
-/// Who changes one afterwards answers for it: a writer takes none that was not checked again.
+/// A model: an index of tensors plus everything else the files say. It holds no payload. Outside this crate,
+/// only [`crate::ModelBuilder`] can build one: names are unique, shapes and payload lengths agree with
+/// dtypes, nothing overflows. Later changes are the caller's responsibility: writers only accept a model that
+/// has been checked again.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Model {
     /// The id of the format it was read from.
     pub format: String,
-    /// The naming world of tensors and keys (design section 6), or `none`.
+    /// The dialect of tensor names and keys (`hf`, `gguf`, ...), or `none`.
     pub dialect: String,
     /// The tensors, in the source's order.
     pub tensors: Vec<Tensor>,
     /// The architecture, if one is known.
     pub architecture: Option<Architecture>,
-    /// The tokenizer, as the JSON of the tokenizer model, if the source has one that was understood.
+    /// The tokenizer as JSON (see [`crate::tokenizer`]), if the source has one that was understood.
     pub tokenizer: Option<Bytes>,
-    /// What its makers say of it, as the JSON object of [`crate::model_card`]; for formats that can repeat it in their keys.
+    /// What its makers say about it, as the JSON object of [`crate::model_card`], for formats that can repeat
+    /// it in their keys.
     pub model_card: Option<Bytes>,
     /// Companion files: README, licence, chat template, ...
     pub assets: Vec<Asset>,
-    /// What only some format can say; at most one entry a format.
+    /// What only one format can express; at most one entry per format.
     pub foreign: Vec<Foreign>,
     /// Models inside this one, which the host opens and merges.
     pub parts: Vec<Part>,
-    /// The quantization recipe that made the tensors, if one was named.
+    /// The name of the quantization recipe that produced the tensors, if the source gives one.
     pub recipe: Option<String>,
-    /// Where the payload came from, as the JSON of design section 7's `provenance`; a carrier of everything keeps it.
+    /// The provenance record as JSON: where the payload came from. Formats that carry everything keep it.
     pub provenance: Option<Bytes>,
-    /// Checksums that its files hold, for `validate --checksum` and verify; opening computes none of them.
+    /// Checksums stored in its files, for `validate --checksum` and verify. Opening computes none of them.
     pub checksums: Vec<Checksum>,
     /// What the reader assumed or left out, for the summary.
     pub notes: Vec<String>,
 }
 
-/// One tensor of a model.
+/// A tensor's declaration: name, dtype, shape, and where its payload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name, unique in the model; any UTF-8, control characters included.
+    /// Unique in the model; any UTF-8, control characters included.
     pub name: String,
     /// Its element type.
     pub dtype: DType,
-    /// Its dimensions, outermost first, row-major; empty for a scalar.
+    /// Dimensions, outermost first (row-major); empty for a scalar.
     pub shape: Vec<u64>,
-    /// Where its payload is.
+    /// Where the payload is and how to read it.
     pub payload: Payload,
 }
 
 impl Tensor {
-    /// Bytes of the payload as it is stored in the model: decoded, row-major, little-endian.
+    /// The payload's length in bytes once decoded: row-major, little-endian.
     ///
     /// # Errors
     /// As [`checked_payload_len`]; cannot fail for a tensor of a [`Model`].
@@ -60,37 +62,38 @@ impl Tensor {
     }
 }
 
-/// Where a tensor's payload is and what must be done to read it.
+/// Where a tensor's payload is and how to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Payload {
-    /// Raw bytes in a file; with a [`View`] if they are not plain row-major little-endian.
+    /// Raw bytes in a file, with a [`View`] unless they are plain row-major little-endian.
     Extent {
-        /// The bytes.
+        /// Where the bytes are.
         extent: Extent,
-        /// How they are to be gathered, or `None` for a plain copy.
+        /// How to gather the elements; `None` for a plain copy.
         view: Option<View>,
     },
-    /// Compressed blocks, which the host asks for with [`crate::OpenModel::blocks`] when the tensor is first read.
+    /// Compressed blocks, which the host lists with [`crate::OpenModel::blocks`] when it first reads the
+    /// tensor.
     Blocks {
-        /// The compression method, and what it is told.
+        /// The compression method and its options.
         codec: Codec,
     },
-    /// A stream that can only be read in order, by [`crate::OpenModel::stream`].
+    /// A stream that can only be read in order, with [`crate::OpenModel::stream`].
     Sequential,
 }
 
-/// A way to compress, which the host knows by nothing but its number.
+/// A compression method, known to the host by number only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Codec {
-    /// The format's own number of the method.
+    /// The method's number in its format.
     pub number: u32,
-    /// What the method is told beyond its number (a level, a dictionary's name), in the format's own words.
+    /// The method's parameters (a level, a dictionary's name), named by the format.
     pub options: Options,
 }
 
 impl From<u32> for Codec {
-    /// A method that needs to be told nothing.
+    /// A method without parameters.
     fn from(number: u32) -> Codec {
         Codec { number, options: Options::new() }
     }
@@ -99,16 +102,16 @@ impl From<u32> for Codec {
 /// How the host gathers a tensor from an extent that is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Distance between neighbours along each dimension, in elements (blocks for block types), outermost first;
-    /// empty for plain row-major order.
+    /// Distance between neighbours along each dimension, in elements (blocks for block types), outermost
+    /// first; empty for plain row-major order.
     pub strides: Vec<u64>,
-    /// The first element's distance from the extent's start, in elements.
+    /// Distance of the first element from the start of the extent, in elements.
     pub start: u64,
     /// The byte order of multi-byte fields.
     pub endian: Endian,
 }
 
-/// An architecture and its configuration, under canonical keys.
+/// An architecture and its configuration under canonical keys.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Architecture {
     /// The architecture's id (`llama`, `whisper`, ...).
@@ -126,69 +129,69 @@ impl Default for Bytes {
 /// A companion file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asset {
-    /// Its path relative to the model's folder, with `/`.
+    /// Path relative to the model's folder, with `/`.
     pub name: String,
     /// Its contents.
     pub bytes: Bytes,
 }
 
-/// A CRC-32 (IEEE) that a file holds of itself or of another file of the model. A reader only says where it is: the
-/// host computes and compares, so a format's checksum is never an extra pass over its file.
+/// A checksum that a file stores for itself or for another file of the model. The reader only says where it
+/// is; the host computes and compares it, so no format needs an extra pass over its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// The bytes it covers, as they lie in the file.
+    /// The bytes it covers, as stored in the file.
     pub covers: Extent,
-    /// The stored value: held, or where it lies; as long as [`Sum::width`] says.
+    /// The stored value, in memory or in a file; [`Sum::width`] bytes long.
     pub stored: Bytes,
-    /// Which digest it is, and how it is written.
+    /// The digest algorithm and how its value is written.
     pub sum: Sum,
-    /// Of which bytes it is.
+    /// Which bytes are hashed: the stored or the decoded ones.
     pub coding: Coding,
 }
 
-/// Of which bytes a checksum is: of those it covers, or of what they decode to.
+/// Which bytes a checksum is computed from: the bytes it covers, or what they decode to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Coding {
-    /// Of the bytes as they lie.
+    /// The bytes as stored.
     #[default]
     Raw,
-    /// Of what they decode to, which the host asks for with [`crate::OpenModel::covered`].
+    /// The decoded bytes, which the host requests with [`crate::OpenModel::covered`].
     Encoded,
-    /// The same, and the stream of the tensor of this number reads all of them: at its end it has compared them itself, and
-    /// failed with `E004` if they are others.
+    /// The decoded bytes, all of which the stream of tensor number `0` reads: at its end, the stream itself
+    /// has compared the checksum and failed with `E004` on a mismatch.
     Streamed(u64),
 }
 
 impl Checksum {
-    /// The digest of bytes as they lie.
+    /// A checksum of bytes as stored.
     pub fn raw(covers: Extent, stored: Bytes, sum: Sum) -> Checksum {
         Checksum { covers, stored, sum, coding: Coding::Raw }
     }
 }
 
-/// A file, or a range of one, that is a model of its own inside a model.
+/// A file, or a byte range of one, that is a model of its own inside a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The file.
+    /// The file that holds it.
     pub file: FileId,
-    /// The range in it, or `None` for the whole file.
+    /// Offset and length within the file; `None` for the whole file.
     pub range: Option<(u64, u64)>,
-    /// The format's id.
+    /// The id of the format that reads it.
     pub format: String,
     /// Options for that format's reader.
     pub options: Options,
-    /// The tensors that must be in it; `None` if the model does not say.
+    /// The names of the tensors it must contain; `None` if the model does not say.
     pub expected: Option<Vec<String>>,
 }
 
 impl Model {
-    /// The foreign metadata of `format`.
+    /// The foreign metadata of `format`, if there is any.
     pub fn foreign_of(&self, format: &str) -> Option<&Foreign> {
         self.foreign.iter().find(|f| f.format == format)
     }
 
-    /// The foreign metadata of `format`, made if it is not there.
+    /// The foreign metadata of `format`, created empty if missing.
     pub fn foreign_mut(&mut self, format: &str) -> &mut Foreign {
         let at = match self.foreign.iter().position(|f| f.format == format) {
             Some(at) => at,
@@ -200,7 +203,7 @@ impl Model {
         &mut self.foreign[at]
     }
 
-    /// Every byte string of the model that a writer may have to place: values, verbatim forms, assets.
+    /// Every byte string of the model that a writer may have to place: values, verbatim forms, facts, assets.
     pub fn byte_strings(&self) -> impl Iterator<Item = &Bytes> {
         let files = self.foreign.iter().flat_map(|f| &f.files);
         let foreign = files.flat_map(|f| f.typed.iter().map(|(_, v)| &v.bytes).chain(&f.verbatim));
@@ -213,7 +216,7 @@ impl Model {
         foreign.chain(self.assets.iter().map(|a| &a.bytes)).chain(facts)
     }
 
-    /// The same, to be changed: the host moves a part's extents to their place in the whole.
+    /// Every byte string, mutably: the host relocates a part's extents into the whole model.
     pub fn byte_strings_mut(&mut self) -> impl Iterator<Item = &mut Bytes> {
         let files = self.foreign.iter_mut().flat_map(|f| &mut f.files);
         let foreign =

@@ -1,4 +1,4 @@
-//! Builds a [`Model`] from what a reader pushes, and checks it: the only way to get one.
+//! Builds a [`Model`] from what a reader pushes and checks it; the only way to get one.
 
 use crate::name_set::NameSet;
 use crate::{
@@ -7,7 +7,8 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// Collects a model, tensor by tensor, under [`Limits`]. The host drives readers with one; a plugin's tests may too.
+/// Collects a model, push by push, under [`Limits`]. The host drives readers with it; so may a plugin's
+/// tests.
 pub struct ModelBuilder<'a> {
     model: Model,
     names: NameSet,
@@ -19,7 +20,7 @@ pub struct ModelBuilder<'a> {
 }
 
 impl<'a> ModelBuilder<'a> {
-    /// A builder for a model of `format`; `file_len` says how long each file is, to bounds-check extents.
+    /// A builder for a model of `format`. `file_len` returns a file's length, to bounds-check extents.
     pub fn new(
         format: &str,
         limits: &'a Limits,
@@ -37,7 +38,7 @@ impl<'a> ModelBuilder<'a> {
         }
     }
 
-    /// The checked model.
+    /// Returns the finished, checked model.
     pub fn finish(self) -> Model {
         self.model
     }
@@ -95,13 +96,13 @@ impl<'a> ModelBuilder<'a> {
         }
     }
 
-    /// The file whose metadata comes: which foreign record, and which file of it.
+    /// The file that metadata is being pushed for: indices of its foreign record and of the file in it.
     fn open_file(&self) -> Result<(usize, usize)> {
         self.open_file.ok_or_else(|| Error::plugin("foreign metadata before `foreign_file`"))
     }
 }
 
-/// Checks that every element a strided view reaches lies in the extent of `len` bytes.
+/// Checks that every element a strided view reaches lies within an extent of `len` bytes.
 fn view_fits(tensor: &TensorDecl<'_>, view: &crate::View, len: u64) -> Result<()> {
     let wrong = |text: String| Err(Error::malformed(text));
     let info = tensor.dtype.require()?;
@@ -145,7 +146,7 @@ impl ModelSink for ModelBuilder<'_> {
         self.limits.budget.charge(cost).map_err(named)?;
         let earlier = &self.model.tensors;
         if !self.names.insert(tensor.name, |n| earlier[n].name.as_str()) {
-            // Its data is not what is wrong: the reader adds where the name stands.
+            // The tensor's data is not at fault: the reader adds the offset of the name.
             return Err(Error::malformed("a second tensor has this name").tensor(tensor.name));
         }
         self.model.tensors.push(Tensor {
@@ -159,7 +160,7 @@ impl ModelSink for ModelBuilder<'_> {
 
     fn foreign_file(&mut self, format: &str, name: &str, n_tensors: u64) -> Result<()> {
         self.name_len("file name", name)?;
-        // A model of one file has no name of its own.
+        // A single-file model has no file name of its own.
         if !name.is_empty() {
             crate::check_file_name("file name", name)?;
         }

@@ -1,12 +1,12 @@
-//! NameMapper plugins: architecture tables, which the host's one engine interprets (design section 6).
+//! NameMapper plugins: architecture tables, which the host's engine interprets.
 
 use crate::Result;
 
-/// Gives architecture tables as TOML text; their form is described in `plugins/architectures/README.md`.
+/// Provides architecture tables as TOML text; `plugins/architectures/README.md` describes their form.
 pub trait NameMapper: Send + Sync {
-    /// The table of one of the architectures that the manifest names.
+    /// The table of `architecture`, one of the ids that the manifest lists.
     ///
     /// # Errors
-    /// InvalidArgument for an id it lacks.
+    /// InvalidArgument for any other id.
     fn table(&self, architecture: &str) -> Result<String>;
 }

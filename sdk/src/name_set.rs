@@ -1,22 +1,23 @@
-//! A set of names that lie in a list, kept by hash alone: a model of a million tensors holds each name once.
+//! A set of the names in a list, storing only hashes: a model of a million tensors holds each name once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-/// The names of list entries `0..n`, added in order. Hashes are keyed at random, so that no file can make them collide;
-/// two names of one hash are kept apart all the same.
+/// The names of list entries `0..n`, added in order. Hashes are randomly keyed, so no file can force
+/// collisions; colliding names are still told apart.
 #[derive(Default)]
 pub(crate) struct NameSet {
     keys: RandomState,
-    /// Hash of a name -> its number in the list.
+    /// Hash of a name -> its index in the list.
     by_hash: HashMap<u64, usize, BuildHasherDefault<AsIs>>,
-    /// Numbers of names whose hash another name had before.
+    /// Indices of names whose hash an earlier name already had.
     colliding: Vec<usize>,
     len: usize,
 }
 
 impl NameSet {
-    /// Adds `name` as the next entry of the list; false if an earlier entry is the same. `earlier` gives those names.
+    /// Adds `name` as the next entry; false if an earlier entry has the same name. `earlier` returns an
+    /// entry's name.
     pub(crate) fn insert<'a>(&mut self, name: &str, earlier: impl Fn(usize) -> &'a str) -> bool {
         let hash = self.keys.hash_one(name);
         self.insert_hashed(hash, name, earlier)
@@ -36,7 +37,7 @@ impl NameSet {
     }
 }
 
-/// Takes a hash for what it is.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct AsIs(u64);
 
@@ -46,7 +47,7 @@ impl Hasher for AsIs {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Only u64 keys are hashed here; anything else would still be right, and slow.
+        // Only u64 keys are hashed here; anything else would still be correct, just slow.
         for &byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(byte);
         }

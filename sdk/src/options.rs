@@ -1,41 +1,41 @@
-//! Options that a plugin's manifest declares, and their values, checked by the host before the plugin sees them.
+//! Options that a plugin's manifest declares. The host checks their values before the plugin sees them.
 
-/// What values an option takes.
+/// Which values an option accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionKind {
-    /// On or off; given without a value it is on.
+    /// On or off; without a value it is on.
     Flag,
-    /// A whole number.
+    /// A whole number, at most 2^64 − 1.
     Integer,
     /// Any text.
     Text,
     /// One of the listed words.
     Choice(Vec<String>),
-    /// A restriction, on or off: while it is on, the host refuses to read the format at all, also as a part. It is
-    /// accepted for every input, whatever its format.
+    /// A restriction, on or off: while it is on, the host refuses to read the format at all, even as a part.
+    /// It is accepted for every input, whatever its format.
     Refuse,
 }
 
 /// One declared option: `FORMAT.option.NAME=WHEN KIND DEFAULT HELP` in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionSpec {
-    /// Its name, given as `-O [format.]name=value`.
+    /// The name in `-O [format.]name=value`.
     pub name: String,
-    /// Whether it concerns reading.
+    /// Whether it applies to reading.
     pub read: bool,
-    /// Whether it concerns writing.
+    /// Whether it applies to writing.
     pub write: bool,
-    /// What values it takes.
+    /// Which values it accepts.
     pub kind: OptionKind,
-    /// The value when none is given; empty for none.
+    /// The value if the user gives none; empty for no default.
     pub default: String,
     /// One line of help, imperative, without a full stop.
     pub help: String,
 }
 
 impl OptionSpec {
-    /// Whether `value` is one this option takes.
+    /// Whether this option accepts `value`.
     pub fn accepts(&self, value: &str) -> bool {
         match &self.kind {
             OptionKind::Flag | OptionKind::Refuse => matches!(value, "true" | "false"),
@@ -46,20 +46,20 @@ impl OptionSpec {
     }
 }
 
-/// Names and values for one call; defaults are filled in by the host.
+/// Option names and values for one call; the host has filled in defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     values: Vec<(String, String)>,
 }
 
 impl Options {
-    /// Set by the host when it opens a file as a part of a model: the reader describes this one file only and looks
-    /// for no siblings. A writer that is asked for a part names its files after [`crate::LayoutRequest::stem`], whatever
-    /// the model's files were called before.
+    /// Set by the host when it opens a file as a part of a model: the reader describes this one file only and
+    /// looks for no siblings. A writer asked for a part names its files after [`crate::LayoutRequest::stem`],
+    /// whatever the model's files were called before.
     pub const PART: &'static str = "apr.part";
 
-    /// Set by the host when a folder is opened by one of its files: the reader takes that file, or the shard set that
-    /// it is of, for the payload.
+    /// Set by the host when a folder is opened by way of one of its files: the reader takes the payload from
+    /// that file, or from the shard set it belongs to.
     pub const ONLY: &'static str = "apr.only";
 
     /// No options.
@@ -67,7 +67,7 @@ impl Options {
         Options::default()
     }
 
-    /// Adds or replaces a value.
+    /// Sets `name`, replacing an earlier value.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let (name, value) = (name.into(), value.into());
         match self.values.iter_mut().find(|(n, _)| *n == name) {
@@ -76,23 +76,23 @@ impl Options {
         }
     }
 
-    /// These options and one more.
+    /// These options with `name` set.
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Options {
         self.set(name, value);
         self
     }
 
-    /// The value of `name`.
+    /// The value of `name`, if it is set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// Whether a flag is on.
+    /// Whether the flag `name` is on.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
 
-    /// The value of a whole-number option.
+    /// The value of the whole-number option `name`, if it is set.
     pub fn integer(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
@@ -102,7 +102,7 @@ impl Options {
         self.flag(Options::PART)
     }
 
-    /// All names and values, in the order they were set.
+    /// Names and values, in the order they were first set.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }

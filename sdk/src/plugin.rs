@@ -1,26 +1,26 @@
-//! What a plugin declares, and the one line that exports it.
+//! What a plugin declares, and the macro that exports it.
 
 use crate::{Kernel, NameMapper, Quantizer, Reader, Writer};
 
-/// A plugin: its manifest and how to make its objects. Made by [`crate::export_plugin!`].
+/// A plugin: its manifest and constructors for its objects. Created by [`crate::export_plugin!`].
 #[derive(Clone, Copy)]
 pub struct PluginDecl {
     /// The manifest's text (see [`crate::manifest`]).
     pub manifest: &'static str,
-    /// Makes the reader of a format id, if the plugin reads it.
+    /// Creates the reader for a format id; `None` if the plugin does not read that format.
     pub reader: fn(&str) -> Option<Box<dyn Reader>>,
-    /// Makes the writer of a format id, if the plugin writes it.
+    /// Creates the writer for a format id; `None` if the plugin does not write that format.
     pub writer: fn(&str) -> Option<Box<dyn Writer>>,
-    /// Makes the quantizer, if the plugin has one.
+    /// Creates the quantizer, if the plugin provides one.
     pub quantizer: fn() -> Option<Box<dyn Quantizer>>,
-    /// Makes the architecture tables, if the plugin has any.
+    /// Creates the name mapper, if the plugin has architecture tables.
     pub name_mapper: fn() -> Option<Box<dyn NameMapper>>,
-    /// Makes the compute backend, if the plugin is one.
+    /// Creates the compute backend, if the plugin provides one.
     pub kernel: fn() -> Option<Box<dyn Kernel>>,
 }
 
 impl PluginDecl {
-    /// A plugin that provides nothing yet.
+    /// A declaration that provides nothing, to be filled in with struct update syntax.
     pub const EMPTY: PluginDecl = PluginDecl {
         manifest: "",
         reader: |_| None,
@@ -40,9 +40,10 @@ impl std::fmt::Debug for PluginDecl {
 #[cfg(not(target_family = "wasm"))]
 inventory::collect!(&'static PluginDecl);
 
-/// Exports a plugin. The id is the crate's folder with `_`; version and licence come from the crate's `Cargo.toml`;
-/// `manifest` is a text of `key=value` lines (see [`crate::manifest`]); each role is an expression that makes the
-/// object (for `reader` and `writer` from the format's id, for a plugin that provides several).
+/// Exports a plugin. The id is the name of the crate's folder with `_`; version and licence come from the
+/// crate's `Cargo.toml`; `manifest` is text of `key=value` lines (see [`crate::manifest`]); each role is an
+/// expression that creates the object (`reader` and `writer` get the format's id, for plugins that provide
+/// several).
 ///
 /// ```ignore
 /// apr_sdk::export_plugin! {
@@ -62,7 +63,7 @@ inventory::collect!(&'static PluginDecl);
 #[macro_export]
 macro_rules! export_plugin {
     (id: $id:ident, manifest: $manifest:literal, $($role:ident: $make:expr),+ $(,)?) => {
-        /// What this plugin declares; the host's bundled build links it from here.
+        /// What this plugin declares. A build that bundles the plugin links to it.
         pub static PLUGIN: $crate::PluginDecl = $crate::PluginDecl {
             manifest: concat!(
                 "id=", stringify!($id), "\n",

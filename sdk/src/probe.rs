@@ -1,30 +1,34 @@
-//! Recognising a format: data first (the manifest's magic and extensions), then code that sees a bounded look.
+//! Format detection: data first (the manifest's magic and extensions), then code that sees a bounded part of
+//! the file.
 
-/// How sure a format is that a file is its own. Scores are compared by the host; a tie is an error naming both.
+/// How sure a format is that a file is its own. The host compares scores; a tie is an error naming both
+/// formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score(pub u32);
 
 impl Score {
-    /// Not mine. Not an error.
+    /// Not this format. Not an error.
     pub const NO: Score = Score(0);
-    /// Only the extension speaks for it.
+    /// Only the extension matches.
     pub const EXTENSION: Score = Score(20);
-    /// The structure fits, though the format has no magic.
+    /// The structure matches, but the format has no magic.
     pub const STRUCTURE: Score = Score(50);
-    /// The magic fits.
+    /// The magic matches.
     pub const MAGIC: Score = Score(80);
-    /// The magic and the version fit.
+    /// Magic and version match.
     pub const MAGIC_AND_VERSION: Score = Score(100);
 }
 
-/// What a probe may see: name, length, the first and last bytes, or a folder's entries. It cannot read further.
+/// All that a probe may see: the name, the length, the first and last bytes, or a folder's entries. It cannot
+/// read further.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     /// The file's or folder's name without its path.
     pub name: &'a str,
     /// The file's length in bytes; 0 for a folder.
     pub len: u64,
-    /// The first bytes, at most [`Look::HEAD`]; of a folder, those of the file that the format's manifest claims.
+    /// The first bytes, at most [`Look::HEAD`]. For a folder, those of the file that the format's manifest
+    /// claims.
     pub head: &'a [u8],
     /// The last bytes, at most [`Look::TAIL`].
     pub tail: &'a [u8],
@@ -35,9 +39,9 @@ pub struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// How many first bytes a probe sees.
+    /// How many leading bytes a probe sees.
     pub const HEAD: usize = 16 * 1024;
-    /// How many last bytes a probe sees.
+    /// How many trailing bytes a probe sees.
     pub const TAIL: usize = 1024;
 
     /// Whether the file begins with `magic`.
@@ -45,13 +49,13 @@ impl Look<'_> {
         self.head.starts_with(magic)
     }
 
-    /// The little-endian u32 at `at` of the head.
+    /// The little-endian u32 at offset `at` of the head; `None` if the head is too short.
     pub fn u32_le(&self, at: usize) -> Option<u32> {
         let bytes = self.head.get(at..at.checked_add(4)?)?;
         bytes.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// The little-endian u64 at `at` of the head.
+    /// The little-endian u64 at offset `at` of the head; `None` if the head is too short.
     pub fn u64_le(&self, at: usize) -> Option<u64> {
         let bytes = self.head.get(at..at.checked_add(8)?)?;
         bytes.try_into().ok().map(u64::from_le_bytes)

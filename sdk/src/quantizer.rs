@@ -1,39 +1,39 @@
-//! Quantizer plugins: blocks to floats and back, the recipes that choose a type for each tensor, and importance matrices
-//! (design section 4).
+//! Quantizer plugins: blocks to floats and back, recipes that choose a type for each tensor, and importance
+//! matrices.
 
 use crate::{DType, Error, Options, Result, Source, Value};
 
-/// What a recipe may know of a tensor.
+/// What a recipe gets to know about a tensor.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TensorFacts {
     /// Its name in the model.
     pub name: String,
-    /// What it is in its architecture, if that is known.
+    /// Its role in its architecture, if known.
     pub role: Option<String>,
     /// Its name in every dialect of its architecture's table: (dialect, name).
     pub names: Vec<(String, String)>,
     /// Its dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Its element type.
+    /// Its dtype in the source, if known.
     pub dtype: Option<DType>,
-    /// Whether an importance matrix has values for it.
+    /// Whether the importance matrix has values for it.
     pub has_importance: bool,
 }
 
 impl TensorFacts {
-    /// Its name in a dialect; the name in the model where the architecture's table has none.
+    /// Its name in `dialect`; falls back to its name in the model.
     pub fn name_in(&self, dialect: &str) -> &str {
         let found = self.names.iter().find(|(of, _)| of == dialect);
         found.map_or(&self.name, |(_, name)| name)
     }
 }
 
-/// What a recipe may know of the model.
+/// What a recipe gets to know about the model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelFacts {
-    /// The architecture's id.
+    /// The architecture's id, if known.
     pub architecture: Option<String>,
     /// The canonical configuration, as JSON.
     pub config: String,
@@ -41,44 +41,44 @@ pub struct ModelFacts {
     pub has_importance: bool,
 }
 
-/// A way to choose a type for each tensor, by name.
+/// A recipe: a named way to choose a type for each tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecipeDecl {
-    /// Its name, as users type it (case does not matter).
+    /// The name users type, case-insensitively.
     pub name: String,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub about: String,
 }
 
-/// What a recipe says of a tensor.
+/// A recipe's decision about one tensor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Assignment {
-    /// The type to write it in; `None` keeps the one it has.
+    /// The type to write; `None` keeps the current one.
     pub dtype: Option<DType>,
-    /// Whether it must not be written without importance.
+    /// Whether it may only be written with importance values.
     pub needs_importance: bool,
-    /// What the user should know of the choice: that another type had to be taken, and why.
+    /// What the user should know about the choice, e.g. why another type had to be used.
     pub note: Option<String>,
 }
 
 impl Assignment {
-    /// A tensor that stays as it is.
+    /// Keep the tensor's type.
     pub const KEEP: Assignment = Assignment { dtype: None, needs_importance: false, note: None };
 
-    /// A tensor that is written in this type.
+    /// Write the tensor as `dtype`.
     pub fn to(dtype: DType) -> Assignment {
         Assignment { dtype: Some(dtype), ..Assignment::KEEP }
     }
 
-    /// With a word to the user.
+    /// Adds a note for the user.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Assignment {
         self.note = Some(note.into());
         self
     }
 
-    /// That must have importance.
+    /// Requires importance values.
     #[must_use]
     pub fn needing_importance(mut self) -> Assignment {
         self.needs_importance = true;
@@ -86,46 +86,47 @@ impl Assignment {
     }
 }
 
-/// A record that a quantized model carries: format, key and value of that format's metadata.
+/// A record that a quantized model carries: (format, key, value) of that format's metadata.
 pub type Record = (String, String, Value);
 
-/// Takes what an importance matrix says.
+/// Receives the contents of an importance matrix.
 pub trait ImportanceSink {
-    /// The importance of a tensor's columns: for each index of the outermost of three dimensions (one for two) as many
-    /// values as a row has. `name` is the tensor's in `dialect`.
+    /// The importance of a tensor's columns: as many values as a row has, for each index of the outermost
+    /// dimension if the tensor has three (experts), otherwise once. `name` is the tensor's name in `dialect`.
     ///
     /// # Errors
-    /// LimitExceeded when they are too many.
+    /// LimitExceeded if there are too many values.
     fn tensor(&mut self, dialect: &str, name: &str, values: &[f32]) -> Result<()>;
 
-    /// What a model quantized with it records of it, as metadata of a format.
+    /// A record for models quantized with this matrix, as metadata of `format`.
     ///
     /// # Errors
-    /// LimitExceeded when that is too much.
+    /// LimitExceeded if there is too much.
     fn record(&mut self, format: &str, key: &str, value: Value) -> Result<()>;
 }
 
-/// Encodes and decodes block types (design section 4). Calls hold many rows, and come from several threads at once.
+/// Encodes and decodes block types. Each call covers many rows; several threads call at once.
 pub trait Quantizer: Send + Sync {
-    /// The types it decodes.
+    /// The block types it decodes.
     ///
     /// # Errors
-    /// Whatever keeps it from saying so: nothing of it is used then.
+    /// Any error disables the whole quantizer.
     fn dtypes(&self) -> Result<Vec<DType>>;
 
     /// Decodes whole rows of `row_len` elements.
     ///
     /// # Errors
-    /// InvalidArgument if `blocks` are not whole rows, or `out` has not as many elements; Unsupported for a type that it
-    /// lacks.
+    /// InvalidArgument if `blocks` is not a whole number of rows, or `out` has a different number of
+    /// elements; Unsupported for an unknown type.
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()>;
 
-    /// Encodes whole rows of `row_len` elements; `importance` has `row_len` values, shared by the rows of the call.
+    /// Encodes whole rows of `row_len` elements; `importance` has `row_len` values, shared by all rows of the
+    /// call.
     ///
     /// # Errors
-    /// InvalidArgument if `rows` are not whole rows and blocks, `out` has not as many bytes, or importance is missing
-    /// where the type needs it; Failed for values that the type cannot hold; Unsupported for a type that cannot be
-    /// written.
+    /// InvalidArgument if `rows` is not a whole number of rows and blocks, `out` has the wrong length, or
+    /// importance is missing for a type that needs it; Failed for values the type cannot hold; Unsupported
+    /// for a type that cannot be written.
     fn encode(
         &self,
         dtype: DType,
@@ -135,7 +136,7 @@ pub trait Quantizer: Send + Sync {
         out: &mut [u8],
     ) -> Result<()>;
 
-    /// Pairs of block types, of which the first becomes the second without any loss.
+    /// Pairs (from, to) of block types that convert losslessly without going through floats.
     ///
     /// # Errors
     /// As [`Quantizer::dtypes`].
@@ -143,15 +144,15 @@ pub trait Quantizer: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Makes blocks of `to` of blocks of `from`, one of [`Quantizer::repacks`].
+    /// Converts blocks of `from` into blocks of `to`, for one of the pairs in [`Quantizer::repacks`].
     ///
     /// # Errors
-    /// Unsupported for types that are no such pair; Failed for a block whose values the other type does not hold.
+    /// Unsupported for any other pair; Failed for a block whose values the target type cannot hold.
     fn repack(&self, from: DType, to: DType, _blocks: &[u8], _out: &mut [u8]) -> Result<()> {
         Err(Error::unsupported(format!("{from} does not become {to} without loss")))
     }
 
-    /// Its recipes.
+    /// The recipes it offers.
     ///
     /// # Errors
     /// As [`Quantizer::dtypes`].
@@ -159,7 +160,7 @@ pub trait Quantizer: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// What becomes of each tensor under a recipe.
+    /// Applies a recipe: one assignment per tensor, in order.
     ///
     /// # Errors
     /// InvalidArgument for an unknown recipe or option.
@@ -171,18 +172,18 @@ pub trait Quantizer: Send + Sync {
         options: &Options,
     ) -> Result<Vec<Assignment>>;
 
-    /// What a model quantized by a recipe records of it: (format, key, value) of that format's metadata. Nothing for a
-    /// name that is none of its recipes: a type of floats is asked for as well.
+    /// What a model quantized with `recipe` records about itself. Empty if `recipe` is not one of its own:
+    /// the host also asks for the names of float types.
     ///
     /// # Errors
-    /// Whatever keeps it from saying so.
+    /// Any error that prevents an answer.
     fn records(&self, _recipe: &str) -> Result<Vec<Record>> {
         Ok(Vec::new())
     }
 
-    /// Reads an importance matrix: file 0 of the source.
+    /// Reads an importance matrix from file 0 of the source.
     ///
     /// # Errors
-    /// Malformed, with the offset; Unsupported if it is none that this plugin knows.
+    /// Malformed, with the offset; Unsupported for a kind of matrix this plugin does not know.
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()>;
 }

@@ -1,13 +1,13 @@
-//! Reports: what a format can say of a file beyond a model, under an id that its manifest declares.
+//! Reports: what a format can say about a file beyond the model, under an id declared in its manifest.
 
-/// The answer of [`crate::Reader::report`].
+/// The result of [`crate::Reader::report`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The text for people: lines without a final line end. Whatever it quotes of the file is escaped
-    /// (see [`crate::escape`]).
+    /// For people: lines without a final line end. Anything quoted from the file is escaped (see
+    /// [`crate::escape`]).
     pub text: String,
-    /// The same for programs: a JSON object whose `schema` names the report and its version (`toy.scan/1`).
+    /// For programs: a JSON object whose `schema` names the report and its version (`toy.scan/1`).
     pub json: String,
-    /// Whether the answer is "yes, all is well"; "no" is exit code 5.
+    /// Whether all is well; if not, the exit code is 5.
     pub passed: bool,
 }

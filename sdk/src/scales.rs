@@ -1,29 +1,29 @@
-//! Where the scales of quantized blocks lie: what can be said of a block's health without decoding it. Places are those of
-//! ggml's published block structs, as in the dtype table.
+//! Where the scales of quantized blocks are, so that a block's health can be judged without decoding it.
+//! Offsets are those of ggml's published block structs, as in the dtype table.
 
 use crate::DType;
 
-/// What a scale is.
+/// The number format of a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleKind {
     /// IEEE 754 binary16.
     F16,
     /// IEEE 754 binary32.
     F32,
-    /// OCP MX scale: a power of two; the last code is no number.
+    /// OCP MX scale, a power of two; the last code is NaN.
     E8M0,
-    /// OFP8 E4M3 without a sign; the last code is no number.
+    /// OFP8 E4M3 without a sign; the last code is NaN.
     UE4M3,
 }
 
-/// Scales that follow one another in a block.
+/// Consecutive scales within a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleField {
-    /// Offset of the first in the block, in bytes.
+    /// Offset of the first scale in the block, in bytes.
     pub offset: u16,
-    /// What each is.
+    /// The number format of each scale.
     pub kind: ScaleKind,
-    /// How many follow one another.
+    /// How many there are.
     pub count: u16,
 }
 
@@ -37,7 +37,7 @@ impl ScaleKind {
         }
     }
 
-    /// Whether the scale in these bytes, which are as many as it has, is infinite or no number.
+    /// Whether these bytes, exactly one scale, encode infinity or NaN.
     pub fn is_bad(self, scale: &[u8]) -> bool {
         match (self, scale) {
             (ScaleKind::F16, [.., high]) => high & 0x7c == 0x7c,
@@ -50,7 +50,7 @@ impl ScaleKind {
 }
 
 impl ScaleField {
-    /// How many of these scales of a block are infinite or no number.
+    /// How many of these scales are infinite or NaN in `block`.
     pub fn bad(&self, block: &[u8]) -> u64 {
         let width = self.kind.width();
         let from = usize::from(self.offset);
@@ -65,7 +65,7 @@ const fn at(offset: u16, kind: ScaleKind, count: u16) -> ScaleField {
 
 use ScaleKind::{E8M0, F16, F32, UE4M3};
 
-/// Every block type: its scales, or `None` where they are not whole numbers of bytes (IQ1_M spreads the bits of one).
+/// Every block type with its scales, or `None` if a scale is not whole bytes (IQ1_M spreads the bits of one).
 static SCALES: &[(DType, Option<&[ScaleField]>)] = &[
     (DType::Q1_0, Some(&[at(0, F16, 1)])),
     (DType::Q2_0, Some(&[at(0, F16, 1)])),
@@ -97,8 +97,8 @@ static SCALES: &[(DType, Option<&[ScaleField]>)] = &[
 ];
 
 impl DType {
-    /// The scales of a block of this type; `None` for types that are no blocks, and for blocks whose scales do not lie in
-    /// whole bytes.
+    /// The scales in a block of this type; `None` for types that are not blocks, and for blocks whose scales
+    /// are not whole bytes.
     pub fn scales(self) -> Option<&'static [ScaleField]> {
         SCALES.iter().find(|(dtype, _)| *dtype == self).and_then(|(_, scales)| *scales)
     }

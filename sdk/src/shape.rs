@@ -1,13 +1,13 @@
-//! Checked sizes: the one place where element and byte counts are computed.
+//! Checked sizes: the one place that computes element and byte counts.
 
 use crate::{DType, Error, Packing, Result};
 
 /// The number of elements of `shape` (outermost dimension first); 1 for a scalar.
 ///
 /// # Errors
-/// Malformed if the product passes 2^63 − 1: no file holds that, and signed offsets stay safe everywhere.
+/// Malformed if the product exceeds 2^63 − 1: no file holds that, and signed offsets stay safe everywhere.
 pub fn checked_elements(shape: &[u64]) -> Result<u64> {
-    // A zero anywhere makes the product zero, however large the other dimensions claim to be.
+    // Any zero makes the product zero, however large the other dimensions claim to be.
     if shape.contains(&0) {
         return Ok(0);
     }
@@ -19,8 +19,8 @@ pub fn checked_elements(shape: &[u64]) -> Result<u64> {
 /// The number of payload bytes of a tensor of `dtype` and `shape` (outermost dimension first).
 ///
 /// # Errors
-/// Malformed if the count overflows, or if rows of a row-packed dtype are not whole blocks; Unsupported for a dtype
-/// that the table lacks.
+/// Malformed if the count overflows, or if the rows of a row-packed dtype are not whole blocks; Unsupported
+/// for a dtype that is not in the table.
 pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
     let info = dtype.require()?;
     let elements = checked_elements(shape)?;
@@ -39,7 +39,7 @@ pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
         || Error::malformed(format!("{} tensor of shape {shape:?} has more than 2^63 bytes", info.name));
     let bytes = match info.packing {
         Packing::Row => blocks.checked_mul(block_bytes),
-        // Bits run on: bytes = ceil(n · bits / 8), and bits / 8 = block_bytes / block_elements.
+        // Bits are packed: bytes = ceil(n · bits / 8), where bits / 8 = block_bytes / block_elements.
         Packing::Flat => elements.checked_mul(block_bytes).map(|n| n.div_ceil(per_block)),
     };
     bytes.filter(|&n| n <= i64::MAX as u64).ok_or_else(overflow)

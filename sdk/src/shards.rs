@@ -1,12 +1,12 @@
-//! Models of several files: which tensors lie in which, and what the files are called where formats agree on that.
+//! Sharded models: which tensors go into which file, and the file names that formats agree on.
 
 use crate::{ForeignFile, Model, Result, Tensor};
 
-/// The numbers of the model's tensors in runs of at most `most` payload bytes each, or of one tensor where that is longer.
-/// `len` gives a tensor's payload bytes. A model without tensors is one empty run.
+/// Splits the model's tensors, by index, into runs of at most `most` payload bytes; a larger tensor gets a
+/// run of its own. `len` returns a tensor's payload bytes. A model without tensors is one empty run.
 ///
 /// # Errors
-/// Whatever `len` raised.
+/// Any error from `len`.
 pub fn split(model: &Model, most: u64, len: impl Fn(&Tensor) -> Result<u64>) -> Result<Vec<Vec<usize>>> {
     let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
     for (n, tensor) in model.tensors.iter().enumerate() {
@@ -22,7 +22,7 @@ pub fn split(model: &Model, most: u64, len: impl Fn(&Tensor) -> Result<u64>) -> 
     Ok(runs)
 }
 
-/// The tensors of each of the source's own files, by their numbers; `None` unless the records' counts make up a model of
+/// The tensors of each original source file, by index; `None` unless the records' counts add up to
 /// `n_tensors`.
 pub fn as_before(files: &[&ForeignFile], n_tensors: usize) -> Option<Vec<Vec<usize>>> {
     let mut runs = Vec::with_capacity(files.len());
@@ -35,7 +35,7 @@ pub fn as_before(files: &[&ForeignFile], n_tensors: usize) -> Option<Vec<Vec<usi
     (first == n_tensors).then_some(runs)
 }
 
-/// The name of file `n`, from 1, of `count`: `STEM-00001-of-00003.EXTENSION`, as Hugging Face has it.
+/// The name of file `n` (from 1) of `count`, in Hugging Face style: `STEM-00001-of-00003.EXTENSION`.
 pub fn name(stem: &str, n: usize, count: usize, extension: &str) -> String {
     format!("{stem}-{n:05}-of-{count:05}.{extension}")
 }

@@ -2,42 +2,43 @@
 
 use crate::{Error, Extent, FileId, Result, escape};
 
-/// How grave a message of a plugin is.
+/// The severity of a plugin's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// Shown with `-v`.
     Debug,
     /// Shown in the summary: what was assumed, what was left out.
     Note,
-    /// Shown at once.
+    /// Shown immediately.
     Warning,
 }
 
-/// The host's side of reading: a file, a folder, a byte slice, a range of a container or a remote object. A reader
-/// cannot tell which, keeps none, and is lent one for each call.
+/// The host's side of reading: a file, a folder, a byte slice, a range of a container or a remote object. A
+/// reader cannot tell which. It is lent a source for each call and keeps none.
 pub trait Source: Send + Sync {
     /// The file's path relative to the model's folder, with `/`; only for names in errors and metadata.
     fn name(&self, file: FileId) -> String;
 
-    /// Length in bytes.
+    /// The file's length in bytes.
     ///
     /// # Errors
-    /// InvalidArgument for a number that [`Source::sibling`] never gave; Io if the file is a folder.
+    /// InvalidArgument for a number that [`Source::sibling`] never returned; Io if the file is a folder.
     fn len(&self, file: FileId) -> Result<u64>;
 
-    /// Fills `out` from `offset`.
+    /// Fills `out` with the bytes at `offset`.
     ///
     /// # Errors
-    /// Malformed if that passes the end of the file; Io if the machine failed; Cancelled.
+    /// Malformed if the range exceeds the file; Io if the machine failed; Cancelled.
     fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// A run of bytes, charged to the budget, alive until the call that asked for it returns. For headers.
+    /// Borrows a range of bytes, charged to the budget and valid until the plugin call returns. Meant for
+    /// headers.
     ///
     /// # Errors
-    /// As [`Source::read_at`]; LimitExceeded if the budget does not allow it.
+    /// As [`Source::read_at`]; LimitExceeded if the budget is too small.
     fn view(&self, extent: Extent) -> Result<&[u8]>;
 
-    /// Opens a further file of the model, by its path relative to the model's folder.
+    /// Opens another file of the model, by its path relative to the model's folder.
     ///
     /// # Errors
     /// NotFound; InvalidArgument for an absolute path, one with `..`, or a link that leaves the model's folder.
@@ -49,7 +50,7 @@ pub trait Source: Send + Sync {
     /// Io if the folder cannot be listed.
     fn entries(&self) -> Result<Vec<String>>;
 
-    /// The names in a folder of the model's folder, by its path relative to that; sorted, folders end in `/`.
+    /// The names in a subfolder of the model's folder, given by relative path; sorted, folders end in `/`.
     ///
     /// # Errors
     /// As [`Source::sibling`] and [`Source::entries`].
@@ -62,11 +63,11 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// Whether the user wants the work to stop. Long loops of a plugin ask now and then.
+    /// Whether the user wants to stop. Poll it in long loops.
     fn cancelled(&self) -> bool {
         false
     }
 
-    /// Hands a message to the host. Plugins never print.
+    /// Passes a message to the host. Plugins never print.
     fn log(&self, level: LogLevel, message: &str);
 }

@@ -1,27 +1,26 @@
-//! JSON in which no key stands twice: serde_json alone takes the last value without a word.
+//! JSON without duplicate keys: serde_json alone silently keeps the last value.
 
 use crate::escape;
 use serde_core::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
 
-/// Any value, in none of whose objects a key stands twice. A visitor that walks what lies around it asks for this as for any
-/// other type.
+/// Any JSON value, none of whose objects has a duplicate key. Deserializes inside any other type.
 pub struct Strict(pub Json);
 
-/// Parses any value.
+/// Parses a JSON value.
 ///
 /// # Errors
-/// What is wrong, and the offset of its byte in `text`; a key that stands twice is named.
+/// What is wrong, and the byte offset in `text`; duplicate keys are named.
 pub fn parse(text: &str) -> Result<Json, (String, u64)> {
     serde_json::from_str(text).map(|Strict(json)| json).map_err(|error| place(&error, text))
 }
 
-/// What serde_json found wrong with `text`, and the offset of the byte.
+/// The message of a serde_json error on `text`, and its byte offset.
 pub fn place(error: &serde_json::Error, text: &str) -> (String, u64) {
     let mut message = error.to_string();
     message.truncate(message.rfind(" at line ").unwrap_or(message.len()));
-    // Columns count the bytes of a line from 1, and name the last byte that was looked at.
+    // Columns count bytes from 1 and point at the last byte read.
     let lines_before = error.line().saturating_sub(1);
     let line: usize = text.split_inclusive('\n').take(lines_before).map(str::len).sum();
     (message, (line + error.column().saturating_sub(1)).min(text.len()) as u64)

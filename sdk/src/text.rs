@@ -1,27 +1,30 @@
-//! What text from a file may do: which characters reach a terminal as they are, and what a file may be called.
+//! What text from a file may do: which characters reach a terminal unescaped, and which file names are
+//! allowed.
 
 use crate::{Error, Result};
 
-/// Whether `c` is printed as it is. Everything else is escaped wherever a file's text is shown, in text and in JSON alike:
-/// what a terminal obeys (control characters), what breaks a line (U+2028, U+2029), what turns the direction of text, and
-/// what is not seen at all, so that two names look the same. A space is printed; a line feed and a tab are not.
+/// Whether `c` may be printed unescaped. Everything else is escaped wherever a file's text is shown, in text
+/// and JSON alike: characters that terminals obey (control characters), that break lines (U+2028, U+2029),
+/// that change the text direction, and that are invisible, so that two names would look the same. A space is
+/// printable; a line feed and a tab are not.
 pub fn is_printable(c: char) -> bool {
     !matches!(c,
-        // Controls: the first set, DEL, the second set.
+        // Controls: C0, DEL, C1.
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
         // Unicode's format characters (Cf), and its line and paragraph separators.
         | '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
         | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        // The rest of what is drawn as nothing (Default_Ignorable_Code_Point): joiners, fillers, variation selectors, tags.
+        // Other invisible characters (Default_Ignorable_Code_Point): joiners, fillers, variation selectors,
+        // tags.
         | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180d}' | '\u{180f}'
         | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
-/// Text taken from a file, made safe to print: what is not [printable](is_printable) escaped, cut after `longest`
-/// characters.
+/// Makes text from a file safe to print: escapes what is not [printable](is_printable), and cuts it after
+/// `longest` characters.
 pub fn escape(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));
     for (n, c) in text.chars().enumerate() {
@@ -34,7 +37,7 @@ pub fn escape(text: &str, longest: usize) -> String {
     out
 }
 
-/// Lines that a program composed, made safe to print: as [`escape`], but line feeds and tabs are the program's own.
+/// Makes lines that a program composed safe to print: as [`escape`], but keeps line feeds and tabs.
 pub fn escape_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -46,12 +49,12 @@ pub fn escape_lines(text: &str) -> String {
     out
 }
 
-/// A JSON document whose strings have `\uXXXX` for every character that is not [printable](is_printable): the same
-/// document, safe on a terminal. Line feeds and tabs between its values stay.
+/// Writes `\uXXXX` for every character of a JSON document that is not [printable](is_printable): the same
+/// document, safe on a terminal. Line feeds and tabs between values stay.
 pub fn escape_json(document: &str) -> String {
     let mut out = String::with_capacity(document.len());
     for c in document.chars() {
-        // JSON has the others escaped within strings already; these two stand between values.
+        // JSON already escapes the others inside strings; these two occur between values.
         if is_printable(c) || matches!(c, '\n' | '\t') {
             out.push(c);
         } else {
@@ -69,11 +72,11 @@ fn push_escaped(out: &mut String, c: char) {
     }
 }
 
-/// Checks a name that a model's file gives to another file: a companion, a part. It must stay below the model's folder on
-/// every system, and must not be able to pose as another on a terminal.
+/// Checks a name that a model's file gives to another file (a companion, a part). It must stay inside the
+/// model's folder on every system, and must not be able to pass for another name on a terminal.
 ///
 /// # Errors
-/// Malformed, with `what` the name is of.
+/// Malformed; `what` says whose name it is.
 pub fn check_file_name(what: &str, name: &str) -> Result<()> {
     let wrong = |why: &str| Err(Error::malformed(format!("{what} `{}` {why}", escape(name, 120))));
     let leaves = name.starts_with('/') || name.contains('\\');
@@ -86,8 +89,8 @@ pub fn check_file_name(what: &str, name: &str) -> Result<()> {
     }
 }
 
-/// Whether a name has characters that no file's should: controls, and those that break lines or turn the direction of
-/// text. Joiners and variation selectors are not among them: languages and emoji need those.
+/// Whether a name has characters that no file name should: controls, and characters that break lines or
+/// change the text direction. Joiners and variation selectors are fine: languages and emoji need them.
 pub fn has_controls(name: &str) -> bool {
     name.chars().any(|c| {
         let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');

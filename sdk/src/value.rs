@@ -1,6 +1,6 @@
-//! Typed metadata values. A value is its type and its wire bytes (design section 4): little-endian scalars, strings as
-//! u64 length and bytes, arrays as u32 element type, u64 count and the items. So a value crosses the plugin boundary,
-//! and often the file's edge, as it is.
+//! Typed metadata values. A value is its type and its wire bytes: little-endian scalars; strings as u64
+//! length and bytes; arrays as u32 element type, u64 count and items. So a value crosses the plugin boundary,
+//! and often enters the file, unchanged.
 
 use crate::{Bytes, Error, Limits, Result};
 
@@ -12,7 +12,7 @@ macro_rules! value_types {
     ($($(#[$doc:meta])* $name:ident = $n:literal, $word:literal, $size:literal;)*) => {
         impl ValueType {
             $($(#[$doc])* pub const $name: ValueType = ValueType($n);)*
-            /// Every type: number, name, bytes of a scalar (0 for strings and arrays).
+            /// Every type: number, name, size of a scalar in bytes (0 for strings and arrays).
             pub const ALL: &'static [(ValueType, &'static str, u64)] = &[$((ValueType($n), $word, $size)),*];
         }
     };
@@ -35,9 +35,9 @@ value_types! {
     F32 = 6, "f32", 4;
     /// One byte, 0 or 1.
     BOOL = 7, "bool", 1;
-    /// Bytes, usually UTF-8, with a u64 length before them.
+    /// Bytes, usually UTF-8, preceded by a u64 length.
     STRING = 8, "str", 0;
-    /// u32 element type, u64 count, items.
+    /// u32 element type, u64 count, then the items.
     ARRAY = 9, "arr", 0;
     /// Unsigned, 8 bytes.
     U64 = 10, "u64", 8;
@@ -48,22 +48,22 @@ value_types! {
 }
 
 impl ValueType {
-    /// Its name (`u32`, `str`, `arr`), or `None` for an unknown number.
+    /// The type's name (`u32`, `str`, `arr`), or `None` for an unknown number.
     pub fn name(self) -> Option<&'static str> {
         ValueType::ALL.iter().find(|t| t.0 == self).map(|t| t.1)
     }
 
-    /// The type of this name.
+    /// Looks up a type by its name (`u32`, `str`, `arr`).
     pub fn from_name(name: &str) -> Option<ValueType> {
         ValueType::ALL.iter().find(|t| t.1 == name).map(|t| t.0)
     }
 
-    /// Bytes of a scalar of this type; `None` for strings, arrays and unknown numbers.
+    /// Size of a scalar in bytes; `None` for strings, arrays and unknown numbers.
     pub fn scalar_len(self) -> Option<u64> {
         ValueType::ALL.iter().find(|t| t.0 == self).map(|t| t.2).filter(|&n| n > 0)
     }
 
-    /// The fewest bytes an item of this type takes on the wire; 0 for unknown numbers.
+    /// The fewest bytes that an item of this type takes on the wire; 0 for unknown numbers.
     pub fn min_len(self) -> u64 {
         match self {
             ValueType::STRING => 8,
@@ -73,12 +73,12 @@ impl ValueType {
     }
 }
 
-/// A metadata value: its type and its wire bytes, held or lying in a file.
+/// A metadata value: its type and its wire bytes, in memory or in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// The type.
+    /// How to interpret the bytes.
     pub kind: ValueType,
-    /// The wire bytes.
+    /// The wire bytes, as the [module](self) describes.
     pub bytes: Bytes,
 }
 
@@ -110,17 +110,17 @@ impl Value {
         from_f64 as_f64 f64 = F64;
     }
 
-    /// A value of type `bool`.
+    /// Creates a `bool`: one byte, 0 or 1.
     pub fn from_bool(value: bool) -> Value {
         Value { kind: ValueType::BOOL, bytes: Bytes::from([u8::from(value)].as_slice()) }
     }
 
-    /// The value, if it is a bool: any byte but 0 is true.
+    /// The value of a bool in memory; any byte but 0 is true.
     pub fn as_bool(&self) -> Option<bool> {
         if self.kind != ValueType::BOOL { None } else { self.bytes.inline()?.first().map(|&b| b != 0) }
     }
 
-    /// A string; need not be UTF-8.
+    /// Creates a string, which need not be UTF-8.
     pub fn from_string(text: impl AsRef<[u8]>) -> Value {
         let text = text.as_ref();
         let mut bytes = Vec::with_capacity(8 + text.len());
@@ -128,17 +128,17 @@ impl Value {
         Value { kind: ValueType::STRING, bytes: bytes.into() }
     }
 
-    /// The bytes of a string that is held.
+    /// The bytes of a string in memory.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         if self.kind != ValueType::STRING { None } else { self.bytes.inline()?.get(8..) }
     }
 
-    /// The text of a string that is held and is UTF-8.
+    /// The text of a string in memory, if it is UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(self.as_bytes()?).ok()
     }
 
-    /// Any whole number as u64, whatever its width.
+    /// Any non-negative integer in memory as u64, whatever its width.
     pub fn as_unsigned(&self) -> Option<u64> {
         match self.kind {
             ValueType::U8 => self.as_u8().map(u64::from),
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// An array of strings.
+    /// Creates an array of strings.
     pub fn from_strings<T: AsRef<[u8]>>(items: &[T]) -> Value {
         let mut bytes = array_head(ValueType::STRING, items.len() as u64);
         for item in items {
@@ -162,14 +162,15 @@ impl Value {
         Value { kind: ValueType::ARRAY, bytes: bytes.into() }
     }
 
-    /// An array of `count` items of type `kind`, whose wire bytes are `items`. [`Value::check`] says whether they are.
+    /// Creates an array of `count` items of type `kind` from their wire bytes. [`Value::check`] tells whether
+    /// they fit.
     pub fn from_items(kind: ValueType, count: u64, items: &[u8]) -> Value {
         let mut bytes = array_head(kind, count);
         bytes.extend_from_slice(items);
         Value { kind: ValueType::ARRAY, bytes: bytes.into() }
     }
 
-    /// Element type and count of an array that is held.
+    /// Element type and count of an array in memory.
     pub fn array_head(&self) -> Option<(ValueType, u64)> {
         if self.kind != ValueType::ARRAY {
             return None;
@@ -180,7 +181,7 @@ impl Value {
         Some((ValueType(kind), count))
     }
 
-    /// The items of an array that is held, as values. Empty for anything else.
+    /// The items of an array in memory, as values. Empty for anything else.
     pub fn items(&self) -> Vec<Value> {
         let Some((kind, count)) = self.array_head() else { return Vec::new() };
         let mut rest = self.bytes.inline().and_then(|b| b.get(12..)).unwrap_or_default();
@@ -194,10 +195,11 @@ impl Value {
         items
     }
 
-    /// Checks that held wire bytes are exactly one value of the type they claim. A value given by extent passes.
+    /// Checks that wire bytes in memory are exactly one value of the claimed type. Bytes in a file are not
+    /// checked.
     ///
     /// # Errors
-    /// Malformed, with what is wrong.
+    /// Malformed, with the reason.
     pub fn check(&self) -> Result<()> {
         let Some(bytes) = self.bytes.inline() else { return Ok(()) };
         let len = wire_len(self.kind, bytes, 0)?;
@@ -219,7 +221,7 @@ fn push_string(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend_from_slice(text);
 }
 
-/// How many of `bytes` one value of type `kind` takes.
+/// How many of `bytes` one value of type `kind` takes up.
 fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
     let cut = || Error::malformed("a metadata value ends too early");
     if depth > Limits::default().nesting {

@@ -1,4 +1,4 @@
-//! The writing side of a format: a model becomes a layout. No I/O happens here.
+//! The writing side of a format: turns a model into a layout. It does no I/O.
 
 use crate::{
     BlockAt, CheckedModel, Codec, DType, Error, LayoutSink, Options, PatchSink, Result, TensorFacts, Written,
@@ -6,105 +6,107 @@ use crate::{
 
 /// Turns a model into files made of segments. One object serves all threads.
 pub trait Writer: Send + Sync {
-    /// Pushes the files' segments in order. The same model and request always give the same layout. The model is one that
-    /// the manifest's line of this format carries: names are unique, sizes do not overflow.
+    /// Pushes the files' segments in order. Equal models and requests must give equal layouts. The host has
+    /// checked the model against the format's manifest: names are unique, sizes do not overflow.
     ///
     /// # Errors
-    /// Unsupported for what the format cannot hold and the manifest's `carries` could not say; whatever the sink raised.
+    /// Unsupported for limits that the manifest cannot express; any error from the sink.
     fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()>;
 
-    /// Fills the holes, once all payload is written.
+    /// Fills the holes once all payload is written.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     fn finish(&self, _written: &Written, _sink: &mut dyn PatchSink) -> Result<()> {
         Ok(())
     }
 
-    /// The dtype the format would rather have for each tensor, asked only when names are translated from another
+    /// The dtype the format prefers for each tensor. Asked only when names are translated from another
     /// dialect. `wanted` is the dtype the user asked for, if any.
     ///
     /// # Errors
-    /// Unsupported or Malformed, for what the facts say and the format cannot have.
+    /// Unsupported or Malformed if the format cannot hold a tensor with these facts.
     fn dtypes(&self, tensors: &[TensorFacts], _wanted: Option<DType>) -> Result<Vec<DTypeChoice>> {
         Ok(vec![DTypeChoice::Keep; tensors.len()])
     }
 
-    /// The most bytes that [`Writer::encode`] can make of `raw_len` bytes.
+    /// The most bytes [`Writer::encode`] can produce from `raw_len` bytes.
     ///
     /// # Errors
-    /// Unsupported unless the format encodes.
+    /// Unsupported if the format does not encode payloads.
     fn encoded_bound(&self, _codec: &Codec, _raw_len: u64) -> Result<u64> {
         Err(Error::unsupported("this format has no encoded payload"))
     }
 
-    /// Encodes one block of a payload that the layout declared as encoded; gives the length. Called from several threads.
+    /// Encodes one block of a payload whose layout is [`Encoding::Encoded`](crate::Encoding); returns its
+    /// length. Called from several threads.
     ///
     /// # Errors
-    /// Unsupported unless the format encodes.
+    /// Unsupported if the format does not encode payloads.
     fn encode(&self, _codec: &Codec, _at: BlockAt, _raw: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::unsupported("this format has no encoded payload"))
     }
 }
 
-/// What a writer wants of a tensor's dtype.
+/// A writer's preference for a tensor's dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DTypeChoice {
-    /// The one it has.
+    /// Keep the dtype the tensor has.
     #[default]
     Keep,
-    /// This one: the host converts, rounding to nearest even.
+    /// Convert to this dtype, rounding to nearest even.
     Cast(DType),
-    /// This one if it holds every value of the tensor exactly, else the one it has.
+    /// Convert to this dtype if it holds every value exactly; otherwise keep the current one.
     NarrowIfExact(DType),
 }
 
-/// What becomes of foreign metadata (`--foreign`).
+/// What to do with foreign metadata (`--foreign`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ForeignPolicy {
-    /// The target's default carrier.
+    /// Use the target's default carrier.
     #[default]
     Default,
-    /// As default, without the verbatim forms: everything must still be right.
+    /// As `Default`, but without the verbatim forms, so the typed forms alone must be right.
     Typed,
-    /// Also where the default is to leave it out.
+    /// Keep it even where the default is to leave it out.
     Keep,
-    /// None.
+    /// Leave it all out.
     Drop,
 }
 
-/// What the host asks of [`Writer::layout`] besides the model.
+/// What the host asks of [`Writer::layout`], besides the model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LayoutRequest {
-    /// The output's name without folder and extension (`model`); names of several files are built on it.
+    /// The output's name without folder and extension (`model`), the base for the names of several files.
     pub stem: String,
-    /// The output's file name for a single file (`model.gguf`).
+    /// The file name of a single-file output (`model.gguf`).
     pub file_name: String,
-    /// Whether the output is a folder: then the source's own part structure is used if the model still has it.
+    /// Whether the output is a folder. If so, the model's original split into files is kept if it still
+    /// applies.
     pub folder: bool,
-    /// The most payload bytes of one file (`--max-shard-size`).
+    /// The most payload bytes per file (`--max-shard-size`).
     pub max_shard_size: Option<u64>,
-    /// What becomes of foreign metadata.
+    /// What to do with foreign metadata.
     pub foreign: ForeignPolicy,
-    /// The values of the options that the manifest declares for writing.
+    /// Values of the write options that the manifest declares.
     pub options: Options,
     /// The size of each input file in bytes, for formats that record where a model came from.
     pub inputs: Vec<u64>,
-    /// Names and versions of the program and of the plugins involved, for the same.
+    /// Names and versions of the program and of the plugins involved, for the same purpose.
     pub versions: Vec<(String, String)>,
 }
 
 impl LayoutRequest {
-    /// A request for one file.
+    /// A request for the single file `file_name`.
     pub fn file(file_name: &str) -> LayoutRequest {
         let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
         LayoutRequest { stem: stem.to_owned(), file_name: file_name.to_owned(), ..LayoutRequest::default() }
     }
 
-    /// A request for a folder, whose files are named after `stem`.
+    /// A request for a folder whose files are named after `stem`.
     pub fn folder(stem: &str) -> LayoutRequest {
         LayoutRequest { stem: stem.to_owned(), folder: true, ..LayoutRequest::default() }
     }

@@ -1,5 +1,5 @@
-//! What `apr_sdk::export_plugin!` expands to on native targets: the manifest section, and the header symbol through
-//! which the host takes the plugin's functions.
+//! What `apr_sdk::export_plugin!` expands to on native targets: the manifest section, and the header symbol
+//! through which the host reaches the plugin's functions.
 
 use crate::adapt::quantizer::ToWireQuantizer;
 use crate::adapt::reader::ToWireReader;
@@ -13,17 +13,17 @@ use abi_stable::prefix_type::{PrefixRef, PrefixRefTrait, PrefixTypeTrait};
 use abi_stable::std_types::{RBoxError, RErr, ROk, RResult, RSlice, RStr, RString, RVec};
 use apr_sdk::{Error, Manifest, PluginDecl};
 
-/// A plugin crate, as a type; the macro implements it.
+/// A plugin crate as a type; the macro implements this trait.
 pub trait Export: 'static {
-    /// The plugin.
+    /// The declaration that the macro was given.
     fn decl() -> &'static PluginDecl;
-    /// The bytes of its manifest section.
+    /// The plugin's manifest section, head and text.
     fn manifest() -> &'static [u8];
 }
 
-/// The header of a plugin crate.
+/// The abi_stable header of a plugin crate.
 pub const fn header<P: Export>() -> LibHeader {
-    // SAFETY: `construct` gives a `PrefixRef<PluginMod>`'s erased form, as `PluginMod_Ref` demands.
+    // SAFETY: `construct` returns the erased form of a `PrefixRef<PluginMod>`, as `PluginMod_Ref` requires.
     unsafe { LibHeader::from_constructor::<PluginMod_Ref>(construct::<P>, CheckTypeLayout::Yes) }
 }
 
@@ -41,7 +41,7 @@ extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootMod
         .leak_into_prefix()
     });
     match made {
-        // SAFETY: only the type's name is forgotten; `header` promises that it is PluginMod's.
+        // SAFETY: the cast erases only the type's name; `header` states that it is PluginMod's.
         Ok(module) => ROk(unsafe { module.to_prefix_ref().cast::<ErasedPrefix>() }),
         Err(panic) => RErr(RootModuleError::Returned(RBoxError::from_fmt(&panic))),
     }
@@ -79,21 +79,21 @@ extern "C" fn architecture<P: Export>(id: RStr<'_>) -> R<RString> {
 }
 
 extern "C" fn take_faults() -> RVec<RString> {
-    // The list is this crate's own and cannot panic; were it to, an empty list is the answer.
+    // This code belongs to the crate and does not panic; if it ever did, the answer is an empty list.
     guard::guard(|| guard::FAULTS.take()).unwrap_or_default().into_iter().map(RString::from).collect()
 }
 
-/// The error for a role that the manifest may promise, but the plugin lacks.
+/// The error if the plugin has no object for a role that its manifest declares.
 pub fn lacks(role: &str, format: &str) -> Error {
     Error::plugin(format!("has no {role} of `{format}`, though its manifest says so"))
 }
 
-/// The error for a quantizer that the manifest may promise, but the plugin lacks.
+/// The error if the plugin has no quantizer although its manifest declares one.
 pub fn lacks_quantizer() -> Error {
     Error::plugin("has no quantizer, though its manifest says so")
 }
 
-/// Exports the binary interface of a plugin; named by `apr_sdk::export_plugin!`.
+/// Exports a plugin's binary interface; called by `apr_sdk::export_plugin!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_plugin {

@@ -1,5 +1,6 @@
-//! Turns panics into errors. abi_stable ends the process when a panic reaches it, so none may: every entry point of a
-//! plugin, every callback of the host, and every drop of an object that crossed runs under [`guard`].
+//! Turns panics into errors. abi_stable aborts the process when a panic reaches it, so none may: every entry
+//! point of a plugin, every callback into the host, and every drop of an object that crossed runs under
+//! [`guard`].
 
 use crate::adapt::error::to_wire;
 use crate::wire::R;
@@ -16,18 +17,18 @@ thread_local! {
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The most faults that are kept; an object that always panics must not fill the memory.
+/// Faults kept. 64: an object that panics on every call must not fill the memory.
 const KEPT_FAULTS: usize = 64;
 
-/// Panics for which no call could carry an error: those in drops and probes. The host asks for them.
+/// Panics that no call could report, because they happened in drops and probes. The host fetches them.
 #[derive(Debug, Default)]
 pub struct Faults(Mutex<Vec<String>>);
 
-/// The faults of this library.
+/// The faults of the library this is linked into.
 pub static FAULTS: Faults = Faults(Mutex::new(Vec::new()));
 
 impl Faults {
-    /// Notes a fault.
+    /// Records the message of a panic; beyond the cap it is dropped.
     pub fn note(&self, message: &str) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.len() < KEPT_FAULTS {
@@ -35,13 +36,13 @@ impl Faults {
         }
     }
 
-    /// The noted faults, handed out once.
+    /// Returns the recorded faults and clears the list.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// An object whose drop is guarded as its calls are.
+/// An object whose drop is guarded like its calls.
 pub struct Guarded<T: ?Sized> {
     object: ManuallyDrop<Box<T>>,
     dropping: &'static str,
@@ -49,7 +50,8 @@ pub struct Guarded<T: ?Sized> {
 }
 
 impl<T: ?Sized> Guarded<T> {
-    /// Takes an object; a panic of its drop, described by `dropping`, goes to `faults`, or to [`FAULTS`].
+    /// Wraps `object`. A panic in its drop, described by `dropping`, is recorded in `faults`, or in
+    /// [`FAULTS`].
     pub fn new(object: Box<T>, dropping: &'static str, faults: Option<Arc<Faults>>) -> Guarded<T> {
         Guarded { object: ManuallyDrop::new(object), dropping, faults }
     }
@@ -70,7 +72,7 @@ impl<T: ?Sized> DerefMut for Guarded<T> {
 
 impl<T: ?Sized> Drop for Guarded<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the drop of the only owner, and nothing looks at the field afterwards.
+        // SAFETY: this is the drop of the only owner; nothing accesses the field afterwards.
         let object = unsafe { ManuallyDrop::take(&mut self.object) };
         if let Err(panic) = guard(|| drop(object)) {
             self.faults.as_deref().unwrap_or(&FAULTS).note(panicked(self.dropping, &panic).message());
@@ -78,8 +80,8 @@ impl<T: ?Sized> Drop for Guarded<T> {
     }
 }
 
-/// Installs, once per library, a panic hook that records message and place while a guard is active on the thread, and
-/// prints nothing then. Elsewhere the hook that was there before goes on.
+/// Installs a panic hook, once per library. While a guard is active on the thread, the hook records message
+/// and location and prints nothing; otherwise it calls the previous hook.
 pub fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -100,31 +102,31 @@ pub fn install_hook() {
     });
 }
 
-/// Runs `f`; a panic becomes its message and place.
+/// Runs `f` and catches a panic.
 ///
 /// # Errors
-/// The panic, in words.
+/// The panic's message and location.
 pub fn guard<T>(f: impl FnOnce() -> T) -> std::result::Result<T, String> {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let outcome = catch_unwind(AssertUnwindSafe(f));
     DEPTH.with(|depth| depth.set(depth.get() - 1));
     outcome.map_err(|payload| {
-        // Its own drop may panic: leak it.
+        // Dropping the payload may panic as well: leak it.
         std::mem::forget(payload);
         let recorded = LAST.with(|last| last.borrow_mut().take());
         recorded.unwrap_or_else(|| "a panic without a message".to_owned())
     })
 }
 
-/// Runs a plugin's code; a panic becomes an error of the plugin. The host adds the plugin's name.
+/// Runs plugin code; a panic becomes a Plugin error, to which the host adds the plugin's name.
 ///
 /// # Errors
-/// What `f` gives; Plugin with `E_PLUGIN` for a panic.
+/// Any error from `f`; Plugin with `E_PLUGIN` for a panic.
 pub fn plugin<T>(doing: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     guard(f).unwrap_or_else(|panic| Err(panicked(doing, &panic)))
 }
 
-/// The error for a plugin's panic while it was `doing` something.
+/// The error for a plugin that panicked while `doing` something.
 #[cold]
 pub fn panicked(doing: &str, panic: &str) -> Error {
     Error::plugin(format!("panicked while {doing}: \"{}\"", apr_sdk::escape(panic, 600)))
@@ -132,7 +134,7 @@ pub fn panicked(doing: &str, panic: &str) -> Error {
         .hint("report it to the author of the plugin: this is a bug in it")
 }
 
-/// Runs a plugin's code for the wire.
+/// [`plugin`], with its result in wire form.
 pub(crate) fn plugin_wire<T>(doing: &str, f: impl FnOnce() -> Result<T>) -> R<T> {
     match plugin(doing, f) {
         Ok(value) => ROk(value),
@@ -140,7 +142,8 @@ pub(crate) fn plugin_wire<T>(doing: &str, f: impl FnOnce() -> Result<T>) -> R<T>
     }
 }
 
-/// Runs a callback of the host for the wire; a panic there is a bug of the program, not of the plugin.
+/// Runs a callback of the host and returns a wire result. A panic there is a bug in the program, not in the
+/// plugin.
 pub(crate) fn host_wire<T>(doing: &str, f: impl FnOnce() -> Result<T>) -> R<T> {
     let outcome = guard(f).unwrap_or_else(|panic| {
         let panic = apr_sdk::escape(&panic, 600);

@@ -1,4 +1,4 @@
-//! The host's way in: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
+//! How the host gets in: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
 
 use crate::adapt::error::from_wire;
 use crate::adapt::quantizer::FromWireQuantizer;
@@ -14,35 +14,35 @@ use abi_stable::library::{AbiHeaderRef, LibHeader, LibraryError, RootModuleError
 use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
 use std::sync::Arc;
 
-/// The functions of a loaded plugin, whose layout was checked.
+/// The functions of a loaded plugin whose layout has been checked.
 #[derive(Clone)]
 pub struct Module {
     functions: PluginMod_Ref,
     faults: Arc<Faults>,
 }
 
-/// The name of the symbol that carries a plugin's header.
+/// The name of the symbol that holds the header of plugin `id`.
 pub fn symbol(id: &str) -> String {
     format!("apr_plugin_v1_{id}")
 }
 
 impl Module {
-    /// Checks the header at `address`, then the layout, and only then runs the plugin's constructor.
+    /// Checks the header at `address`, then the type layout, and only then runs the plugin's constructor.
     ///
     /// # Errors
     /// Plugin with `E_NOT_A_PLUGIN`, `E_ABI_MAJOR`, `E_LAYOUT` or `E_INIT`.
     ///
     /// # Safety
-    /// `address` is that of the symbol [`symbol`] names, in a library that is never unloaded and whose manifest
-    /// section says that `__export_plugin!` made it.
+    /// `address` must be that of the symbol named by [`symbol`], in a library that is never unloaded and
+    /// whose manifest section shows that `__export_plugin!` created it.
     pub unsafe fn from_header(address: *const u8) -> Result<Module> {
         crate::guard::install_hook();
         let refused = |code: &str, message: String| Error::plugin(message).code(code);
         if address.is_null() || !address.cast::<LibHeader>().is_aligned() {
             return Err(refused("E_NOT_A_PLUGIN", "its header symbol has no sound address".to_owned()));
         }
-        // SAFETY: `AbiHeaderRef` is a transparent reference; the caller says that a header lies at the address for
-        // ever. `upgrade` looks at the part that never changes between versions before it looks at the rest.
+        // SAFETY: `AbiHeaderRef` is a transparent reference; the caller guarantees that a header stays at the
+        // address forever. `upgrade` reads the part that no version changes before it reads the rest.
         let header = unsafe { std::mem::transmute::<*const u8, AbiHeaderRef>(address) };
         let header: &'static LibHeader = header.upgrade().map_err(|error| {
             let (code, message) = match error {
@@ -55,8 +55,8 @@ impl Module {
             .layout()
             .ok_or_else(|| refused("E_LAYOUT", "its header carries no layout to check".to_owned()))?;
         let host = <PluginMod_Ref as StableAbi>::LAYOUT;
-        // The plugin is the interface, so that an older plugin may lack what was appended since; and the globals are
-        // fresh, since shared ones remember the types of every plugin seen.
+        // The plugin's layout is the interface, so that an older plugin may lack fields appended since. The
+        // globals are fresh because shared ones would remember the types of every plugin seen.
         let checked =
             guard(|| check_layout_compatibility_with_globals(plugin, host, &CheckingGlobals::new()));
         checked
@@ -65,7 +65,7 @@ impl Module {
                 let message = format!("its interface does not fit this apr: {}", in_one_line(&errors));
                 refused("E_LAYOUT", message).cause(errors.to_string())
             })?;
-        // SAFETY: the layout was checked just now.
+        // SAFETY: the layout was just checked.
         let module = unsafe { header.unchecked_layout::<PluginMod_Ref>() };
         module.map(|functions| Module { functions, faults: Arc::default() }).map_err(|error| {
             let why = match error {
@@ -76,57 +76,57 @@ impl Module {
         })
     }
 
-    /// The manifest section's bytes as the loaded library has them.
+    /// The manifest section as the loaded library has it.
     pub fn manifest(&self) -> &'static [u8] {
         self.functions.manifest().as_slice()
     }
 
-    /// Makes a reader.
+    /// Creates the reader for a format id.
     ///
     /// # Errors
-    /// What the plugin raised.
+    /// Any error from the plugin.
     pub fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
         let made = (self.functions.new_reader())(format.into());
         let object = made.into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireReader { object, faults: Arc::clone(&self.faults) }))
     }
 
-    /// Makes a writer.
+    /// Creates the writer for a format id.
     ///
     /// # Errors
-    /// What the plugin raised.
+    /// Any error from the plugin.
     pub fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
         let made = (self.functions.new_writer())(format.into());
         let object = made.into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireWriter { object }))
     }
 
-    /// Makes the quantizer.
+    /// Creates the quantizer.
     ///
     /// # Errors
-    /// What the plugin raised.
+    /// Any error from the plugin.
     pub fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         let object = (self.functions.new_quantizer())().into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireQuantizer { object }))
     }
 
-    /// The text of an architecture table.
+    /// The TOML text of an architecture table.
     ///
     /// # Errors
-    /// What the plugin raised.
+    /// Any error from the plugin.
     pub fn architecture(&self, id: &str) -> Result<String> {
         let made = (self.functions.architecture())(id.into());
         made.into_result().map(String::from).map_err(from_wire)
     }
 
-    /// The panics of the plugin that no call could report, handed out once.
+    /// Returns the plugin's panics that no call could report, and clears the list.
     pub fn take_faults(&self) -> Vec<String> {
         let theirs = (self.functions.take_faults())();
         theirs.into_iter().map(String::from).chain(self.faults.take()).collect()
     }
 }
 
-/// The essence of a layout error, whose full text has tens of thousands of bytes: what differs, and where last.
+/// Condenses a layout error, whose full text has tens of thousands of bytes: what differs, and where last.
 fn in_one_line(errors: &AbiInstabilityErrors) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut place = None;

@@ -1,40 +1,41 @@
-//! The manifest section of a plugin's library: a fixed head, then the text that `export_plugin!` composed. Written
-//! here at compile time, read by the host from the file before any of it is loaded.
+//! The manifest section of a plugin's library: a fixed head, then the text that `export_plugin!` composed.
+//! Written here at compile time; the host reads it from the file before loading any of it.
 //!
-//! Bytes, in the target's byte order, without padding; the head may grow at its end, readers skip by `head_len`:
+//! In the target's byte order, without padding. The head may grow at its end: readers skip it by `head_len`.
 //!
 //! | offset | field |
 //! | --- | --- |
 //! | 0 | magic `APRPLUG` and the version of this layout, 1 |
 //! | 8, 12 | `head_len`, `text_len` |
-//! | 16, 20 | the interface's version: major, minor |
-//! | 24, 28 | flags (bit 0: panics unwind; bit 1: debug assertions), the hash of the wire sources (0: frozen) |
-//! | 32, 48, 96 | abi_stable's version (16 bytes), target triple (48), compiler (64), filled with zeros |
+//! | 16, 20 | version of the interface: major, minor |
+//! | 24, 28 | flags (bit 0: panics unwind; bit 1: debug assertions), hash of the wire sources (0: frozen) |
+//! | 32, 48, 96 | abi_stable's version (16 bytes), target triple (48), compiler (64), padded with zeros |
 //! | 160 | text: `key=value` lines, UTF-8 |
 
 use apr_sdk::{Error, Result};
 
-/// The section's name in ELF and PE files; Mach-O says `__DATA,__aprplug`, which the reader of object files maps to it.
+/// The section's name in ELF and PE files; in Mach-O it is `__DATA,__aprplug`, which the object file reader
+/// maps to this.
 pub const SECTION: &str = ".aprplug";
-/// What the section begins with.
+/// The first bytes of the section; the last one is the version of its layout.
 pub const MAGIC: [u8; 8] = *b"APRPLUG\x01";
-/// Bytes of the head that this version writes and needs.
+/// Bytes of head that this version writes and requires.
 pub const HEAD_LEN: usize = HEAD_LEN_U32 as usize;
 const HEAD_LEN_U32: u32 = 160;
-/// Flag: the library was built so that a panic unwinds. Anything else would end the process.
+/// Flag: panics unwind in this library. Otherwise a panic would abort the process.
 pub const UNWINDS: u32 = 1;
 /// Flag: the library was built with debug assertions.
 pub const DEBUG_ASSERTIONS: u32 = 2;
-/// The abi_stable version both sides are pinned to.
+/// The version of abi_stable that both sides are pinned to.
 pub const ABI_STABLE: &str = "0.11.3";
-/// The target this build is for.
+/// The target triple of this build.
 pub const TARGET: &str = env!("APR_ABI_TARGET");
 /// The hash of this build's wire sources and those of `apr-sdk`; 0 if they are frozen.
 pub const WIRE_HASH: u32 = number(env!("APR_ABI_WIRE_HASH"));
-/// The most bytes of a manifest's text (as in `apr_sdk::Manifest::parse`).
+/// Bytes of a manifest's text, as in `apr_sdk::Manifest::parse`.
 pub const TEXT_LIMIT: u32 = 1 << 20;
 
-/// A decimal number at compile time.
+/// Parses a decimal number at compile time.
 pub(crate) const fn number(digits: &str) -> u32 {
     let digits = digits.as_bytes();
     let (mut n, mut at) = (0, 0);
@@ -57,7 +58,7 @@ const fn filled<const N: usize>(text: &str) -> [u8; N] {
     out
 }
 
-/// The head as it lies in the section.
+/// The head, as laid out in the section.
 #[repr(C)]
 struct RawHead {
     magic: [u8; 8],
@@ -82,7 +83,8 @@ pub struct Section<const N: usize> {
 }
 
 impl<const N: usize> Section<N> {
-    /// The section for `text`. `unwinds` must be `cfg!(panic = "unwind")` as the plugin's crate sees it.
+    /// Builds the section for `text`. `unwinds` must be `cfg!(panic = "unwind")` evaluated in the plugin's
+    /// crate.
     pub const fn new(text: &str, unwinds: bool) -> Section<N> {
         assert!(text.len() == N && N <= TEXT_LIMIT as usize, "the text's length must be the section's");
         let mut flags = 0;
@@ -111,19 +113,19 @@ impl<const N: usize> Section<N> {
         }
     }
 
-    /// The section's bytes.
+    /// The section from its first byte to the end of the text.
     pub const fn bytes(&'static self) -> &'static [u8] {
-        // SAFETY: the struct is `repr(C)` of byte arrays and 4-aligned numbers at 4-aligned offsets (the size assert
-        // above shows that the head has no padding); what may follow the text is cut off by the length; it is a
-        // static, so it lives for ever and is never written.
+        // SAFETY: the struct is `repr(C)`, made of byte arrays and 4-aligned numbers at 4-aligned offsets
+        // (the size assert above shows that the head has no padding); the length excludes any padding after
+        // the text; it is a static, so it lives forever and is never written.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), HEAD_LEN + N) }
     }
 }
 
-/// What a section says.
+/// The decoded contents of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The interface's version: major, minor.
+    /// The interface version the plugin was built for: major, minor.
     pub abi: (u32, u32),
     /// Whether panics unwind.
     pub unwinds: bool,
@@ -131,18 +133,18 @@ pub struct Head {
     pub debug_assertions: bool,
     /// The hash of the wire sources; 0: frozen.
     pub wire_hash: u32,
-    /// abi_stable's version.
+    /// The version of abi_stable.
     pub abi_stable: String,
     /// The target triple.
     pub target: String,
     /// The compiler; for diagnosis only.
     pub rustc: String,
-    /// The text.
+    /// The manifest text.
     pub text: String,
 }
 
-/// Reads a section. Every number is distrusted: the file was not loaded yet. `big_endian` is the file's byte order.
-/// Also gives how many of the bytes are head and text; linkers may pad a section.
+/// Decodes a section. No number is trusted: the file has not been loaded yet. `big_endian` is the file's byte
+/// order. Also returns the length of head and text; linkers may pad a section.
 ///
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`.

@@ -1,10 +1,10 @@
-//! Whether the parts of a tokenizer agree.
+//! Checks that the parts of a tokenizer agree.
 
 use super::{Kind, MAX_HOLES, MAX_TOKENS, Parts, TokenType};
 use crate::{Error, Result, escape};
 use std::collections::{HashMap, HashSet};
 
-/// The parts, if they agree.
+/// Returns the parts if they agree, with defaults filled in.
 ///
 /// # Errors
 /// Malformed or LimitExceeded.
@@ -51,7 +51,7 @@ fn sizes(parts: &mut Parts) -> Result<()> {
     }
 }
 
-/// The ids by text.
+/// Maps each token's text to its id.
 fn texts(parts: &Parts) -> Result<HashMap<&str, u32>> {
     let mut ids = HashMap::with_capacity(parts.tokens.len());
     for (n, (text, kind)) in parts.tokens.iter().zip(&parts.types).enumerate() {
@@ -129,7 +129,7 @@ fn named_ids(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
-/// The most names of a kind. 4096: real tokenizers have below 20.
+/// Names of one kind. 4096: real tokenizers have fewer than 20.
 const MAX_NAMES: usize = 4096;
 
 fn names<T>(list: &[(String, T)]) -> Result<Vec<&str>> {

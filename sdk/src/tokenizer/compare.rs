@@ -1,4 +1,4 @@
-//! The first thing in which a tokenizer that was written is not the one that was planned.
+//! Finds the first difference between the tokenizer that was planned and the one that was written.
 
 use super::pieces::{by_pieces, merges_of_scores};
 use super::{Core, TokenType, Tokenizer, Treatment, core};
@@ -7,17 +7,17 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
 
-/// One difference: where it is, and the value of either side.
+/// One difference: where it is, and the value on either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// What is different: `text`, `type`, `score`, `merge`, `special id`, ...
+    /// Which field differs: `text`, `type`, `score`, `merge`, `special id`, ...
     pub field: &'static str,
-    /// Which: `of` a token with its text, a merge's number, a name.
+    /// Which item of that field: `of token 5 ...`, a merge's index, a name; may be empty.
     pub of: String,
-    /// The value that was planned.
+    /// The planned value, for display.
     pub planned: String,
-    /// The value that is there.
+    /// The value found in the output, for display.
     pub written: String,
 }
 
@@ -29,10 +29,10 @@ impl Display for Difference {
     }
 }
 
-/// Characters of a text that a message shows.
+/// Characters of a text shown in a message.
 const SHOWN: usize = 60;
 
-/// As [`Tokenizer::difference`].
+/// See [`Tokenizer::difference`].
 pub fn difference(planned: &Tokenizer, written: &Tokenizer) -> Option<Difference> {
     let (want, have) = (core::core(planned), core::core(written));
     kinds(&want, &have)
@@ -53,7 +53,7 @@ pub fn difference(planned: &Tokenizer, written: &Tokenizer) -> Option<Difference
         })
 }
 
-/// The difference of two values, if they are not the same.
+/// The difference between two values, if there is one.
 fn unless_same<T: PartialEq + Debug>(field: &'static str, want: T, have: T) -> Option<Difference> {
     let shown = |value: &T| format!("{value:?}");
     (want != have).then(|| Difference {
@@ -80,11 +80,11 @@ fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) ->
         |id: usize| written.added.iter().any(|added| usize::try_from(added.id) == Ok(id) && !added.special);
     let same_type = |id: usize, kind: TokenType, other: TokenType| {
         let unknown = |of: &Tokenizer| of.unk.is_some_and(|unk| usize::try_from(unk) == Ok(id));
-        // Some forms have one word for both, and say apart which token is the unknown one.
+        // Some formats have one word for both, and say elsewhere which token is the unknown one.
         kind == other
             || kind == TokenType::Unknown && other == TokenType::Control && unknown(written)
             || kind == TokenType::Control && other == TokenType::Unknown && unknown(planned)
-            // Or none, and go by how it looks; what it is says its flag.
+            // Others have none and go by the token's look; its flag tells what it is.
             || kind == TokenType::UserDefined && other == TokenType::Control && is_word(id)
     };
     for (id, ((text, kind), (other, other_kind))) in want.tokens.iter().zip(&have.tokens).enumerate() {
@@ -108,7 +108,8 @@ fn scores(want: &Core, have: &Core) -> Option<Difference> {
     Some(Difference { field: "score", of: token(want, id), planned: shown(score), written: shown(other) })
 }
 
-/// Merges, where a target says them: those that were planned, or those that the planned scores mean.
+/// Compares merges if the target stores any: with the planned ones, or with those implied by the planned
+/// scores.
 fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) -> Option<Difference> {
     if by_pieces(written) && written.merges.is_empty() {
         return None;
@@ -128,7 +129,8 @@ fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) ->
     Some(Difference { field: "merge", of: at.to_string(), planned, written })
 }
 
-/// The tokens that a tokenizer's post-processor puts around a text: what is said of them where no id and no flag says it.
+/// The tokens that a post-processor adds around a text; they stand in where no special id and no flag states
+/// them.
 #[derive(Default)]
 struct Around {
     first: Option<u32>,
@@ -153,7 +155,7 @@ impl Around {
         around
     }
 
-    /// The ids that were planned, with those of the post-processor where the output says them and the plan does not.
+    /// The planned ids, completed from the post-processor where the output has an id and the plan does not.
     fn special(&self, want: &Core, have: &Core) -> BTreeMap<String, u32> {
         let ids = [("bos", self.first), ("eos", self.last), ("sep", self.last)];
         let ids = ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));
@@ -162,7 +164,7 @@ impl Around {
         all
     }
 
-    /// As [`Around::special`], of whether they are put there.
+    /// Like [`Around::special`], for the flags that say whether a token is added.
     fn flags(&self, want: &Core, have: &Core) -> BTreeMap<String, bool> {
         let flags = [("bos", self.first.is_some()), ("eos", self.last.is_some())];
         let flags = flags.into_iter().map(|(name, yes)| (name.to_owned(), yes));
@@ -196,7 +198,7 @@ fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>) -> Option<Differenc
     Some(Difference { field: "map", of, planned: size(want), written: size(have) })
 }
 
-/// What is done to a text before it is cut.
+/// Compares what is done to a text before tokenization.
 fn treatments(want: &Treatment, have: &Treatment) -> Option<Difference> {
     let of = |of: &'static str| move |found: Difference| Difference { of: of.to_owned(), ..found };
     let space = |of: &Treatment| (of.space_first, of.space_once);
@@ -222,7 +224,7 @@ mod tests {
         json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": first}}, {"Sequence": {"id": "A"}}]})
     }
 
-    /// A tokenizer of pieces with scores, as a GGUF file says it.
+    /// A SentencePiece BPE tokenizer with scores, as GGUF stores it.
     fn scored() -> Parts {
         let tokens = ["<unk>", "<s>", "ab", "a", "b"].map(|t| Some(t.to_owned())).to_vec();
         let mut types = vec![TokenType::Normal; 5];
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_one_side_means_is_what_the_other_says() {
-        // A folder says merges beside scores, or merges alone.
+        // A folder stores merges beside scores, or merges alone.
         let folder = Parts { merges: vec![(3, 4)], ..scored() };
         assert_eq!(between(&scored(), &folder), None);
         let twice = Parts { merges: vec![(3, 4), (3, 4)], ..scored() };
@@ -292,12 +294,12 @@ mod tests {
         assert_eq!(found, "its merge 1 is `a` + `b` (3, 4), none was planned");
         assert_eq!(between(&folder, &scored()), None);
         assert_eq!(between(&Parts { scores: None, ..folder.clone() }, &scored()), None);
-        // Scores of what is never merged say nothing, and a folder calls the unknown token special.
+        // Scores of tokens that are never merged do not matter, and a folder calls the unknown token special.
         let mut other = folder;
         other.scores = Some(vec![0.0, 0.0, 0.0, -1.0, -2.0]);
         other.types[0] = TokenType::Control;
         assert_eq!(between(&scored(), &other), None);
-        // A word that looks like a token with a purpose, and is flagged as none.
+        // A word that looks like a special token but is not flagged as one.
         let word =
             Parts { types: [&[TokenType::UserDefined; 2][..], &scored().types[2..]].concat(), ..scored() };
         let (mut looks, flagged) =
@@ -306,7 +308,7 @@ mod tests {
         assert!(between(&word, &looks).unwrap().contains("type of token 1 `<s>` is Control, UserDefined"));
         looks.added = vec![flagged];
         assert_eq!(between(&word, &looks), None);
-        // The post-processor says what is put around, where no flag does; the flag and the id may then be written.
+        // The post-processor adds the tokens and no flag says so; the output may then state flag and id.
         let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };
         assert_eq!(between(&silent, &scored()), None);
         let bare = Parts { post_processor: None, ..silent };

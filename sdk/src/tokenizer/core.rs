@@ -1,46 +1,46 @@
-//! What of a tokenizer every format keeps, in a form in which two tokenizers can be compared.
+//! The part of a tokenizer that every format keeps, in a form that can be compared.
 
 use super::pieces::{counts, scores_of_merges};
 use super::{Kind, Spelling, TokenType, Tokenizer, Treatment};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The part of a tokenizer that survives formats which hold only lists and flags: what cuts a text into the same ids. The
-/// definitions (`normalizer`, `pre_tokenizer`, ...) and the flags of added tokens are not in it; what the definitions of a
-/// tokenizer of pieces do is.
+/// The part of a tokenizer that survives formats with nothing but lists and flags: whatever decides which ids
+/// a text becomes. It leaves out the definitions (`normalizer`, `pre_tokenizer`, ...) and the flags of added
+/// tokens, but for SentencePiece-style tokenizers it includes what the definitions do.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Core {
-    /// How a text is cut.
+    /// The tokenization algorithm.
     pub kind: Kind,
-    /// How texts of tokens are spelled.
+    /// How token texts are spelled.
     pub spelling: Spelling,
-    /// Every id: its text as it looks in a text, and its type. Ids without a token are unused, named after their number, and so
-    /// are empty texts, which not every format can say.
+    /// Every id's text, as it appears in input, and its type. An id without a token is unused and named after
+    /// its number; so is an empty text, which not every format can express.
     pub tokens: Vec<(String, TokenType)>,
-    /// Scores by id, where they decide (SentencePiece and unigram), as stated or as merges mean them; `None` for a token
-    /// that is found in another way. Empty where nothing decides by scores.
+    /// Scores by id, where scores decide (SentencePiece and unigram), stated or implied by merges; `None` for
+    /// a token found in another way. Empty where scores do not matter.
     pub scores: Vec<Option<f32>>,
-    /// Merges, where they decide: not where scores do.
+    /// Merges, where they decide; empty where scores do.
     pub merges: Vec<(u32, u32)>,
-    /// Ids by what they are for, without those that some formats cannot name.
+    /// Ids by purpose (`bos`, `eos`, ...), limited to those that every format can name.
     pub special: BTreeMap<String, u32>,
-    /// What is added to every text.
+    /// Which special tokens are added to every text.
     pub add: BTreeMap<String, bool>,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
-    /// What is done to a text before it is cut, for a tokenizer of pieces.
+    /// What is done to a text before tokenization, for SentencePiece-style tokenizers.
     pub treatment: Option<Treatment>,
-    /// Chat templates, by names of letters, digits and `_`.
+    /// Chat templates, by names reduced to letters, digits and `_`.
     pub chat_templates: BTreeMap<String, String>,
 }
 
-/// Names of special ids that every format can say, and that none makes up.
+/// Special ids that every format can express and none invents.
 const SPECIAL: [&str; 6] = ["bos", "eos", "unk", "sep", "pad", "mask"];
-/// What every format can say of adding.
+/// Add flags that every format can express.
 const ADD: [&str; 3] = ["bos", "eos", "sep"];
 
-/// The core of `tokenizer`.
+/// See [`Tokenizer::core`].
 pub fn core(tokenizer: &Tokenizer) -> Core {
     let by_score = tokenizer.kind == Kind::Unigram || tokenizer.spelling == Spelling::SentencePiece;
     let mut texts = surfaces(tokenizer).into_iter();
@@ -75,7 +75,7 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
     }
 }
 
-/// The score of every id whose token is found by its score. The formats hold 32 bits.
+/// The score of every id whose token is found by score, rounded to the 32 bits that formats store.
 fn scores_of(tokenizer: &Tokenizer, scores: &[f64]) -> Vec<Option<f32>> {
     let one = |id: u32| {
         let there = tokenizer.written(id) && tokenizer.token(id).is_some() && counts(tokenizer.type_of(id));
@@ -86,22 +86,22 @@ fn scores_of(tokenizer: &Tokenizer, scores: &[f64]) -> Vec<Option<f32>> {
     (0..tokenizer.vocab_size).map(one).collect()
 }
 
-/// Whether a statement counts. That nothing separates is the same as saying nothing.
+/// Whether an add flag counts. "No separator" is the same as no statement.
 fn adds(name: &str, yes: bool) -> bool {
     ADD.contains(&name) && (yes || name != "sep")
 }
 
-/// The text of an id that no token has.
+/// The placeholder text for an id without a token.
 pub fn unused(id: u32) -> String {
     format!("[PAD{id}]")
 }
 
-/// A template's name of letters, digits and `_`.
+/// A template's name, with anything but letters, digits and `_` replaced by `_`.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// As [`Tokenizer::surfaces`].
+/// See [`Tokenizer::surfaces`].
 pub fn surfaces(tokenizer: &Tokenizer) -> Vec<Option<Cow<'_, str>>> {
     let mut surfaces: Vec<_> =
         tokenizer.tokens.iter().map(|text| text.as_deref().map(Cow::Borrowed)).collect();
@@ -110,7 +110,7 @@ pub fn surfaces(tokenizer: &Tokenizer) -> Vec<Option<Cow<'_, str>>> {
         let Some(Some(text)) = usize::try_from(added.id).ok().and_then(|n| surfaces.get_mut(n)) else {
             continue;
         };
-        // Only what is looked for in the raw text can be spelled otherwise there.
+        // Only tokens that are matched in the raw text can be spelled differently there.
         if by_bytes
             && !added.normalized
             && let Some(raw) = from_bytes(text)
@@ -128,7 +128,7 @@ pub fn surfaces(tokenizer: &Tokenizer) -> Vec<Option<Cow<'_, str>>> {
     surfaces
 }
 
-/// SentencePiece's space.
+/// SentencePiece's stand-in for a space, U+2581.
 const SPACE: char = '\u{2581}';
 
 fn is_byte_level(tokenizer: &Tokenizer) -> bool {
@@ -136,7 +136,7 @@ fn is_byte_level(tokenizer: &Tokenizer) -> bool {
     kind.is_none_or(|kind| kind == "ByteLevel")
 }
 
-/// What GPT-2's characters stand for; `None` if a character is not one of them, or nothing changes.
+/// Decodes GPT-2's byte characters; `None` if a character is not one of them, or nothing would change.
 fn from_bytes(text: &str) -> Option<String> {
     if text.bytes().all(|b| b.is_ascii_graphic()) {
         return None;
@@ -145,14 +145,14 @@ fn from_bytes(text: &str) -> Option<String> {
     bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The byte that one of GPT-2's 256 characters stands for.
+/// The byte that one of GPT-2's 256 byte characters stands for.
 pub fn byte_of(c: char) -> Option<u8> {
     let code = u32::from(c);
     let own = |b: u32| matches!(b, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     if own(code) {
         return u8::try_from(code).ok();
     }
-    // The others follow one another from U+0100 on, in the order of bytes.
+    // The remaining bytes are numbered consecutively from U+0100, in byte order.
     let nth = usize::try_from(code.checked_sub(0x100)?).ok()?;
     (0..=255u8).filter(|b| !own(u32::from(*b))).nth(nth)
 }

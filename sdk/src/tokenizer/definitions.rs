@@ -1,16 +1,18 @@
-//! What `tokenizer.json` would say of kinds of tokenizers that other formats know by name only.
+//! The `tokenizer.json` definitions of tokenizers that other formats know only by name.
 
 use super::treatment::{ENDS, RUNS};
 use super::{Kind, Parts, SpaceFirst, Spelling, TokenType};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value as Json, json};
 
-/// Fills in normalizer, pre-tokenizer and decoder as the kind of tokenizer has them; of bytes, the decoder alone.
+/// Fills in the normalizer, pre-tokenizer and decoder that this kind of tokenizer uses; only the decoder for
+/// byte-level ones.
 pub fn fill_definitions(parts: &mut Parts) {
     fill_definitions_with(parts, SpaceFirst::Always);
 }
 
-/// As [`fill_definitions`], for a tokenizer that puts a space there, if it puts one anywhere.
+/// Like [`fill_definitions`], but puts the leading space where `space_first` says, if the tokenizer adds one
+/// at all.
 pub fn fill_definitions_with(parts: &mut Parts, space_first: SpaceFirst) {
     let space_first = if parts.add_space_prefix == Some(false) { SpaceFirst::Never } else { space_first };
     match (parts.kind, parts.spelling) {
@@ -21,12 +23,13 @@ pub fn fill_definitions_with(parts: &mut Parts, space_first: SpaceFirst) {
     }
 }
 
-/// A byte-level step, as decoder and as post-processor.
+/// The byte-level step, used as decoder and as post-processor.
 fn bytes() -> Json {
     json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true})
 }
 
-/// What SentencePiece does to a text before anything else: its rules for characters, and what it does to spaces.
+/// What SentencePiece does to a text first: its character rules, then (if `squeezes`) trimming and collapsing
+/// spaces.
 fn rules(parts: &Parts, squeezes: bool) -> Vec<Json> {
     let mut rules = Vec::new();
     if let Some(charsmap) = &parts.charsmap {
@@ -34,7 +37,7 @@ fn rules(parts: &Parts, squeezes: bool) -> Vec<Json> {
         rules.push(json!({"type": "Precompiled", "precompiled_charsmap": charsmap}));
     }
     if squeezes {
-        // Spaces alone: a Strip step would take tabs and ends of lines too.
+        // Spaces only: a Strip step would also remove tabs and line ends.
         for (pattern, content) in [(ENDS, ""), (RUNS, " ")] {
             rules.push(json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": content}));
         }
@@ -73,14 +76,14 @@ fn pieces(parts: &mut Parts, space_first: SpaceFirst) {
     parts.fuse_unk = true;
 }
 
-/// Whether there are bytes to stand for what no piece covers.
+/// Whether there are byte tokens to fall back to.
 fn has_bytes(parts: &Parts) -> bool {
     parts.types.contains(&TokenType::Byte)
 }
 
 fn unigram(parts: &mut Parts, space_first: SpaceFirst) {
     let metaspace = metaspace(space_first, true);
-    // What removes spaces is the splitting at them.
+    // Splitting at whitespace already removes the extra spaces.
     parts.normalizer = rules(parts, false).pop().or(parts.normalizer.take());
     parts.byte_fallback = has_bytes(parts);
     parts.decoder = Some(match parts.byte_fallback {
@@ -105,18 +108,18 @@ fn word_piece(parts: &mut Parts) {
     parts.decoder = Some(json!({"type": "WordPiece", "prefix": "##", "cleanup": true}));
 }
 
-/// What is put around a text, and between two, by these ids.
+/// Ids of the tokens added around a text, and between two.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around {
-    /// Before it.
+    /// Added before the text.
     pub bos: Option<u32>,
-    /// Behind it.
+    /// Added after the text.
     pub eos: Option<u32>,
-    /// Between two.
+    /// Added between two texts.
     pub sep: Option<u32>,
 }
 
-/// The post-processor that puts these tokens around.
+/// A post-processor that adds these tokens; `None` if there is nothing to add.
 pub fn post_processor(parts: &Parts, around: Around) -> Option<Json> {
     let token = |id: Option<u32>| id.and_then(|id| parts.token(id).map(|text| (id, text)));
     let (bos, eos, sep) = (token(around.bos), token(around.eos), token(around.sep));
@@ -128,8 +131,8 @@ pub fn post_processor(parts: &Parts, around: Around) -> Option<Json> {
     };
     let sequence = |id: &str, type_id: u32| Some(json!({"Sequence": {"id": id, "type_id": type_id}}));
     let single = [special(bos, 0), sequence("A", 0), special(eos, 0)];
-    // Only what separates stands between two texts; a tokenizer of one kind of text begins each anew. One whose beginning is an
-    // end too would separate them by it.
+    // Only a separator goes between two texts. Tokenizers without segment types start the second text with
+    // `bos` again, unless that token doubles as end or separator.
     let named = |name: &str| parts.special_id(name).is_some() && parts.special_id(name) == around.bos;
     let anew = bos.filter(|_| eos.is_none() && !named("eos") && !named("sep"));
     let second = u32::from(parts.kind == Kind::WordPiece);

@@ -1,4 +1,4 @@
-//! The JSON of a tokenizer.
+//! Reads and writes the JSON form of a tokenizer.
 
 use super::{AddedToken, Kind, Parts, SCHEMA, Spelling, TokenType, Tokenizer};
 use crate::{Error, Result};
@@ -10,7 +10,7 @@ const KINDS: [(&str, Kind); 3] =
 const SPELLINGS: [(&str, Spelling); 3] =
     [("plain", Spelling::Plain), ("bytes", Spelling::Bytes), ("sentencepiece", Spelling::SentencePiece)];
 
-/// As [`Tokenizer::to_json`].
+/// See [`Tokenizer::to_json`].
 pub fn to_json(parts: &Parts) -> Vec<u8> {
     let mut out = Map::new();
     let mut put = |key: &str, value: Json| drop(out.insert(key.to_owned(), value));
@@ -89,7 +89,7 @@ fn added_to_json(added: &AddedToken) -> Json {
     Json::Object(map)
 }
 
-/// As [`Tokenizer::from_json`].
+/// See [`Tokenizer::from_json`].
 ///
 /// # Errors
 /// Malformed; Unsupported for a newer schema.
@@ -149,11 +149,11 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
     Tokenizer::new(parts)
 }
 
-/// The keys that are left.
+/// The keys not yet taken from the object.
 struct Keys(Map<String, Json>);
 
 impl Keys {
-    /// Takes a key's value; null is none.
+    /// Takes the value of `key`; null counts as absent.
     fn take(&mut self, key: &str) -> Option<Json> {
         self.0.get_mut(key).map(Json::take).filter(|value| !value.is_null())
     }

@@ -1,9 +1,9 @@
-//! What the `tokenizers` library loads: the form of `tokenizer.json`.
+//! The form that the `tokenizers` library loads: `tokenizer.json`.
 
 use super::{AddedToken, Kind, Parts, TokenType, Tokenizer, merges_of_scores};
 use serde_json::{Map, Value as Json, json};
 
-/// The tokenizer as the `tokenizers` library loads it: the whole `tokenizer.json`.
+/// The whole `tokenizer.json` of this tokenizer.
 pub fn library_form(tokenizer: &Tokenizer) -> Json {
     let added: Vec<Json> = tokenizer.added.iter().map(|added| added_token(tokenizer, added, true)).collect();
     json!({
@@ -19,7 +19,7 @@ pub fn library_form(tokenizer: &Tokenizer) -> Json {
     })
 }
 
-/// An added token as that file lists it, `with_id` or by its id elsewhere.
+/// An added token as `tokenizer.json` lists it, with or without its id.
 pub fn added_token(parts: &Parts, added: &AddedToken, with_id: bool) -> Json {
     let mut map = Map::new();
     if with_id {
@@ -78,8 +78,8 @@ fn model(tokenizer: &Tokenizer) -> Json {
     }
 }
 
-/// Texts and scores. An id that no token has gets a text that none looks like, and no token but an ordinary one a score
-/// below those: the library derives the cost of unknown text from the lowest.
+/// Texts and scores. An id without a token gets a text that matches nothing; only ordinary tokens may have
+/// the lowest score, since the library derives the cost of unknown text from it.
 fn scored(tokenizer: &Tokenizer) -> Vec<Json> {
     let scores = tokenizer.scores.as_deref().unwrap_or_default();
     let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);

@@ -1,32 +1,33 @@
-//! The tokenizer, in a form that belongs to no format: what [`crate::Model::tokenizer`] holds as JSON.
+//! The tokenizer in a format-independent form: what [`crate::Model::tokenizer`] holds as JSON.
 //!
-//! The JSON crosses the plugin boundary and is stored in files, so it is a published form: keys are only added, and
-//! `schema` grows when an old reader would misunderstand a file. A key at its default may be absent.
+//! The JSON crosses the plugin boundary and is stored in files, so its form is published: keys are only
+//! added, and `schema` grows when an old reader would misunderstand a file. A key with its default value may
+//! be absent.
 //!
 //! | key | value | default |
 //! | --- | --- | --- |
 //! | `schema` | [`SCHEMA`] | required |
 //! | `kind` | `bpe`, `unigram` or `wordpiece` | required |
-//! | `spelling` | how the texts of tokens are spelled: `bytes` (each byte one of the 256 characters of GPT-2's table), `sentencepiece` (a space is U+2581), `plain` | `plain` |
-//! | `vocab_size` | how many ids the model has (rows of its embedding); ids beyond `tokens` belong to no token | length of `tokens` |
-//! | `n_pieces` | how many ids the SentencePiece model has that a unigram tokenizer came with; formats that hold only that model leave later tokens out | none |
-//! | `tokens` | texts in the order of ids; `null` for an id that no token has | required |
-//! | `types` | one number a token: 0 none, 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte | required |
-//! | `scores` | one number a token (log probability, or order of merging); 0 for `null` | none |
+//! | `spelling` | how token texts are spelled: `bytes` (each byte is one of the 256 characters of GPT-2's table), `sentencepiece` (a space is U+2581), `plain` | `plain` |
+//! | `vocab_size` | how many ids the model has (rows of its embedding); ids beyond `tokens` have no token | length of `tokens` |
+//! | `n_pieces` | how many ids the SentencePiece model behind a unigram tokenizer has; formats that hold only that model drop later tokens | none |
+//! | `tokens` | texts in id order; `null` for an id without a token | required |
+//! | `types` | one number per token: 0 none, 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte | required |
+//! | `scores` | one number per token (log probability, or merge order); 0 for `null` | none |
 //! | `merges` | ids of pairs, best first, flat: `[left, right, left, right, ...]` | `[]` |
-//! | `added_tokens` | objects with `id`, `special`, `lstrip`, `rstrip`, `normalized`, `single_word`: tokens that are cut out of the text before anything else; a flag that is false may be absent | `[]` |
+//! | `added_tokens` | objects with `id`, `special`, `lstrip`, `rstrip`, `normalized`, `single_word`: tokens that are matched in the text before anything else; a flag that is false may be absent | `[]` |
 //! | `special` | an object from a name (`bos`, `eos`, `unk`, `sep`, `pad`, `cls`, `mask`, `eot`, `eom`, ...) to an id; its order is kept | `{}` |
-//! | `ends` | ids that end a text besides `eos`, where the source lists several | `[]` |
-//! | `add` | an object from `bos`, `eos`, `sep` to whether it is added to every text; its order is kept | `{}` |
-//! | `unk` | the id for what no token covers | none |
+//! | `ends` | ids other than `eos` that end a text, where the source lists several | `[]` |
+//! | `add` | an object from `bos`, `eos`, `sep` to whether that token is added to every text; its order is kept | `{}` |
+//! | `unk` | the id for text that no token covers | none |
 //! | `byte_fallback`, `fuse_unk`, `ignore_merges` | as in the `tokenizers` library | `false` |
-//! | `continuing_prefix`, `word_suffix` | what marks a token inside a word, or at its end | none |
-//! | `max_word_chars` | characters above which a word is unknown | none |
-//! | `add_space_prefix`, `remove_extra_whitespaces`, `lowercase`, `strip_accents` | what is done to a text before it is cut, if the source says so | none |
+//! | `continuing_prefix`, `word_suffix` | what marks a token as continuing a word, or as ending one | none |
+//! | `max_word_chars` | longer words, in characters, become the unknown token | none |
+//! | `add_space_prefix`, `remove_extra_whitespaces`, `lowercase`, `strip_accents` | what is done to a text before tokenization, if the source says so | none |
 //! | `charsmap` | SentencePiece's compiled normalization rules, in base64 | none |
 //! | `normalizer`, `pre_tokenizer`, `decoder`, `post_processor`, `truncation`, `padding` | as in `tokenizer.json` | none |
-//! | `pre` | the name of the pre-tokenizer in a format that has only names | none |
-//! | `chat_templates` | an object from a name (`default` for the usual one) to a template; its order is kept | `{}` |
+//! | `pre` | the pre-tokenizer's name in formats that know it only by name | none |
+//! | `chat_templates` | an object from a name (`default` for the main one) to a template; its order is kept | `{}` |
 
 mod check;
 mod compare;
@@ -46,29 +47,29 @@ pub use self::treatment::{SpaceFirst, Treatment, steps};
 use crate::Result;
 use serde_json::Value as Json;
 
-/// The version of the JSON form.
+/// The current version of the JSON form.
 pub const SCHEMA: u64 = 1;
-/// Tokens of one tokenizer. 2^24: sixty times the largest vocabulary in use.
+/// Tokens per tokenizer. 2^24: sixty times the largest vocabulary in use.
 pub const MAX_TOKENS: usize = 1 << 24;
-/// Ids without a token. 2^20: they cost no bytes in a file, so that their number is bounded by this alone.
+/// Ids without a token. 2^20: they take no bytes in a file, so nothing else bounds their number.
 pub const MAX_HOLES: usize = 1 << 20;
 
-/// How a text is cut into tokens.
+/// The tokenization algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Kind {
-    /// Pairs are merged, best first.
+    /// Byte-pair encoding: merges pairs, best first.
     #[default]
     Bpe,
-    /// The most probable cut.
+    /// The most probable segmentation.
     Unigram,
-    /// The longest token first, word by word.
+    /// The longest matching token first, word by word.
     WordPiece,
 }
 
-/// How the texts of tokens are spelled.
+/// How token texts are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Spelling {
-    /// As they are.
+    /// As they appear in the text.
     #[default]
     Plain,
     /// Each byte is one of the 256 characters of GPT-2's table.
@@ -77,28 +78,28 @@ pub enum Spelling {
     SentencePiece,
 }
 
-/// What a token is; the numbers are those of SentencePiece, with 0 for none.
+/// The type of a token, numbered as in SentencePiece, with 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TokenType {
-    /// No token has this id.
+    /// The id has no token.
     #[default]
     None,
     /// A piece of text.
     Normal,
-    /// Stands for what no token covers.
+    /// Stands for text that no token covers.
     Unknown,
-    /// Never found in text: begin, end, padding.
+    /// Never matched in text: begin, end, padding.
     Control,
-    /// Found whole before anything else is done.
+    /// Matched whole before anything else.
     UserDefined,
-    /// Has an id and is not used.
+    /// Has an id but is not used.
     Unused,
-    /// One byte, `<0x0A>`.
+    /// A single byte, such as `<0x0A>`.
     Byte,
 }
 
 impl TokenType {
-    /// Every type, in the order of their numbers.
+    /// Every type, ordered by number.
     pub const ALL: [TokenType; 7] = [
         TokenType::None,
         TokenType::Normal,
@@ -109,104 +110,104 @@ impl TokenType {
         TokenType::Byte,
     ];
 
-    /// Its number.
+    /// SentencePiece's number for this type; 0 for none.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The type of this number.
+    /// Looks up a type by its number.
     pub fn from_number(number: u64) -> Option<TokenType> {
         usize::try_from(number).ok().and_then(|n| TokenType::ALL.get(n)).copied()
     }
 }
 
-/// A token that is cut out of a text before anything else is done to it.
+/// A token that is matched in the text before anything else is done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AddedToken {
-    /// Its id; its text is that of the token.
+    /// The token's id, which also gives its text.
     pub id: u32,
-    /// Whether it is left out when text is made of tokens.
+    /// Whether it is dropped when decoding ids to text.
     pub special: bool,
-    /// Whether it takes the spaces before it.
+    /// Whether it absorbs whitespace to its left.
     pub lstrip: bool,
-    /// Whether it takes the spaces behind it.
+    /// Whether it absorbs whitespace to its right.
     pub rstrip: bool,
-    /// Whether it is looked for after normalization.
+    /// Whether it is matched after normalization instead of in the raw text.
     pub normalized: bool,
-    /// Whether it is only found as a word of its own.
+    /// Whether it is matched only as a whole word.
     pub single_word: bool,
 }
 
-/// What a tokenizer consists of; the module says what each field means. [`Tokenizer::new`] checks it.
+/// The contents of a tokenizer; see the [module](self) for each field. [`Tokenizer::new`] checks it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Parts {
-    /// How a text is cut.
+    /// The tokenization algorithm.
     pub kind: Kind,
-    /// How texts of tokens are spelled.
+    /// How token texts are spelled.
     pub spelling: Spelling,
-    /// How many ids the model has; at least the length of `tokens`, which 0 stands for.
+    /// How many ids the model has, at least the length of `tokens`; 0 stands for exactly that length.
     pub vocab_size: u32,
-    /// How many ids the SentencePiece model has that a unigram tokenizer came with.
+    /// How many ids the SentencePiece model behind a unigram tokenizer has.
     pub n_pieces: Option<u32>,
-    /// The texts, in the order of ids.
+    /// Token texts by id; `None` for an id without a token.
     pub tokens: Vec<Option<String>>,
-    /// As many as `tokens`.
+    /// Token types by id; as long as `tokens`.
     pub types: Vec<TokenType>,
-    /// As many as `tokens`, or none.
+    /// Token scores by id; as long as `tokens`, if present.
     pub scores: Option<Vec<f64>>,
-    /// Pairs of ids, best first.
+    /// Pairs of ids to merge, best first.
     pub merges: Vec<(u32, u32)>,
-    /// Tokens that are cut out first.
+    /// Tokens that are matched before anything else.
     pub added: Vec<AddedToken>,
-    /// Ids by what they are for.
+    /// Ids by purpose (`bos`, `eos`, ...), in the source's order.
     pub special: Vec<(String, u32)>,
-    /// Ids that end a text besides that of `special`.
+    /// Ids other than `eos` that end a text.
     pub ends: Vec<u32>,
-    /// What is added to every text.
+    /// Which special tokens are added to every text, in the source's order.
     pub add: Vec<(String, bool)>,
-    /// The id for what no token covers.
+    /// The id for text that no token covers.
     pub unk: Option<u32>,
-    /// Whether bytes stand for what no token covers.
+    /// Whether text that no token covers becomes byte tokens.
     pub byte_fallback: bool,
-    /// Whether unknown tokens that follow one another are one.
+    /// Whether consecutive unknown tokens become one.
     pub fuse_unk: bool,
-    /// Whether a word that is a token is taken whole.
+    /// Whether a word that is itself a token is used without merging.
     pub ignore_merges: bool,
-    /// What marks a token inside a word.
+    /// What marks a token as continuing a word (`##`).
     pub continuing_prefix: Option<String>,
-    /// What marks a token at a word's end.
+    /// What marks a token as ending a word (`</w>`).
     pub word_suffix: Option<String>,
-    /// Characters above which a word is unknown.
+    /// Longer words, in characters, become the unknown token.
     pub max_word_chars: Option<u64>,
-    /// Whether a text gets a space before it.
+    /// Whether a space is put before a text.
     pub add_space_prefix: Option<bool>,
-    /// Whether spaces are trimmed and runs of them become one.
+    /// Whether spaces are trimmed and runs of them collapsed.
     pub remove_extra_whitespaces: Option<bool>,
     /// Whether texts are lower-cased.
     pub lowercase: Option<bool>,
-    /// Whether accents are taken off.
+    /// Whether accents are removed.
     pub strip_accents: Option<bool>,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
-    /// As in `tokenizer.json`.
+    /// The `normalizer` of `tokenizer.json`.
     pub normalizer: Option<Json>,
-    /// As in `tokenizer.json`.
+    /// The `pre_tokenizer` of `tokenizer.json`.
     pub pre_tokenizer: Option<Json>,
-    /// As in `tokenizer.json`.
+    /// The `decoder` of `tokenizer.json`.
     pub decoder: Option<Json>,
-    /// As in `tokenizer.json`.
+    /// The `post_processor` of `tokenizer.json`.
     pub post_processor: Option<Json>,
-    /// As in `tokenizer.json`.
+    /// The `truncation` of `tokenizer.json`.
     pub truncation: Option<Json>,
-    /// As in `tokenizer.json`.
+    /// The `padding` of `tokenizer.json`.
     pub padding: Option<Json>,
-    /// The pre-tokenizer's name in a format that has only names.
+    /// The pre-tokenizer's name in formats that know it only by name.
     pub pre: Option<String>,
-    /// Chat templates by name; `default` is the usual one.
+    /// Chat templates by name, in the source's order; `default` is the main one.
     pub chat_templates: Vec<(String, String)>,
 }
 
-/// A tokenizer whose parts agree: every id that is named is a token's, texts are unique, merges give tokens.
+/// A tokenizer whose parts agree: every id it mentions has a token, texts are unique, merges produce tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tokenizer(Parts);
 
@@ -227,12 +228,12 @@ impl Tokenizer {
         check::check(parts).map(Tokenizer)
     }
 
-    /// The parts, to be changed and checked again.
+    /// Returns the parts, to be changed and checked again.
     pub fn into_parts(self) -> Parts {
         self.0
     }
 
-    /// The tokenizer that `text` is the JSON of.
+    /// Parses the JSON form.
     ///
     /// # Errors
     /// Malformed for anything else; Unsupported for a `schema` above [`SCHEMA`].
@@ -240,7 +241,7 @@ impl Tokenizer {
         json::from_json(text)
     }
 
-    /// Its JSON. The same tokenizer always gives the same bytes.
+    /// Serializes to the JSON form. Equal tokenizers give equal bytes.
     pub fn to_json(&self) -> Vec<u8> {
         json::to_json(self)
     }
@@ -250,46 +251,47 @@ impl Tokenizer {
         core::core(self)
     }
 
-    /// The first difference of what every format with a tokenizer keeps: in what `written` says, against this one. Where a
-    /// format holds scores or merges alone, the one that it has is compared with what the other means.
+    /// Compares the part that every format with a tokenizer keeps: returns the first thing in which `written`
+    /// differs from this one. Where a format stores only scores or only merges, they are compared with what
+    /// the other implies.
     pub fn difference(&self, written: &Tokenizer) -> Option<Difference> {
         compare::difference(self, written)
     }
 
-    /// Every token's text as it looks in a text: that of an added token which is looked for before normalization may be
-    /// spelled otherwise in `tokens`. `None` for an id that no token has.
+    /// Every token's text as it appears in input, by id: `tokens` may spell an added token differently if it
+    /// is matched before normalization. `None` for an id without a token.
     pub fn surfaces(&self) -> Vec<Option<std::borrow::Cow<'_, str>>> {
         core::surfaces(self)
     }
 }
 
 impl Parts {
-    /// The text of a token.
+    /// The text of a token; `None` for an id without one.
     pub fn token(&self, id: u32) -> Option<&str> {
         self.tokens.get(usize::try_from(id).ok()?)?.as_deref()
     }
 
-    /// The type of a token; [`TokenType::None`] for an id that no token has.
+    /// The type of a token; [`TokenType::None`] for an id without one.
     pub fn type_of(&self, id: u32) -> TokenType {
         usize::try_from(id).ok().and_then(|n| self.types.get(n)).copied().unwrap_or_default()
     }
 
-    /// Whether a format that holds only what SentencePiece's model has keeps this token.
+    /// Whether formats that hold only the SentencePiece model keep this token (see `n_pieces`).
     pub fn written(&self, id: u32) -> bool {
         self.kind != Kind::Unigram || self.n_pieces.is_none_or(|n| id < n)
     }
 
-    /// Every token, with its id.
+    /// Every token with its id, in id order.
     pub fn each(&self) -> impl Iterator<Item = (u32, &str)> {
         (0u32..).zip(&self.tokens).filter_map(|(id, text)| Some((id, text.as_deref()?)))
     }
 
-    /// The id for this purpose.
+    /// The id for a purpose (`bos`, `eos`, ...), if there is one.
     pub fn special_id(&self, name: &str) -> Option<u32> {
         self.special.iter().find(|(n, _)| n == name).map(|(_, id)| *id)
     }
 
-    /// Whether this is added to every text; `None` if nothing is said.
+    /// Whether the token for this purpose is added to every text; `None` if the source does not say.
     pub fn adds(&self, name: &str) -> Option<bool> {
         self.add.iter().find(|(n, _)| n == name).map(|(_, yes)| *yes)
     }

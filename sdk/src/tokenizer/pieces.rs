@@ -1,28 +1,30 @@
-//! Scores and merges of SentencePiece's BPE: two forms of one order. Its model and formats after it hold a score for each
-//! piece, `tokenizer.json` the pairs that give the pieces, best first.
+//! Scores and merges of SentencePiece BPE: two forms of the same order. SentencePiece's own model, and
+//! formats derived from it, store a score per piece; `tokenizer.json` stores the pairs that make up the
+//! pieces, best first.
 
 use super::{Kind, Parts, Spelling, TokenType};
 use std::collections::{HashMap, HashSet};
 
-/// Bytes of a piece that is made of pairs. 1024: SentencePiece's own limit is 16 characters, a run of spaces may be longer.
+/// Bytes of a piece made of pairs. 1024: SentencePiece's own limit is 16 characters, but a run of spaces may
+/// be longer.
 const MAX_PIECE: usize = 1024;
 
-/// Whether scores decide how this tokenizer merges, as far as a format has scores.
+/// Whether scores can decide how this tokenizer merges.
 pub fn by_pieces(parts: &Parts) -> bool {
     parts.kind == Kind::Bpe && parts.spelling == Spelling::SentencePiece
 }
 
-/// Whether a text is found by merging, and its score says when.
+/// Whether tokens of this type are found by merging, in the order of their scores.
 pub fn counts(kind: TokenType) -> bool {
     matches!(kind, TokenType::Normal | TokenType::Unused)
 }
 
-/// The scores that mean what the merges mean, one for each of `tokens`, 0 for what is not found by merging; `None` for a
-/// tokenizer that has scores, or is not one of pieces.
+/// Scores equivalent to the merges, one per entry of `tokens`, 0 for tokens that are not found by merging.
+/// `None` for a tokenizer that has scores already, or is not SentencePiece BPE.
 ///
-/// Where the ids of merged pieces go up with the merges, as SentencePiece trains them, these are its own: 0 for the first
-/// ordinary piece, one less for each id, single characters behind all. Elsewhere a piece has minus the number of pieces that
-/// are merged before it, and what no merge gives comes last.
+/// If the ids of merged pieces ascend with the merges, as in SentencePiece's own training, these are its own
+/// scores: 0 for the first ordinary piece, one less for each id, single characters last. Otherwise a piece's
+/// score is minus the number of pieces merged before it, and pieces that no merge produces come last.
 pub fn scores_of_merges(parts: &Parts) -> Option<Vec<f64>> {
     if !by_pieces(parts) || parts.scores.is_some() {
         return None;
@@ -48,8 +50,8 @@ pub fn scores_of_merges(parts: &Parts) -> Option<Vec<f64>> {
     Some((0u32..).zip(&parts.types).map(score).collect())
 }
 
-/// A piece for which no scores can say what the merges of a tokenizer of pieces say, if there is one: its pairs do not stand
-/// together, or it is two others that are not merged, as they are where scores decide.
+/// A piece whose merges no scores can express, if there is one: its pairs are not consecutive in the merge
+/// list, or it is the concatenation of two pieces that the list does not merge although scores would.
 pub fn beyond_scores(parts: &Parts) -> Option<u32> {
     if !by_pieces(parts) || parts.merges.is_empty() {
         return None;
@@ -66,7 +68,7 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
     })
 }
 
-/// Each pair that is merged, with the piece that it gives; without pieces that are found before merging.
+/// Each merged pair with the piece it produces, except pieces that are matched before merging.
 fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
     let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
     let mut joined = String::new();
@@ -80,25 +82,25 @@ fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
     parts.merges.iter().filter_map(result).collect()
 }
 
-/// The pairs that give each piece, the best piece first: what scores mean, for a tokenizer of pieces that has scores.
-/// `None` for any other.
+/// The pairs that produce each piece, best piece first: the merges that the scores imply. `None` unless this
+/// is SentencePiece BPE with scores.
 pub fn merges_of_scores(parts: &Parts) -> Option<Vec<(u32, u32)>> {
     let scores = parts.scores.as_ref().filter(|_| by_pieces(parts))?;
     let mut found: Vec<(f64, u32, u32)> = Vec::new();
     for (id, pairs) in pairs(parts) {
-        // What is found whole before anything else comes before all pairs.
+        // Tokens matched before anything else precede all pairs.
         let score = match parts.type_of(id) {
             TokenType::UserDefined => f64::INFINITY,
             _ => usize::try_from(id).ok().and_then(|at| scores.get(at)).copied().unwrap_or(0.0),
         };
         found.extend(pairs.into_iter().map(|(a, b)| (score, a, b)));
     }
-    // Stable: pieces of one score stay in the order of ids.
+    // Stable: pieces with equal scores stay in id order.
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     Some(found.into_iter().map(|(_, a, b)| (a, b)).collect())
 }
 
-/// Every piece that is two others, with all the pairs that it is.
+/// Every piece that is the concatenation of two others, with all such pairs.
 fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
     let mergeable = |id: u32| matches!(parts.type_of(id), TokenType::Normal | TokenType::UserDefined);
     let ids: HashMap<&str, u32> =
@@ -117,7 +119,7 @@ fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
 mod tests {
     use super::*;
 
-    /// A tokenizer of pieces: control, then `pieces`, with the merges of these texts.
+    /// A SentencePiece BPE tokenizer: a control token, then `pieces`, merged by the given texts.
     fn pieces(pieces: &[&str], merges: &[(&str, &str)]) -> Parts {
         let tokens: Vec<_> =
             std::iter::once("<s>").chain(pieces.iter().copied()).map(|t| Some(t.to_owned())).collect();
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_scores_cannot_say_is_named() {
-        // Scores would merge a and bc as well.
+        // Scores would also merge a and bc.
         let lacking = pieces(&["a", "b", "c", "bc", "ab", "abc"], &[("a", "b"), ("b", "c"), ("ab", "c")]);
         assert_eq!(beyond_scores(&lacking), Some(6));
         let torn = pieces(

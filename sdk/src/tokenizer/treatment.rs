@@ -1,43 +1,43 @@
-//! What a tokenizer of SentencePiece's kind does to a text before it is cut. Its definitions are read step by step, so that what
-//! they do can be compared with what the flags of another format do.
+//! What a SentencePiece-style tokenizer does to a text before tokenization. Its definitions are interpreted
+//! step by step, so that their effect can be compared with another format's flags.
 
 use super::{Kind, Parts, Spelling, TokenType};
 use crate::escape;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value as Json;
 
-/// Where a text gets a space before it.
+/// Where a text gets a leading space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SpaceFirst {
     /// Nowhere.
     #[default]
     Never,
-    /// At its beginning, and not behind a token that was cut out of it.
+    /// At its start, but not after a token that was matched in it.
     Start,
-    /// At its beginning, and behind every token that was cut out of it.
+    /// At its start, and after every token that was matched in it.
     Always,
 }
 
-/// What is done to a text, as far as formats have words for it.
+/// What is done to a text, as far as formats can express it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Treatment {
-    /// Where a space is put before it.
+    /// Where a leading space is added.
     pub space_first: SpaceFirst,
-    /// Whether it is left out where a space is there already.
+    /// Whether that space is omitted if there is one already.
     pub space_once: bool,
-    /// Whether spaces are trimmed and runs of them become one.
+    /// Whether spaces are trimmed and runs of them collapsed.
     pub squeezes: bool,
     /// Whether spaces become U+2581.
     pub marks_spaces: bool,
-    /// SentencePiece's compiled rules.
+    /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
-    /// Whatever else is done, as `tokenizer.json` spells it.
+    /// Any other steps, as in `tokenizer.json`.
     pub others: Vec<Json>,
 }
 
 impl Treatment {
-    /// What is done to a text by a tokenizer of pieces; `None` for one of another kind.
+    /// What a SentencePiece-style tokenizer does; `None` for any other kind.
     pub fn of(parts: &Parts) -> Option<Treatment> {
         if parts.spelling != Spelling::SentencePiece {
             return None;
@@ -49,14 +49,14 @@ impl Treatment {
         if !treatment.squeezes {
             treatment.others.extend(steps.into_iter().filter(|step| is_strip(step)).cloned());
         }
-        // transformers has a flag of its own, which counts.
+        // The transformers library has a flag of its own, which takes precedence.
         if parts.kind == Kind::Bpe && parts.add_space_prefix == Some(false) {
             (treatment.space_first, treatment.space_once) = (SpaceFirst::Never, false);
         }
         Some(treatment)
     }
 
-    /// What one step does.
+    /// Adds the effect of one step.
     fn take(&mut self, step: &Json, parts: &Parts) {
         let text = |pointer: &str| step.pointer(pointer).and_then(Json::as_str);
         match (text("/type").unwrap_or_default(), text("/content"), text("/pattern/String")) {
@@ -73,15 +73,16 @@ impl Treatment {
                 self.charsmap = map.filter(|map| !map.is_empty());
             }
             ("WhitespaceSplit", ..) => self.squeezes = true,
-            // Part of squeezing, if another step is the rest of it.
+            // Part of squeezing if another step does the rest.
             ("Strip", ..) => {}
             ("Replace", Some(""), _) if text("/pattern/Regex") == Some(ENDS) => {}
-            // Where every space is marked, there is none to cut at.
+            // Once every space is replaced, this splits nothing.
             ("Split", _, Some(" ")) if self.marks_spaces => {}
             ("Metaspace", ..) => {
                 self.marks_spaces = true;
                 self.space_first = scheme(step);
-                // Where pieces are chosen by their cost, this is the only way to put one.
+                // For BPE. In unigram definitions, Metaspace is the only way to add a space, so it says
+                // nothing about this flag.
                 self.space_once = parts.kind == Kind::Bpe && self.space_first != SpaceFirst::Never;
                 if step.get("split").and_then(Json::as_bool) != Some(false) && spans_words(parts) {
                     self.others.push(step.clone());
@@ -91,7 +92,7 @@ impl Treatment {
         }
     }
 
-    /// What a message calls the other things that are done.
+    /// The other steps' types, for a message.
     pub fn names_of_others(&self) -> String {
         let name =
             |step: &Json| escape(step.get("type").and_then(Json::as_str).unwrap_or("?"), 40).to_string();
@@ -100,13 +101,13 @@ impl Treatment {
     }
 }
 
-/// SentencePiece's space.
+/// SentencePiece's stand-in for a space, U+2581.
 const MARK: &str = "\u{2581}";
 
-/// The pattern of what SentencePiece takes off the ends of a text.
+/// Matches the spaces that SentencePiece trims from both ends of a text.
 pub const ENDS: &str = "\\A +|[ \u{2581}]+\\z";
 
-/// The pattern of runs of spaces, of which it makes one.
+/// Matches the runs of spaces that SentencePiece collapses into one.
 pub const RUNS: &str = " {2,}";
 
 fn is_strip(step: &Json) -> bool {
@@ -129,22 +130,22 @@ fn scheme(step: &Json) -> SpaceFirst {
     }
 }
 
-/// Whether a piece that is merged has a space inside: none is made where a text is cut at each space. The most probable cut
-/// of a whole text is that of its words.
+/// Whether a merged piece contains a space, so that splitting the text at spaces would change the result.
+/// Only for BPE: for unigram, the most probable segmentation of a text is that of its words.
 fn spans_words(parts: &Parts) -> bool {
     let spans = |text: &str| text.chars().skip(1).any(|c| MARK.starts_with(c));
     let merged = |id: u32| parts.type_of(id) == TokenType::Normal;
     parts.kind == Kind::Bpe && parts.each().any(|(id, text)| merged(id) && spans(text))
 }
 
-/// Sequences inside one another. 8: files have 1.
+/// Nesting of sequences. 8: files have 1.
 const MAX_DEPTH: u32 = 8;
 
-/// What the list of a sequence is called, by what it is a sequence of.
+/// The keys under which sequences list their steps, by kind of definition.
 const SEQUENCES: [&str; 4] = ["normalizers", "pretokenizers", "decoders", "processors"];
 
-/// The steps of a definition as in `tokenizer.json` (a normalizer, pre-tokenizer, decoder or post-processor): the members of
-/// sequences in their order instead of the sequences. None for no definition, and for `null`.
+/// The steps of a definition in `tokenizer.json` (a normalizer, pre-tokenizer, decoder or post-processor),
+/// with sequences flattened. Empty for no definition, and for `null`.
 pub fn steps(definition: Option<&Json>) -> Vec<&Json> {
     let mut steps = Vec::new();
     collect(definition, 0, &mut steps);
@@ -205,7 +206,7 @@ mod tests {
         }
         assert_eq!(steps(Some(&a)), [&a]);
         assert!(steps(Some(&Json::Null)).is_empty() && steps(None).is_empty());
-        // What is nested deeper than any file has it stays whole.
+        // Nesting deeper than any real file is left unexpanded.
         let deep = (0..20).fold(a.clone(), |inner, _| json!({"type": "Sequence", "normalizers": [inner]}));
         assert!(steps(Some(&deep))[0].get("normalizers").is_some());
     }

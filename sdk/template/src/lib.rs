@@ -1,4 +1,4 @@
-//! The toy format: a text header with one line for each tensor, then the payloads.
+//! The toy format: a text header with one line per tensor, then the payloads.
 //!
 //! ```text
 //! 0       4 bytes  "TOY1"

@@ -1,4 +1,4 @@
-//! A header becomes an index. No payload is touched: the host reads it.
+//! Turns a header into an index. The payload is never touched: the host reads it.
 
 use crate::layout;
 use apr_sdk::{
@@ -6,10 +6,10 @@ use apr_sdk::{
     TensorDecl, checked_payload_len,
 };
 
-/// Reads the format.
+/// The reader for `toy`. It has no state: one object serves all threads.
 pub struct Toy;
 
-/// The header, and where the payloads begin.
+/// What `open` found: the header's text, and where the payloads begin.
 struct Opened {
     header: String,
     start: u64,
@@ -43,7 +43,7 @@ impl OpenModel for Opened {
             let shape: Vec<u64> = dims.map(|dim| dim.parse().ok()).collect::<Option<_>>().ok_or_else(odd)?;
             let start = at.parse().ok().and_then(|n: u64| n.checked_add(self.start)).ok_or_else(odd)?;
             let len = checked_payload_len(dtype, &shape).map_err(placed)?;
-            // The sink refuses a second tensor of the name and a payload that is not inside the file.
+            // The sink refuses duplicate names and payloads outside the file.
             sink.tensor(TensorDecl::plain(name, dtype, &shape, Extent::new(0, start, len)))?;
             line_off += line.len() as u64 + 1;
         }

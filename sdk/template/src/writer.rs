@@ -1,9 +1,9 @@
-//! A model becomes a layout. No byte is written here: the host does that.
+//! Turns a model into a layout. No byte is written here: the host does that.
 
 use crate::layout;
 use apr_sdk::{CheckedModel, Encoding, Error, LayoutRequest, LayoutSink, Result, Writer};
 
-/// Writes the format.
+/// The writer for `toy`. It has no state: one object serves all threads.
 pub struct Toy;
 
 impl Writer for Toy {

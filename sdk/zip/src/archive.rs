@@ -1,4 +1,4 @@
-//! An archive's index: which entry lies where. Nothing of the data is read until [`Archive::read`].
+//! The index of an archive: which entry is where. Reads no data until [`Archive::read`].
 
 use crate::end::{End, read, u16_at};
 use crate::inflate::{Inflate, MOST_EXPANSION};
@@ -12,69 +12,70 @@ use std::collections::HashSet;
 use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
 
-/// The fewest bytes an entry takes in the central directory.
+/// The fewest bytes an entry takes up in the central directory.
 const CENTRAL_LEN: u64 = 46;
 
-/// Bytes of stored data that are read at once.
+/// Bytes of stored data read at once.
 const PIECE: u64 = 16 << 20;
 
 /// How an entry's data is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// As it is (method 0).
+    /// Uncompressed (method 0).
     Stored,
-    /// Deflated (method 8).
+    /// Deflate (method 8).
     Deflated,
 }
 
-/// One entry, as the central directory and its local header agree.
+/// One entry, on which the central directory and the local header agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, any text: a caller that takes it for a path must check it.
+    /// Any text: callers that use it as a path must check it.
     pub name: String,
     /// How the data is stored.
     pub method: Method,
-    /// Offset of the local header in the file, in bytes.
+    /// Offset of the local header in the file.
     pub header: u64,
-    /// Offset of its record in the central directory, in bytes.
+    /// Offset of its record in the central directory.
     pub central: u64,
-    /// The data as it is stored.
+    /// The data as stored.
     pub data: Extent,
-    /// Bytes of the data when it is inflated; those of `data` for a stored entry.
+    /// Length of the data once inflated; that of `data` for a stored entry.
     pub raw_len: u64,
     /// CRC-32 of the raw data.
     pub crc32: u32,
 }
 
 impl Entry {
-    /// The CRC-32 of its raw data, if somebody computed it. Of bytes that are there, 0 means that nobody did: `torch.save`
-    /// leaves it at that on request.
+    /// The CRC-32 of its raw data, if someone computed it. For an entry with data, 0 means that nobody did:
+    /// `torch.save` can be told not to.
     pub(crate) fn expected(&self) -> Option<u32> {
         (self.raw_len == 0 || self.crc32 != 0).then_some(self.crc32)
     }
 }
 
-/// The index of an archive. It holds neither the source nor any data.
+/// The index of an archive. It keeps neither the source nor any data.
 #[derive(Clone, Debug)]
 pub struct Archive {
     entries: Vec<Entry>,
-    /// The numbers of the entries that have bytes and a CRC-32.
+    /// Indices of the entries that have both data and a CRC-32.
     summed: Vec<usize>,
     directory: Extent,
 }
 
-/// Whether a file looks like a ZIP archive: it begins with a local header, or is an archive without entries.
+/// Whether a file looks like a ZIP archive: it begins with a local header, or with the end record of an empty
+/// archive.
 pub fn is_zip(look: &Look<'_>) -> bool {
     look.head_is(&crate::local::LOCAL) || look.head_is(&crate::end::END)
 }
 
 impl Archive {
-    /// Reads the end records, the central directory, and of each entry the local header.
+    /// Reads the end records, the central directory, and each entry's local header.
     ///
     /// # Errors
-    /// Malformed for a directory that is cut off, entries of one name, entries that overlap or leave the file, headers
-    /// that disagree; Unsupported for encrypted data, methods other than stored and deflated, several disks;
-    /// LimitExceeded; whatever the source raised. All with the file's name.
+    /// Malformed for a truncated directory, duplicate names, entries that overlap or leave the file, headers
+    /// that disagree; Unsupported for encryption, methods other than stored and deflate, multiple disks;
+    /// LimitExceeded; any error from the source. All name the file.
     pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Archive> {
         Archive::read_index(source, file, limits).map_err(|e| e.in_file(source.name(file)))
     }
@@ -109,26 +110,26 @@ impl Archive {
         Ok(Archive { entries, summed, directory: Extent::new(file, end.start, end.size) })
     }
 
-    /// The entries, in the order of the central directory.
+    /// The entries, in central directory order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The entry of this exact name.
+    /// Finds the entry of exactly this name.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// Where the central directory lies. The end records follow.
+    /// Where the central directory is. The end records follow it.
     pub fn directory(&self) -> Extent {
         self.directory
     }
 
-    /// Tells the host of the CRC-32 of every entry that has bytes; `streamed` says which tensor's stream reads all of an
-    /// entry that is deflated, if one does.
+    /// Pushes the CRC-32 of every entry that has data. For deflated entries, `streamed` returns the number of
+    /// the tensor whose stream reads all of the entry, if there is one.
     ///
     /// # Errors
-    /// What the sink raises.
+    /// Any error from the sink.
     pub fn checksums(
         &self,
         sink: &mut dyn ModelSink,
@@ -146,10 +147,11 @@ impl Archive {
         Ok(())
     }
 
-    /// The raw data of the entry whose CRC-32 [`Archive::checksums`] told as number `checksum`, not compared with it.
+    /// The raw data of the entry whose CRC-32 [`Archive::checksums`] pushed as number `checksum`, without
+    /// comparing it.
     ///
     /// # Errors
-    /// InvalidArgument if it is none, or one of an entry that is not deflated.
+    /// InvalidArgument if there is no such checksum, or its entry is not deflated.
     pub fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
         let number = usize::try_from(checksum).ok().and_then(|n| self.summed.get(n));
         let entry = number.and_then(|&n| self.entries.get(n)).filter(|e| e.method == Method::Deflated);
@@ -157,17 +159,18 @@ impl Archive {
         Ok(Box::new(Inflate::new(entry).unchecked()))
     }
 
-    /// The whole raw data of a small entry, charged to the budget and checked against its CRC-32.
+    /// Reads a small entry's raw data, charged to the budget and checked against its CRC-32.
     ///
     /// # Errors
-    /// LimitExceeded; Malformed for data that does not inflate to its length and CRC-32; whatever the source raised.
+    /// LimitExceeded; Malformed for data that does not match its length and CRC-32; any error from the
+    /// source.
     pub fn read(&self, source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec<u8>> {
         let placed = |e: Error| e.at(entry.data.offset).in_file(source.name(entry.data.file));
         read_entry(source, entry, limits).map_err(placed)
     }
 }
 
-/// Puts an entry's name before what is wrong with it; what the machine or the user did has nothing to do with it.
+/// Prefixes the entry's name to an error, except where the machine or the user caused it.
 fn named(name: &str, error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) {
         return error;
@@ -279,8 +282,8 @@ impl Listed {
     }
 }
 
-/// What an entry may take in memory besides its name, here and in the index of the `zip` crate: an estimate on the
-/// safe side, not measured.
+/// Memory that an entry may take besides its name, here and in the index of the `zip` crate: an estimate on
+/// the safe side, not measured.
 const RECORD_COST: usize = 1024;
 
 /// The entries of the central directory, each with the offset of its record.
@@ -296,8 +299,8 @@ fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(L
     let mut listed = Vec::new();
     for n in 0..archive.len() {
         let entry = archive.by_index_data(n).map_err(refused)?;
-        // An extra field can give another name, which other tools do not look at: then this is that one, and the local
-        // header is found to have another.
+        // An extra field can give another name, which other tools ignore. If so, this is that other name, and
+        // it will not match the one in the local header.
         let name = entry.name().map_err(refused)?.into_owned();
         limits.budget.charge((3 * name.len() + RECORD_COST) as u64)?;
         let item = Listed {
@@ -315,7 +318,8 @@ fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(L
     Ok(listed)
 }
 
-/// Refuses a directory that goes on behind the entries that are counted: some tools go by the count, some by the size.
+/// Refuses a directory that continues after the last counted entry: some tools trust the count, some the
+/// size.
 fn check_whole(
     source: &dyn Source,
     file: FileId,
@@ -337,7 +341,7 @@ fn check_whole(
     Err(Error::malformed(message).at(at))
 }
 
-/// Refuses entries whose headers and data share bytes: a small file could hold any number of them.
+/// Refuses entries whose headers and data overlap: otherwise a small file could hold any number of them.
 fn check_overlap(entries: &[Entry]) -> Result<()> {
     let mut sorted: Vec<_> = entries.iter().collect();
     sorted.sort_unstable_by_key(|entry| entry.header);

@@ -1,4 +1,4 @@
-//! The end records: where the central directory lies and how many entries it has (APPNOTE 4.3.14 to 4.3.16).
+//! The end records: where the central directory is and how many entries it has (APPNOTE 4.3.14 to 4.3.16).
 
 use apr_sdk::{Error, FileId, Limits, Result, Source};
 
@@ -9,10 +9,10 @@ pub(crate) const LOCATOR_LEN: u64 = 20;
 pub(crate) const END64: [u8; 4] = *b"PK\x06\x06";
 pub(crate) const END64_LEN: u64 = 56;
 
-/// The longest comment that can follow the end record.
+/// Bytes of the longest comment that can follow the end record.
 const COMMENT: u64 = u16::MAX as u64;
 
-/// What the end records say.
+/// The contents of the end records.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) count: u64,
@@ -21,7 +21,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Finds the records at the end of a file. The directory that they name lies before them.
+    /// Finds the records at the end of a file. The directory they point to must precede them.
     ///
     /// # Errors
     /// Malformed or Unsupported, with the offset.
@@ -53,7 +53,7 @@ impl End {
                 }
                 let (here, count) = (u64_at(&record, 24), u64_at(&record, 32));
                 let long = End { count, start: u64_at(&record, 48), size: u64_at(&record, 40) };
-                // Some tools read the one record, some the other.
+                // Some tools read the short record, some the ZIP64 one.
                 let agrees = |short: u64, long: u64, most: u64| short == most || short == long;
                 if !agrees(end.count, long.count, 0xffff)
                     || !agrees(end.start, long.start, 0xffff_ffff)
@@ -80,12 +80,12 @@ impl End {
         }
     }
 
-    /// One past the central directory's last byte; [`End::find`] checked that it is inside the file.
+    /// One past the central directory's last byte; [`End::find`] has checked that it is inside the file.
     pub(crate) fn directory_end(&self) -> u64 {
         self.start.saturating_add(self.size)
     }
 
-    /// End records that say the same, for a file that ends with its central directory: always in the ZIP64 form.
+    /// Equivalent end records for a file that ends with its central directory; always in the ZIP64 form.
     pub(crate) fn records(&self) -> Vec<u8> {
         let mut out = end64_records(self.count, self.start, self.size);
         out.extend_from_slice(&end_record(u64::MAX, u64::MAX, u64::MAX));
@@ -93,7 +93,7 @@ impl End {
     }
 }
 
-/// The ZIP64 end record of a directory and its locator; they stand right behind it.
+/// The ZIP64 end record of a directory, followed by its locator.
 pub(crate) fn end64_records(count: u64, start: u64, size: u64) -> Vec<u8> {
     let mut out = END64.to_vec();
     out.extend_from_slice(&(END64_LEN - 12).to_le_bytes());
@@ -111,7 +111,7 @@ pub(crate) fn end64_records(count: u64, start: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// The end record; what does not fit is in the ZIP64 form.
+/// The end record; values that do not fit are all ones and found in the ZIP64 record.
 pub(crate) fn end_record(count: u64, start: u64, size: u64) -> Vec<u8> {
     let mut out = END.to_vec();
     out.extend_from_slice(&[0; 4]); // disks
@@ -126,8 +126,8 @@ pub(crate) fn end_record(count: u64, start: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// The last end record, whose comment must end with the file, and its offset. A comment can look like an end record, and
-/// then tools disagree about which one it is.
+/// The last end record whose comment ends with the file, and its offset. A comment can contain what looks
+/// like an end record, and then tools disagree about which one counts.
 fn find_record(source: &dyn Source, file: FileId, len: u64, limits: &Limits) -> Result<(u64, Vec<u8>)> {
     for window in [END_LEN, END_LEN + COMMENT] {
         let window = window.min(len);
@@ -158,7 +158,7 @@ pub(crate) fn read(source: &dyn Source, file: FileId, at: u64, len: u64, limits:
     Ok(bytes)
 }
 
-/// The number at `at`, 0 past the end: callers hold records of the whole length.
+/// The number at `at`; 0 past the end, although callers only pass complete records.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     number(bytes, at).map_or(0, u16::from_le_bytes)
 }

@@ -1,21 +1,21 @@
-//! Deflated data as a stream in order, bounded by what the directory says it inflates to.
+//! Deflated data as a sequential stream, bounded by the raw length in the directory.
 
 use crate::archive::Entry;
 use apr_sdk::{Error, Extent, Result, Source, Stream, escape};
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// The most raw bytes that one deflated byte can stand for: 258 bytes of a match in two bits (RFC 1951, 3.2.5),
-/// which is 1032 at the limit.
+/// The most raw bytes that one deflated byte can expand to: a match of 258 bytes in two bits (RFC 1951,
+/// 3.2.5), which is 1032 at the limit.
 pub(crate) const MOST_EXPANSION: u64 = 1032;
 
-/// Deflated bytes that are read at once: few at first, since often only a header is wanted.
+/// Deflated bytes read at once: few at first, since often only a header is needed.
 const INPUT: [usize; 2] = [4 * 1024, 64 * 1024];
 
-/// Bytes that are inflated only to be thrown away, at once.
+/// Bytes inflated at once only to be skipped.
 const SKIPPED: u64 = 16 * 1024;
 
-/// The raw data of a deflated entry, in order. Its end is the raw length that the directory states, and reached only
-/// if the deflated data ends there too and the CRC-32 fits.
+/// The raw data of a deflated entry, in order. The stream ends at the raw length stated in the directory,
+/// provided that the deflated data ends there too and the CRC-32 matches.
 pub struct Inflate {
     name: String,
     data: Extent,
@@ -23,7 +23,7 @@ pub struct Inflate {
     expected: Option<u32>,
     taken: u64,
     made: u64,
-    /// Raw bytes that are still to be thrown away.
+    /// Raw bytes still to be skipped.
     skip: u64,
     input: Vec<u8>,
     input_at: usize,
@@ -33,7 +33,7 @@ pub struct Inflate {
 }
 
 impl Inflate {
-    /// The data of `entry`, which is deflated, from its beginning.
+    /// A stream from the start of `entry`, which must be deflated.
     pub fn new(entry: &Entry) -> Inflate {
         Inflate {
             name: entry.name.clone(),
@@ -51,33 +51,33 @@ impl Inflate {
         }
     }
 
-    /// The same without its first `n` bytes: what lies behind a header.
+    /// Skips the first `n` bytes, such as a header.
     pub fn skipping(mut self, n: u64) -> Inflate {
         self.skip = n.min(self.raw_len);
         self
     }
 
-    /// The same for whoever compares the CRC-32 himself.
+    /// Leaves the comparison of the CRC-32 to the caller.
     #[must_use]
     pub fn unchecked(mut self) -> Inflate {
         self.expected = None;
         self
     }
 
-    /// Raw bytes that the stream still gives.
+    /// Raw bytes left in the stream.
     pub fn left(&self) -> u64 {
         self.raw_len - self.made - self.skip
     }
 
-    /// Deflated bytes that were read so far.
+    /// Deflated bytes consumed so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Fills `out` wholly.
+    /// Fills `out` completely.
     ///
     /// # Errors
-    /// As [`Stream::read`]; Malformed if the data ends before.
+    /// As [`Stream::read`]; Malformed if the data ends early.
     pub fn fill(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<()> {
         if out.len() as u64 > self.left() {
             let message = format!("{} bytes are wanted, {} are left", out.len(), self.left());
@@ -95,7 +95,8 @@ impl Inflate {
             .at(self.data.offset.saturating_add(self.taken))
     }
 
-    /// Inflates into `out`, which is not empty; gives how many bytes, and whether the deflated data ended.
+    /// Inflates into `out`, which must not be empty; returns how many bytes, and whether the deflated data
+    /// ended.
     fn step(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<(usize, bool)> {
         loop {
             if self.input_at == self.input.len() {
@@ -131,14 +132,14 @@ impl Inflate {
         }
     }
 
-    /// Inflates the next bytes into `out`, which is not empty, and checks the end once it is reached.
+    /// Inflates the next bytes into `out`, which must not be empty, and checks the end when it gets there.
     fn advance(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
         let (made, mut ended) = self.step(source, out)?;
         self.crc.update(&out[..made]);
         self.made += made as u64;
         let mut more = self.made > self.raw_len;
         if self.made == self.raw_len && !ended {
-            // Nothing may come any more.
+            // No further byte may come.
             let (made, end) = self.step(source, &mut [0])?;
             (more, ended) = (made > 0, end);
         }
@@ -175,7 +176,7 @@ impl Inflate {
             self.skip -= self.advance(source, &mut scratch)? as u64;
         }
         if self.left() == 0 {
-            // Also what has no bytes must end where it says.
+            // Data of length 0 must end properly as well.
             if !self.finished {
                 self.advance(source, &mut [0])?;
             }
@@ -189,7 +190,7 @@ impl Inflate {
     }
 }
 
-/// Compares the CRC-32 of an entry's raw data with what its header says.
+/// Compares the CRC-32 of an entry's raw data with its header.
 ///
 /// # Errors
 /// Failed if they differ.

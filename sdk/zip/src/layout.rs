@@ -1,34 +1,35 @@
-//! An archive as a layout: stored entries only, whose CRC-32s are holes where the host moves the data.
+//! Lays out an archive: stored entries only, with holes for the CRC-32s of data that the host moves.
 //!
-//! The same entries always make the same bytes: the time of every entry is the earliest that ZIP can say. Where Python's
-//! `zipfile` leaves no choice to its caller, the bytes are those that it writes.
+//! Equal entries give equal bytes: every entry has the earliest time that ZIP can express. Where Python's
+//! `zipfile` leaves no choice to its caller, the bytes match it.
 
 use crate::end::{end_record, end64_records};
 use crate::local::{LOCAL, LOCAL_LEN, ZIP64};
 use apr_sdk::{Encoding, Error, LayoutSink, PatchSink, Result, Sum, Written, escape};
 use std::collections::{HashMap, HashSet};
 
-/// Sizes and offsets above this are written in the ZIP64 form: the limit of Python's `zipfile`. Some readers take
-/// the 32-bit numbers for signed.
+/// Sizes and offsets above this use the ZIP64 form: the limit of Python's `zipfile`. Some readers treat the
+/// 32-bit numbers as signed.
 const LIMIT_32: u64 = i32::MAX as u64;
 
-/// The id of the extra field that is only padding, as PyTorch numbers it.
+/// The id of the padding extra field, as PyTorch numbers it.
 const PADDING: u16 = u16::from_le_bytes(*b"FB");
 
-/// 1980-01-01: time and date.
+/// 1980-01-01 00:00: time, date.
 const EARLIEST: [u16; 2] = [0, 0x21];
 
-/// The bit that says that a name is UTF-8.
+/// The flag for a name in UTF-8.
 const UTF_8: u16 = 1 << 11;
 
-/// What Python's `zipfile` says of who may read an entry: its owner.
+/// The permissions that Python's `zipfile` records for an entry: 0600.
 const OWNER_READS_AND_WRITES: u32 = 0o600 << 16;
 
-/// The first number of the holes that [`ZipLayout`] makes; a writer's own are below.
+/// The first hole number that [`ZipLayout`] uses; a writer's own must be below.
 pub const FIRST_HOLE: u32 = 1 << 31;
 
-/// The holes of one entry, by what its number leaves when divided by 8. Those of no length mark where the data begins
-/// and ends, so that [`patch`] can be done from [`Written`] alone; the others are its CRC-32.
+/// Hole numbers reserved for each entry; the remainder modulo 8 tells their meaning. Holes without length
+/// mark where the data begins and ends, so that [`patch`] needs nothing but [`Written`]; the others are the
+/// CRC-32s.
 pub(crate) const PER_ENTRY: u32 = 8;
 pub(crate) const DATA_START: u32 = 0;
 pub(crate) const DATA_END: u32 = 1;
@@ -36,7 +37,7 @@ pub(crate) const LOCAL_CRC: u32 = 2;
 pub(crate) const CENTRAL_CRC: u32 = 3;
 pub(crate) const DESCRIPTOR_CRC: u32 = 4;
 
-/// Lays out an archive, entry by entry, into the current file of a sink.
+/// Lays out an archive, entry by entry, in the current file of a sink.
 #[derive(Debug, Default)]
 pub struct ZipLayout {
     zip64_headers: bool,
@@ -45,24 +46,25 @@ pub struct ZipLayout {
     holes: HoleNumbers,
 }
 
-/// Numbers for holes. Those of all archives in one layout come from one of these, so that none meets another.
+/// Allocates hole numbers. All archives in one layout must share one allocator, so that their holes stay
+/// distinct.
 #[derive(Debug, Default)]
 pub struct HoleNumbers {
     next: u32,
 }
 
 impl HoleNumbers {
-    /// The first number of an entry's holes.
+    /// Reserves the numbers of an entry's holes; returns the first.
     ///
     /// # Errors
-    /// Unsupported where there is none left.
+    /// Unsupported if none are left.
     pub(crate) fn take(&mut self) -> Result<u32> {
         let next = self.next.checked_add(PER_ENTRY).filter(|&next| next < FIRST_HOLE).ok_or_else(too_many)?;
         Ok(FIRST_HOLE + std::mem::replace(&mut self.next, next))
     }
 }
 
-/// An entry that was laid out.
+/// An entry that has been laid out.
 #[derive(Debug)]
 struct Laid {
     name: String,
@@ -72,7 +74,7 @@ struct Laid {
     zip64: bool,
 }
 
-/// A CRC-32 that is known, or the number of the entry's first hole.
+/// A known CRC-32, or the number of the entry's first hole.
 #[derive(Clone, Copy, Debug)]
 enum Crc {
     Known(u32),
@@ -80,35 +82,35 @@ enum Crc {
 }
 
 impl ZipLayout {
-    /// An archive without entries.
+    /// Begins an archive without entries.
     pub fn new() -> ZipLayout {
         ZipLayout::default()
     }
 
-    /// The same with sizes in the ZIP64 form in every local header, as programs write it that do not know the sizes
+    /// Stores sizes in the ZIP64 form in every local header, like programs that do not know the sizes
     /// beforehand.
     pub fn with_zip64_headers(mut self) -> ZipLayout {
         self.zip64_headers = true;
         self
     }
 
-    /// The numbers of its holes, for another archive of the same layout that is repeated and not laid out here.
+    /// The hole numbers, for another archive in the same layout that is replayed instead of laid out here.
     pub fn holes(&mut self) -> &mut HoleNumbers {
         &mut self.holes
     }
 
-    /// An entry of these bytes, which begin at a multiple of `align`.
+    /// Adds an entry with these bytes, aligned to `align`.
     ///
     /// # Errors
-    /// Unsupported for a second entry of the name or a name above 65535 bytes; whatever the sink raised.
+    /// Unsupported for a duplicate name or one longer than 65535 bytes; any error from the sink.
     pub fn inline(&mut self, sink: &mut dyn LayoutSink, name: &str, bytes: &[u8], align: u64) -> Result<()> {
         let crc = Crc::Known(crc32fast::hash(bytes));
         self.local_header(sink, name, bytes.len() as u64, crc, 0, align)?;
         sink.inline(bytes)
     }
 
-    /// An entry of `prefix` and the payload of tensor number `tensor`, which has `len` bytes and begins at a multiple of
-    /// `align`. [`patch`] fills in its CRC-32.
+    /// Adds an entry that consists of `prefix` and the payload of tensor number `tensor`, which has `len`
+    /// bytes and is aligned to `align`. [`patch`] fills in its CRC-32.
     ///
     /// # Errors
     /// As [`ZipLayout::inline`].
@@ -131,11 +133,11 @@ impl ZipLayout {
         sink.hole(hole + DATA_END, 0)
     }
 
-    /// The central directory and the end records. After that the layout is empty again: it may go on with another
+    /// Adds the central directory and the end records. The layout is then empty again, ready for another
     /// archive in the next file of the same sink.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     pub fn finish(&mut self, sink: &mut dyn LayoutSink) -> Result<()> {
         let start = position(sink)?;
         let count = self.entries.len() as u64;
@@ -150,7 +152,8 @@ impl ZipLayout {
         sink.inline(&end_record(count, start, size))
     }
 
-    /// Pushes the header of an entry of `len` bytes, of which those after the first `prefix` begin at a multiple of `align`.
+    /// Pushes the header of an entry of `len` bytes; whatever follows its first `prefix` bytes is aligned to
+    /// `align`.
     fn local_header(
         &mut self,
         sink: &mut dyn LayoutSink,
@@ -191,7 +194,7 @@ impl Laid {
         if self.zip64 { 45 } else { 20 }
     }
 
-    /// What both headers say, from the version needed to the extra fields' length.
+    /// The fields common to both headers, from the version needed to the length of the extra fields.
     fn fields(&self, sink: &mut dyn LayoutSink, crc: u32, size: u32, extra: usize) -> Result<()> {
         let flags = if self.name.is_ascii() { 0 } else { UTF_8 };
         let [time, date] = EARLIEST;
@@ -201,12 +204,12 @@ impl Laid {
             Crc::Hole(hole) => sink.hole(hole + crc, 4)?,
         }
         sink.inline(&[size, size].map(u32::to_le_bytes).concat())?;
-        // Both were checked when the entry was laid out.
+        // Both were checked when the entry was added.
         let [name, extra] = [self.name.len(), extra].map(|len| u16::try_from(len).unwrap_or(u16::MAX));
         sink.inline(&[name, extra].map(u16::to_le_bytes).concat())
     }
 
-    /// Pushes the record in the central directory.
+    /// Pushes the record for the central directory.
     fn central(mut self, sink: &mut dyn LayoutSink) -> Result<()> {
         let (long, far) = (self.len > LIMIT_32, self.header > LIMIT_32);
         let mut numbers = Vec::new();
@@ -219,7 +222,7 @@ impl Laid {
             extra.extend_from_slice(&[ZIP64, len].map(u16::to_le_bytes).concat());
             numbers.iter().for_each(|number| extra.extend_from_slice(&number.to_le_bytes()));
         }
-        // Made on Unix, whose numbering the attributes have.
+        // Made on Unix, which defines the attributes below.
         let made_by = self.version() | 3 << 8;
         sink.inline(b"PK\x01\x02")?;
         sink.inline(&made_by.to_le_bytes())?;
@@ -232,11 +235,11 @@ impl Laid {
     }
 }
 
-/// Fills the holes of the archives in `written`: what [`apr_sdk::Writer::finish`] has to do for them. Holes numbered
+/// Fills the holes of every archive in `written`; call it from [`apr_sdk::Writer::finish`]. Holes numbered
 /// below [`FIRST_HOLE`] are left to the caller.
 ///
 /// # Errors
-/// Plugin if an entry's holes are not all there; whatever the sink raised.
+/// Plugin if an entry's holes are incomplete; any error from the sink.
 pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
     let mut places: HashMap<u32, [Option<(u32, u64)>; 2]> = HashMap::new();
     let ours = || written.holes.iter().filter_map(|hole| Some((hole, hole.id.checked_sub(FIRST_HOLE)?)));
@@ -258,14 +261,14 @@ pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
     Ok(())
 }
 
-/// Appends a padding field to `extra`, so that what follows the first `before` bytes begins at a multiple of `align`.
+/// Appends a padding field to `extra`, so that the data after the first `before` bytes is aligned to `align`.
 fn pad(extra: &mut Vec<u8>, before: u64, align: u64) -> std::result::Result<(), &'static str> {
     let mut padding = match before.checked_rem(align) {
         Some(0) => return Ok(()),
         Some(past) => align - past,
         None => return Err("its data cannot begin at a multiple of 0"),
     };
-    // The field's own header.
+    // Room for the field's own header.
     while padding < 4 {
         padding += align;
     }

@@ -1,4 +1,5 @@
-//! Local headers: only they say where the data begins, and what else they say must agree with the central directory.
+//! Local headers: the only place that says where the data begins. Their other fields must agree with the
+//! central directory.
 
 use crate::end::{read, u16_at, u32_at, u64_at};
 use apr_sdk::{Error, FileId, Limits, Result, Source};
@@ -6,7 +7,8 @@ use apr_sdk::{Error, FileId, Limits, Result, Source};
 pub(crate) const LOCAL: [u8; 4] = *b"PK\x03\x04";
 pub(crate) const LOCAL_LEN: usize = 30;
 
-/// General purpose bits: encrypted, sizes and CRC-32 in a descriptor behind the data, patch data, masked header.
+/// General purpose bits: encrypted; sizes and CRC-32 in a descriptor after the data; patch data; masked
+/// header.
 const ENCRYPTED: u16 = 1;
 const DESCRIPTOR: u16 = 1 << 3;
 const PATCH: u16 = 1 << 5;
@@ -15,7 +17,7 @@ const MASKED: u16 = 1 << 13;
 /// The id of the extra field with 64-bit sizes.
 pub(crate) const ZIP64: u16 = 1;
 
-/// What the central directory says of an entry.
+/// An entry's fields in the central directory.
 pub(crate) struct Central<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) method: u16,
@@ -25,7 +27,7 @@ pub(crate) struct Central<'a> {
     pub(crate) crc32: u32,
 }
 
-/// The offset of an entry's data, which ends before `limit`, where the central directory begins.
+/// The offset of an entry's data, which must end before `limit`, the start of the central directory.
 ///
 /// # Errors
 /// Malformed or Unsupported, with the offset in the file.
@@ -40,7 +42,7 @@ pub(crate) fn data_start(
     let malformed = |message: String| Error::malformed(message).at(at);
     let room = limit.checked_sub(at).filter(|&room| room >= LOCAL_LEN as u64);
     let room = room.ok_or_else(|| malformed("no local header fits before the central directory".into()))?;
-    // A local name of another length is another name, so this much is the header but for its extra fields.
+    // A local name of another length is another name, so this is the header's size without extra fields.
     let fixed = LOCAL_LEN as u64 + central.name.len() as u64;
     let header = read(source, file, at, fixed.min(room), limits)?;
     if !header.starts_with(&LOCAL) {
@@ -89,7 +91,7 @@ pub(crate) fn data_start(
             }
         }
     }
-    // Of an entry whose descriptor follows, some writers fill in some of these.
+    // If a descriptor follows, some writers leave some of these 0.
     let agrees = |said: u64, truth: u64| said == truth || flags & DESCRIPTOR != 0 && said == 0;
     if agrees(said.0, central.crc32.into())
         && agrees(stored_len, central.stored_len)

@@ -1,7 +1,8 @@
-//! A file without its payloads: what a writer needs to repeat a file that it would have laid out otherwise.
+//! A file without its payloads: what a writer needs to reproduce a file that it would lay out differently
+//! itself.
 //!
-//! As bytes it is, in little-endian `u64`s: the file's length, the number of payloads, offset and length of each; then
-//! all bytes of the file that are no payload.
+//! Serialized as little-endian `u64`s: the file's length, the number of payloads, offset and length of each;
+//! then all bytes of the file outside the payloads.
 
 use crate::archive::Archive;
 use crate::end::{u16_at, u64_at};
@@ -10,22 +11,22 @@ use apr_sdk::{
     Bytes, Encoding, Error, Extent, FileId, LayoutSink, Limits, LogLevel, PartRequest, Result, Source, Sum,
 };
 
-/// The most bytes beside the payloads. 16 MiB: a hundred thousand headers; whoever has more has something else in there.
+/// Bytes outside the payloads. 16 MiB: a hundred thousand headers; a file with more contains something else.
 const LONGEST: u64 = 16 << 20;
 
-/// A file without its payloads. As a [`Source`] it has zeros in their place, so that a reader can open it.
+/// A file without its payloads. As a [`Source`] it reads zeros in their place, so that a reader can open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skeleton {
     len: u64,
-    /// Offset and length, in the file's order, disjoint.
+    /// Offset and length of each payload, in file order, disjoint.
     payloads: Vec<(u64, u64)>,
-    /// For each payload and for the file's end: how many of the bytes before it are payload.
+    /// For each payload, and for the end of the file: how many of the preceding bytes are payload.
     before: Vec<u64>,
     gaps: Vec<u8>,
 }
 
 impl Skeleton {
-    /// Without its bytes; `None` if payloads overlap or leave the file.
+    /// A skeleton without its bytes; `None` if payloads overlap or leave the file.
     fn new(len: u64, payloads: Vec<(u64, u64)>) -> Option<Skeleton> {
         let (mut at, mut sum) = (0u64, 0u64);
         let mut before = Vec::with_capacity(payloads.len() + 1);
@@ -33,22 +34,22 @@ impl Skeleton {
             offset.checked_sub(at)?;
             before.push(sum);
             at = offset.checked_add(len)?;
-            // Disjoint, so the sum is at most the end.
+            // The payloads are disjoint, so the sum is at most the end.
             sum += len;
         }
         Some(Skeleton { len, payloads, before, gaps: Vec::new() })
     }
 
-    /// How many bytes are no payload.
+    /// How many bytes are outside the payloads.
     fn gaps_len(&self) -> u64 {
         self.len - self.before.last().copied().unwrap_or_default()
     }
 
-    /// Takes the bytes beside `payloads` out of a file, charged to the budget. `None` if payloads share bytes or leave the
-    /// file, or if more than 16 MiB are no payload.
+    /// Reads everything but the `payloads` of a file, charged to the budget. `None` if payloads overlap or
+    /// leave the file, or if more than 16 MiB are outside them.
     ///
     /// # Errors
-    /// LimitExceeded; whatever the source raised.
+    /// LimitExceeded; any error from the source.
     pub fn take(
         source: &dyn Source,
         file: FileId,
@@ -75,7 +76,7 @@ impl Skeleton {
         Ok(Some(skeleton))
     }
 
-    /// The skeleton in the form that [`Skeleton::parse`] takes.
+    /// Serializes the skeleton for [`Skeleton::parse`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 + self.payloads.len() * 16 + self.gaps.len());
         let numbers = self.payloads.iter().flat_map(|(offset, len)| [*offset, *len]);
@@ -86,7 +87,7 @@ impl Skeleton {
         out
     }
 
-    /// The skeleton that these bytes are; `None` if they are none.
+    /// Parses a serialized skeleton; `None` for anything else.
     pub fn parse(bytes: &[u8]) -> Option<Skeleton> {
         let count = usize::try_from(u64_at(bytes.get(..16)?, 8)).ok()?;
         let (numbers, gaps) = bytes.split_at_checked(count.checked_mul(16)?.checked_add(16)?)?;
@@ -96,17 +97,19 @@ impl Skeleton {
         (skeleton.gaps_len() == gaps.len() as u64).then(|| Skeleton { gaps: gaps.to_vec(), ..skeleton })
     }
 
-    /// Where the payloads lie, in the file's order.
+    /// Where the payloads are, in file order.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = Extent> {
         self.payloads.iter().map(|&(offset, len)| Extent::new(0, offset, len))
     }
 
-    /// Lays the file out again, with the payloads of these tensors in its order. The CRC-32s of entries of `archive`, the
-    /// skeleton's own index, that hold payload become holes for [`crate::patch`], numbered by `holes`. `false`, and nothing is laid
-    /// out, if an entry's descriptor is not where it must be.
+    /// Lays the file out again with the payloads of `tensors`, in file order. CRC-32s of entries with
+    /// payload, found by way of `archive`, the skeleton's own index, become holes for [`crate::patch`],
+    /// numbered by `holes`. Returns `false` and lays out nothing if an entry's descriptor is not where it
+    /// should be.
     ///
     /// # Errors
-    /// Plugin unless there is a tensor for each payload; Unsupported where no numbers are left; whatever the sink raised.
+    /// Plugin unless there is one tensor per payload; Unsupported if the numbers run out; any error from the
+    /// sink.
     pub fn lay_out(
         &self,
         sink: &mut dyn LayoutSink,
@@ -137,7 +140,7 @@ impl Skeleton {
                 steps.push(Step { at, len, what: What::Hole(first_hole + kind) });
             }
         }
-        // What has no length comes before what begins at the same place.
+        // Steps without length precede others at the same offset.
         steps.sort_by_key(|step| (step.at, step.len));
         let mut at = 0;
         for step in steps {
@@ -152,7 +155,7 @@ impl Skeleton {
         Ok(true)
     }
 
-    /// Where the CRC-32 of an entry stands: in its headers, or in the descriptor behind its data.
+    /// Where an entry's CRC-32 is stored: in its headers, or in the descriptor after its data.
     fn sums(&self, entry: &crate::Entry) -> Result<Option<Vec<(u64, u32)>>> {
         let mut header = [0; 18];
         self.read_at(0, entry.header, &mut header)?;
@@ -175,14 +178,14 @@ impl Skeleton {
         Ok(Some(sums))
     }
 
-    /// The runs of bytes between the payloads, start and end.
+    /// The byte ranges between the payloads, as start and end.
     fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
         let ends = self.payloads.iter().map(|(offset, len)| offset + len);
         let starts = self.payloads.iter().map(|(offset, _)| *offset);
         [0].into_iter().chain(ends).zip(starts.chain([self.len]))
     }
 
-    /// Calls `take` with each run of held bytes in `start..end`, and its offset.
+    /// Calls `take` with each run of kept bytes in `start..end`, and its offset.
     fn held(&self, start: u64, end: u64, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let first = self.payloads.partition_point(|(offset, len)| offset + len <= start);
         let mut gap = self.payloads[..first].last().map_or(0, |(offset, len)| offset + len);
@@ -203,7 +206,7 @@ impl Skeleton {
         Ok(())
     }
 
-    /// The held bytes of `start..end`; neither lies in a payload.
+    /// The kept bytes in `start..end`; `None` if either is inside a payload.
     fn between(&self, start: u64, end: u64) -> Option<&[u8]> {
         let at = |place: u64| {
             let n = self.payloads.partition_point(|(offset, len)| offset + len <= place);
@@ -217,7 +220,7 @@ impl Skeleton {
     }
 }
 
-/// Something that is laid out at its place.
+/// Something to lay out at an offset.
 struct Step {
     at: u64,
     len: u64,
@@ -268,8 +271,8 @@ impl Source for Skeleton {
     fn log(&self, _: LogLevel, _: &str) {}
 }
 
-/// A sink that keeps what one file's layout says beside its payloads: so that a reader can tell whether the writer
-/// would lay out a file as it is.
+/// A sink that records one file's layout except its payloads, so that a reader can tell whether the writer
+/// would lay out a file the way it is.
 #[derive(Debug, Default)]
 pub struct Laid {
     lens: Vec<u64>,
@@ -278,12 +281,12 @@ pub struct Laid {
 }
 
 impl Laid {
-    /// For a model whose tensors have payloads of these lengths, in bytes.
+    /// For a model whose payloads have these lengths in bytes.
     pub fn new(lens: Vec<u64>) -> Laid {
         Laid { lens, ..Laid::default() }
     }
 
-    /// Whether `file` is what was laid out: all but the holes.
+    /// Whether `file` is what was laid out, holes excepted.
     pub fn is(&self, file: &Skeleton) -> bool {
         let laid = self.skeleton.as_ref().and_then(|laid| Skeleton::new(laid.len, laid.payloads.clone()));
         let (Some(laid), Some(Skeleton { gaps, .. })) = (laid, &self.skeleton) else { return false };

@@ -1,4 +1,4 @@
-//! The central directory as the `zip` crate wants to see it: something to read from and to seek in.
+//! The view of the central directory that the `zip` crate needs: something that can read and seek.
 
 use crate::end::End;
 use apr_sdk::{Error, FileId, Limits, Source};
@@ -7,8 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 /// Bytes read at once.
 const BUFFER: usize = 16 * 1024;
 
-/// A file up to the end of its central directory, and then end records made from what [`End::find`] found. The
-/// crate's own search for the real ones would read and allocate as much as a hostile file tells it to.
+/// A file up to the end of its central directory, followed by end records made from what [`End::find`] found.
+/// Left to itself, the crate would search for them, and read and allocate as much as a hostile file asks for.
 pub(crate) struct Window<'a> {
     source: &'a dyn Source,
     file: FileId,
@@ -18,7 +18,7 @@ pub(crate) struct Window<'a> {
     position: u64,
     buffer: Vec<u8>,
     buffer_at: u64,
-    /// What reading the source raised: `io::Error` cannot carry it.
+    /// The error from the source: `io::Error` cannot carry it.
     pub(crate) failure: Option<Error>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Window<'a> {
         self.directory_end.saturating_add(self.tail.len() as u64)
     }
 
-    /// The bytes at the position, at least one unless it is the end.
+    /// The bytes at the position: at least one, except at the end.
     fn ahead(&mut self) -> io::Result<&[u8]> {
         if self.position >= self.directory_end {
             let at = usize::try_from(self.position - self.directory_end).unwrap_or(usize::MAX);

@@ -1,13 +1,13 @@
-//! Digests and their forms, to the wire and back.
+//! Converts digests and their forms to the wire and back.
 
 use crate::wire::{DigestNumber, FormNumber, WireDigest};
 use abi_stable::std_types::RSlice;
 use apr_sdk::{Digest, DigestForm, Digests, Error, Result, Sum};
 
-/// A digest in its form for the wire.
+/// Converts a digest and its form to the wire.
 ///
 /// # Errors
-/// Unsupported for one that this version of the wire lacks.
+/// Unsupported for a digest or form that this version of the wire lacks.
 pub(crate) fn sum_to_wire(sum: Sum) -> Result<(DigestNumber, FormNumber)> {
     let lacks = || Error::unsupported(format!("{sum} cannot cross the interface"));
     let digest = match sum.digest {
@@ -25,7 +25,7 @@ pub(crate) fn sum_to_wire(sum: Sum) -> Result<(DigestNumber, FormNumber)> {
     Ok((digest, form))
 }
 
-/// A digest in its form from the wire.
+/// Converts a digest and its form from the wire.
 ///
 /// # Errors
 /// Plugin for unknown numbers.
@@ -47,7 +47,7 @@ pub(crate) fn sum_from_wire(digest: DigestNumber, form: FormNumber) -> Result<Su
     Ok(Sum::new(digest, form))
 }
 
-/// Digests for the wire, borrowed.
+/// Converts computed digests to the wire, borrowing their values.
 ///
 /// # Errors
 /// As [`sum_to_wire`].
@@ -58,7 +58,7 @@ pub(crate) fn to_wire(digests: &Digests) -> Result<Vec<WireDigest<'_>>> {
     digests.iter().map(one).collect()
 }
 
-/// Digests from the wire. What a plugin cannot know it did not ask for: that is left out.
+/// Converts computed digests from the wire. Unknown ones are dropped: a plugin cannot have asked for them.
 pub(crate) fn from_wire(wire: RSlice<'_, WireDigest<'_>>) -> Digests {
     let mut digests = Digests::default();
     for one in wire.iter() {

@@ -1,4 +1,4 @@
-//! Errors to the wire and back: no field is lost.
+//! Converts errors to the wire and back without losing a field.
 
 use crate::wire::{ErrorNumber, R, WireError};
 use abi_stable::std_types::{RBox, ROption, RString};
@@ -32,7 +32,7 @@ fn kind_from_wire(number: ErrorNumber) -> ErrorKind {
     }
 }
 
-/// An error for the wire.
+/// Converts an error to the wire.
 #[cold]
 pub fn to_wire(error: &Error) -> RBox<WireError> {
     let text = |text: Option<&str>| -> ROption<RString> { text.map(RString::from).into() };
@@ -49,7 +49,7 @@ pub fn to_wire(error: &Error) -> RBox<WireError> {
     })
 }
 
-/// An error from the wire. A kind that this side does not know is a plugin's.
+/// Converts an error from the wire. A kind unknown to this side becomes Plugin.
 #[cold]
 pub fn from_wire(wire: RBox<WireError>) -> Error {
     let wire = RBox::into_inner(wire);
@@ -72,7 +72,7 @@ pub fn from_wire(wire: RBox<WireError>) -> Error {
     wire.causes.into_iter().fold(error, |error, cause| error.cause(String::from(cause)))
 }
 
-/// A result from the wire.
+/// Converts a result from the wire.
 pub(crate) fn result<T>(wire: R<T>) -> Result<T> {
     wire.into_result().map_err(from_wire)
 }

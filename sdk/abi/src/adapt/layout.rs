@@ -1,4 +1,4 @@
-//! The host's sinks for a writer: layouts and patches; and what was written.
+//! The host's sinks for a writer (layouts and patches), and what was written.
 
 use super::digest::{self, sum_from_wire, sum_to_wire};
 use super::error::result;
@@ -15,10 +15,10 @@ use apr_sdk::{
     WrittenFile, WrittenHole, WrittenInput, WrittenTensor,
 };
 
-/// A compression method from the wire.
+/// Converts a compression method from the wire.
 ///
 /// # Errors
-/// Plugin for options that are no pairs of texts.
+/// Plugin for options that are not pairs of strings.
 pub(crate) fn codec_from_wire(number: u32, options: &[u8]) -> Result<Codec> {
     Ok(Codec { number, options: pairs::to_options(options)? })
 }
@@ -27,7 +27,7 @@ fn unknown<T>(what: &str, number: u32) -> Result<T> {
     Err(Error::plugin(format!("asks for {what} of unknown number {number}")))
 }
 
-/// The host's layout sink for the wire.
+/// Puts the host's layout sink on the wire.
 pub struct ToWireLayoutSink<'a>(pub &'a mut dyn LayoutSink);
 
 impl WireLayoutSink for ToWireLayoutSink<'_> {
@@ -107,7 +107,7 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
     }
 
     fn note(&mut self, note: RStr<'_>) {
-        // A note that cannot be taken is lost; there is no one to tell.
+        // A note that cannot be delivered is lost: there is no one to tell.
         let _ = guard(|| self.0.note(note.as_str()));
     }
 
@@ -117,7 +117,7 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
     }
 }
 
-/// The wire's layout sink as a plugin sees it.
+/// Presents the wire's layout sink to a plugin.
 pub struct FromWireLayoutSink<'a, 'b>(pub &'b mut LayoutSinkMut<'a>);
 
 impl LayoutSink for FromWireLayoutSink<'_, '_> {
@@ -208,7 +208,7 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
     }
 }
 
-/// The host's patch sink for the wire.
+/// Puts the host's patch sink on the wire.
 pub struct ToWirePatchSink<'a>(pub &'a mut dyn PatchSink);
 
 impl WirePatchSink for ToWirePatchSink<'_> {
@@ -233,7 +233,7 @@ impl WirePatchSink for ToWirePatchSink<'_> {
     }
 }
 
-/// The wire's patch sink as a plugin sees it.
+/// Presents the wire's patch sink to a plugin.
 pub struct FromWirePatchSink<'a, 'b>(pub &'b mut PatchSinkMut<'a>);
 
 impl PatchSink for FromWirePatchSink<'_, '_> {
@@ -251,10 +251,10 @@ impl PatchSink for FromWirePatchSink<'_, '_> {
     }
 }
 
-/// Lends what was written to `use_it`, as the wire has it.
+/// Calls `use_it` with `written` converted to the wire, borrowed.
 ///
 /// # Errors
-/// What `use_it` gives; Unsupported for a digest that this version of the wire lacks.
+/// Any error from `use_it`; Unsupported for a digest that this version of the wire lacks.
 pub(crate) fn with_written<T>(
     written: &Written,
     use_it: impl FnOnce(&WireWritten<'_>) -> Result<T>,
@@ -307,7 +307,7 @@ pub(crate) fn with_written<T>(
     })
 }
 
-/// What was written, from the wire.
+/// Converts what was written from the wire.
 pub(crate) fn written_from_wire(wire: &WireWritten<'_>) -> Written {
     let files = wire.files.iter().map(|file| WrittenFile { name: file.name.into(), len: file.len });
     let tensors = wire.tensors.iter().map(|tensor| WrittenTensor {

@@ -1,5 +1,5 @@
-//! Adapters between the plain traits and the wire, both ways. `ToWire…` is put around a plain object by the side that
-//! made it, and guards each call; `FromWire…` is what the other side sees, again as a plain trait.
+//! Adapters between the plain traits and the wire. `ToWire…` wraps a plain object on the side that made it
+//! and guards each call; `FromWire…` gives the other side a plain trait again.
 
 mod digest;
 pub mod error;

@@ -1,5 +1,5 @@
-//! A whole model to a writer: the host pushes it, the plugin's side rebuilds it. What comes is checked when it is whole, as
-//! [`apr_sdk::CheckedModel`]; where payload lies is passed over, for no writer is told.
+//! Sends a whole model to a writer: the host pushes it, the plugin's side rebuilds it. Once complete, it is
+//! checked as [`apr_sdk::CheckedModel`]. Where the payload lies is left out: writers are not told.
 
 use super::error::result;
 use super::model_sink::{
@@ -19,11 +19,11 @@ use apr_sdk::{
     ValueType,
 };
 
-/// The host's model for the wire.
+/// Puts the host's model on the wire.
 pub struct ToWireModel<'a>(pub &'a Model);
 
 impl ToWireModel<'_> {
-    /// The object that is lent.
+    /// The wire object to lend.
     pub fn object(&self) -> ModelRef<'_> {
         WireModel_TO::from_ptr(RRef::new(self), TD_Opaque)
     }
@@ -114,10 +114,10 @@ impl WireModel for ToWireModel<'_> {
     }
 }
 
-/// The model that the host lends, rebuilt.
+/// Rebuilds the model that the host lends.
 ///
 /// # Errors
-/// Whatever pushing raised.
+/// Any error from pushing.
 pub fn from_wire(wire: &ModelRef<'_>) -> Result<Model> {
     let limits = Limits::default();
     let mut rebuild =
@@ -126,7 +126,7 @@ pub fn from_wire(wire: &ModelRef<'_>) -> Result<Model> {
     Ok(rebuild.model)
 }
 
-/// Takes the pieces of a model as they come.
+/// Collects the pieces of a model as they arrive.
 struct Rebuild {
     model: Model,
     open_file: Option<(usize, usize)>,
@@ -156,7 +156,7 @@ impl Rebuild {
             FactNumber::EMPTY_FOREIGN => {
                 model.foreign_mut(text);
             }
-            // A newer host says more than this plugin was built to hear.
+            // A fact that only a newer host knows: ignore it.
             _ => {}
         }
     }
@@ -165,7 +165,7 @@ impl Rebuild {
 impl WireModelSink for Rebuild {
     fn tensor(&mut self, tensor: WireTensor<'_>) -> R<()> {
         plugin_wire("taking a tensor", || {
-            // A writer reads no payload: its kind is none of its business, whatever a newer host knows.
+            // A writer reads no payload, so it need not know the kind, which a newer host may have added.
             let decl = tensor_from_wire(&WireTensor { payload: PayloadNumber::SEQUENTIAL, ..tensor })?;
             self.model.tensors.push(apr_sdk::Tensor {
                 name: decl.name.to_owned(),
@@ -242,7 +242,7 @@ impl WireModelSink for Rebuild {
         tensor: u64,
     ) -> R<()> {
         plugin_wire("taking a checksum", || {
-            // Nor is a checksum that only a newer host can read.
+            // Likewise skip a checksum that only a newer host can read.
             let checksum = checksum_from_wire(&covers, &stored, (digest, form), (coding, tensor));
             self.model.checksums.extend(checksum.ok());
             Ok(())

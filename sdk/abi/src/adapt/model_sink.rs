@@ -1,4 +1,4 @@
-//! The host's sinks for a reader: models and blocks; and the small things that are pushed.
+//! The host's sinks for a reader (models and blocks), and the small things that are pushed.
 
 use super::digest::{sum_from_wire, sum_to_wire};
 use super::error::result;
@@ -14,7 +14,7 @@ use apr_sdk::{
     Result, TensorDecl, Value, ValueType, View,
 };
 
-/// Bytes for the wire; borrowed.
+/// Converts bytes to the wire, borrowed.
 pub(crate) fn bytes_to_wire(bytes: &Bytes) -> WireBytes<'_> {
     let (held, extent) = match bytes {
         Bytes::Inline(held) => (Some(&**held), Extent::default()),
@@ -30,7 +30,7 @@ pub(crate) fn bytes_to_wire(bytes: &Bytes) -> WireBytes<'_> {
     }
 }
 
-/// Bytes from the wire; copied if they are held.
+/// Converts bytes from the wire, copying those in memory.
 pub(crate) fn bytes_from_wire(wire: &WireBytes<'_>) -> Bytes {
     match wire.is_held {
         0 => Bytes::Extent(Extent::new(wire.file, wire.offset, wire.len)),
@@ -38,7 +38,7 @@ pub(crate) fn bytes_from_wire(wire: &WireBytes<'_>) -> Bytes {
     }
 }
 
-/// What the compression method of a payload is told, as pairs.
+/// The options of a payload's compression method, as pairs.
 pub(crate) fn codec_options(payload: &Payload) -> Vec<u8> {
     match payload {
         Payload::Blocks { codec } => pairs::from_options(&codec.options),
@@ -46,7 +46,7 @@ pub(crate) fn codec_options(payload: &Payload) -> Vec<u8> {
     }
 }
 
-/// A tensor for the wire; borrowed, with the payload's [`codec_options`].
+/// Converts a tensor to the wire, borrowed; `options` are the payload's [`codec_options`].
 ///
 /// # Errors
 /// Unsupported for a kind of payload that this version of the wire lacks.
@@ -91,10 +91,10 @@ pub(crate) fn tensor_to_wire<'a>(
     Ok(wire)
 }
 
-/// A tensor from the wire.
+/// Converts a tensor from the wire.
 ///
 /// # Errors
-/// Plugin for a payload or byte order that this side does not know, or options that are no pairs.
+/// Plugin for an unknown payload kind or byte order, or options that are not pairs.
 pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'a>> {
     let name = wire.name.as_str();
     let unknown = |what: &str| Err(Error::plugin(format!("gave a tensor an unknown {what}")).tensor(name));
@@ -116,10 +116,10 @@ pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'
     Ok(TensorDecl { name, dtype: DType(wire.dtype.0), shape: wire.shape.as_slice(), payload })
 }
 
-/// Pushes a checksum.
+/// Pushes a checksum through the wire.
 ///
 /// # Errors
-/// What the sink raised; Unsupported for a form or a kind that this version of the wire lacks.
+/// Any error from the sink; Unsupported for a form or coding that this version of the wire lacks.
 pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) -> Result<()> {
     let Extent { file, offset, len } = checksum.covers;
     let covers = WireExtent { offset, len, file, padding: 0 };
@@ -133,10 +133,10 @@ pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) ->
     result(sink.checksum(covers, stored, digest, form, coding, tensor))
 }
 
-/// A checksum from the wire.
+/// Converts a checksum from the wire.
 ///
 /// # Errors
-/// Plugin for an unknown form or kind.
+/// Plugin for an unknown form or coding.
 pub(crate) fn checksum_from_wire(
     covers: &WireExtent,
     stored: &WireBytes<'_>,
@@ -153,7 +153,7 @@ pub(crate) fn checksum_from_wire(
     Ok(Checksum { covers, stored: bytes_from_wire(stored), sum: sum_from_wire(digest, form)?, coding })
 }
 
-/// The host's model sink for the wire.
+/// Puts the host's model sink on the wire.
 pub struct ToWireModelSink<'a>(pub &'a mut dyn ModelSink);
 
 impl WireModelSink for ToWireModelSink<'_> {
@@ -226,7 +226,7 @@ impl WireModelSink for ToWireModelSink<'_> {
     }
 }
 
-/// The wire's model sink as a plugin sees it.
+/// Presents the wire's model sink to a plugin.
 pub struct FromWireModelSink<'a, 'b>(pub &'b mut ModelSinkMut<'a>);
 
 impl ModelSink for FromWireModelSink<'_, '_> {
@@ -287,7 +287,7 @@ impl ModelSink for FromWireModelSink<'_, '_> {
     }
 }
 
-/// The host's block sink for the wire.
+/// Puts the host's block sink on the wire.
 pub struct ToWireBlockSink<'a>(pub &'a mut dyn BlockSink);
 
 impl WireBlockSink for ToWireBlockSink<'_> {
@@ -296,7 +296,7 @@ impl WireBlockSink for ToWireBlockSink<'_> {
     }
 }
 
-/// The wire's block sink as a plugin sees it.
+/// Presents the wire's block sink to a plugin.
 pub struct FromWireBlockSink<'a, 'b>(pub &'b mut BlockSinkMut<'a>);
 
 impl BlockSink for FromWireBlockSink<'_, '_> {

@@ -1,4 +1,4 @@
-//! Quantizers: a plugin's put on the wire, and the wire's as the host sees it.
+//! Quantizers: puts a plugin's on the wire, and presents the wire's to the host.
 
 use super::error::result;
 use super::model_sink::{bytes_from_wire, bytes_to_wire};
@@ -20,11 +20,11 @@ use apr_sdk::{
     Source, TensorFacts, Value, ValueType, escape,
 };
 
-/// A plugin's quantizer for the wire.
+/// Puts a plugin's quantizer on the wire.
 pub struct ToWireQuantizer(Guarded<dyn Quantizer>);
 
 impl ToWireQuantizer {
-    /// Puts a quantizer on the wire.
+    /// Wraps `quantizer`, guarding its calls and its drop.
     pub fn new(quantizer: Box<dyn Quantizer>) -> ToWireQuantizer {
         ToWireQuantizer(Guarded::new(quantizer, "dropping its quantizer", None))
     }
@@ -120,7 +120,7 @@ impl WireQuantizer for ToWireQuantizer {
     }
 }
 
-/// The wire's quantizer as the host sees it.
+/// Presents the wire's quantizer to the host.
 pub struct FromWireQuantizer {
     pub(crate) object: QuantizerObject,
 }
@@ -205,7 +205,7 @@ impl Quantizer for FromWireQuantizer {
     }
 }
 
-/// The host's importance sink for the wire.
+/// Puts the host's importance sink on the wire.
 struct ToWireImportanceSink<'a>(&'a mut dyn ImportanceSink);
 
 impl WireImportanceSink for ToWireImportanceSink<'_> {
@@ -221,7 +221,7 @@ impl WireImportanceSink for ToWireImportanceSink<'_> {
     }
 }
 
-/// The wire's importance sink as a plugin sees it.
+/// Presents the wire's importance sink to a plugin.
 struct FromWireImportanceSink<'a, 'b>(&'a mut ImportanceSinkMut<'b>);
 
 impl ImportanceSink for FromWireImportanceSink<'_, '_> {

@@ -1,4 +1,4 @@
-//! Readers, open models and streams: a plugin's put on the wire, and the wire's as the host sees them.
+//! Readers, open models and streams: puts a plugin's on the wire, and presents the wire's to the host.
 
 use super::error::result;
 use super::layout::codec_from_wire;
@@ -19,11 +19,11 @@ use apr_sdk::{
 };
 use std::sync::Arc;
 
-/// A plugin's reader for the wire.
+/// Puts a plugin's reader on the wire.
 pub struct ToWireReader(Guarded<dyn Reader>);
 
 impl ToWireReader {
-    /// Puts a reader on the wire.
+    /// Wraps `reader`, guarding its calls and its drop.
     pub fn new(reader: Box<dyn Reader>) -> ToWireReader {
         ToWireReader(Guarded::new(reader, "dropping its reader", None))
     }
@@ -172,7 +172,7 @@ fn limits_to_wire(limits: &Limits) -> WireLimits<'static> {
     }
 }
 
-/// The wire's reader as the host sees it.
+/// Presents the wire's reader to the host.
 pub struct FromWireReader {
     pub(crate) object: ReaderObject,
     pub(crate) faults: Arc<Faults>,
@@ -205,7 +205,7 @@ impl Reader for FromWireReader {
         let options = pairs::from_options(options);
         let source = ToWireSource(source);
         let opened = result(self.object.open(&source.object(), &wire, options.as_slice().into()))?;
-        // The plugin's budget was a copy: what it charged and earned is done to the host's as well.
+        // The plugin worked on a copy of the budget: apply its charges and earnings to the host's.
         match opened.budget_left.checked_sub(before) {
             Some(gained) => limits.budget.earn(gained / Budget::PER_BYTE),
             None => limits.budget.charge((before - opened.budget_left).min(limits.budget.left()))?,
@@ -274,10 +274,10 @@ impl Stream for FromWireStream {
     }
 }
 
-/// A count that a plugin gave, if it fits the room it had.
+/// Checks that a count returned by a plugin fits the room it was given.
 ///
 /// # Errors
-/// Plugin if it does not.
+/// Plugin if it does not fit.
 pub(crate) fn within(filled: u64, room: usize) -> Result<usize> {
     usize::try_from(filled).ok().filter(|filled| *filled <= room).ok_or_else(|| {
         Error::plugin(format!("says that it filled {filled} bytes of {room}")).code("E_PLUGIN")

@@ -1,4 +1,5 @@
-//! What the host asks of a writer, as pairs: layout requests and the facts about tensors.
+//! Requests to a writer or quantizer, encoded as pairs: layout requests, facts about tensors and models,
+//! assignments.
 
 use crate::wire::pairs::{from_options, number, push, read, text, to_options};
 use crate::wire::{DTypeNumber, PolicyNumber};
@@ -14,7 +15,7 @@ const POLICIES: [(ForeignPolicy, PolicyNumber); 4] = [
     (ForeignPolicy::Drop, PolicyNumber::DROP),
 ];
 
-/// A layout request as pairs.
+/// Encodes a layout request as pairs.
 pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
     let mut out = Vec::new();
     push(&mut out, "stem", request.stem.as_bytes());
@@ -38,10 +39,10 @@ pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
     out
 }
 
-/// A layout request from pairs.
+/// Decodes a layout request from pairs.
 ///
 /// # Errors
-/// Plugin for bytes that are no request.
+/// Plugin for bytes that are not a request.
 pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
     let mut request = LayoutRequest::default();
     for (name, value) in read(bytes)? {
@@ -62,14 +63,14 @@ pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
                     request.versions.push((name.to_owned(), text(version)?.to_owned()));
                 }
             }
-            // A newer host asks more than this plugin was built to hear.
+            // A question that only a newer host asks: ignore it.
             _ => {}
         }
     }
     Ok(request)
 }
 
-/// Facts about tensors as pairs, one entry a tensor.
+/// Encodes facts about tensors as pairs, one entry per tensor.
 pub fn from_facts(facts: &[TensorFacts]) -> Vec<u8> {
     let mut out = Vec::new();
     for fact in facts {
@@ -95,10 +96,10 @@ pub fn from_facts(facts: &[TensorFacts]) -> Vec<u8> {
     out
 }
 
-/// Facts about tensors from pairs.
+/// Decodes facts about tensors from pairs.
 ///
 /// # Errors
-/// Plugin for bytes that are no facts.
+/// Plugin for bytes that are not facts.
 pub fn to_facts(bytes: &[u8]) -> Result<Vec<TensorFacts>> {
     read(bytes)?.into_iter().map(|(_, one)| to_fact(one)).collect()
 }
@@ -123,7 +124,7 @@ fn to_fact(bytes: &[u8]) -> Result<TensorFacts> {
     Ok(fact)
 }
 
-/// Facts about the model as pairs.
+/// Encodes facts about the model as pairs.
 pub fn from_model_facts(facts: &ModelFacts) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(architecture) = &facts.architecture {
@@ -134,10 +135,10 @@ pub fn from_model_facts(facts: &ModelFacts) -> Vec<u8> {
     out
 }
 
-/// Facts about the model from pairs.
+/// Decodes facts about the model from pairs.
 ///
 /// # Errors
-/// Plugin for bytes that are no facts.
+/// Plugin for bytes that are not facts.
 pub fn to_model_facts(bytes: &[u8]) -> Result<ModelFacts> {
     let mut facts = ModelFacts::default();
     for (name, value) in read(bytes)? {
@@ -151,7 +152,7 @@ pub fn to_model_facts(bytes: &[u8]) -> Result<ModelFacts> {
     Ok(facts)
 }
 
-/// What becomes of tensors as pairs, one entry a tensor.
+/// Encodes assignments as pairs, one entry per tensor.
 pub fn from_assignments(assigned: &[Assignment]) -> Vec<u8> {
     let mut out = Vec::new();
     for assignment in assigned {
@@ -168,10 +169,10 @@ pub fn from_assignments(assigned: &[Assignment]) -> Vec<u8> {
     out
 }
 
-/// What becomes of tensors from pairs.
+/// Decodes assignments from pairs.
 ///
 /// # Errors
-/// Plugin for bytes that do not say it.
+/// Plugin for bytes that are not assignments.
 pub fn to_assignments(bytes: &[u8]) -> Result<Vec<Assignment>> {
     let assignment = |(_, one)| {
         let mut assignment = Assignment::KEEP;
@@ -188,12 +189,12 @@ pub fn to_assignments(bytes: &[u8]) -> Result<Vec<Assignment>> {
     read(bytes)?.into_iter().map(assignment).collect()
 }
 
-/// A dtype that may be absent, for the wire.
+/// Converts an optional dtype to the wire.
 pub(crate) fn from_dtype(dtype: Option<DType>) -> DTypeNumber {
     dtype.map_or(DTypeNumber::KEEP, |dtype| DTypeNumber(dtype.0))
 }
 
-/// A writer's choice, for the wire. A choice that this version does not know keeps the tensor's dtype.
+/// Converts a writer's choice to the wire. A choice unknown to this version keeps the tensor's dtype.
 pub(crate) fn from_choice(choice: DTypeChoice) -> DTypeNumber {
     match choice {
         DTypeChoice::Cast(dtype) => DTypeNumber(dtype.0),
@@ -202,7 +203,7 @@ pub(crate) fn from_choice(choice: DTypeChoice) -> DTypeNumber {
     }
 }
 
-/// A writer's choice, from the wire.
+/// Converts a writer's choice from the wire.
 pub(crate) fn to_choice(number: DTypeNumber) -> DTypeChoice {
     let narrow = DTypeNumber::NARROW_IF_EXACT.0;
     match number {
@@ -212,7 +213,7 @@ pub(crate) fn to_choice(number: DTypeNumber) -> DTypeChoice {
     }
 }
 
-/// A dtype that may be absent, from the wire.
+/// Converts an optional dtype from the wire.
 pub(crate) fn to_dtype(number: DTypeNumber) -> Option<DType> {
     (number != DTypeNumber::KEEP).then_some(DType(number.0))
 }

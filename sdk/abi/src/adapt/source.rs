@@ -1,4 +1,4 @@
-//! Sources: the host's put on the wire, and the wire's as a plugin sees it.
+//! Sources: puts the host's on the wire, and presents the wire's to a plugin.
 
 use super::error::result;
 use crate::guard::{guard, host_wire};
@@ -8,11 +8,11 @@ use abi_stable::sabi_types::RRef;
 use abi_stable::std_types::{RSlice, RSliceMut, RStr, RString, RVec};
 use apr_sdk::{Extent, FileId, LogLevel, Result, Source};
 
-/// The host's source for the wire.
+/// Puts the host's source on the wire.
 pub struct ToWireSource<'a>(pub &'a dyn Source);
 
 impl ToWireSource<'_> {
-    /// The object that is lent.
+    /// The wire object to lend.
     pub fn object(&self) -> SourceRef<'_> {
         WireSource_TO::from_ptr(RRef::new(self), TD_Opaque)
     }
@@ -63,12 +63,12 @@ impl WireSource for ToWireSource<'_> {
             LogNumber::NOTE => LogLevel::Note,
             _ => LogLevel::Warning,
         };
-        // A message that cannot be shown is lost; there is no one to tell.
+        // A message that cannot be delivered is lost: there is no one to tell.
         let _ = guard(|| self.0.log(level, message.as_str()));
     }
 }
 
-/// The wire's source as a plugin sees it.
+/// Presents the wire's source to a plugin.
 pub struct FromWireSource<'a, 'b>(pub &'b SourceRef<'a>);
 
 impl Source for FromWireSource<'_, '_> {

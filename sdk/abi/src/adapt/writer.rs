@@ -1,4 +1,4 @@
-//! Writers: a plugin's put on the wire, and the wire's as the host sees it.
+//! Writers: puts a plugin's on the wire, and presents the wire's to the host.
 
 use super::error::result;
 use super::layout::{
@@ -23,8 +23,8 @@ use apr_sdk::{
     PatchSink, Result, TensorFacts, Writer, Written,
 };
 
-/// A plugin's writer for the wire, and what the plugin's manifest says of its format: whatever host lends it a model, the
-/// plugin sees none that its format does not carry.
+/// Puts a plugin's writer on the wire, with its format's part of the manifest: whichever host lends it a
+/// model, the plugin only sees models that its format can hold.
 pub struct ToWireWriter {
     writer: Guarded<dyn Writer>,
     name: String,
@@ -32,7 +32,7 @@ pub struct ToWireWriter {
 }
 
 impl ToWireWriter {
-    /// Puts a writer of `format` on the wire.
+    /// Wraps the writer of `format`, guarding its calls and its drop.
     pub fn new(writer: Box<dyn Writer>, format: FormatManifest) -> ToWireWriter {
         let FormatManifest { name, carries, .. } = format;
         ToWireWriter { writer: Guarded::new(writer, "dropping its writer", None), name, carries }
@@ -84,7 +84,7 @@ impl WireWriter for ToWireWriter {
     }
 }
 
-/// The wire's writer as the host sees it.
+/// Presents the wire's writer to the host.
 pub struct FromWireWriter {
     pub(crate) object: WriterObject,
 }

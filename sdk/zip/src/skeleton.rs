@@ -206,7 +206,7 @@ impl Skeleton {
         Ok(())
     }
 
-    /// The kept bytes in `start..end`; `None` if either is inside a payload.
+    /// The kept bytes in `start..end`, neither of which may be inside a payload.
     fn between(&self, start: u64, end: u64) -> Option<&[u8]> {
         let at = |place: u64| {
             let n = self.payloads.partition_point(|(offset, len)| offset + len <= place);

@@ -74,7 +74,7 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 /// Says what a conversion would do whose third stage is `translate`.
 ///
 /// # Errors
-/// As [`plan`]; what `translate` raises.
+/// As [`plan`]; any error from `translate`.
 pub fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Plan> {
     plan_opened(host, options, Opened::new(host, options, false)?, translate)
 }
@@ -82,7 +82,7 @@ pub fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_
 /// Says what conversions of one source would do that differ in what is written: it is opened once.
 ///
 /// # Errors
-/// What opening raises; each output's own as [`plan`].
+/// Any error from opening; each output's own as [`plan`].
 pub fn plan_all(host: &Host, all: &[ConvertOptions]) -> Result<Vec<Result<Plan>>> {
     let Some(first) = all.first() else { return Ok(Vec::new()) };
     let opened = Opened::new(host, first, false)?;
@@ -120,7 +120,7 @@ pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
 /// Converts a model; the third stage is `translate`.
 ///
 /// # Errors
-/// As [`convert`]; what `translate` raises.
+/// As [`convert`]; any error from `translate`.
 pub fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Converted> {
     together(host, std::slice::from_ref(options), translate)?.pop().unwrap_or_else(|| Err(no_end()))
 }
@@ -129,7 +129,7 @@ pub fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate
 /// options differ in the output and in what is written. How each of them ended: one that fails leaves the others alone.
 ///
 /// # Errors
-/// What opening raises.
+/// Any error from opening.
 pub fn convert_all(host: &Host, all: &[ConvertOptions]) -> Result<Vec<Result<Converted>>> {
     together(host, all, &|selected| Translated::new(selected))
 }

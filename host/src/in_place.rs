@@ -22,7 +22,7 @@ pub struct Own {
 /// Where the model at `path` is, to be written anew: in its place, or elsewhere.
 ///
 /// # Errors
-/// What opening raises; InvalidArgument for some of a folder's files, and for what lies in a download cache.
+/// Any error from opening; InvalidArgument for some of a folder's files, and for what lies in a download cache.
 pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> Result<Own> {
     let mut opened = open(host, path, options)?;
     opened.forget_readers();

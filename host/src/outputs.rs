@@ -35,8 +35,8 @@ impl Operands {
     /// The conversions of each input, which are otherwise as `each` says. Nothing is written.
     ///
     /// # Errors
-    /// InvalidArgument for outputs that would have one name, or that of an input, and for a format that nothing says; for
-    /// several inputs what probing them raises.
+    /// InvalidArgument for outputs with the same name, or with that of an input, and if nothing tells the
+    /// format; for several inputs, any error from probing them.
     pub fn conversions(&self, host: &Host, each: &ConvertOptions) -> Result<Vec<Vec<ConvertOptions>>> {
         let mut all = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {

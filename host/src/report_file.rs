@@ -48,7 +48,7 @@ pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: boo
 /// Writes a report: a file is there whole, or as it was. A link is followed; a device is written to.
 ///
 /// # Errors
-/// What writing raises.
+/// Any error from writing.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     put(path, text).map_err(|error| io_error(&error, "write").in_file(path.display().to_string()))
 }

@@ -71,7 +71,7 @@ impl<'h> Begun<'h> {
     /// Plans an output of `opened` and makes its staged files; `room` knows the outputs before.
     ///
     /// # Errors
-    /// Whatever planning and staging raise.
+    /// Any error from planning and staging.
     pub fn new(
         host: &'h Host,
         options: &'h ConvertOptions,
@@ -150,7 +150,7 @@ impl Staged<'_> {
     /// Gives it its name, once it is filled and verified, and says what was done.
     ///
     /// # Errors
-    /// That of filling, with the way to go on if what is finished was kept; what publishing raises.
+    /// That of filling, with the way to go on if what is finished was kept; any error from publishing.
     pub fn end(self, host: &Host, filled: Filled, began: Instant) -> Result<Converted> {
         let Staged { options, laid_out, destination, staging } = self;
         let written = match filled {
@@ -212,7 +212,7 @@ impl Staged<'_> {
 /// Everything that is known before a byte is written, and where it goes.
 ///
 /// # Errors
-/// Whatever planning raises.
+/// Any error from planning.
 pub fn laid_out<'h>(
     host: &'h Host,
     options: &'h ConvertOptions,

@@ -1,29 +1,30 @@
-//! Loops whose passes are shared among threads: the one way to do so, with as many threads as the system gives.
+//! Loops whose passes are shared among threads: the only way to do so, with as many threads as the system
+//! provides.
 
 use apr_sdk::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// One pass of a loop: the worker's slot, and the pass's index.
+/// One pass of a loop, called with the worker's slot and the index of the pass.
 pub type Pass<'a> = dyn Fn(usize, usize) -> Result<()> + Sync + 'a;
 
-/// Those who run a loop.
+/// A team of workers that runs loops.
 pub trait Crew: Send + Sync {
-    /// The most passes that are under way at the same time.
+    /// The most passes that run at the same time.
     fn width(&self) -> usize;
 
-    /// Runs the passes `0..n`. They start in ascending order; the slot is less than [`width`](Crew::width), and no two
-    /// passes have the same one at the same time, so that it names the buffers of a worker. After an error no further pass
-    /// starts.
+    /// Runs the passes `0..n`, which start in ascending order. Slots are below [`width`](Crew::width) and
+    /// unique among passes running at the same time, so that they can index per-worker buffers. After an
+    /// error, no further pass starts.
     ///
     /// # Errors
-    /// Of those that passes returned, the one of the lowest index; a panic counts as an error. Never for want of threads:
-    /// the caller works too.
+    /// The error from the pass with the lowest index; a panic counts as an error. Never for lack of threads,
+    /// since the caller works too.
     fn run(&self, n: usize, pass: &Pass<'_>) -> Result<()>;
 }
 
-/// The caller alone.
+/// Runs everything on the calling thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -39,8 +40,8 @@ impl Crew for Alone {
     }
 }
 
-/// Runs a loop with at most `most` passes under way at the same time, whatever the crew's width; slots are less than
-/// `most` too.
+/// Runs a loop with at most `most` passes at the same time, whatever the crew's width; slots are below `most`
+/// as well.
 ///
 /// # Errors
 /// As [`Crew::run`].
@@ -53,7 +54,7 @@ pub fn run_at_most(crew: &dyn Crew, most: usize, n: usize, pass: &Pass<'_>) -> R
     done.and_then(|()| passes.end())
 }
 
-/// Runs a loop whose passes each give a value, and returns these by index.
+/// Runs a loop whose passes return values, and collects these by index.
 ///
 /// # Errors
 /// As [`Crew::run`].
@@ -71,7 +72,7 @@ pub fn map<T: Send>(
     Ok(values.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect())
 }
 
-/// The passes of one loop, as the workers share them.
+/// The passes of one loop, as shared by its workers.
 pub struct Passes<'a> {
     n: usize,
     pass: &'a Pass<'a>,
@@ -80,17 +81,17 @@ pub struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// All of them, none begun.
+    /// All passes, none started.
     pub fn new(n: usize, pass: &'a Pass<'a>) -> Passes<'a> {
         Passes { n, pass, next: AtomicUsize::new(0), first_error: Mutex::new(None) }
     }
 
-    /// Works until no pass is left. Does not unwind.
+    /// Runs passes until none are left. Does not unwind.
     pub fn work(&self, slot: usize) {
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             if index >= self.n {
-                // Kept from overflowing, however many workers come by.
+                // Stops the counter from overflowing, however many workers come by.
                 self.next.store(self.n, Ordering::Relaxed);
                 return;
             }
@@ -105,17 +106,17 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// How the loop ended, once every worker has.
+    /// The result of the loop, once every worker is done.
     ///
     /// # Errors
-    /// The one of the lowest index.
+    /// The error with the lowest index.
     pub fn end(self) -> Result<()> {
         let first = self.first_error.into_inner().unwrap_or_else(PoisonError::into_inner);
         first.map_or(Ok(()), |(_, error)| Err(error))
     }
 }
 
-/// What a panic of a worker becomes.
+/// The error for a panic of a worker.
 pub fn panicked() -> Error {
     Error::plugin("a worker thread panicked: this is a bug in apr")
 }

@@ -1,4 +1,4 @@
-//! What every operation works with: the plugins, who runs loops, where paths lead, and the way to stop.
+//! The context of every operation: plugins, workers, paths, cancellation.
 
 use crate::architecture::Tables;
 use crate::crew::{Alone, Crew};
@@ -11,21 +11,21 @@ use std::sync::{Arc, OnceLock};
 
 /// The context of an operation.
 pub struct Engine {
-    /// The plugins that are present.
+    /// The available plugins.
     pub registry: Registry,
-    /// Who runs loops; results never depend on it.
+    /// Runs loops; results never depend on it.
     pub crew: Arc<dyn Crew>,
-    /// Where the paths that the user gives lead.
+    /// Resolves the paths that the user gives.
     pub places: Arc<dyn Places>,
-    /// Set when the user wants the work to stop.
+    /// Set when the user wants to stop.
     pub cancel: Arc<AtomicBool>,
-    /// Where progress goes.
+    /// Receives progress and messages.
     pub progress: Arc<dyn Progress>,
     tables: OnceLock<Tables>,
 }
 
 impl Engine {
-    /// An engine with these plugins and places, which runs loops on the calling thread and tells no progress.
+    /// An engine that runs loops on the calling thread and reports no progress.
     pub fn new(registry: Registry, places: Arc<dyn Places>) -> Engine {
         Engine {
             registry,
@@ -37,24 +37,24 @@ impl Engine {
         }
     }
 
-    /// The tables of architectures that are present: each is parsed once, when it is first asked for.
+    /// The available architecture tables, each parsed on first use.
     pub fn tables(&self) -> &Tables {
         self.tables.get_or_init(|| Tables::of(&self.registry))
     }
 
-    /// Tells of panics of plugins that no call could report: those in probes and drops.
+    /// Reports the plugins' panics that no call could report: those in probes and drops.
     fn tell_faults(&self) {
         for fault in self.registry.faults() {
             self.progress.log(LogLevel::Warning, &fault.to_string());
         }
     }
 
-    /// Whether the user wants the work to stop.
+    /// Whether the user wants to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Fails once the user wants the work to stop.
+    /// Fails once the user wants to stop.
     ///
     /// # Errors
     /// Cancelled.

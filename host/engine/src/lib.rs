@@ -1,7 +1,7 @@
-//! What apr does with models, without an operating system: bytes come through a [`Place`](open::Place), go to a
-//! [`TileSink`](tiles::TileSink), and loops run on a [`Crew`](crew::Crew). It compiles for the browser.
+//! What apr does with models, without an operating system: bytes come from a [`Place`](open::Place) and go to
+//! a [`TileSink`](tiles::TileSink), and loops run on a [`Crew`](crew::Crew). It compiles for the browser.
 //!
-//! Folders are listed in the order in which they may import each other: each only those before it.
+//! Modules are listed in import order: each may import only those before it.
 
 pub mod crew;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! A conversion from memory to memory: for the browser, and for whoever has no files.
+//! Conversions from memory to memory, for the browser and for callers without files.
 
 use crate::contract::summary;
 use crate::engine::Engine;
@@ -9,11 +9,11 @@ use crate::tiles::{Memory, OutputWork, TileSink, write};
 use crate::verify::finish::finish;
 use apr_sdk::{Error, LayoutRequest, Result};
 
-/// What a conversion gave.
+/// The result of a conversion.
 pub struct Converted {
     /// The output's files, each with its name.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What was proved.
+    /// What was verified.
     pub verified: Vec<String>,
     /// What was assumed, changed or not carried.
     pub notes: Vec<String>,
@@ -21,11 +21,11 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-/// Converts `options.input`, which the engine's places have, into files in memory. Options about
-/// the output's location are ignored.
+/// Converts `options.input`, resolved by the engine's places, into files in memory. Options about the
+/// output's location are ignored.
 ///
 /// # Errors
-/// Whatever opening, planning, writing and verifying raise.
+/// Any error from opening, planning, writing and verifying.
 pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
     let mut memory = None;
     let (verified, notes, warnings) =
@@ -39,16 +39,17 @@ pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
     Ok(Converted { files, verified, notes, warnings })
 }
 
-/// What was proved, notes, warnings.
+/// What was verified, notes, warnings.
 type Said = (Vec<String>, Vec<String>, Vec<String>);
 
-/// Makes the sink for what was planned.
+/// Creates the sink for a layout.
 type MakeSink<'m> = dyn FnMut(&LaidOut<'_>) -> Result<Box<dyn TileSink>> + 'm;
 
-/// The same into any sink, which `sink` makes once the layout is known; the third stage is `translate`.
+/// Converts into any sink, which `sink` creates once the layout is known; `translate` is the third planning
+/// stage.
 ///
 /// # Errors
-/// As [`convert`]; what the sink raises.
+/// As [`convert`]; any error from the sink.
 pub fn convert_into(
     engine: &Engine,
     options: &ConvertOptions,

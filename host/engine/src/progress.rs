@@ -1,17 +1,17 @@
-//! How long work tells of itself. The library never prints.
+//! How long-running work reports its progress. The library never prints.
 
 use apr_sdk::LogLevel;
 
-/// Receives news of the work at hand; called from several threads.
+/// Receives progress of the current work; called from several threads.
 pub trait Progress: Send + Sync {
     /// `done` of `total` bytes are finished; `what` is the tensor being worked on.
     fn bytes(&self, done: u64, total: u64, what: &str);
 
-    /// A plugin said something.
+    /// A plugin logged a message.
     fn log(&self, level: LogLevel, message: &str);
 }
 
-/// Says nothing.
+/// Ignores everything.
 #[derive(Debug, Default)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! Small words for messages.
+//! Helpers for wording messages.
 
 /// `1 tensor`, `2 tensors`.
 pub fn n_of(count: usize, noun: &str) -> String {
@@ -10,9 +10,9 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The name that was probably meant; `None` if none is near.
+/// The name that was probably meant; `None` if none is close.
 pub fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    /// Comparing takes time with the product of the lengths, and with the number of names.
+    /// Comparing takes time proportional to the product of the lengths, and to the number of names.
     const MOST: (usize, usize) = (200, 50_000);
     let most = (wanted.chars().count() / 3).max(1);
     let near = |name: &&str| name.len() <= MOST.0 && name.len().abs_diff(wanted.len()) <= most * 4;

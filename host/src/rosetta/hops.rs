@@ -59,7 +59,7 @@ pub struct ChainOptions {
 /// Converts hop by hop and compares each result with the model at the beginning.
 ///
 /// # Errors
-/// InvalidArgument for a format that is not present; what a conversion refuses, with the hop; what comparing raises.
+/// InvalidArgument for a format that is not present; what a conversion refuses, with the hop; any error from comparing.
 pub fn chain(host: &Host, options: &ChainOptions) -> Result<Chain> {
     for id in &options.via {
         host.registry.format(id)?;

@@ -41,7 +41,7 @@ pub struct Target {
 /// Plans the conversion to every format that can be written.
 ///
 /// # Errors
-/// What opening the model raises; Cancelled.
+/// Any error from opening the model; Cancelled.
 pub fn prospects(host: &Host, input: &Path) -> Result<Prospects> {
     let opened = open(host, input, &OpenOptions::default())?;
     let mut targets = Vec::new();

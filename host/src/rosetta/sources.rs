@@ -39,7 +39,7 @@ pub enum Made {
 /// Writes a specimen in a format, opens the file, and holds it against the specimen.
 ///
 /// # Errors
-/// What the machine raised. What the format's plugin did wrong is in the answer.
+/// Any error from the machine. What the format's plugin did wrong is in the answer.
 pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) -> Result<Made> {
     let there = &host.registry.formats()[format];
     let manifest = &there.manifest;

@@ -15,7 +15,7 @@ const MOST: u64 = 64 << 20;
 /// Opens a file for reading, if it is a regular one. Does not wait for a pipe's writer.
 ///
 /// # Errors
-/// InvalidInput for anything else; what opening raises.
+/// InvalidInput for anything else; any error from opening.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let (file, kind) = open_any(path)?;
     if kind.is_file() { Ok(file) } else { Err(irregular(kind)) }

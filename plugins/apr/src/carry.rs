@@ -95,7 +95,7 @@ impl OwnText {
     /// The text of `record`, if it was kept and can be read.
     ///
     /// # Errors
-    /// What reading raises; InvalidArgument for typed keys, which this format has none of.
+    /// Any error from reading; InvalidArgument for typed keys, which this format has none of.
     pub fn read(record: &ForeignFile, fetch: Fetch<'_>) -> Result<Option<OwnText>> {
         if let Some((key, _)) = record.typed.first() {
             let message =
@@ -118,7 +118,7 @@ impl OwnText {
     /// The text as the section to be, if reading it would give exactly `planned`.
     ///
     /// # Errors
-    /// What reading raises.
+    /// Any error from reading.
     pub fn fits(&self, planned: &Metadata, fetch: Fetch<'_>) -> Result<Option<Rendered>> {
         let mut hidden = Hidden { bytes: vec![None; self.names.len()] };
         if !hidden.same_metadata(&self.found, planned, fetch)? {

@@ -183,7 +183,7 @@ impl File {
     /// Pushes what the metadata says, but for what only this format can say.
     ///
     /// # Errors
-    /// What the sink raises.
+    /// Any error from the sink.
     pub fn describe_metadata(&self, sink: &mut dyn ModelSink) -> Result<()> {
         let metadata = &self.metadata;
         sink.fact(Fact::Dialect(&metadata.dialect))?;

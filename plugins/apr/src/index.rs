@@ -47,7 +47,7 @@ impl Entry {
     ///
     /// # Errors
     /// Malformed at the end of the index or for a name that is not UTF-8; Unsupported for more than 8 dimensions and
-    /// for compressed payload; whatever reading raised.
+    /// for compressed payload; any error from reading.
     pub fn read(cursor: &mut Cursor<'_>) -> Result<Entry> {
         let start = cursor.position();
         let name_len = u64::from(cursor.u16()?);

@@ -78,7 +78,7 @@ impl Metadata {
     /// The section. Without a provenance of its own, one is made of `origin`, if that is given.
     ///
     /// # Errors
-    /// What reading raises; Malformed for values that are not of their type.
+    /// Any error from reading; Malformed for values that are not of their type.
     pub fn render(&self, origin: Option<Origin<'_>>, fetch: Fetch<'_>) -> Result<Rendered> {
         let mut out = Rendered::default();
         out.entry("apr_version", &Json::from(VERSION_TEXT).to_string());

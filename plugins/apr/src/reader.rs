@@ -165,7 +165,7 @@ pub(crate) fn notes(sink: &mut dyn ModelSink, notes: &[String]) -> Result<()> {
 /// a section is as long as it may be, and a length that is only claimed costs nothing.
 ///
 /// # Errors
-/// Malformed if it is not UTF-8; whatever reading raised.
+/// Malformed if it is not UTF-8; any error from reading.
 pub(crate) fn whole_text(cursor: &mut Cursor<'_>, what: &str) -> Result<String> {
     const PIECE: u64 = 1 << 20;
     let start = cursor.position();

@@ -143,7 +143,7 @@ pub fn check_entries<'a>(
 /// Finds the footer at the end that the index implies, and checks it; gives where it begins.
 ///
 /// # Errors
-/// Malformed; what reading raises.
+/// Malformed; any error from reading.
 pub fn check_end(
     source: &dyn Source,
     header: &Header,
@@ -198,7 +198,7 @@ pub fn check_end(
 /// Puts tensors that share an offset into the order that the metadata gives.
 ///
 /// # Errors
-/// Malformed for what is no list of names; LimitExceeded; what reading raises.
+/// Malformed for what is no list of names; LimitExceeded; any error from reading.
 pub fn arrange(
     sorted: &mut [(&Entry, DType)],
     metadata: &Metadata,

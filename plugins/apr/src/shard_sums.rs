@@ -18,7 +18,7 @@ pub enum Over {
 /// What the checksum `stated` of a shard of `len` bytes is over.
 ///
 /// # Errors
-/// Malformed, E004, if it is that of another shard; whatever reading raised.
+/// Malformed, E004, if it is that of another shard; any error from reading.
 pub fn over(source: &dyn Source, file: FileId, len: u64, stated: &str) -> Result<Over> {
     let digits = stated.len() == 8 && stated.bytes().all(|b| b.is_ascii_hexdigit());
     let stated = u32::from_str_radix(stated, 16).ok().filter(|_| digits);

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 /// The key's value for `model`, or `None` if no other format left anything.
 ///
 /// # Errors
-/// What reading the values raised.
+/// Any error from reading the values.
 pub fn to_value(model: &Model, sink: &mut dyn LayoutSink) -> Result<Option<Value>> {
     let map = formats_to_json(&Carried::of(model, ID, &[], ForeignPolicy::Keep, sink)?.formats)?;
     Ok((!map.is_empty()).then(|| Value::from_string(Json::Object(map).to_string())))

@@ -35,7 +35,7 @@ impl PlannedFile {
 /// The files for `model`.
 ///
 /// # Errors
-/// Malformed for a bad alignment; InvalidArgument for more parts than can be numbered; whatever the sink raised.
+/// Malformed for a bad alignment; InvalidArgument for more parts than can be numbered; any error from the sink.
 pub fn files(model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<Vec<PlannedFile>> {
     let own = match request.foreign {
         ForeignPolicy::Drop => None,

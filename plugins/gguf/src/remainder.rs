@@ -33,7 +33,7 @@ impl Remainder {
     /// opening does not touch the end of the file; so is padding before the data that is too long to be held.
     ///
     /// # Errors
-    /// Whatever reading raised.
+    /// Any error from reading.
     pub fn find(source: &dyn Source, limits: &Limits, data: &Data, has_payload: bool) -> Result<Found> {
         let len = source.len(0)?;
         if len < data.header_end {

@@ -59,7 +59,7 @@ const SAMPLING: [(&str, &str); 13] = [
 /// The map of the README's front matter; nothing where there is none. Says whether there is one that is not understood.
 ///
 /// # Errors
-/// Whatever reading raised.
+/// Any error from reading.
 pub fn front(source: &dyn Source, entries: &[String]) -> Result<(Option<Map<String, Json>>, bool)> {
     if !entries.iter().any(|name| name == README) {
         return Ok((None, false));

@@ -47,7 +47,7 @@ impl Carried {
     /// Gives the model back what other formats said.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     pub fn describe(&self, sink: &mut dyn ModelSink) -> Result<()> {
         if let Some(dialect) = &self.dialect {
             sink.fact(Fact::Dialect(dialect))?;
@@ -70,7 +70,7 @@ impl Carried {
 /// The file's text; `None` where nothing is to be kept. `weights` is the format that says its own.
 ///
 /// # Errors
-/// Whatever fetching raised.
+/// Any error from fetching.
 pub fn text(
     model: &Model,
     policy: ForeignPolicy,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The tokenizer, if it is to be written from what is known of it: no file that the model brings holds it.
 ///
 /// # Errors
-/// Malformed for what is no tokenizer; whatever reading it raised.
+/// Malformed for what is no tokenizer; any error from reading it.
 pub fn tokenizer(
     model: &Model,
     records: Option<&Foreign>,
@@ -30,7 +30,7 @@ pub fn tokenizer(
 /// What the model's makers say of it.
 ///
 /// # Errors
-/// Malformed for what is no JSON object; whatever reading it raised.
+/// Malformed for what is no JSON object; any error from reading it.
 pub fn card(model: &Model, sink: &mut dyn LayoutSink) -> Result<Map<String, Json>> {
     let Some(json) = held(model.model_card.as_ref(), sink)? else { return Ok(Map::new()) };
     serde_json::from_slice(&json)

@@ -128,7 +128,7 @@ impl Array {
     /// The elements as they lie, behind the header. For short arrays only.
     ///
     /// # Errors
-    /// Whatever the source raised; LimitExceeded.
+    /// Any error from the source; LimitExceeded.
     pub fn elements(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         let len = self.header.payload_len;
         limits.budget.earn(len);

@@ -28,7 +28,7 @@ impl Header {
     /// Reads a header from an array's first bytes: `fill` gives the next ones, `start` is where they lie in the file.
     ///
     /// # Errors
-    /// Malformed, Unsupported or LimitExceeded with the offset; whatever `fill` raised.
+    /// Malformed, Unsupported or LimitExceeded with the offset; any error from `fill`.
     pub fn read(
         mut fill: impl FnMut(&mut [u8]) -> Result<()>,
         start: u64,

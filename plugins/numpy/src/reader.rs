@@ -91,7 +91,7 @@ impl Arrays {
     /// The one array of a file.
     ///
     /// # Errors
-    /// What reading its header raises.
+    /// Any error from reading its header.
     pub fn of_file(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
         let file = source.name(0);
         let name = match name_after_file(&file, NPY) {
@@ -109,7 +109,7 @@ impl Arrays {
     /// The arrays of an archive.
     ///
     /// # Errors
-    /// What [`Archive::open`] and reading headers raise.
+    /// Any error from [`Archive::open`] and reading headers.
     pub fn of_archive(source: &dyn Source, limits: &Limits, options: &Options) -> Result<Arrays> {
         let archive = Archive::open(source, 0, limits)?;
         let mut opened = Arrays::new(NPZ);

@@ -74,7 +74,7 @@ pub struct Planned<'m> {
 /// said.
 ///
 /// # Errors
-/// Unsupported for an element type that NumPy lacks; whatever the sink raised.
+/// Unsupported for an element type that NumPy lacks; any error from the sink.
 pub fn archive<'m>(
     sink: &mut dyn LayoutSink,
     file_name: &str,
@@ -99,7 +99,7 @@ pub fn archive<'m>(
 /// Lays out a file of the one array that there is.
 ///
 /// # Errors
-/// Unsupported for an element type that NumPy lacks, and unless there is exactly one array; whatever the sink raised.
+/// Unsupported for an element type that NumPy lacks, and unless there is exactly one array; any error from the sink.
 pub fn file<'m>(
     sink: &mut dyn LayoutSink,
     file_name: &str,

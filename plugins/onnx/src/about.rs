@@ -58,7 +58,7 @@ impl About {
     /// Reads what `index` found.
     ///
     /// # Errors
-    /// Malformed for records of a wrong kind; LimitExceeded; whatever reading raised.
+    /// Malformed for records of a wrong kind; LimitExceeded; any error from reading.
     pub fn read(scan: &mut Scan<'_>, index: &Index) -> Result<About> {
         let mut about = About::default();
         for (number, &(_, field, kind)) in SCALARS.iter().enumerate() {

@@ -79,7 +79,7 @@ pub struct Dimension {
 /// Decodes the message that a field holds.
 ///
 /// # Errors
-/// LimitExceeded for one of more than 1 MiB; Malformed for one that cannot be decoded; whatever reading raised.
+/// LimitExceeded for one of more than 1 MiB; Malformed for one that cannot be decoded; any error from reading.
 pub fn decode<M: Message + Default>(scan: &mut Scan<'_>, field: &Field) -> Result<M> {
     if field.len() > LONGEST_DECODED {
         let message = format!(

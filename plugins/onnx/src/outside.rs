@@ -189,7 +189,7 @@ fn tiles(tensors: &[Tensor], files: &mut [OutFile], lengths: &[u64]) -> bool {
 /// Writes a file beside the model. What lies between the tensors is zeros.
 ///
 /// # Errors
-/// Whatever the sink raised.
+/// Any error from the sink.
 pub fn write(file: &OutFile, sink: &mut dyn LayoutSink) -> Result<()> {
     sink.file(&file.name)?;
     for &(number, offset) in &file.tensors {

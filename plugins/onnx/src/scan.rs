@@ -55,7 +55,7 @@ impl<'a> Scan<'a> {
     /// A scan of `file`.
     ///
     /// # Errors
-    /// What [`Source::len`] raises.
+    /// Any error from [`Source::len`].
     pub fn new(source: &'a dyn Source, file: FileId, limits: &'a Limits) -> Result<Scan<'a>> {
         let file_len = source.len(file).map_err(|e| e.in_file(source.name(file)))?;
         Ok(Scan { source, limits, file, file_len, buffer: Vec::new(), buffer_at: 0 })
@@ -91,7 +91,7 @@ impl<'a> Scan<'a> {
     /// The record that begins at `at`, in a message that ends at `end`; nothing of a value with a length is read.
     ///
     /// # Errors
-    /// Malformed for a tag that is none, a group, or a value that passes `end`; whatever reading raised.
+    /// Malformed for a tag that is none, a group, or a value that passes `end`; any error from reading.
     pub fn field(&mut self, at: u64, end: u64) -> Result<Field> {
         let (tag, start) = self.varint(at, end)?;
         let number = u32::try_from(tag >> 3).ok().filter(|n| (1..1 << 29).contains(n));
@@ -123,7 +123,7 @@ impl<'a> Scan<'a> {
     /// The varint at `at` and where it ends.
     ///
     /// # Errors
-    /// Malformed if it passes `end` or 64 bits; whatever reading raised.
+    /// Malformed if it passes `end` or 64 bits; any error from reading.
     pub fn varint(&mut self, at: u64, end: u64) -> Result<(u64, u64)> {
         let end = end.min(self.file_len);
         let mut value = 0u64;
@@ -179,7 +179,7 @@ impl<'a> Scan<'a> {
     /// The bytes from `start` to `end`, charged to the budget, appended to `out`.
     ///
     /// # Errors
-    /// LimitExceeded if the budget does not allow them; whatever reading raised.
+    /// LimitExceeded if the budget does not allow them; any error from reading.
     pub fn append(&mut self, start: u64, end: u64, out: &mut Vec<u8>) -> Result<()> {
         let mut at = start;
         while at < end {
@@ -208,7 +208,7 @@ impl<'a> Scan<'a> {
     /// Whether the bytes from `at` are `wanted`.
     ///
     /// # Errors
-    /// Whatever reading raised.
+    /// Any error from reading.
     pub fn holds(&mut self, at: u64, wanted: &[u8]) -> Result<bool> {
         let size = usize::try_from(LONGEST_READ).unwrap_or(usize::MAX);
         let mut there = vec![0; wanted.len().min(size)];

@@ -26,7 +26,7 @@ impl Skeleton {
     /// The skeleton of the file that `scan` reads. The holes must be in order, without overlap.
     ///
     /// # Errors
-    /// LimitExceeded; whatever reading raised.
+    /// LimitExceeded; any error from reading.
     pub fn read(scan: &mut Scan<'_>, holes: Vec<Range>, files: Vec<u64>) -> Result<Skeleton> {
         let file_len = scan.file_len();
         let mut bytes = Vec::new();

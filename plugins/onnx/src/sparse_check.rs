@@ -14,7 +14,7 @@ const LISTED: usize = 100;
 /// Judges every sparse tensor; `stream` reads a tensor that is stored as a list of numbers.
 ///
 /// # Errors
-/// Whatever reading raised.
+/// Any error from reading.
 pub fn report(
     source: &dyn Source,
     tensors: &[Tensor],

@@ -12,7 +12,7 @@ use apr_sdk::Result;
 /// The typed form of the graph of the file that `scan` reads.
 ///
 /// # Errors
-/// LimitExceeded; whatever reading raised.
+/// LimitExceeded; any error from reading.
 pub fn graph(scan: &mut Scan<'_>, index: &Index, about: &About) -> Result<Vec<u8>> {
     let mut edits = Vec::new();
     for tensor in &index.tensors {

@@ -96,7 +96,7 @@ struct Collector<'s, 'a> {
 ///
 /// # Errors
 /// Malformed for records of a wrong kind, negative dimensions, or data in two places; Unsupported for segments and too
-/// many dimensions; LimitExceeded; whatever reading raised.
+/// many dimensions; LimitExceeded; any error from reading.
 pub fn read(scan: &mut Scan<'_>, field: &Field) -> Result<TensorProto> {
     let body = (field.start, field.end);
     let mut collector = Collector {

@@ -76,7 +76,7 @@ impl Index {
 ///
 /// # Errors
 /// Malformed for what is no model; Unsupported; LimitExceeded for what is nested too deep or needs too much memory;
-/// whatever reading raised.
+/// any error from reading.
 pub fn walk(scan: &mut Scan<'_>) -> Result<Index> {
     let mut walker = Walker { scan, index: Index::default(), parents: Vec::new(), names: Names::default() };
     walker.model()?;

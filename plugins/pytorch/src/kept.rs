@@ -26,7 +26,7 @@ fn plain(model: &Model) -> Option<Vec<Extent>> {
 /// could not place the payloads as they are.
 ///
 /// # Errors
-/// LimitExceeded; whatever the source raised.
+/// LimitExceeded; any error from the source.
 pub fn of_file(source: &dyn Source, file: FileId, model: &Model, limits: &Limits) -> Result<Option<Bytes>> {
     let Some(extents) = plain(model) else { return Ok(None) };
     let Some(skeleton) = Skeleton::take(source, file, &extents, limits)? else { return Ok(None) };
@@ -71,7 +71,7 @@ pub struct Wanted<'m> {
 /// holes of all files.
 ///
 /// # Errors
-/// Whatever the sink raised.
+/// Any error from the sink.
 pub fn lay_out(
     wanted: &Wanted<'_>,
     form: &Bytes,

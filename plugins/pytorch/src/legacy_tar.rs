@@ -91,7 +91,7 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
 /// The members: names, and where their data begins and ends.
 ///
 /// # Errors
-/// Malformed; whatever the source raised.
+/// Malformed; any error from the source.
 pub fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<(String, u64, u64)>> {
     let len = source.len(file)?;
     let (mut at, mut found) = (0, Vec::new());

@@ -32,7 +32,7 @@ impl<'m> Plan<'m> {
     /// For these tensors of the model, with the typed values that stood in the file's record.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     pub fn new(
         model: &'m Model,
         tensors: &[usize],

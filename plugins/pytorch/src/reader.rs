@@ -259,7 +259,7 @@ impl File {
     /// Pushes what this format says itself.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     pub fn describe_plain(&self, sink: &mut dyn ModelSink) -> Result<()> {
         sink.foreign_file(FORMAT, &self.name, self.walked.tensors.len() as u64)?;
         for (key, value) in &self.walked.values {

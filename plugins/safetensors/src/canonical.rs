@@ -14,7 +14,7 @@ pub fn order(a: (usize, &str), b: (usize, &str)) -> Ordering {
 /// Writes the header of `entries` and `metadata`, in the order given, without padding.
 ///
 /// # Errors
-/// What `out` raises.
+/// Any error from `out`.
 pub fn write_header<'a, W: Write>(
     out: &mut W,
     metadata: Option<&[(String, String)]>,

@@ -54,7 +54,7 @@ impl Carried {
     /// Gives the model back what other formats said.
     ///
     /// # Errors
-    /// Whatever the sink raised.
+    /// Any error from the sink.
     pub fn describe(&self, sink: &mut dyn ModelSink) -> Result<()> {
         self.said.describe(sink)
     }
@@ -83,7 +83,7 @@ impl Outgoing {
     /// Collects what this format would else lose.
     ///
     /// # Errors
-    /// Whatever fetching raised.
+    /// Any error from fetching.
     pub fn new(model: &Model, policy: ForeignPolicy, sink: &mut dyn LayoutSink) -> Result<Outgoing> {
         let said = carried::Carried::of(model, FORMAT, &UNMARKED, policy, sink)?;
         let order = if said.formats.is_empty() { None } else { places(model) };

@@ -57,7 +57,7 @@ impl<'m> Shards<'m> {
     /// Decides on the files.
     ///
     /// # Errors
-    /// Unsupported for a tensor that the format cannot hold; whatever fetching raised.
+    /// Unsupported for a tensor that the format cannot hold; any error from fetching.
     pub fn choose(
         model: &'m Model,
         request: &LayoutRequest,

@@ -170,7 +170,7 @@ pub struct Tried {
 /// model's keys.
 ///
 /// # Errors
-/// What the translation raises; Failed if something else comes back.
+/// Any error from the translation; Failed if something else comes back.
 pub fn try_on(
     table: &Table,
     tensors: &[Tensor],

@@ -5,7 +5,7 @@ use apr_sdk::{DType, DTypeChoice, DTypeKind, Error, Result, TensorFacts, Writer}
 /// The type for each tensor; `wanted` is what the user asked for. A writer without an opinion on any leaves it to the user.
 ///
 /// # Errors
-/// What the writer raises; Plugin if it answers for more or fewer tensors.
+/// Any error from the writer; Plugin if it answers for more or fewer tensors.
 pub fn choices(
     writer: &dyn Writer,
     facts: &[TensorFacts],

@@ -21,7 +21,7 @@ pub(super) struct Known<'t> {
 /// What is known of a model; `arch` is the user's word on the architecture. With `none`, as without a table, nothing is.
 ///
 /// # Errors
-/// What parsing the tables raises, and a configuration that contradicts itself.
+/// Any error from parsing the tables, and a configuration that contradicts itself.
 pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -> Result<Option<Known<'t>>> {
     if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
         return Ok(None);

@@ -297,7 +297,7 @@ impl Journey<'_> {
     /// States what the source's dialect says by a computed tensor alone.
     ///
     /// # Errors
-    /// Unsupported for such a tensor that no configuration makes; what reading raises.
+    /// Unsupported for such a tensor that no configuration makes; any error from reading.
     pub(super) fn recover(
         &self,
         tensors: &[Tensor],

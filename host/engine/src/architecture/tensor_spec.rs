@@ -41,7 +41,7 @@ impl TensorSpecs {
 /// the architecture; with `none`, as without a table, nothing is known.
 ///
 /// # Errors
-/// What parsing the tables raises, and a configuration that contradicts itself.
+/// Any error from parsing the tables, and a configuration that contradicts itself.
 pub fn tensor_specs(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<TensorSpecs> {
     let Some(known) = known(engine, model, arch)? else { return Ok(TensorSpecs::default()) };
     let Known { table, dialect, config } = &known;

@@ -81,7 +81,7 @@ pub(super) type Outer = Vec<u64>;
 ///
 /// # Errors
 /// Unsupported for a tensor that the table does not know, with the nearest names; Malformed for one that is missing or
-/// has another shape than the configuration says; what the operations raise.
+/// has another shape than the configuration says; any error from the operations.
 pub fn translate(request: &Request<'_>) -> Result<Translated> {
     check_counts(request)?;
     let mut translated = Translated::default();

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 /// copies. Nothing stops at a finding.
 ///
 /// # Errors
-/// What reading raises; Cancelled.
+/// Any error from reading; Cancelled.
 pub fn findings_of(
     engine: &Engine,
     opened: &OpenedModel,

@@ -57,7 +57,7 @@ pub struct Found {
 /// models that are read in one dialect it is found out too whether one's values are the other's, rounded.
 ///
 /// # Errors
-/// What reading raises, with the file as the user typed it; Cancelled.
+/// Any error from reading, with the file as the user typed it; Cancelled.
 pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
     let bytes =
         |pair: &Pair| Ok(sides.a.tensor(pair.a).payload_len()? + sides.b.tensor(pair.b).payload_len()?);

@@ -28,7 +28,7 @@ struct Facts<'a> {
 /// Every difference besides the tensors.
 ///
 /// # Errors
-/// What reading a value raises.
+/// Any error from reading a value.
 pub fn facts(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Vec<Fact>> {
     let mut facts = Facts { engine, a, b, found: Vec::new() };
     facts.words();

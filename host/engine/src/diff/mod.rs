@@ -219,7 +219,7 @@ pub enum FactValue {
 /// Compares two opened models.
 ///
 /// # Errors
-/// InvalidArgument for a mapping that does not fit; what reading raises; Cancelled.
+/// InvalidArgument for a mapping that does not fit; any error from reading; Cancelled.
 pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions) -> Result<Diff> {
     let mut facts = facts::facts(engine, a, b)?;
     // Who pairs names speaks of those that the files have.

@@ -29,7 +29,7 @@ type Sum = [u8; 32];
 /// Matches the tensors of two models; `mapping` has names in a and in b.
 ///
 /// # Errors
-/// InvalidArgument for a mapping that names what is not there, or one tensor twice; what reading raises.
+/// InvalidArgument for a mapping that names what is not there, or one tensor twice; any error from reading.
 pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
     let (a, b) = (sides.a.opened, sides.b.opened);
     let of_b = numbers(&sides.b);

@@ -15,7 +15,7 @@ type Each<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<()> + 'a;
 /// must have as many pieces.
 ///
 /// # Errors
-/// What reading either raises, and `each`; Malformed if one ends before the other.
+/// Any error from reading either, and `each`; Malformed if one ends before the other.
 pub fn side_by_side(
     engine: &Engine,
     a: Side<'_>,
@@ -38,7 +38,7 @@ pub fn side_by_side(
 /// Reads a payload in order, in pieces of `size` bytes; the last may be shorter.
 ///
 /// # Errors
-/// What reading raises, and `each`.
+/// Any error from reading, and `each`.
 pub fn in_pieces(
     engine: &Engine,
     (opened, tensor): Side<'_>,

@@ -200,7 +200,7 @@ impl<'a> Side<'a> {
     /// Fills `out` with the bytes at `at` of a tensor, whole elements of it.
     ///
     /// # Errors
-    /// What reading raises, with the file as the user typed it and the tensor.
+    /// Any error from reading, with the file as the user typed it and the tensor.
     pub fn fill(
         &self,
         registry: &Registry,

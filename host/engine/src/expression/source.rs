@@ -229,7 +229,7 @@ impl Access<'_> {
     /// that differs.
     ///
     /// # Errors
-    /// What `read` raises; Unsupported for what can be had only in order.
+    /// Any error from `read`; Unsupported for what can be had only in order.
     pub fn fill(
         &self,
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,

@@ -23,7 +23,7 @@ pub fn digest(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<String> {
 /// What a journal must agree with to be taken up.
 ///
 /// # Errors
-/// What reading the inputs raises.
+/// Any error from reading the inputs.
 pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::Value> {
     let LaidOut { source, model, output, layout, plan, hash, .. } = laid_out;
     let mut digest = Digesting(Sha256::new());

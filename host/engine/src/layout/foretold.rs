@@ -27,7 +27,7 @@ pub struct Foretold {
 /// what the model is called there.
 ///
 /// # Errors
-/// What the format's writer and reader raise; Unsupported for a format without one of them.
+/// Any error from the format's writer and reader; Unsupported for a format without one of them.
 pub fn foretell(
     registry: &crate::registry::Registry,
     source: &OpenedModel,

@@ -56,7 +56,7 @@ impl<'a> LaidOut<'a> {
     /// All stages, one after another; the third is `translate`.
     ///
     /// # Errors
-    /// Whatever planning raises; nothing was written then.
+    /// Any error from planning; nothing was written then.
     pub fn plan(
         engine: &'a Engine,
         options: &'a ConvertOptions,

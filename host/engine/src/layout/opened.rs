@@ -26,7 +26,7 @@ impl<'e> Opened<'e> {
     /// Opens the source. `look` says that payload will be read: then account of it is kept.
     ///
     /// # Errors
-    /// Whatever opening raises.
+    /// Any error from opening.
     pub fn new(engine: &'e Engine, options: &ConvertOptions, look: bool) -> Result<Opened<'e>> {
         let mut open_options = OpenOptions {
             from: options.from.clone(),

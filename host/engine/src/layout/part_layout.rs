@@ -12,7 +12,7 @@ impl Collector<'_> {
     ///
     /// # Errors
     /// Unsupported if that format is not present or cannot hold a tensor; Plugin for tensors that the model has not, and
-    /// for parts inside parts; what its writer raises.
+    /// for parts inside parts; any error from its writer.
     pub fn lay_out_part(&mut self, part: &PartRequest<'_>) -> Result<()> {
         let id = part.format;
         if self.is_part {

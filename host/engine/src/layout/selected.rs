@@ -82,7 +82,7 @@ impl<'a> Selected<'a> {
     /// Selects and renames tensors, and changes keys of the source.
     ///
     /// # Errors
-    /// InvalidArgument for options, names and keys that there are not; what looking at the source raises.
+    /// InvalidArgument for options, names and keys that there are not; any error from looking at the source.
     pub fn new(
         engine: &'a Engine,
         options: &'a ConvertOptions,
@@ -190,7 +190,7 @@ fn without_layers(
 /// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.
 ///
 /// # Errors
-/// Whatever reading raises.
+/// Any error from reading.
 fn understand_tokenizer(
     engine: &Engine,
     source: &OpenedModel,

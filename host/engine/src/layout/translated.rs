@@ -38,7 +38,7 @@ impl<'a> Translated<'a> {
     /// A model of tensors that `make` gives, whose names are not translated. For tests of what tables do not ask for.
     ///
     /// # Errors
-    /// As [`Translated::new`]; what `make` raises.
+    /// As [`Translated::new`]; any error from `make`.
     pub fn made_of(selected: Selected<'a>, make: &Make<'_>) -> Result<Translated<'a>> {
         Translated::of(selected, Some(make))
     }

@@ -21,7 +21,7 @@ impl<'a> Typed<'a> {
     /// Gives tensors the types that were asked for. `look` says whether payload may be read to find out which types hold it.
     ///
     /// # Errors
-    /// InvalidArgument for types that there are not, or that change nothing; what reading and the quantizers raise.
+    /// InvalidArgument for types that there are not, or that change nothing; any error from reading and the quantizers.
     pub fn new(translated: Translated<'a>, look: bool) -> Result<Typed<'a>> {
         let Translated { mut course, mut planned, ledger, rowless } = translated;
         let (engine, options, target) = (course.engine, course.options, course.output.format);

@@ -1,23 +1,23 @@
-//! Payload in compressed blocks, read at any place: the blocks are listed when a tensor is first needed, and decoded
-//! where they are needed.
+//! Random access to payload in compressed blocks: a tensor's blocks are listed when it is first needed, and
+//! decoded on demand.
 
 use crate::engine::Engine;
 use crate::open::source::CallSource;
 use crate::open::{OpenedModel, Origin};
 use apr_sdk::{BlockAt, BlockSink, Budget, Codec, Error, Extent, Limits, Result};
 
-/// A block is decoded whole; nothing real has blocks above this.
+/// Bytes of a block, which is decoded as a whole; no real file has larger ones.
 const LARGEST: u64 = 256 << 20;
-/// Tensors with blocks up to this are decoded on several threads: each has one block in memory.
+/// Tensors whose blocks are at most this large are decoded on several threads, with one block in memory each.
 pub const SHARED: u64 = 4 << 20;
 
 /// The blocks of a tensor.
 pub struct BlockList {
-    /// Where each lies, and where its raw bytes begin in the tensor.
+    /// Where each block is stored, and the offset of its raw bytes in the tensor.
     blocks: Vec<(Extent, u64)>,
-    /// Bytes of the tensor.
+    /// Length of the tensor in bytes.
     len: u64,
-    /// Whether every block is at most [`SHARED`] bytes, raw and stored.
+    /// Whether every block has at most [`SHARED`] bytes, raw and stored.
     pub small: bool,
 }
 
@@ -25,7 +25,8 @@ impl BlockList {
     /// Asks the reader for the blocks of tensor number `tensor`.
     ///
     /// # Errors
-    /// Malformed if their raw lengths are not the payload's; LimitExceeded; what the reader raises.
+    /// Malformed if their raw lengths do not add up to the payload's; LimitExceeded; any error from the
+    /// reader.
     pub fn read(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result<BlockList> {
         let len = opened.model.tensors[tensor].payload_len()?;
         let (origin, number) = opened.origin(tensor)?;
@@ -40,7 +41,7 @@ impl BlockList {
         Ok(taker.list)
     }
 
-    /// Where each block lies, and how many raw bytes it has.
+    /// Where each block is stored, and its raw length.
     pub fn blocks(&self) -> impl Iterator<Item = (Extent, u64)> {
         (0..self.blocks.len()).map(|block| {
             let (begin, end) = self.raw(block);
@@ -48,7 +49,7 @@ impl BlockList {
         })
     }
 
-    /// The raw bytes of a block: where they begin and end.
+    /// The raw bytes of a block, as start and end.
     fn raw(&self, block: usize) -> (u64, u64) {
         (self.blocks[block].1, self.blocks.get(block + 1).map_or(self.len, |(_, next)| *next))
     }
@@ -76,20 +77,20 @@ impl BlockSink for Taker<'_> {
     }
 }
 
-/// Decodes blocks one after another, and keeps the last: the next tile may begin in it.
+/// Decodes blocks one by one and keeps the last: the next tile may begin in it.
 #[derive(Default)]
 pub struct Decoder {
     stored: Vec<u8>,
     raw: Vec<u8>,
-    /// The block that `raw` holds: of which tensor, which.
+    /// The block in `raw`: index of the tensor, index of the block.
     held: Option<(usize, usize)>,
 }
 
 impl Decoder {
-    /// Fills `out` with the raw bytes at `at` of tensor number `tensor`.
+    /// Fills `out` with the raw bytes at offset `at` of tensor number `tensor`.
     ///
     /// # Errors
-    /// Malformed, with the block's place; what reading or the reader raises.
+    /// Malformed, with the block's offset; any error from reading or the reader.
     pub fn fill(
         &mut self,
         opened: &OpenedModel,
@@ -138,7 +139,7 @@ impl Decoder {
         let (extent, _) = list.blocks[block];
         let file = opened.files.get(extent.file)?;
         let placed = |e: Error| e.at(extent.offset).in_file(file.name.clone());
-        // Read before it is decoded, and checked against the file before it costs memory.
+        // The extent is checked against the file before memory is allocated for it.
         if extent.end().is_none_or(|end| end > file.len) {
             return Err(placed(Error::malformed("a block lies outside its file")));
         }

@@ -1,4 +1,4 @@
-//! The files of one opened model: a table of numbered backings, all of one place.
+//! The files of one opened model: a table of numbered backings, all from one place.
 
 use super::place::{Backing, Entry, Found, Place, Version};
 use super::seen::{ByteSpace, Seen};
@@ -8,15 +8,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// One file of a model, open for reading.
 pub struct ModelFile {
-    /// Its path as the user typed it, with what follows it.
+    /// The path for messages, in the way the user typed it.
     pub shown: String,
     /// The path relative to the model's folder, with `/`.
     pub name: String,
     /// Length in bytes when it was opened; 0 for a folder.
     pub len: u64,
-    /// What it was when it was opened.
+    /// Its version when it was opened.
     pub version: Version,
-    /// Its bytes; `None` for a folder.
+    /// The bytes; `None` for a folder.
     backing: Option<Arc<dyn Backing>>,
 }
 
@@ -32,15 +32,15 @@ impl ModelFile {
         self.backing.is_none()
     }
 
-    /// What it has in common with other ways to the same bytes; `None` where nothing tells.
+    /// Identifies the bytes, whichever path leads to them; `None` if unknown.
     pub fn identity(&self) -> Option<(u64, u64)> {
         self.backing.as_ref().and_then(|backing| backing.identity())
     }
 
-    /// Fills `out` from `offset`.
+    /// Fills `out` with the bytes at `offset`.
     ///
     /// # Errors
-    /// Malformed past the end; Io if the machine failed or the file was cut since it was opened.
+    /// Malformed past the end; Io if the machine failed or the file has been truncated since it was opened.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let want = out.len() as u64;
         let placed = |e: Error| e.at(offset).in_file(self.name.clone());
@@ -56,7 +56,7 @@ impl ModelFile {
         backing.read_at(offset, out).map_err(placed)
     }
 
-    /// What of it is another than when it was opened.
+    /// What about it has changed since it was opened.
     pub fn changed(&self) -> Change {
         match self.backing.as_ref().and_then(|backing| backing.version()) {
             Some(now) if (now.len, now.modified) != (self.version.len, self.version.modified) => {
@@ -68,29 +68,30 @@ impl ModelFile {
     }
 }
 
-/// What of a file is another than when it was opened.
+/// What about a file has changed since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing that can be seen.
+    /// Nothing visible.
     None,
-    /// Only the time of its status, which is this now: its mode, its owner, its links, or its bytes with their time put back.
+    /// Only the status time, which is now this: mode, owner or links changed, or the bytes did and the
+    /// modification time was reset.
     Status(i128),
-    /// Its length or its time of change.
+    /// The length or the modification time.
     Contents,
 }
 
-/// The files of one opened model, by number. Files are only added.
+/// The files of one opened model, by number. Files are only ever added.
 pub struct Files {
     place: Arc<dyn Place>,
     table: RwLock<Vec<Arc<ModelFile>>>,
     read: AtomicU64,
-    /// What was read, where that is kept account of.
+    /// A record of what was read, if one is kept.
     seen: Option<Seen>,
     cancel: Arc<AtomicBool>,
 }
 
 impl Files {
-    /// The entry as file 0, and what lies around it.
+    /// A table with the entry as file 0, and the place around it.
     pub fn new(entry: &Entry, cancel: Arc<AtomicBool>) -> Files {
         let place = Arc::clone(&entry.place);
         let file = match &entry.file {
@@ -103,8 +104,8 @@ impl Files {
         Files { place, table, read: AtomicU64::new(0), seen: None, cancel }
     }
 
-    /// Fails if a file that was opened is no longer the one under its name: then some may be of an old model and some of
-    /// the new one that replaced it meanwhile.
+    /// Fails if a file that was opened has been replaced under its name: other files might then belong to the
+    /// new model.
     ///
     /// # Errors
     /// Io.
@@ -119,42 +120,42 @@ impl Files {
         }
     }
 
-    /// The file of this number.
+    /// The file with this number.
     ///
     /// # Errors
-    /// InvalidArgument for a number never given.
+    /// InvalidArgument for a number that was never assigned.
     pub fn get(&self, file: FileId) -> Result<Arc<ModelFile>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let found = table.get(file as usize).cloned();
         found.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
     }
 
-    /// Every file that was opened, in the order of their numbers.
+    /// Every file that was opened, ordered by number.
     pub fn all(&self) -> Vec<Arc<ModelFile>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many bytes were read through [`Files::read_at`].
+    /// How many bytes were read with [`Files::read_at`].
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Whether the user wants the work to stop.
+    /// Whether the user wants to stop.
     pub fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Keeps account of what is read from now on.
+    /// Records everything that is read from now on.
     pub fn witnessed(self) -> Files {
         Files { seen: Some(Seen::default()), ..self }
     }
 
-    /// What was read so far, where that is kept account of.
+    /// The record of what was read, if one is kept.
     pub fn seen(&self) -> Option<&Seen> {
         self.seen.as_ref()
     }
 
-    /// Fills `out` from `offset` of `file`.
+    /// Fills `out` with the bytes at `offset` of `file`.
     ///
     /// # Errors
     /// As [`ModelFile::read_at`]; Cancelled.
@@ -166,7 +167,7 @@ impl Files {
         Ok(())
     }
 
-    /// The same for whoever keeps account of it alone.
+    /// Like [`Files::read_at`], for callers that keep the record themselves.
     ///
     /// # Errors
     /// As [`Files::read_at`].
@@ -179,7 +180,7 @@ impl Files {
         Ok(())
     }
 
-    /// Opens a further file by its path relative to the model's folder; the same path gives the same number.
+    /// Opens another file by its path relative to the model's folder; the same path gives the same number.
     ///
     /// # Errors
     /// NotFound; Malformed for a path, or a link, that leaves the folder; LimitExceeded.
@@ -192,7 +193,7 @@ impl Files {
             return FileId::try_from(at).map_err(|_| Error::limit("too many files"));
         }
         let found = self.place.open(path).map_err(|e| match e.kind() {
-            // The name came from the model, not from the user.
+            // The name comes from the model, not from the user.
             ErrorKind::InvalidArgument => Error::malformed(e.message()).in_file(path.to_owned()),
             _ => e,
         })?;
@@ -208,7 +209,7 @@ impl Files {
         FileId::try_from(table.len() - 1).map_err(|_| Error::limit("too many files"))
     }
 
-    /// The first bytes of a file of the model's folder, which does not become a file of the model by that.
+    /// The first bytes of a file in the model's folder, which does not thereby become a file of the model.
     ///
     /// # Errors
     /// As [`Files::sibling`].
@@ -231,7 +232,7 @@ impl Files {
         self.place.entries("")
     }
 
-    /// The same of a folder in it.
+    /// The names in a folder below it, likewise.
     ///
     /// # Errors
     /// As [`Files::sibling`] and [`Files::entries`].
@@ -239,7 +240,7 @@ impl Files {
         self.place.entries(folder)
     }
 
-    /// Shows an error's file as the user typed it.
+    /// Replaces an error's file by the path for messages.
     pub fn show(&self, error: Error) -> Error {
         match error.file() {
             None => {

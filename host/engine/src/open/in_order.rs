@@ -1,11 +1,11 @@
-//! Payload that can only be read from beginning to end.
+//! Payload that can only be read sequentially.
 
 use crate::engine::Engine;
 use crate::open::source::CallSource;
 use crate::open::{OpenedModel, Origin};
 use apr_sdk::{Error, Limits, Result, Stream};
 
-/// A tensor's stream, read as far as its tiles went.
+/// A tensor's stream, read as far as its tiles have come.
 pub struct InOrder<'a> {
     engine: &'a Engine,
     opened: &'a OpenedModel,
@@ -17,10 +17,10 @@ pub struct InOrder<'a> {
 }
 
 impl<'a> InOrder<'a> {
-    /// A fresh stream of tensor number `tensor`.
+    /// Opens a new stream over tensor number `tensor`.
     ///
     /// # Errors
-    /// Malformed if there are bytes and its shape needs none; what the reader raises.
+    /// Malformed if there are bytes although the shape needs none; any error from the reader.
     pub fn begin(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<InOrder<'a>> {
         let (origin, number) = opened.origin(tensor)?;
         let stream = origin.open.stream(number)?;
@@ -30,10 +30,10 @@ impl<'a> InOrder<'a> {
         Ok(begun)
     }
 
-    /// Fills `out` with what comes next; after the last byte nothing may come.
+    /// Fills `out` with the next bytes. After the last byte of the tensor, the stream must end.
     ///
     /// # Errors
-    /// Malformed if the stream ends before or goes on after; what the reader raises; Cancelled.
+    /// Malformed if the stream is too short or too long; any error from the reader; Cancelled.
     pub fn fill(&mut self, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Places that are lists of names with their bytes: models in memory, and what was written and is read back.
+//! Places made of a list of names with their bytes: models in memory, and output that is read back.
 
 use super::place::{Backing, Entry, Found, Place, Places, Version, check_name};
 use apr_sdk::{Error, Result};
@@ -27,19 +27,19 @@ impl Backing for Held {
     }
 }
 
-/// A place that has the files of a list, by their names.
+/// A place that holds the files in a list, by name.
 #[derive(Clone, Default)]
 pub struct Listed {
-    /// What the folder is called.
+    /// The folder's name.
     pub name: String,
     /// The files.
     pub files: BTreeMap<String, Arc<dyn Backing>>,
-    /// How each is shown, where that is not its name.
+    /// The names to show in messages, where they differ.
     pub shown: BTreeMap<String, String>,
 }
 
 impl Listed {
-    /// The entry of this name, or the folder for an empty one; a file lies in the folder that its name says.
+    /// The entry for a name, or the folder if it is empty. A file's folder is the one in its name.
     ///
     /// # Errors
     /// NotFound.
@@ -59,7 +59,7 @@ impl Listed {
         self.files.range(prefix.clone()..).next().is_some_and(|(first, _)| first.starts_with(&prefix))
     }
 
-    /// The folder of this name as a place of its own.
+    /// The subfolder `folder` as a place of its own.
     fn below(&self, folder: &str) -> Listed {
         if folder.is_empty() {
             return self.clone();
@@ -129,7 +129,7 @@ impl Places for Listed {
     }
 }
 
-/// The name that a path of the user's means: none for the folder itself.
+/// The name that a user's path stands for; empty for the folder itself.
 fn named(path: &Path) -> String {
     let name = path.to_string_lossy();
     let name = name.trim_end_matches('/').trim_start_matches("./");

@@ -1,4 +1,4 @@
-//! A part of a model that is opened without the others, as its name says: `model-00001-of-00003` alone.
+//! Detects a part of a model that is opened without the others, by its name: `model-00001-of-00003` alone.
 
 use crate::open::files::Files;
 use apr_sdk::escape;
@@ -12,7 +12,7 @@ pub struct LonePart {
 }
 
 impl LonePart {
-    /// The part among the files of an opened model of which none is another part.
+    /// Finds such a part among the files of an opened model that include no other part.
     pub fn of(files: &Files) -> Option<LonePart> {
         let names: Vec<String> =
             files.all().iter().filter(|file| !file.is_folder()).map(|file| file.name.clone()).collect();
@@ -29,14 +29,14 @@ impl LonePart {
         parts.next().is_none().then_some(first)
     }
 
-    /// What the user should know.
+    /// The warning for the user.
     pub fn warning(&self) -> String {
         let LonePart { file, number, count } = self;
         format!("{} is part {number} of {count}, and is opened without the others", escape(file, 120))
     }
 }
 
-/// A stem, and which part of how many it is: the numbering that all sharded formats share.
+/// Splits a file stem into base name, part number and number of parts, as all sharded formats number them.
 pub fn numbered(stem: &str) -> Option<(&str, u32, u32)> {
     let number = |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok())?;
     let (head, count) = stem.rsplit_once("-of-")?;

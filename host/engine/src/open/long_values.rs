@@ -1,15 +1,16 @@
-//! Metadata values that lie in a file unread, for they are long: opening believes their type. Before one is written into
-//! another file it is walked once, so that a damaged value is the source's fault and not found only by verify.
+//! Long metadata values, which stay unread in their file: opening trusts their type. Before such a value is
+//! written to another file it is walked once, so that damage is blamed on the source and not found by verify.
 
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::open::source::{CallSource, Root};
 use apr_sdk::{Bytes, Cursor, Error, Extent, Limits, Model, Result, ValueType, escape};
 
-/// Walks every long value of `model`, whose extents count files of `source`.
+/// Walks every long value of `model`, whose extents refer to files of `source`.
 ///
 /// # Errors
-/// Malformed for bytes that are not one value of the type they claim, with key, file and offset; what reading raises.
+/// Malformed, with key, file and offset, for bytes that are not one value of the claimed type; any error from
+/// reading.
 pub fn check(engine: &Engine, source: &OpenedModel, model: &Model) -> Result<()> {
     for (key, value) in model.foreign.iter().flat_map(|f| &f.files).flat_map(|f| &f.typed) {
         let Bytes::Extent(extent) = value.bytes else { continue };
@@ -40,7 +41,7 @@ fn walk(engine: &Engine, source: &OpenedModel, extent: Extent, kind: ValueType) 
     }
 }
 
-/// Moves past one value.
+/// Skips one value.
 fn step(cursor: &mut Cursor<'_>, kind: ValueType, depth: u32) -> Result<()> {
     let at = cursor.position();
     if depth > cursor.limits().nesting {
@@ -62,7 +63,7 @@ fn step(cursor: &mut Cursor<'_>, kind: ValueType, depth: u32) -> Result<()> {
             if item.name().is_none() {
                 return Err(cursor.error_at(at, format!("an array of the unknown type {}", item.0)));
             }
-            // Each item moves on by its own length at least, so that the count cannot outlast the bytes.
+            // Every item takes up at least its minimum length, so the count cannot outlast the bytes.
             cursor.count("the array's length", at, count, u64::MAX, item.min_len())?;
             (0..count).try_for_each(|_| step(cursor, item, depth + 1))
         }

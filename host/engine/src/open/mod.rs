@@ -33,48 +33,48 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a model is to be opened.
+/// How to open a model.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The format's id, if the user forces one.
+    /// The format's id, if the user forces one (`--from`).
     pub from: Option<String>,
     /// `-O [format.]name=value`.
     pub options: Vec<GivenOption>,
-    /// Whether the file is to stand alone, without the folder around it.
+    /// Whether to open the file by itself, without the folder around it (`--bare`).
     pub bare: bool,
-    /// Whether to keep account of what is read ([`Files::seen`]).
+    /// Whether to record what is read ([`Files::seen`]).
     pub witnessed: bool,
 }
 
 /// An opened model: the index in memory, the payload in its files.
 pub struct OpenedModel {
-    /// The merged model; its extents count files in [`OpenedModel::files`].
+    /// The merged model; its extents refer to files in [`OpenedModel::files`].
     pub model: Model,
     /// The id of the format it was opened with.
     pub format: String,
     /// The path as the user typed it.
     pub path: PathBuf,
-    /// What the user should know: a wrong extension, an assumption.
+    /// What the user should know, such as a wrong extension or an assumption.
     pub warnings: Vec<String>,
-    /// Its files.
+    /// The files that were opened.
     pub files: Files,
-    /// The readers' objects, and which tensors each gave.
+    /// The readers' objects, with the tensors that each provides.
     pub(crate) origins: Vec<Origin>,
 }
 
-/// One reader's object and the tensors it gave.
+/// One reader's object and the tensors it provides.
 pub(crate) struct Origin {
     /// The reader's object.
     pub open: Box<dyn OpenModel>,
-    /// Where its file 0 lies.
+    /// Where its file 0 is.
     pub root: Root,
-    /// The number in the merged model of its first tensor.
+    /// Index of its first tensor in the merged model.
     pub first: usize,
-    /// How many tensors it gave.
+    /// How many tensors it provides.
     pub count: usize,
-    /// The number there of its first checksum.
+    /// Index of its first checksum in the merged model.
     pub first_checksum: usize,
-    /// How many checksums it gave.
+    /// How many checksums it provides.
     pub n_checksums: usize,
 }
 
@@ -84,13 +84,13 @@ impl OpenedModel {
         self.files.all().iter().filter(|f| !f.is_folder()).map(|f| (f.name.clone(), f.len)).collect()
     }
 
-    /// Frees what its readers hold: for work that needs the index alone, neither payloads nor the tokenizer.
+    /// Frees the readers' objects, for work that needs only the index and neither payloads nor the tokenizer.
     pub fn forget_readers(&mut self) {
         self.origins = Vec::new();
     }
 
-    /// Frees what those readers hold that are not asked any more once the tokenizer is known: of whose tensors the host reads
-    /// every payload, and compares every checksum, by itself.
+    /// Frees the objects of readers that are not needed any more once the tokenizer is known: those whose
+    /// payloads and checksums the host reads by itself.
     pub fn forget_idle_readers(&mut self) {
         let Model { tensors, checksums, .. } = &self.model;
         self.origins.retain(|origin| {
@@ -101,17 +101,17 @@ impl OpenedModel {
         });
     }
 
-    /// A key that the model's own format states.
+    /// The value of a key in the model's own format.
     pub fn stated(&self, key: &str) -> Option<apr_sdk::Value> {
         self.model.foreign_of(&self.model.format)?.get(key).cloned()
     }
 
-    /// Bytes that were read to open it.
+    /// Bytes read in order to open it.
     pub fn header_bytes(&self) -> u64 {
         self.files.bytes_read()
     }
 
-    /// The reader's object of tensor number `tensor`, and the tensor's number there.
+    /// The reader's object for tensor number `tensor`, and the tensor's number there.
     pub(crate) fn origin(&self, tensor: usize) -> Result<(&Origin, u64)> {
         let origin = self.origins.iter().find(|o| tensor >= o.first && tensor - o.first < o.count);
         origin
@@ -119,7 +119,7 @@ impl OpenedModel {
             .ok_or_else(|| Error::plugin("a tensor without a reader"))
     }
 
-    /// The reader's object of checksum number `checksum`, and the checksum's number there.
+    /// The reader's object for checksum number `checksum`, and the checksum's number there.
     pub(crate) fn origin_of_checksum(&self, checksum: usize) -> Result<(&Origin, u64)> {
         let mut origins = self.origins.iter();
         let origin =
@@ -129,11 +129,11 @@ impl OpenedModel {
             .ok_or_else(|| Error::plugin("a checksum without a reader"))
     }
 
-    /// The tokenizer: the one that the model holds, or the one that a reader makes of what its format holds. The JSON of
-    /// `apr_sdk::tokenizer`.
+    /// The tokenizer, as the JSON of `apr_sdk::tokenizer`: the one in the model, or the one that a reader
+    /// builds from its format.
     ///
     /// # Errors
-    /// Unsupported for a kind of tokenizer that has no such form; Malformed; whatever reading raised.
+    /// Unsupported for a kind of tokenizer that the JSON cannot express; Malformed; any error from reading.
     pub fn tokenizer(&self, engine: &Engine) -> Result<Option<Bytes>> {
         if let Some(held) = &self.model.tokenizer {
             return Ok(Some(held.clone()));
@@ -152,7 +152,7 @@ impl OpenedModel {
     /// Reads a byte string of the model.
     ///
     /// # Errors
-    /// Whatever reading raised; LimitExceeded above what memory can hold.
+    /// Any error from reading; LimitExceeded if memory cannot hold it.
     pub fn fetch(&self, bytes: &Bytes) -> Result<Bytes> {
         let Bytes::Extent(extent) = bytes else { return Ok(bytes.clone()) };
         let len = usize::try_from(extent.len)
@@ -163,7 +163,7 @@ impl OpenedModel {
     }
 }
 
-/// What a path leads to, opened once, and the format that it is of: no more was read than a bounded look.
+/// What a path leads to, opened once, with its format: nothing has been read except for a bounded look.
 #[derive(Clone)]
 pub struct Probed<'e> {
     engine: &'e Engine,
@@ -173,15 +173,16 @@ pub struct Probed<'e> {
 }
 
 impl<'e> Probed<'e> {
-    /// What `path` leads to: of the format that `from` names, or of the one that knows it best.
+    /// Finds what `path` leads to, in the format that `from` names or that recognises it best.
     ///
     /// # Errors
-    /// NotFound; `E001` if no format knows it; Unsupported if two know it equally well; with the file as the user typed it.
+    /// NotFound; `E001` if no format recognises it; Unsupported if two recognise it equally well. Errors name
+    /// the file as the user typed it.
     pub fn new(engine: &'e Engine, path: &Path, from: Option<&str>, bare: bool) -> Result<Probed<'e>> {
         Probed::of(engine, engine.places.locate(path)?, path, from, bare)
     }
 
-    /// The same for an entry, which the user calls `path`.
+    /// Like [`Probed::new`], for an entry that the user calls `path`.
     ///
     /// # Errors
     /// As [`Probed::new`].
@@ -197,20 +198,20 @@ impl<'e> Probed<'e> {
         Ok(Probed { engine, entry, path: path.to_owned(), choice })
     }
 
-    /// The format.
+    /// The format that was chosen.
     pub fn format(&self) -> &'e Format {
         self.choice.format
     }
 
-    /// What the user should know of the choice.
+    /// What the user should know about the choice.
     pub fn warnings(&self) -> &[String] {
         &self.choice.warnings
     }
 
-    /// Opens the model; it may be opened more than once, with other options.
+    /// Opens the model; may be called again with other options.
     ///
     /// # Errors
-    /// What the readers raise, with the file as the user typed it.
+    /// Any error from the readers, with the file as the user typed it.
     pub fn open(&self, options: &OpenOptions) -> Result<OpenedModel> {
         let Probed { engine, entry, path, choice } = self;
         let mut files = Files::new(entry, engine.cancel.clone());
@@ -242,7 +243,7 @@ impl<'e> Probed<'e> {
         }
         let format = choice.format.id().to_owned();
         let mut warnings = choice.warnings.clone();
-        // Who asks for the file alone knows.
+        // With `--bare` the user knows.
         warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
         Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
     }
@@ -251,12 +252,12 @@ impl<'e> Probed<'e> {
 /// Opens the model at `path`.
 ///
 /// # Errors
-/// NotFound; what probing and the readers raise, with the file as the user typed it.
+/// NotFound; any error from probing and the readers, with the file as the user typed it.
 pub fn open(engine: &Engine, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
     open_entry(engine, &engine.places.locate(path)?, path, options)
 }
 
-/// Opens the model that an entry is; `path` is what the user calls it.
+/// Opens the model at an entry; `path` is what the user calls it.
 ///
 /// # Errors
 /// As [`open`].
@@ -265,7 +266,8 @@ pub fn open_entry(engine: &Engine, entry: &Entry, path: &Path, options: &OpenOpt
     probed.map_err(way_out)?.open(options)
 }
 
-/// A file that breaks its own rules was damaged, or written wrongly: whoever found that out need not say so each time.
+/// Adds a hint for files that break their own rules, to errors that have none: they are damaged, or were
+/// written incorrectly.
 pub(crate) fn way_out(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Malformed => {
@@ -298,7 +300,7 @@ fn open_files(
     opening.model(choice.format, Root::WHOLE, &values, 0)
 }
 
-/// What opening a model and its parts shares.
+/// The context shared by a model and its parts while they are opened.
 struct Opening<'a> {
     engine: &'a Engine,
     files: &'a Files,
@@ -307,7 +309,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens a model and its parts, and merges them.
+    /// Opens a model with its parts, and merges them.
     fn model(&self, format: &Format, root: Root, values: &Options, depth: u32) -> Result<Merged> {
         let (mut model, whole) = open_one(self.engine, self.files, format, root, values, &self.limits)?;
         let mut origins = vec![Origin {
@@ -319,7 +321,7 @@ impl Opening<'_> {
             n_checksums: model.checksums.len(),
         }];
         let parts = std::mem::take(&mut model.parts);
-        // A folder's weights may be an index of shards; nothing lies deeper.
+        // A folder's weights may be an index of shards; parts are nested no deeper.
         if !parts.is_empty() && (values.is_part() || depth > 1) {
             return Err(Error::plugin(format!("`{}` gave parts inside a part", format.id())));
         }
@@ -361,13 +363,13 @@ impl Opening<'_> {
         let (offset, len) = part.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
         let root = Root { file: part.file, offset, len };
         let of_own_format = format.id() == whole.id();
-        // A part of the same format is read as the user asked for the whole.
+        // Parts in the same format are read with the options for the whole.
         let mut values = if of_own_format {
             whole_values.clone()
         } else if whole.manifest.parts.contains(&part.format) {
             option_values(format, self.given, |s| s.read)?
         } else {
-            // Of what was given, restrictions alone reach a part of another format.
+            // Of the user's options, only restrictions apply to a part of another format.
             option_values(format, self.given, |s| s.kind == OptionKind::Refuse)?;
             option_values(format, &[], |s| s.read)?
         };
@@ -394,7 +396,7 @@ fn open_one(
     let source = CallSource::new(files, root, &limits.budget, engine.progress.as_ref());
     let open = format.reader()?.open(&source, limits, values).map_err(placed)?;
     let source = CallSource::new(files, root, &limits.budget, engine.progress.as_ref());
-    // Nearly all tensors lie in one file, and there may be a million of them.
+    // Nearly all tensors are in one file, and there may be a million of them.
     let last = Cell::new(None);
     let file_len = |file: FileId| match last.get() {
         Some((known, len)) if known == file => Ok(len),
@@ -411,7 +413,7 @@ fn open_one(
     Ok((model, open))
 }
 
-/// Moves every extent of a part's model to its place in the whole.
+/// Relocates every extent of a part's model into the whole.
 fn translate(model: &mut Model, root: Root) {
     if root == Root::WHOLE {
         return;
@@ -481,7 +483,7 @@ fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
         }
         whole.assets.push(asset);
     }
-    // What a part of another format has recorded of itself, the whole only assumes.
+    // A part in another format knows its dialect; the whole only assumes one.
     if whole.dialect == "none" || (piece.dialect != "none" && piece.format != whole.format) {
         whole.dialect.clone_from(&piece.dialect);
     }

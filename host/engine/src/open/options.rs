@@ -1,16 +1,16 @@
-//! The options that formats declare, and the values that the user gave for them.
+//! The options that formats declare, and the values that the user gave.
 
 use crate::registry::{Format, Registry};
 use apr_sdk::{Error, OptionKind, OptionSpec, Options, Result};
 use std::collections::HashSet;
 
-/// An option of a format, as `-O` gives it: format or none, name, value.
+/// An option as given with `-O`: format (optional), name, value.
 pub type GivenOption = (Option<String>, String, String);
 
-/// The values of a format's declared options: defaults, then what the user gave for this format.
+/// The values of a format's declared options: defaults, overridden by what the user gave for this format.
 ///
 /// # Errors
-/// InvalidArgument for a value that the option does not take; Unsupported for a restriction that is on.
+/// InvalidArgument for a value that the option does not accept; Unsupported for a restriction that is on.
 pub fn option_values(
     format: &Format,
     given: &[GivenOption],
@@ -44,13 +44,13 @@ pub fn option_values(
     Ok(values)
 }
 
-/// A format and those that may hold its payload.
+/// A format and the formats that may hold its payload.
 fn with_parts<'a>(registry: &'a Registry, format: &&'a Format) -> Vec<&'a Format> {
     let parts = format.manifest.parts.iter().filter_map(|id| registry.format(id).ok());
     [*format].into_iter().chain(parts).collect()
 }
 
-/// What an option takes, in words.
+/// Which values an option accepts, in words.
 fn takes(kind: &OptionKind) -> String {
     match kind {
         OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
@@ -60,11 +60,11 @@ fn takes(kind: &OptionKind) -> String {
     }
 }
 
-/// Fails for an option that none of the formats declares. A restriction that any present format declares is accepted
-/// for every input: whoever says `--safe` need not know what the file is.
+/// Fails for an option that none of the formats declares. A restriction declared by any available format is
+/// accepted for every input: with `--safe`, the user need not know what the file is.
 ///
 /// # Errors
-/// InvalidArgument, with those that are declared.
+/// InvalidArgument, listing the declared options.
 pub fn check_options<'a>(
     registry: &'a Registry,
     formats: &[&'a Format],

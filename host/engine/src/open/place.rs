@@ -1,46 +1,48 @@
-//! Where bytes come from: a [`Backing`] is a run of bytes, a [`Place`] a folder of such, and [`Places`] knows what a path of
-//! the user's means. The engine knows neither files nor a network; whoever has them implements these.
+//! Where bytes come from: a [`Backing`] is a run of bytes, a [`Place`] a folder of these, and [`Places`]
+//! resolves the user's paths. The engine knows neither files nor networks; whoever has them implements these
+//! traits.
 
 use apr_sdk::{Error, Result, escape, has_controls};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// What tells that bytes are no longer what they were. Of bytes that cannot change, always the same.
+/// Tells whether bytes have changed. Constant for bytes that cannot change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// How many bytes there are.
+    /// Length in bytes.
     pub len: u64,
-    /// When bytes were last changed, as far as that can be told; in nanoseconds since 1970 where it is a time.
+    /// When the bytes last changed, as far as known; in nanoseconds since 1970 if it is a time.
     pub modified: i128,
-    /// When anything about them was last changed, which nobody can put back.
+    /// When anything about them last changed, which nobody can reset.
     pub status: i128,
 }
 
-/// A run of bytes that can be read at any place: a file, bytes in memory, a remote object.
+/// A run of bytes with random access: a file, bytes in memory, a remote object.
 pub trait Backing: Send + Sync {
-    /// How many bytes there are.
+    /// Length in bytes.
     fn len(&self) -> u64;
 
-    /// Fills `out` from `offset`. The caller has checked that it ends within [`len`](Backing::len).
+    /// Fills `out` with the bytes at `offset`. The caller has checked that they are within
+    /// [`len`](Backing::len).
     ///
     /// # Errors
-    /// Io, also if there are fewer bytes now; neither with the file nor the offset, which the caller adds.
+    /// Io, also if there are fewer bytes by now. The caller adds file and offset.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// What tells that the bytes are still the same; `None` if nothing can tell.
+    /// The version of the bytes now; `None` if that cannot be told.
     fn version(&self) -> Option<Version>;
 
-    /// The same as it was when the bytes were opened.
+    /// The version when the bytes were opened.
     fn opened_version(&self) -> Option<Version> {
         self.version()
     }
 
-    /// Equal for two paths to the same bytes (device and inode); `None` if unknown.
+    /// Equal for any two paths to the same bytes (device and inode); `None` if unknown.
     fn identity(&self) -> Option<(u64, u64)> {
         None
     }
 
-    /// Whether the name that it was opened by leads elsewhere now, or nowhere.
+    /// Whether the name they were opened by now leads elsewhere, or nowhere.
     fn is_replaced(&self) -> bool {
         false
     }
@@ -51,40 +53,43 @@ pub trait Backing: Send + Sync {
     }
 }
 
-/// What a name of a place leads to.
+/// What a name in a place leads to.
 #[derive(Clone)]
 pub enum Found {
-    /// Bytes.
+    /// A file, with its bytes.
     File(Arc<dyn Backing>),
     /// A folder.
     Folder,
 }
 
-/// A folder that a model lies in. Names in it are relative, with `/`; that none leads out of it is the place's duty.
+/// A folder with a model in it. Names are relative to it, with `/`; the place ensures that none leads out of
+/// it.
 pub trait Place: Send + Sync {
-    /// What the folder is called.
+    /// The folder's name.
     fn name(&self) -> String;
 
-    /// A file of it as the user would type it; the folder itself for an empty name.
+    /// A file's path as the user would type it; the folder's for an empty name.
     fn show(&self, name: &str) -> String;
 
-    /// What a name leads to.
+    /// Opens what a name leads to.
     ///
     /// # Errors
-    /// NotFound; Malformed for a name, or a link, that leaves the folder; Io. With the name as the file.
+    /// NotFound; Malformed for a name, or a link, that leaves the folder; Io. Errors have the name as their
+    /// file.
     fn open(&self, name: &str) -> Result<Found>;
 
-    /// The names in the folder, or in one below it, sorted; folders end in `/`.
+    /// The names in the folder, or in a subfolder, sorted; folders end in `/`.
     ///
     /// # Errors
     /// As [`Place::open`]; LimitExceeded.
     fn entries(&self, folder: &str) -> Result<Vec<String>>;
 }
 
-/// Fails for a name that cannot be one of a place's: one that leads out of it, or that no message can show as it is.
+/// Fails for a name that no file of a place can have: one that leads out of it, or that cannot be printed
+/// unescaped.
 ///
 /// # Errors
-/// Malformed, with the way out.
+/// Malformed, with a hint.
 pub fn check_name(name: &str) -> Result<()> {
     let shown = escape(name, 200);
     let inside = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
@@ -100,24 +105,25 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a path of the user's leads to: a file with the place around it, or the place itself.
+/// What a user's path leads to: a file with the place around it, or the place itself.
 #[derive(Clone)]
 pub struct Entry {
-    /// The folder, or the one that the file lies in.
+    /// The folder, or the file's folder.
     pub place: Arc<dyn Place>,
-    /// The file's name there, and its bytes; `None` for the folder. The user may name a file that is a link out of it.
+    /// The file's name in that folder and its bytes; `None` for the folder. The file may be a link out of the
+    /// folder if the user named it.
     pub file: Option<(String, Arc<dyn Backing>)>,
 }
 
-/// What the paths mean that the user gives.
+/// Resolves the paths that users type.
 pub trait Places: Send + Sync {
-    /// What a path leads to.
+    /// Finds what a path leads to.
     ///
     /// # Errors
-    /// NotFound; InvalidArgument for what is neither file nor folder; Io. With the path as the file.
+    /// NotFound; InvalidArgument for anything but a file or folder; Io. Errors have the path as their file.
     fn locate(&self, path: &Path) -> Result<Entry>;
 
-    /// The bytes of a small file that is no model: a value, a list of names.
+    /// Reads a small file that is not a model: a value, a list of names.
     ///
     /// # Errors
     /// As [`Places::locate`]; InvalidArgument for a folder; LimitExceeded.

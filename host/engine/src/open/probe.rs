@@ -1,22 +1,22 @@
-//! Which format is this? Data first (magic, extension), then each format's own look; scores are compared.
+//! Detects the format: data first (magic, extension), then each format's own probe; the best score wins.
 
 use crate::engine::Engine;
 use crate::open::files::Files;
 use crate::registry::Format;
 use apr_sdk::{Error, LogLevel, Look, Result, Score};
 
-/// The format that was chosen, and what the user should know about the choice.
+/// The chosen format, and what the user should know about the choice.
 #[derive(Clone)]
 pub struct Choice<'a> {
-    /// The format.
+    /// The format to open it with.
     pub format: &'a Format,
-    /// For example a wrong extension.
+    /// What the user should know, such as a wrong extension.
     pub warnings: Vec<String>,
-    /// Whether the file is to be opened as the model that its folder is.
+    /// Whether to open the whole folder around the file as the model.
     pub claimed: bool,
 }
 
-/// The bounded look that probes get of file 0.
+/// The bounded look at file 0 that probes get.
 struct LookData {
     name: String,
     len: u64,
@@ -36,15 +36,15 @@ impl LookData {
             file.read_at(0, &mut head)?;
             file.read_at(file.len - tail.len() as u64, &mut tail)?;
         }
-        // A file's neighbours are listed only where a folder was given: a huge folder must not slow a single file down.
+        // A file's neighbours are not listed: a huge folder must not slow down opening a single file.
         let entries = if is_folder { files.entries()? } else { Vec::new() };
         Ok(LookData { name: file.name.clone(), len: file.len, head, tail, is_folder, entries })
     }
 
-    /// What `format` may see.
+    /// The part of the look that `format` may see.
     fn look<'a>(&'a self, format: &Format, files: &Files, claim: &'a mut Vec<u8>) -> Look<'a> {
         let claims = format.manifest.claims.iter().find(|name| self.is_folder && self.entries.contains(name));
-        // One that cannot be read claims nothing; opening the folder says why.
+        // A claimed file that cannot be read counts as empty; opening the folder says why.
         *claim = claims.and_then(|name| files.peek(name, Look::HEAD).ok()).unwrap_or_default();
         Look {
             name: &self.name,
@@ -61,17 +61,18 @@ impl LookData {
     }
 }
 
-/// Chooses the format of file 0, or takes the one that `--from` names.
+/// Chooses the format of file 0, or takes the one given with `--from`.
 ///
 /// # Errors
-/// `E001` if no format knows the file; Unsupported if two know it equally well; InvalidArgument for an unknown `--from`.
+/// `E001` if no format recognises the file; Unsupported if two recognise it equally well; InvalidArgument for
+/// an unknown `--from`.
 pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: bool) -> Result<Choice<'a>> {
     let data = LookData::take(files)?;
     if let Some(id) = from {
         let format = engine.registry.format(id)?;
         let warnings =
             not_a_model(&data).map(|(what, _)| vec![format!("this looks like {what}")]).unwrap_or_default();
-        // One of a folder's files stands for it, whichever it is.
+        // Any file of a folder stands for the folder.
         let claimed = !format.manifest.claims.is_empty() && format.manifest.folder && !data.is_folder;
         return Ok(Choice { format, warnings, claimed });
     }
@@ -80,7 +81,8 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
         let magic = format.manifest.magic.iter().any(|magic| magic.matches(&data.head));
         let mut score = match format.reader() {
             Ok(reader) => reader.probe(&data.look(format, files, &mut Vec::new())),
-            // A plugin that cannot be loaded must not keep others from their files; its own file names it.
+            // A plugin that cannot be loaded must not keep others from their files; only files with its magic
+            // report it.
             Err(error) if magic && !data.is_folder => return Err(error),
             Err(error) => {
                 if engine.registry.is_news(&error) {
@@ -114,7 +116,8 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
     }
 }
 
-/// The format whose model the folder around a file is, if that file is its claim or may hold its payload.
+/// The format whose model is the folder around a file, if the file is its claimed file or may hold its
+/// payload.
 fn claiming<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookData) -> Option<&'a Format> {
     if data.is_folder {
         return None;
@@ -182,7 +185,7 @@ fn unknown(engine: &Engine, data: &LookData) -> Error {
     Error::malformed(message).code("E001").hint(hint)
 }
 
-/// What people take for models: error pages, pointers, holes in downloads.
+/// Recognises what people mistake for models: error pages, pointer files, truncated downloads.
 fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
     let again = "get the file again";
     if data.is_folder {

@@ -1,4 +1,5 @@
-//! Reports that formats declare: what a plugin can say of a file beyond a model, of files that are no model too.
+//! Reports declared by formats: what a plugin can say about a file beyond the model, even if the file is not
+//! a model.
 
 use crate::engine::Engine;
 use crate::open::files::Files;
@@ -10,28 +11,28 @@ use apr_sdk::{Error, Limits, Result, escape};
 use serde_json::{Map, Value as Json};
 use std::path::Path;
 
-/// A report that a format made.
+/// A report made by a format.
 #[derive(Clone, Debug)]
 pub struct FormatReport {
-    /// The format's id.
+    /// The id of the format that made it.
     pub format: String,
-    /// The text for people.
+    /// For people: plain text.
     pub text: String,
-    /// The document for programs; it has a `schema`.
+    /// For programs: a JSON object with a `schema`.
     pub json: Map<String, Json>,
     /// Whether all is well.
     pub passed: bool,
-    /// What the user should know: a wrong extension.
+    /// What the user should know, such as a wrong extension.
     pub warnings: Vec<String>,
 }
 
-/// Makes the report `id` of the file at `path`.
+/// Makes the report `id` about the file at `path`.
 ///
-/// A file that no format recognises is given to the one present format that declares such a report, since a report may
-/// be wanted of just the files that do not load.
+/// A file that no format recognises goes to the only available format that declares such a report: files that
+/// do not load are just the ones people want a report about.
 ///
 /// # Errors
-/// NotFound; Unsupported if the file's format declares no such report; what the reader raises.
+/// NotFound; Unsupported if the file's format does not declare such a report; any error from the reader.
 pub fn report(engine: &Engine, path: &Path, id: &str, options: &OpenOptions) -> Result<FormatReport> {
     let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
     make(engine, &files, id, options).map_err(|error| files.show(error))

@@ -1,8 +1,8 @@
-//! What was read of the inputs, as runs with their CRC-32: so that a checksum over any range, in the order of the file, is
-//! known without reading it again, however its payload was moved about on the way.
+//! Records what was read of the inputs, as runs with their CRC-32: so a checksum over any range, in file
+//! order, is known without reading it again, however the conversion rearranged its payload.
 //!
-//! Each byte counts at its first read. Neighbouring runs become one, long ones and short ones apart: so the edges of what a
-//! checksum covers, which lie between headers and payload, mostly stay edges of runs.
+//! Each byte counts when it is first read. Adjacent runs are merged, long and short ones separately: the
+//! boundaries of what checksums cover are mostly between headers and payload, and so stay boundaries of runs.
 
 use apr_sdk::{FileId, Result};
 use crc32fast::Hasher;
@@ -10,34 +10,34 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Runs from here on are long: shorter reads of payload cost more to keep account of than to do again.
+/// Runs of at least this length are long: shorter payload reads cost more to record than to repeat.
 pub const LONG: u64 = 64 << 10;
 
-/// Bytes that are read at once where something was not read before.
+/// Bytes read at once where something has not been read before.
 const PIECE: u64 = 1 << 20;
 
-/// In what the bytes lie.
+/// What an offset refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ByteSpace {
     /// A file of the source.
     File(FileId),
-    /// The payload of a tensor of the source that is decoded or streamed.
+    /// The payload of a tensor that is decoded or streamed.
     Decoded(usize),
 }
 
-/// A run of bytes.
+/// A run of bytes that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenRange {
-    /// Its length.
+    /// Length in bytes.
     pub len: u64,
-    /// Its CRC-32.
+    /// CRC-32 of the bytes.
     pub crc32: u32,
 }
 
-/// Where each run begins.
+/// The runs, by where they begin.
 type Runs = BTreeMap<(ByteSpace, u64), SeenRange>;
 
-/// What was read so far.
+/// Everything read so far.
 #[derive(Debug, Default)]
 pub struct Seen(Mutex<Runs>);
 
@@ -46,7 +46,7 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes bytes that were read at `offset`: those of them that were not read before.
+    /// Records the bytes read at `offset`, except those that were read before.
     pub fn see(&self, place: ByteSpace, offset: u64, bytes: &[u8]) {
         let all = offset..offset.saturating_add(bytes.len() as u64);
         let gaps = gaps(&self.runs(), place, &all);
@@ -61,7 +61,7 @@ impl Seen {
         }
     }
 
-    /// Notes a run that was read at `offset`, unless some of it was read before; says whether it did.
+    /// Records a run read at `offset`, unless part of it was read before; returns whether it was recorded.
     pub fn note(&self, place: ByteSpace, offset: u64, run: SeenRange) -> bool {
         let mut runs = self.runs();
         let all = offset..offset.saturating_add(run.len);
@@ -81,10 +81,11 @@ impl Seen {
         true
     }
 
-    /// CRC-32 of a range. What was never read, or only together with what lies outside, is read now.
+    /// The CRC-32 of a range. Bytes that were never read, or only in a run that extends beyond the range, are
+    /// read now.
     ///
     /// # Errors
-    /// What `read` raises.
+    /// Any error from `read`.
     pub fn sum(
         &self,
         place: ByteSpace,
@@ -122,7 +123,7 @@ impl Seen {
     }
 }
 
-/// Whether neighbours become one run: both are long, or both together are not.
+/// Whether adjacent runs are merged: both are long, or the sum of both is short.
 fn alike(left: &SeenRange, right: &SeenRange) -> bool {
     (left.len >= LONG && right.len >= LONG) || left.len + right.len < LONG
 }
@@ -133,7 +134,7 @@ fn joined(left: SeenRange, right: SeenRange) -> SeenRange {
     SeenRange { len: left.len + right.len, crc32: both.finalize() }
 }
 
-/// What of a range no run has.
+/// The parts of a range that are in no run.
 fn gaps(runs: &Runs, place: ByteSpace, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let before = runs.range((place, 0)..(place, range.start)).next_back();
@@ -176,7 +177,7 @@ mod tests {
         (0..len).map(|n| (n * 31 % 251).to_le_bytes()[0]).collect()
     }
 
-    /// The sum of a range, and how many bytes had to be read for it.
+    /// The checksum of a range, and how many bytes had to be read for it.
     fn sum(seen: &Seen, all: &[u8], range: Range<usize>) -> (u32, usize) {
         let mut n_read = 0;
         let asked = range.start as u64..range.end as u64;
@@ -201,7 +202,7 @@ mod tests {
         seen.see(FILE, 100_100, &all[100_100..200_100]);
         assert_eq!(sum(&seen, &all, 0..all.len()), (whole, 0));
         assert_eq!(seen.within(FILE, 0..u64::MAX).len(), 2, "the long ones are one, the short one stays");
-        // What lies across the edge of a range is no help there.
+        // Runs that extend across the edge of a range do not help.
         assert_eq!(sum(&seen, &all, 50..200), (crc32fast::hash(&all[50..200]), 150));
         assert_eq!(sum(&seen, &all, 5..5), (0, 0));
     }

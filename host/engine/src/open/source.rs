@@ -1,4 +1,5 @@
-//! What a plugin is lent to read from: one [`Source`] for each call, over the files of a model or a range of one.
+//! What a plugin is lent to read from: one [`Source`] per call, over the files of a model or a range of one
+//! file.
 
 use crate::open::files::Files;
 use crate::progress::Progress;
@@ -6,12 +7,12 @@ use apr_sdk::{Budget, Error, Extent, FileId, LogLevel, Result, Source};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where file 0 of a call lies in the model's table: the whole of file 0, or a part.
+/// Where file 0 of a call is in the model's table: all of file 0, or a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The file's number in the table.
     pub file: FileId,
-    /// Where it begins there.
+    /// Where it begins in that file.
     pub offset: u64,
     /// Its length; `None` for the whole file.
     pub len: Option<u64>,
@@ -21,7 +22,7 @@ impl Root {
     /// File 0 itself.
     pub const WHOLE: Root = Root { file: 0, offset: 0, len: None };
 
-    /// An extent of the call, as an extent of the table.
+    /// Translates an extent of the call to one of the table.
     pub fn translate(&self, extent: Extent) -> Extent {
         if extent.file == 0 {
             Extent { file: self.file, offset: extent.offset.saturating_add(self.offset), len: extent.len }
@@ -31,7 +32,7 @@ impl Root {
     }
 }
 
-/// The host's [`Source`]. Views live as long as it does, which is one call.
+/// The host's [`Source`]. Its views live as long as it does, which is one call.
 pub struct CallSource<'a> {
     files: &'a Files,
     root: Root,
@@ -51,7 +52,7 @@ impl<'a> CallSource<'a> {
         CallSource { files, root, budget, progress, views: Views::default() }
     }
 
-    /// The same on the table of file numbers, checked against the part's end.
+    /// Translates an offset of the call to one of the table, checked against the end of the part.
     fn place(&self, file: FileId, offset: u64, len: u64) -> Result<(FileId, u64)> {
         if file != 0 {
             return Ok((file, offset));
@@ -90,7 +91,7 @@ impl Source for CallSource<'_> {
     }
 
     fn view(&self, extent: Extent) -> Result<&[u8]> {
-        // Checked against the file before it costs memory.
+        // Checked against the file before allocating memory.
         if extent.end().is_none_or(|end| self.len(extent.file).is_ok_and(|len| end > len)) {
             let message = format!("{} bytes are wanted, the file ends before", extent.len);
             return Err(Error::malformed(message).at(extent.offset).in_file(self.name(extent.file)));
@@ -106,7 +107,7 @@ impl Source for CallSource<'_> {
 
     fn sibling(&self, path: &str) -> Result<FileId> {
         match self.files.sibling(path)? {
-            // In this call, 0 is the part.
+            // In this call, the part is file 0.
             0 if self.root.file != 0 => {
                 Err(Error::unsupported("a part names the file that the model was opened by"))
             }
@@ -135,10 +136,11 @@ impl Source for CallSource<'_> {
     }
 }
 
-/// Places for byte strings, each filled at most once.
+/// Slots for byte strings, each filled at most once.
 type Shelf = Box<[OnceLock<Box<[u8]>>]>;
 
-/// A list of byte strings that only grows, so that a borrow of one lives as long as the list: shelf k has 2^k places.
+/// An append-only list of byte strings, so that a borrow of one lives as long as the list. Shelf k has 2^k
+/// slots.
 #[derive(Default)]
 pub(crate) struct Views {
     shelves: [OnceLock<Shelf>; 24],

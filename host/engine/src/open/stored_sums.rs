@@ -1,4 +1,4 @@
-//! A checksum that a model's files store, beside the one that was computed over the bytes it covers.
+//! Compares a checksum stored in a model's files with the one computed over the bytes it covers.
 
 use crate::engine::Engine;
 use crate::open::OpenedModel;
@@ -6,10 +6,10 @@ use crate::open::source::CallSource;
 use apr_sdk::{Coding, Error, Extent, Limits, Payload, Result, escape};
 use crc32fast::Hasher;
 
-/// CRC-32 of what the bytes decode to that the checksum of this number covers.
+/// CRC-32 of the decoded bytes that checksum `number` covers.
 ///
 /// # Errors
-/// What the reader raises; Cancelled.
+/// Any error from the reader; Cancelled.
 pub fn decoded(engine: &Engine, opened: &OpenedModel, number: usize) -> Result<u32> {
     let (origin, own) = opened.origin_of_checksum(number)?;
     let limits = Limits::default();
@@ -30,10 +30,10 @@ pub fn decoded(engine: &Engine, opened: &OpenedModel, number: usize) -> Result<u
     read().map_err(|e: Error| opened.files.show(e))
 }
 
-/// Fails for a stored checksum that this program cannot compare, before hours of work and not after.
+/// Fails for a stored checksum that this program cannot compare: before hours of work, not after.
 ///
 /// # Errors
-/// Unsupported, with the file and the way out.
+/// Unsupported, with the file and a hint.
 pub fn refuse_uncomputed(opened: &OpenedModel) -> Result<()> {
     for checksum in &opened.model.checksums {
         if let Err(error) = checksum.sum.of_crc32(0) {
@@ -45,7 +45,7 @@ pub fn refuse_uncomputed(opened: &OpenedModel) -> Result<()> {
     Ok(())
 }
 
-/// Both values.
+/// A stored checksum and the computed one.
 pub struct StoredSum {
     covers: Extent,
     file: String,
@@ -55,10 +55,11 @@ pub struct StoredSum {
 }
 
 impl StoredSum {
-    /// The stored checksum of this number, beside the computed one.
+    /// Pairs the stored checksum `number` with the computed one.
     ///
     /// # Errors
-    /// What reading the stored one raises; Unsupported for one that is no CRC-32; Plugin for a number that was never given.
+    /// Any error from reading the stored one; Unsupported for anything but CRC-32; Plugin for an unknown
+    /// number.
     pub fn new(opened: &OpenedModel, number: usize, computed: u32) -> Result<StoredSum> {
         let checksum = opened.model.checksums.get(number);
         let checksum = checksum.ok_or_else(|| Error::plugin(format!("there is no checksum {number}")))?;
@@ -69,12 +70,12 @@ impl StoredSum {
         Ok(StoredSum { covers: checksum.covers, file, computed, stored, is_decoded })
     }
 
-    /// Whether they are the same.
+    /// Whether they are equal.
     pub fn is_right(&self) -> bool {
         self.stored == Some(self.computed)
     }
 
-    /// What was found, without the file.
+    /// Describes both, without the file.
     fn found(&self) -> String {
         let (start, end) = (self.covers.offset, self.covers.offset.saturating_add(self.covers.len));
         let of = if self.is_decoded { "the data decoded from bytes" } else { "bytes" };
@@ -86,12 +87,12 @@ impl StoredSum {
         }
     }
 
-    /// What was found, for a list of findings.
+    /// Describes both, as a finding.
     pub fn finding(&self) -> String {
         format!("checksum: {}: {}", escape(&self.file, 200), self.found())
     }
 
-    /// The error that the two differ.
+    /// The error for a mismatch.
     pub fn error(&self, opened: &OpenedModel) -> Error {
         let end = self.covers.end();
         let inside = |extent: &Extent| {

@@ -33,7 +33,7 @@ impl Encoded {
     ///
     /// # Errors
     /// Plugin for blocks of no size or above 256 MiB, or a bound out of proportion; Unsupported if the whole passes
-    /// 2^64 bytes; what the writer raises.
+    /// 2^64 bytes; any error from the writer.
     pub fn new(
         writer: &dyn Writer,
         (own, raw_len): (u64, u64),

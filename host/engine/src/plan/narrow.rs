@@ -14,7 +14,7 @@ const SHOWN: usize = 20;
 /// them another; says what came of it. Without `look` nothing is read, and nothing changed.
 ///
 /// # Errors
-/// What reading raises.
+/// Any error from reading.
 pub fn apply(
     engine: &Engine,
     source: &OpenedModel,

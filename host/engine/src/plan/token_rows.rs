@@ -22,7 +22,7 @@ const RULE: &str = "the embedding has no row for it";
 ///
 /// # Errors
 /// Unsupported for tokens beyond the rows that cannot be left out: those of another kind of tokenizer, or with a purpose (`bos`,
-/// `eos`, ...); what reading the tokenizer raises.
+/// `eos`, ...); any error from reading the tokenizer.
 pub fn fit(
     source: &OpenedModel,
     model: &mut Model,

@@ -1,9 +1,9 @@
-//! Plugins that are linked into the program: their declarations as providers.
+//! Plugins linked into the program: makes providers of their declarations.
 
 use super::Provider;
 use apr_sdk::{Error, PluginDecl, Quantizer, Reader, Result, Writer, escape};
 
-/// A plugin that is linked into the program, by its declaration.
+/// A plugin linked into the program, given by its declaration.
 #[derive(Clone, Copy)]
 pub struct Linked(pub &'static PluginDecl);
 

@@ -1,4 +1,4 @@
-//! The plugins that are present, by kind and id. A value, never a static.
+//! The available plugins, by kind and id. A value, never a static.
 
 mod linked;
 
@@ -9,33 +9,33 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How a plugin's objects are made, wherever the plugin came from: linked in, or loaded from a library.
+/// Creates a plugin's objects, wherever the plugin came from: linked in, or loaded from a library.
 pub trait Provider: Send + Sync {
-    /// Makes the reader of a format.
+    /// Creates the reader of a format.
     ///
     /// # Errors
-    /// Plugin if it panics or has none, though its manifest says so.
+    /// Plugin if it panics, or has none although its manifest says so.
     fn reader(&self, format: &str) -> Result<Box<dyn Reader>>;
 
-    /// Makes the writer of a format.
+    /// Creates the writer of a format.
     ///
     /// # Errors
     /// As [`Provider::reader`].
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>>;
 
-    /// Makes the quantizer.
+    /// Creates the quantizer.
     ///
     /// # Errors
     /// As [`Provider::reader`].
     fn quantizer(&self) -> Result<Box<dyn Quantizer>>;
 
-    /// The text of an architecture table.
+    /// The TOML text of an architecture table.
     ///
     /// # Errors
     /// As [`Provider::reader`].
     fn architecture(&self, id: &str) -> Result<String>;
 
-    /// Loads the plugin now, where that was put off until it is needed.
+    /// Loads the plugin now, if loading was deferred.
     ///
     /// # Errors
     /// Plugin if it is refused.
@@ -43,13 +43,13 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
-    /// The plugin's panics that no call could report (in drops and probes), handed out once.
+    /// Returns the plugin's panics that no call could report (in drops and probes), and clears the list.
     fn faults(&self) -> Vec<Error> {
         Vec::new()
     }
 }
 
-/// Where a plugin was found, which decides how far it is trusted (the note on the ABI, section 4).
+/// Where a plugin was found, which decides how far it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Linked into the program.
@@ -62,29 +62,29 @@ pub enum Tier {
     Named,
 }
 
-/// Who named a plugin, or where the folder is that it lies in.
+/// How a plugin was found: who named it, or which folder holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Linked into the program.
     Bundled,
-    /// A path of `--plugin`, or in a folder that it names.
+    /// By a path given with `--plugin`, or in a folder given with it.
     Flag,
-    /// A file of `APR_PLUGIN_PATH`.
+    /// By a file path in `APR_PLUGIN_PATH`.
     VariableFile,
-    /// In a folder of `APR_PLUGIN_PATH`.
+    /// In a folder listed in `APR_PLUGIN_PATH`.
     Variable,
     /// In the user's data folder.
     User,
-    /// In a folder for plugins beside the executable.
+    /// In a plugin folder beside the executable.
     Beside,
-    /// In cargo's target folder, from which the executable runs.
+    /// In the cargo target folder that the executable runs from.
     Built,
-    /// In a folder of the system.
+    /// In a system folder.
     System,
 }
 
 impl Origin {
-    /// How far what is found there is trusted.
+    /// How far plugins found this way are trusted.
     pub fn tier(self) -> Tier {
         match self {
             Origin::Bundled => Tier::Bundled,
@@ -94,28 +94,28 @@ impl Origin {
         }
     }
 
-    /// Whether the executable's owner may own it: it lies beside the executable.
+    /// Whether the plugin may belong to the executable's owner, because it is beside the executable.
     pub fn beside_executable(self) -> bool {
         matches!(self, Origin::Beside | Origin::Built)
     }
 }
 
-/// A plugin that is present, loaded or refused.
+/// A plugin that was found, loaded or refused.
 pub struct Plugin {
-    /// What its manifest says; `None` if it could not be read.
+    /// Its manifest; `None` if it could not be read.
     pub manifest: Option<Manifest>,
     /// The library's path; `None` for a bundled plugin.
     pub path: Option<PathBuf>,
-    /// Where it was found.
+    /// How it was found.
     pub origin: Origin,
-    /// The interface version it speaks, if that could be read.
+    /// The version of the interface it was built for, if that could be read.
     pub abi: Option<(u32, u32)>,
-    /// How its objects are made, or why it was refused.
+    /// The provider of its objects, or why it was refused.
     pub state: Result<Arc<dyn Provider>>,
 }
 
 impl Plugin {
-    /// Whether it is refused because a plugin found earlier provides the same.
+    /// Whether it is refused because a plugin found earlier provides the same id or format.
     pub fn gives_way(&self) -> bool {
         self.state.as_ref().err().is_some_and(|error| error.explicit_code() == Some(DUPLICATE))
     }
@@ -123,9 +123,9 @@ impl Plugin {
 
 /// A format that a loaded plugin provides.
 pub struct Format {
-    /// What the manifest says of it.
+    /// The format's part of the manifest.
     pub manifest: FormatManifest,
-    /// The plugin's number in [`Registry::plugins`].
+    /// Index of the plugin in [`Registry::plugins`].
     pub plugin: usize,
     provider: Arc<dyn Provider>,
     reader: OnceLock<Result<Arc<dyn Reader>>>,
@@ -133,15 +133,15 @@ pub struct Format {
 }
 
 impl Format {
-    /// The format's id.
+    /// The format's id, as in `--from` and `--to`.
     pub fn id(&self) -> &str {
         &self.manifest.id
     }
 
-    /// Its reader, made on first use.
+    /// The format's reader, created on first use.
     ///
     /// # Errors
-    /// Unsupported if the plugin only writes it; Plugin if making it failed.
+    /// Unsupported if the plugin only writes the format; Plugin if creating the reader failed.
     pub fn reader(&self) -> Result<Arc<dyn Reader>> {
         if !self.manifest.reads {
             return Err(Error::unsupported(format!("`{}` can only be written", self.id())));
@@ -149,10 +149,10 @@ impl Format {
         self.reader.get_or_init(|| self.provider.reader(self.id()).map(Arc::from)).clone()
     }
 
-    /// Its writer, made on first use.
+    /// The format's writer, created on first use.
     ///
     /// # Errors
-    /// Unsupported if the plugin only reads it; Plugin if making it failed.
+    /// Unsupported if the plugin only reads the format; Plugin if creating the writer failed.
     pub fn writer(&self) -> Result<Arc<dyn Writer>> {
         if !self.manifest.writes {
             return Err(Error::unsupported(format!("`{}` can only be read", self.id())));
@@ -161,30 +161,30 @@ impl Format {
     }
 }
 
-/// The code of a plugin that gives way to one found earlier.
+/// The error code of a plugin that gives way to one found earlier.
 const DUPLICATE: &str = "E_DUPLICATE_ID";
 
-/// Every plugin that was found and every format they provide.
+/// Every plugin that was found, and every format that the loaded ones provide.
 #[derive(Default)]
 pub struct Registry {
     plugins: Vec<Plugin>,
     formats: Vec<Format>,
     quantizers: Vec<QuantizerSlot>,
-    /// Libraries in the folders that were searched, passed over because their names are not those of plugins.
+    /// Libraries in the searched folders that were skipped because their names are not those of plugins.
     pub skipped: Vec<PathBuf>,
-    /// What was wrong with plugins and was told.
+    /// Faults of plugins that were already reported.
     told: Mutex<HashSet<String>>,
 }
 
-/// A quantizer that a loaded plugin provides, made on first use.
+/// A quantizer that a loaded plugin provides, created on first use.
 struct QuantizerSlot {
-    /// The plugin's number in [`Registry::plugins`].
+    /// Index of the plugin in [`Registry::plugins`].
     plugin: usize,
     provider: Arc<dyn Provider>,
     made: OnceLock<Result<Able>>,
 }
 
-/// A quantizer, and what it said that it can do: one that fails to say so cannot be used.
+/// A quantizer with its declared abilities. One that fails to declare them cannot be used.
 struct Able {
     quantizer: Arc<dyn Quantizer>,
     dtypes: Vec<DType>,
@@ -203,12 +203,13 @@ impl QuantizerSlot {
 }
 
 impl Registry {
-    /// A registry without plugins.
+    /// An empty registry.
     pub fn new() -> Registry {
         Registry::default()
     }
 
-    /// Adds a plugin; a loaded one whose id, or one of whose formats, is there already is refused with `E_DUPLICATE_ID`.
+    /// Adds a plugin. A loaded one whose id, or one of whose formats, is already taken is refused with
+    /// `E_DUPLICATE_ID`.
     pub fn add(&mut self, mut plugin: Plugin) {
         if let (Ok(provider), Some(manifest)) = (&plugin.state, &plugin.manifest) {
             let provider = Arc::clone(provider);
@@ -236,7 +237,7 @@ impl Registry {
         self.plugins.push(plugin);
     }
 
-    /// Every plugin that was found, refused ones too, in search order.
+    /// Every plugin that was found, including refused ones, in search order.
     pub fn plugins(&self) -> &[Plugin] {
         &self.plugins
     }
@@ -246,10 +247,10 @@ impl Registry {
         &self.formats
     }
 
-    /// The format of this id, or with this other name for it.
+    /// Finds a format by its id or an alias.
     ///
     /// # Errors
-    /// InvalidArgument, naming those that are present.
+    /// InvalidArgument, naming the available formats.
     pub fn format(&self, id: &str) -> Result<&Format> {
         let named = |f: &&Format| f.id() == id || f.manifest.aliases.iter().any(|alias| alias == id);
         self.formats.iter().find(named).ok_or_else(|| {
@@ -263,15 +264,15 @@ impl Registry {
         })
     }
 
-    /// The formats that claim an extension (lower case, without the dot).
+    /// The formats that list an extension (lower case, without the dot).
     pub fn by_extension(&self, extension: &str) -> Vec<&Format> {
         self.formats.iter().filter(|f| f.manifest.extensions.iter().any(|e| e == extension)).collect()
     }
 
-    /// The text of an architecture's table.
+    /// The TOML text of an architecture's table.
     ///
     /// # Errors
-    /// InvalidArgument if there is none; what the plugin raises.
+    /// InvalidArgument if there is none; any error from the plugin.
     pub fn architecture(&self, id: &str) -> Result<String> {
         let has = |plugin: &&Plugin| {
             plugin.manifest.as_ref().is_some_and(|m| m.architectures.iter().any(|a| a == id))
@@ -280,7 +281,7 @@ impl Registry {
         found.map_or_else(|| Err(no_table(id)), |provider| provider.architecture(id))
     }
 
-    /// The same for all ids at any later time.
+    /// The texts of all tables, for use at any later time.
     pub fn table_texts(&self) -> TableTexts {
         let mut texts: Vec<(String, Arc<dyn Provider>)> = Vec::new();
         for plugin in &self.plugins {
@@ -294,8 +295,8 @@ impl Registry {
         TableTexts(texts)
     }
 
-    /// The quantizers that can be used, in search order. One that cannot hides no other: [`Registry::faults`] tells why, or
-    /// the hint of who found no other ([`Registry::quantizer_hint`]).
+    /// The usable quantizers, in search order. An unusable one does not hide the others: [`Registry::faults`]
+    /// reports why, or the hint given when no other was found ([`Registry::quantizer_hint`]).
     pub fn quantizers(&self) -> Vec<Arc<dyn Quantizer>> {
         self.able().map(|able| Arc::clone(&able.quantizer)).collect()
     }
@@ -304,7 +305,8 @@ impl Registry {
         self.quantizers.iter().filter_map(|slot| slot.make().as_ref().ok())
     }
 
-    /// A hint for who found no quantizer for something, with why those cannot be used that might have been it.
+    /// `hint` for when no quantizer was found, extended by the reasons why unusable ones that might have
+    /// fitted were not used.
     pub fn quantizer_hint(&self, hint: &str) -> String {
         let unusable = self.quantizers.iter().filter_map(|slot| slot.make().as_ref().err());
         unusable.fold(hint.to_owned(), |hint, why| {
@@ -313,25 +315,25 @@ impl Registry {
         })
     }
 
-    /// Whether this was not told before: one fault may meet many calls. It counts as told from now on.
+    /// Whether a fault has not been reported yet; one fault may affect many calls. Marks it as reported.
     pub fn is_news(&self, fault: &Error) -> bool {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(fault.to_string())
     }
 
-    /// The first quantizer that makes blocks of one type those of another without any loss.
+    /// The first quantizer that converts blocks between this pair of types losslessly.
     pub fn repacker(&self, pair: (DType, DType)) -> Option<Arc<dyn Quantizer>> {
         self.able().find(|able| able.repacks.contains(&pair)).map(|able| Arc::clone(&able.quantizer))
     }
 
-    /// The first quantizer that knows a type, if any does.
+    /// The first quantizer that decodes a type, if there is one.
     pub fn find_quantizer(&self, dtype: DType) -> Option<Arc<dyn Quantizer>> {
         self.able().find(|able| able.dtypes.contains(&dtype)).map(|able| Arc::clone(&able.quantizer))
     }
 
-    /// The first quantizer that knows a type.
+    /// The first quantizer that decodes a type.
     ///
     /// # Errors
-    /// Unsupported if none does.
+    /// Unsupported if there is none.
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
         self.find_quantizer(dtype).ok_or_else(|| {
             Error::unsupported(format!("no quantizer plugin knows {dtype}"))
@@ -339,8 +341,8 @@ impl Registry {
         })
     }
 
-    /// Loads every plugin that was put off, and makes its quantizer, so that [`Registry::plugins`] shows what would be
-    /// refused when needed.
+    /// Loads every plugin whose loading was deferred, and creates its quantizer, so that
+    /// [`Registry::plugins`] shows what would otherwise be refused later.
     pub fn load_all(&mut self) {
         for (number, plugin) in self.plugins.iter_mut().enumerate() {
             let Ok(provider) = &plugin.state else { continue };
@@ -353,8 +355,8 @@ impl Registry {
         }
     }
 
-    /// What plugins did wrong where no call could report it, each with the plugin's name: panics, and quantizers that were
-    /// asked for and cannot be used. Handed out once.
+    /// Faults of plugins that no call could report, each with the plugin's name: panics, and quantizers that
+    /// were needed but are unusable. Returned once.
     pub fn faults(&self) -> Vec<Error> {
         let unusable = self.quantizers.iter().filter_map(|slot| slot.made.get()?.as_ref().err());
         let untold = unusable.filter(|why| self.is_news(why)).cloned();
@@ -362,11 +364,11 @@ impl Registry {
         untold.chain(providers.flat_map(|provider| provider.faults())).collect()
     }
 
-    /// Why a plugin that the user named is refused, if one is; it is loaded for that. A plugin of `APR_PLUGIN_PATH` that
-    /// gives way to one named before it is not refused: that is what the order is for.
+    /// Fails if a plugin that the user named is refused; loads it to find out. A plugin in `APR_PLUGIN_PATH`
+    /// that gives way to an earlier one is not refused: that is what the order is for.
     ///
     /// # Errors
-    /// The refusal.
+    /// The reason for the refusal.
     pub fn check_named(&self) -> Result<()> {
         for plugin in &self.plugins {
             let named = match plugin.origin {
@@ -386,7 +388,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What of the folders for plugins does not take part, in words: for messages about a format that nobody knows.
+    /// Describes the libraries in plugin folders that are not in use, for messages about an unknown format.
     pub fn absent(&self) -> Option<String> {
         const SHOWN: usize = 3;
         let name = |path: &Path| apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80);
@@ -413,16 +415,16 @@ fn no_table(id: &str) -> Error {
         .hint("run `apr arch list` to see the ids")
 }
 
-/// The texts of the architecture tables that plugins have, in search order; the first of an id counts.
+/// The texts of the plugins' architecture tables, in search order; the first with an id counts.
 pub struct TableTexts(Vec<(String, Arc<dyn Provider>)>);
 
 impl TableTexts {
-    /// The tables' ids.
+    /// The ids of the tables.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(id, _)| id.as_str())
     }
 
-    /// The text of a table.
+    /// The TOML text of one table.
     ///
     /// # Errors
     /// As [`Registry::architecture`].

@@ -71,7 +71,7 @@ pub struct Comparison {
 /// other has it, if a table leads there; then values that were rounded to a narrower float, the nearest each, are the same.
 ///
 /// # Errors
-/// Unsupported if values must be compared and a type's values cannot be read; what reading raised.
+/// Unsupported if values must be compared and a type's values cannot be read; any error from reading.
 pub fn compare(
     engine: &Engine,
     source: &OpenedModel,

@@ -94,7 +94,7 @@ impl Losses {
     /// Tensors of which quantization left nothing, though they were not zero, or next to nothing.
     ///
     /// # Errors
-    /// Failed for the first that stops the work; what the sizes of a tensor raise.
+    /// Failed for the first that stops the work; any error from the sizes of a tensor.
     pub fn judge(&self, model: &Model, specs: &TensorSpecs, quality: Quality) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         for (number, (tensor, gathered)) in model.tensors.iter().zip(&self.0).enumerate() {
@@ -123,7 +123,7 @@ impl Losses {
     /// What was measured of every tensor that was quantized; `None` if none was.
     ///
     /// # Errors
-    /// What the sizes of a tensor raise.
+    /// Any error from the sizes of a tensor.
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub fn finish(self, model: &Model, tiles: &Tiles) -> Result<Option<Quantized>> {
         let (mut tensors, mut total, mut bits) = (Vec::new(), Loss::default(), 0.0);

@@ -68,7 +68,7 @@ impl Job<'_> {
     /// Fills `out` with the bytes at the start of an extent, of the source or of the spool.
     ///
     /// # Errors
-    /// What reading raises.
+    /// Any error from reading.
     pub fn read(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
         match self.spool {
             Some(spool) if extent.file == SPOOL => {
@@ -288,7 +288,7 @@ impl Shared<'_> {
     /// Looks at a whole tile and writes it, unless it is known; `sums` are the CRC-32 of its bytes and of the source's.
     ///
     /// # Errors
-    /// What looking and writing raise.
+    /// Any error from looking and writing.
     pub fn put(
         &self,
         (number, tile): (usize, usize),

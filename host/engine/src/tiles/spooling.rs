@@ -12,7 +12,7 @@ use apr_sdk::Result;
 /// Writes what is spooled, if anything is.
 ///
 /// # Errors
-/// What reading and writing raise; Cancelled.
+/// Any error from reading and writing; Cancelled.
 pub fn fill(
     engine: &Engine,
     spools: &Spools,

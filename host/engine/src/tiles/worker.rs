@@ -58,7 +58,7 @@ impl<'a> Worker<'a> {
     /// fails for one of the outputs alone is noted there, as of unit `number` of all.
     ///
     /// # Errors
-    /// What fails for all of them: what reading and the reader raise; Cancelled. What concerns an output that is made
+    /// What fails for all of them: any error from reading and the reader; Cancelled. What concerns an output that is made
     /// alone, too.
     pub fn unit(&mut self, members: &[Member], unit: usize, number: usize) -> Result<()> {
         let together = Together { outputs: self.outputs, members, number };

@@ -221,7 +221,7 @@ pub fn write_inline(layout: &Layout, sink: &dyn TileSink, resuming: bool) -> Res
 /// Writes zeros.
 ///
 /// # Errors
-/// What the sink raises.
+/// Any error from the sink.
 pub fn write_zeros(sink: &dyn TileSink, file: usize, offset: u64, len: u64) -> Result<()> {
     let zeros = [0; 4096];
     let mut at = 0;

@@ -1,9 +1,8 @@
-//! Casts between floats, and an addition before them, element by element. A value is rounded once, to the nearest, ties to
-//! even. A NaN stays one: it keeps its sign and as much of its payload as fits; where it is made narrower it becomes a
-//! quiet one. Integers are never cast.
+//! Casts between floats, optionally after an addition, element by element. A value is rounded once, to
+//! nearest, ties to even. A NaN stays a NaN: it keeps its sign and as much of its payload as fits; narrowing
+//! makes it quiet. Integers are never cast.
 //!
-//! The loops are plain and without branches, so that the compiler turns them into vector code, once for each kind of
-//! processor.
+//! The loops are plain and branch-free, so that the compiler vectorizes them, once per kind of processor.
 
 pub(crate) mod floats;
 pub(crate) mod small;
@@ -17,26 +16,26 @@ use serde::Serialize;
 use small::{F8_E4M3, F8_E4M3FNUZ, F8_E5M2, F8_E5M2FNUZ, F8_E8M0};
 use std::ops::AddAssign;
 
-/// What a cast or an addition did to values that it could not keep: how many of each.
+/// Counts of values that a cast or an addition could not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
-    /// Finite values that became other finite ones.
+    /// Finite values that became another finite value.
     pub rounded: u64,
     /// Finite values that became infinite.
     pub overflowed: u64,
-    /// Values that were infinite or no number before.
+    /// Values that were infinite or NaN before.
     pub nonfinite: u64,
-    /// Finite values that the addition does not give back: `(x + c) - c` is not `x`.
+    /// Finite values that the addition does not restore: `(x + c) - c` is not `x`.
     pub not_undone: u64,
 }
 
 impl Changes {
-    /// Whether every value was finite and kept.
+    /// Whether every value was finite and unchanged.
     pub fn is_exact(&self) -> bool {
         self.rounded + self.overflowed + self.nonfinite == 0
     }
 
-    /// Whether a value that is not finite was met or made.
+    /// Whether any value was, or became, infinite or NaN.
     pub fn is_bad(&self) -> bool {
         self.overflowed + self.nonfinite > 0
     }
@@ -51,28 +50,28 @@ impl AddAssign for Changes {
     }
 }
 
-/// Casts whole little-endian elements; both slices hold as many.
+/// Casts whole little-endian elements; both slices hold the same number of them.
 type Convert = fn(from: &[u8], to: &mut [u8], add: Option<f32>) -> Changes;
 
-/// What is done to each element of a tensor.
+/// What is done to each element of a tensor: an optional addition, then a cast.
 #[derive(Clone, Copy, Debug)]
 pub struct CastKernel {
-    /// The type before.
+    /// The source type.
     pub from: DType,
-    /// The type after.
+    /// The target type.
     pub to: DType,
     /// Added in F32 before the cast.
     pub add: Option<f32>,
-    /// Bytes of an element before and after.
+    /// Bytes per element, before and after.
     pub widths: [u64; 2],
     convert: Convert,
 }
 
 impl CastKernel {
-    /// What is done to get from one type to another; `None` if that is nothing.
+    /// The kernel that converts one type to another; `None` if there is nothing to do.
     ///
     /// # Errors
-    /// Unsupported for types between which no cast is, and for an addition to F64, which F32 cannot hold.
+    /// Unsupported for types that cannot be cast, and for an addition to F64, which F32 cannot hold.
     pub fn new(from: DType, to: DType, add: Option<f32>) -> Result<Option<CastKernel>> {
         if from == to && add.is_none() {
             return Ok(None);
@@ -88,22 +87,23 @@ impl CastKernel {
         Ok(Some(CastKernel { from, to, add, widths, convert: *convert }))
     }
 
-    /// Bytes before for so many bytes after.
+    /// Source bytes for a number of target bytes.
     pub fn before(&self, after: u64) -> u64 {
         after / self.widths[1] * self.widths[0]
     }
 
-    /// Bytes after for so many bytes before.
+    /// Target bytes for a number of source bytes.
     pub fn after(&self, before: u64) -> u64 {
         before / self.widths[0] * self.widths[1]
     }
 
-    /// Fills `to` with the elements of `from`, which are as many.
+    /// Fills `to` with the converted elements of `from`, which are equally many.
     pub fn apply(&self, from: &[u8], to: &mut [u8]) -> Changes {
         (self.convert)(from, to, self.add)
     }
 
-    /// The first element of `from` that is not finite or does not stay so: its number, and what it is and becomes.
+    /// The first element of `from` that is not finite or does not stay finite: its index, and its value
+    /// before and after.
     pub fn first_bad(&self, from: &[u8]) -> Option<(u64, String)> {
         let [before, after] = self.widths.map(|width| usize::try_from(width).unwrap_or(1));
         let wide = CastKernel::new(self.from, DType::F64, None).ok().flatten();
@@ -144,7 +144,7 @@ where
     S: Source<N>,
     T: Target<M, S::Wide>,
 {
-    /// Elements that are counted in 32 bits, which are as wide as most elements are.
+    /// Elements counted in 32 bits, the width of most elements.
     const RUN: usize = 1 << 16;
     let mut changes = Changes::default();
     let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<M>().0);
@@ -182,7 +182,7 @@ macro_rules! from {
     };
 }
 
-/// Every cast there is.
+/// All supported casts.
 static KERNELS: &[[(DType, DType, Convert); 8]] = &[
     from!(F64, 8),
     from!(F32, 4),

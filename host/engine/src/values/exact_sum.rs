@@ -1,24 +1,24 @@
-//! A sum of floats that does not depend on their order: parts of a tensor come from several threads as they are ready.
+//! A sum of floats that does not depend on their order: parts of a tensor arrive from several threads.
 
 use std::collections::BTreeMap;
 
-/// Bits of an exponent that one bin takes up.
+/// Bits of the exponent covered by one bin.
 const SPAN: i32 = 32;
 
-/// An exact sum: integers, each in units of another power of two. Adding integers is associative, so every order and every
-/// grouping gives the same bins.
+/// An exact sum: integers, each in units of another power of two. Integer addition is associative, so any
+/// order and grouping gives the same bins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExactSum(BTreeMap<i32, i128>);
 
 impl ExactSum {
-    /// Adds a finite number; what is not finite is left out.
+    /// Adds a number; infinities and NaN are ignored.
     pub fn add(&mut self, value: f64) {
         if value == 0.0 || !value.is_finite() {
             return;
         }
         let bits = value.to_bits();
         let (fraction, exponent) = (bits & ((1 << 52) - 1), i32::try_from(bits >> 52 & 0x7ff).unwrap_or(0));
-        // A subnormal number has no leading bit, and the exponent of the least normal one.
+        // A subnormal number has no leading bit, and the exponent of the smallest normal one.
         let mantissa = if exponent == 0 { fraction } else { fraction | 1 << 52 };
         let exponent = exponent.max(1) - 1075;
         let magnitude = i128::from(mantissa) << exponent.rem_euclid(SPAN);
@@ -26,16 +26,16 @@ impl ExactSum {
         *self.0.entry(exponent.div_euclid(SPAN)).or_default() += signed;
     }
 
-    /// The sum as the nearest float, but for a few units of its last place.
+    /// The sum as a float, accurate to a few units in the last place.
     pub fn value(&self) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "rounded on purpose: a bin may hold more than 53 bits")]
         let parts = self.0.iter().rev().map(|(bin, sum)| scaled(*sum as f64, bin * SPAN));
-        // Of nothing, or of zeros, it would be a negative zero.
+        // An empty sum would otherwise be negative zero.
         parts.fold(0.0, |sum, part| sum + part)
     }
 }
 
-/// `value` times 2^`exponent`, also where that power alone is too small for a float.
+/// `value` times 2^`exponent`, even if that power alone would underflow.
 fn scaled(value: f64, exponent: i32) -> f64 {
     value * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
 }

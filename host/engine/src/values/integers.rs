@@ -1,27 +1,27 @@
-//! Integers of 8 or 4 bits with one scale for each row (design section 7): a row's greatest magnitude becomes 127 or 7, and
-//! every value the nearest multiple of the scale, ties to even. Two integers of 4 bits share a byte, the first in its low
-//! half.
+//! Integers of 8 or 4 bits with one scale per row: a row's greatest magnitude becomes 127 or 7, and every
+//! value the nearest multiple of the scale, ties to even. Two 4-bit integers share a byte, the first in the
+//! low half.
 
-/// The greatest integer of so many bits: both signs have as many.
+/// The greatest integer of so many bits, symmetric around zero.
 pub fn most(bits: u32) -> u8 {
     if bits == 4 { 7 } else { 127 }
 }
 
-/// The scale of a row; 1 for one of zeros.
+/// The scale of a row; 1 for a row of zeros.
 fn scale(row: &[f32], most: f32) -> f32 {
     let greatest = row.iter().fold(0.0f32, |greatest, value| greatest.max(value.abs()));
     let scale = greatest / most;
     if scale > 0.0 { scale } else { 1.0 }
 }
 
-/// Writes the scale of each row of `values`.
+/// Writes the scale of each row of `values` to `out`.
 pub fn scales(most: f32, values: &[f32], row_len: usize, out: &mut [u8]) {
     for (row, out) in values.chunks(row_len.max(1)).zip(out.as_chunks_mut::<4>().0) {
         *out = scale(row, most).to_le_bytes();
     }
 }
 
-/// Writes the integers of each row of `values`, and what they stand for.
+/// Encodes each row of `values` to `out`, and writes the decoded values to `again`.
 pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: &mut [f32]) {
     let greatest = f32::from(most(bits));
     let (row_len, row_bytes) = (row_len.max(1), (row_len * bits as usize / 8).max(1));
@@ -42,19 +42,19 @@ pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: 
     }
 }
 
-/// The byte of a whole number between -128 and 127.
+/// An integer between -128 and 127 as a byte.
 #[allow(clippy::cast_possible_truncation, reason = "it was clamped before")]
 fn byte(code: f32) -> u8 {
     (code as i8).cast_unsigned()
 }
 
-/// Integers as F32.
+/// Decodes integers to F32, without their scales.
 pub fn values(bits: u32, codes: &[u8], out: &mut [f32]) {
     if bits == 8 {
         out.iter_mut().zip(codes).for_each(|(out, code)| *out = f32::from(code.cast_signed()));
         return;
     }
-    // The low half, moved up and back with its sign.
+    // The low half, shifted up and back to extend its sign.
     let value = |code: u8| f32::from((code << 4).cast_signed() >> 4);
     for (pair, code) in out.chunks_mut(2).zip(codes) {
         pair.iter_mut().zip([*code, code >> 4]).for_each(|(out, code)| *out = value(code));
@@ -81,7 +81,7 @@ mod tests {
             assert!(
                 values.iter().zip(&back).enumerate().all(|(n, (v, b))| (v - b).abs() <= step(n) * 0.5001)
             );
-            // The greatest of a row is the greatest integer; a row of zeros has the scale 1.
+            // The greatest value of a row becomes the greatest integer; a row of zeros has scale 1.
             assert_eq!((back[0], read[3]), (values[0], 1.0));
         }
     }

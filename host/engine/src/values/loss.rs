@@ -1,14 +1,15 @@
-//! How far values are from what they were: sums that are measured while values are quantized, and the figures that follow.
+//! How far values have moved: sums that are collected while values are quantized, and the figures derived
+//! from them.
 
 use fearless_simd::{Level, dispatch};
 use serde::Serialize;
 
-/// Sums over values `x` and what they became, `y`; over the pairs that are both finite.
+/// Sums over values `x` and their replacements `y`, for pairs that are both finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// How many pairs.
+    /// Number of such pairs.
     pub values: u64,
-    /// How many pairs are left out, of which one is not finite.
+    /// Number of pairs that are left out because one value is not finite.
     pub not_finite: u64,
     /// Sum of x².
     pub square: f64,
@@ -23,7 +24,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The sums over as many values before and after.
+    /// The sums over two equally long slices.
     pub fn between(before: &[f32], after: &[f32]) -> Loss {
         dispatch!(Level::new(), _ => sums(before, after))
     }
@@ -39,12 +40,12 @@ impl Loss {
         self.greatest = self.greatest.max(more.greatest);
     }
 
-    /// How many pairs there were.
+    /// The number of pairs, including those left out.
     pub fn pairs(&self) -> u64 {
         self.values + self.not_finite
     }
 
-    /// The figures that follow, of weights that take so many bits.
+    /// The derived figures, for weights stored in so many bits each.
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub fn measured(&self, bits_per_weight: f64) -> Measured {
         let lengths = (self.square * self.square_after).sqrt();
@@ -59,7 +60,7 @@ impl Loss {
         }
     }
 
-    /// Whether sums in F32 are as good as wider ones: no square overflowed, and none was so small that it vanished.
+    /// Whether F32 sums are as good as wider ones: no square overflowed, and none vanished.
     #[inline(always)]
     fn is_sound(&self) -> bool {
         let sums = [self.square, self.square_after, self.product, self.square_error];
@@ -72,11 +73,12 @@ impl Loss {
     }
 }
 
-/// The smallest magnitude whose square is trusted to F32: far above the 2⁻⁶³ of which nothing is left.
+/// The smallest magnitude whose square F32 is trusted with: far above 2⁻⁶³, where the square vanishes.
 const SMALLEST: f64 = 1e-15;
-/// Values that are summed in F32 side by side before they are added up in F64: their rounding is below 2⁻²⁰ of the sum.
+/// Values summed in F32 side by side before they are added in F64; the rounding error is below 2⁻²⁰ of the
+/// sum.
 const RUN: usize = 512;
-/// Sums side by side.
+/// Partial sums side by side.
 const LANES: usize = 32;
 
 #[inline(always)]
@@ -89,7 +91,7 @@ fn sums(before: &[f32], after: &[f32]) -> Loss {
     loss
 }
 
-/// The sums of a run in F32.
+/// The sums of a run, in F32.
 #[inline(always)]
 fn narrow(before: &[f32], after: &[f32]) -> Loss {
     let mut lanes = [[0f32; LANES]; 5];
@@ -117,7 +119,7 @@ fn narrow(before: &[f32], after: &[f32]) -> Loss {
     }
 }
 
-/// The same in F64, which holds the square of every F32.
+/// The sums of a run, in F64, which holds the square of every F32.
 fn wide(before: &[f32], after: &[f32]) -> Loss {
     let mut loss = Loss::default();
     for (x, y) in before.iter().zip(after) {
@@ -149,27 +151,27 @@ fn add(lanes: &mut [[f32; LANES]; 5], x: &[f32; LANES], y: &[f32; LANES]) {
     }
 }
 
-/// What quantization did to a tensor, or to all.
+/// What quantization did to one tensor, or to all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
     /// How many values were compared: those that are finite before and after.
     pub values: u64,
-    /// How many are not.
+    /// How many were not, because one side is not finite.
     #[serde(skip_serializing_if = "is_none")]
     pub not_finite: u64,
-    /// The root of the mean square error.
+    /// Root mean square error.
     pub rmse: f64,
-    /// The greatest error.
+    /// The greatest absolute error.
     pub max_abs_error: f64,
-    /// Signal to noise, in decibels; none where nothing was lost.
+    /// Signal-to-noise ratio in decibels; `None` if nothing was lost.
     pub snr_db: Option<f64>,
-    /// The cosine between the values before and after; none where all are zero.
+    /// Cosine similarity of the values before and after; `None` if all are zero.
     pub cosine: Option<f64>,
-    /// Bits that a weight takes after.
+    /// Bits per weight after quantization.
     pub bits_per_weight: f64,
 }
 
-/// Whether a count is none, for serde.
+/// Whether a count is zero, for serde.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 pub(crate) fn is_none<T: Default + PartialEq>(count: &T) -> bool {
     *count == T::default()

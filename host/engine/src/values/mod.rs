@@ -1,4 +1,5 @@
-//! Values by themselves: casts, integers with scales, numbers of any type as floats, swapped bytes, exact sums, distances.
+//! Operations on values: casts, integers with scales, any type as floats, byte swapping, exact sums, losses,
+//! slices.
 
 pub mod cast;
 pub mod exact_sum;

@@ -1,46 +1,46 @@
-//! Payload bytes as numbers: every scalar element type, read exactly, and block types as their quantizer decodes them.
+//! Payload bytes as numbers: every scalar type read exactly, block types as their quantizer decodes them.
 //!
-//! The loops are plain and run over whole slices, so that the compiler turns them into vector code: once for each kind of
-//! processor, of which the program takes the one it finds itself on.
+//! The loops are plain and run over whole slices, so that the compiler vectorizes them, once per kind of
+//! processor; the right version is chosen at run time.
 
 use crate::registry::Registry;
 use apr_sdk::{DType, DTypeKind, Quantizer, Result, checked_elements, half};
 use fearless_simd::{Level, dispatch};
 use std::sync::{Arc, LazyLock};
 
-/// Reads packed little-endian elements; `bytes` holds exactly the elements of `out`.
+/// Reads packed little-endian elements; `bytes` holds exactly as many as `out`.
 pub type ReadNarrow = fn(bytes: &[u8], out: &mut [f32]);
-/// The same where 24 bits of mantissa are too few: each number is `high + low`, and `low` is 0 but for whole numbers
-/// above 2^53.
+/// Like [`ReadNarrow`], for types that need more than 24 bits of mantissa: each number is `high + low`, where
+/// `low` is 0 except for integers above 2^53.
 pub type ReadWide = fn(bytes: &[u8], high: &mut [f64], low: &mut [f64]);
 
-/// How a type's elements become numbers.
+/// How a type's elements are read.
 #[derive(Clone)]
 enum Form {
-    /// Every value is an `f32`.
+    /// Every value fits an `f32`.
     Narrow(ReadNarrow),
     /// Every value is the sum of two `f64`.
     Wide(ReadWide),
-    /// A quantizer gives every value of this type as an `f32`.
+    /// A quantizer decodes values of this type to `f32`.
     Blocks(Arc<dyn Quantizer>, DType),
 }
 
-/// A type, ready to be read.
+/// A dtype, ready to be read.
 #[derive(Clone)]
 pub struct Numbers {
     form: Form,
-    /// Bits of a block, and numbers in it.
+    /// Bits per block, and numbers per block.
     block: (u64, u64),
-    /// Numbers of one element: 2 for complex types, which are read as real and imaginary parts.
+    /// Numbers per element: 2 for complex types, read as real and imaginary parts.
     pub per_element: u64,
 }
 
-/// How many numbers are read at once where a buffer is on the stack. A multiple of 8, so that packed types begin on
-/// whole bytes, and of every block.
+/// Numbers read at once into a buffer on the stack. A multiple of 8, so that packed types start on whole
+/// bytes, and of every block size.
 pub const CHUNK: usize = 512;
 
 impl Numbers {
-    /// The same for any type; `None` for block types that no plugin of `registry` decodes.
+    /// A reader for any type; `None` for block types that no plugin in `registry` decodes.
     pub fn with(dtype: DType, registry: &Registry) -> Option<Numbers> {
         let info = dtype.info().filter(|info| info.kind == DTypeKind::Block);
         let Some(info) = info else { return Numbers::new(dtype) };
@@ -54,7 +54,7 @@ impl Numbers {
         })
     }
 
-    /// `None` for block types, whose values a quantizer must give.
+    /// A reader for scalar types; `None` for block types, which need a quantizer.
     pub fn new(dtype: DType) -> Option<Numbers> {
         let info = dtype.info()?;
         if info.kind == DTypeKind::Block {
@@ -66,7 +66,7 @@ impl Numbers {
         Some(Numbers { form, block, per_element })
     }
 
-    /// Bytes of `count` numbers.
+    /// The bytes that `count` numbers take up.
     pub fn bytes_of(&self, count: usize) -> usize {
         let (bits, numbers) = self.block;
         usize::try_from((count as u64 * bits).div_ceil(8 * numbers)).unwrap_or(usize::MAX)
@@ -78,18 +78,19 @@ impl Numbers {
         bytes as u64 * 8 / bits * numbers + bytes as u64 * 8 % bits * numbers / bits
     }
 
-    /// Whether every value is an `f32`.
+    /// Whether every value fits an `f32`.
     pub fn is_narrow(&self) -> bool {
         !matches!(self.form, Form::Wide(_))
     }
 
-    /// Reads as many numbers as the slice holds, if every value is an `f32`; else nothing.
+    /// Reads as many numbers as `out` holds, if every value fits an `f32`; otherwise leaves `out` alone.
     pub fn read_narrow(&self, bytes: &[u8], out: &mut [f32]) {
         match &self.form {
             Form::Narrow(read) => read(bytes, out),
             Form::Wide(_) => {}
             Form::Blocks(quantizer, dtype) => {
-                // Only a plugin that breaks its word fails here: what it does not give is no number, and seen as that.
+                // Only a plugin that breaks its contract fails here: what it does not deliver is treated as
+                // NaN.
                 if quantizer.decode(*dtype, bytes, out.len() as u64, out).is_err() {
                     out.fill(f32::NAN);
                 }
@@ -112,28 +113,28 @@ impl Numbers {
     }
 }
 
-/// The values of a tensor whose bytes come in pieces, which may be cut anywhere, also inside a value.
+/// The values of a tensor whose bytes arrive in pieces, which may be cut anywhere, even inside a value.
 pub struct Values {
     numbers: Numbers,
-    /// How many are still to come: what packed types leave of their last byte is no value.
+    /// Values still to come; what packed types leave over in their last byte is not a value.
     left: u64,
-    /// Bytes of a chunk that is not whole yet.
+    /// Bytes of an incomplete chunk.
     rest: Vec<u8>,
     high: [f64; CHUNK],
     low: [f64; CHUNK],
 }
 
 impl Values {
-    /// The values of a tensor of this shape; complex numbers are two.
+    /// The values of a tensor of this shape; a complex number is two.
     ///
     /// # Errors
-    /// LimitExceeded for a shape of more elements than can be counted.
+    /// LimitExceeded for a shape with more elements than can be counted.
     pub fn new(numbers: Numbers, shape: &[u64]) -> Result<Values> {
         let left = checked_elements(shape)?.saturating_mul(numbers.per_element);
         Ok(Values { numbers, left, rest: Vec::new(), high: [0.0; CHUNK], low: [0.0; CHUNK] })
     }
 
-    /// Calls `each` with every value that is whole now, but for some that [`Values::end`] gives.
+    /// Calls `each` with the values that are complete, except some that are left for [`Values::end`].
     pub fn add(&mut self, mut bytes: &[u8], each: &mut impl FnMut(f64)) {
         let chunk = self.numbers.bytes_of(CHUNK);
         while !bytes.is_empty() {
@@ -151,7 +152,7 @@ impl Values {
         }
     }
 
-    /// Calls `each` with the last values.
+    /// Calls `each` with the remaining values.
     pub fn end(&mut self, each: &mut impl FnMut(f64)) {
         self.read_rest(each);
     }
@@ -198,7 +199,7 @@ macro_rules! wide {
     };
 }
 
-/// Reads codes of less than a byte through a table; they begin at the lowest bit.
+/// Looks up codes of less than a byte in a table, lowest bits first.
 macro_rules! table {
     ($bits:literal, $table:expr) => {
         Form::Narrow(|bytes, out| {
@@ -214,7 +215,7 @@ macro_rules! table {
     };
 }
 
-/// Every scalar type: how it is read, and numbers of one element.
+/// Every scalar type: how it is read, and numbers per element.
 static FORMS: &[(DType, Form, u64)] = &[
     (DType::F64, wide!(f64, n => (n, 0.0)), 1),
     (DType::F32, narrow!(f32, n => n), 1),
@@ -245,7 +246,7 @@ static FORMS: &[(DType, Form, u64)] = &[
     (DType::C128, wide!(f64, n => (n, 0.0)), 2),
 ];
 
-/// A whole number as the nearest `f64` and what that leaves, which is exact for every 64-bit number.
+/// An integer as the nearest `f64` and the exact remainder, for every 64-bit number.
 fn split(n: i128) -> (f64, f64) {
     #[allow(
         clippy::cast_precision_loss,
@@ -257,22 +258,22 @@ fn split(n: i128) -> (f64, f64) {
     (high, rest as f64)
 }
 
-/// What the codes with the greatest exponent, or minus zero, mean.
+/// What the codes with the greatest exponent, and the code of minus zero, mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Odd {
-    /// Infinity and NaN as in IEEE 754.
+    /// Infinity and NaN, as in IEEE 754.
     Ieee,
-    /// No infinity; all ones are NaN (OFP8 E4M3).
+    /// No infinity; all ones is NaN (OFP8 E4M3).
     OneNan,
-    /// No infinity and no minus zero: its code is NaN (the FNUZ types).
+    /// No infinity and no minus zero, whose code is NaN (the FNUZ types).
     NanIsMinusZero,
-    /// Numbers like all others (OCP MX elements).
+    /// Ordinary numbers (OCP MX elements).
     None,
 }
 
-/// A float of sign, `exponent_bits` and `mantissa_bits`, without a branch: the exponent is moved to its place, and
-/// subnormal numbers, which are read as if they had the leading bit, lose it by one exact subtraction. Not by a product:
-/// subnormal factors are slow. A NaN of IEEE 754 keeps its payload.
+/// Decodes a float of sign, `exponent_bits` and `mantissa_bits`, branch-free: the exponent is shifted into
+/// place, and subnormals, read as if they had the leading bit, lose it in one exact subtraction (multiplying
+/// by a subnormal would be slow). An IEEE 754 NaN keeps its payload.
 #[inline(always)]
 pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32, odd: Odd) -> f32 {
     const LEADING: u32 = 1 << 23;
@@ -294,7 +295,8 @@ pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32,
     f32::from_bits(value | sign << 31 | is_nan & f32::NAN.to_bits())
 }
 
-/// OCP MX scale: eight bits of exponent, the last code is NaN. The least, 2^-127, is a subnormal `f32`.
+/// Decodes an OCP MX scale: eight exponent bits, the last code is NaN. The smallest, 2^-127, is a subnormal
+/// `f32`.
 #[inline(always)]
 pub fn power_of_two(code: u32) -> f32 {
     match code {
@@ -304,7 +306,7 @@ pub fn power_of_two(code: u32) -> f32 {
     }
 }
 
-/// Two's complement of `bits` bits.
+/// Decodes a two's complement number of `bits` bits.
 fn signed(code: u32, bits: u32) -> f32 {
     let unsigned = f32::from(u8::try_from(code).unwrap_or(0));
     let range = f32::from(u8::try_from(1u32 << bits).unwrap_or(0));

@@ -1,45 +1,45 @@
-//! A slice of a tensor, written as in Python: `0:4, -1, :8`, one for each dimension, outermost first.
+//! A slice of a tensor in Python's notation: `0:4, -1, :8`, one item per dimension, outermost first.
 
 use apr_sdk::{Error, Result, escape};
 use std::ops::Range;
 
-/// A slice as it was written, of a tensor that is not known yet.
+/// A slice as written, before the tensor is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     axes: Vec<Axis>,
 }
 
-/// What is wanted along one dimension; negative numbers count from its end.
+/// What is selected along one dimension; negative numbers count from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Index(i64),
     Range(Option<i64>, Option<i64>),
 }
 
-/// What is wanted along one dimension of a known size.
+/// What is selected along one dimension of known size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picked {
-    /// The indices.
+    /// The selected indices.
     pub range: Range<u64>,
-    /// Whether it is one index, which leaves no dimension.
+    /// Whether it is a single index, which removes the dimension.
     pub is_index: bool,
 }
 
 impl Slice {
-    /// The slice that stands between the brackets.
+    /// Parses the text between the brackets.
     ///
     /// # Errors
-    /// InvalidArgument for what is none, or has a step.
+    /// InvalidArgument for anything else, and for steps.
     pub fn parse(text: &str) -> Result<Slice> {
         let axes = text.split(',').map(|axis| Axis::parse(axis.trim()));
         Ok(Slice { axes: axes.collect::<Result<_>>()? })
     }
 
-    /// What it means for a tensor of this shape; dimensions that it does not name are whole.
+    /// Applies the slice to a tensor of this shape; dimensions it does not mention are selected whole.
     ///
     /// # Errors
-    /// InvalidArgument, with the shape, for more dimensions or indices than there are, and for a range that ends before it
-    /// begins.
+    /// InvalidArgument, with the shape, for too many dimensions, an index out of range, and a range that ends
+    /// before it begins.
     pub fn of(&self, shape: &[u64]) -> Result<Vec<Picked>> {
         if self.axes.len() > shape.len() {
             let (have, want) = (shape.len(), self.axes.len());
@@ -53,7 +53,7 @@ impl Slice {
     }
 }
 
-/// What a slice looks like.
+/// A hint about the notation.
 const HOW: &str = "write a slice as in Python: 'NAME[0:4, :8]', 'NAME[-1]'";
 
 impl Axis {
@@ -110,13 +110,13 @@ impl Axis {
     }
 }
 
-/// The ranges along each dimension that are shown of what was picked: all, if that is at most `most` values; else of long
-/// dimensions the same number of indices at both ends, as few as it takes.
+/// Which indices to show along each dimension: all, if they give at most `most` values; otherwise equally
+/// many at both ends of long dimensions, as few as necessary.
 pub fn shown(picked: &[Picked], most: u64) -> Vec<Vec<Range<u64>>> {
     let all = |one: &Picked| vec![one.range.clone()];
     let count = |axes: &[Vec<Range<u64>>]| {
         let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum::<u64>());
-        // A dimension of no indices does not make the others short.
+        // An empty dimension does not shorten the others.
         sizes.fold(1u64, |count, size| count.saturating_mul(size.max(1)))
     };
     let mut axes: Vec<_> = picked.iter().map(all).collect();

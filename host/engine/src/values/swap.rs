@@ -1,10 +1,10 @@
-//! Byte order: reverses the multi-byte fields of each block, as the dtype table says.
+//! Byte order: reverses the multi-byte fields of each block, as listed in the dtype table.
 
 use apr_sdk::DTypeInfo;
 
 /// Reverses every multi-byte field of whole blocks in place.
 pub fn reverse_fields(info: &DTypeInfo, bytes: &mut [u8]) {
-    // A block that is one run of fields is nothing but fields.
+    // A block that is a single run of fields consists of nothing else.
     match info.swap {
         [field] if u32::from(field.width) * u32::from(field.count) == info.block_bytes => match field.width {
             2 => reverse_all::<2>(bytes),

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// Compares what is encoded; says what was proved, if anything is.
 ///
 /// # Errors
-/// Failed, with the tensor, for blocks elsewhere than they were put, or that decode to other bytes; what reading raises.
+/// Failed, with the tensor, for blocks elsewhere than they were put, or that decode to other bytes; any error from reading.
 pub fn compare(
     engine: &Engine,
     (planned, written): (&Model, &OpenedModel),

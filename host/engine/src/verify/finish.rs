@@ -57,7 +57,7 @@ impl WrittenOutput {
 /// What follows the payload: stored checksums of the source, holes, verify.
 ///
 /// # Errors
-/// What the writer and verify raise; Io; also if an input changed meanwhile.
+/// Any error from the writer and verify; Io; also if an input changed meanwhile.
 pub fn finish(
     engine: &Engine,
     options: &ConvertOptions,

@@ -35,7 +35,7 @@ pub struct Bin {
 /// Reads the tensor of number `tensor` twice: for its range, and to count.
 ///
 /// # Errors
-/// Unsupported for a type whose values cannot be read here; what reading raises; Cancelled.
+/// Unsupported for a type whose values cannot be read here; any error from reading; Cancelled.
 pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result<Histogram> {
     let decl = &opened.model.tensors[tensor];
     let Some(numbers) = Numbers::with(decl.dtype, &engine.registry) else {

@@ -86,7 +86,7 @@ impl<'a> Witness<'a> {
     /// store any.
     ///
     /// # Errors
-    /// Failed, E004, for the first that is not that of the bytes; what reading raises.
+    /// Failed, E004, for the first that is not that of the bytes; any error from reading.
     pub fn compare(&self) -> Result<Option<String>> {
         let stored = &self.source.model.checksums;
         let mut compared = 0;
@@ -114,7 +114,7 @@ impl<'a> Witness<'a> {
     /// one, in the file that its reader was given.
     ///
     /// # Errors
-    /// What reading raises.
+    /// Any error from reading.
     pub fn inputs(&self, inputs: &[u32]) -> Result<Vec<u32>> {
         inputs.iter().map(|&input| self.input(input)).collect()
     }

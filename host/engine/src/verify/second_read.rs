@@ -31,7 +31,7 @@ impl FirstRead<'_> {
     /// Fails if an input is not what it was: a source that was changed while it was read gave something, but not itself.
     ///
     /// # Errors
-    /// Io for a file that changed; what reading raises.
+    /// Io for a file that changed; any error from reading.
     pub fn refuse_changed(&self) -> Result<()> {
         for (number, input) in (0u32..).zip(self.source.files.all()) {
             let same = match input.changed() {

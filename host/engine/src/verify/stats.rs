@@ -95,7 +95,7 @@ pub fn tensor_rows(engine: &Engine, opened: &OpenedModel, options: RowOptions) -
 /// side by side on all threads.
 ///
 /// # Errors
-/// What reading raises; Cancelled.
+/// Any error from reading; Cancelled.
 pub fn each_row(
     engine: &Engine,
     opened: &OpenedModel,

@@ -52,7 +52,7 @@ pub struct Validation {
 /// Judges an opened model.
 ///
 /// # Errors
-/// What reading raises; a judgement of "no" is no error here.
+/// Any error from reading; a judgement of "no" is no error here.
 pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions) -> Result<Validation> {
     let n = opened.model.tensors.len();
     let mut findings = vec![Finding {

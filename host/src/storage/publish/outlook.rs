@@ -59,7 +59,7 @@ const MOST_ROUNDS: usize = 16;
 /// Opens the folder as it will be. It must be the planned model, and nothing else.
 ///
 /// # Errors
-/// Io, E007, naming the files that would be opened besides, unless `force` lets them go; what opening raises;
+/// Io, E007, naming the files that would be opened besides, unless `force` lets them go; any error from opening;
 /// Cancelled.
 pub fn outlook(
     host: &Host,

@@ -18,7 +18,7 @@ pub(super) const LISTED: usize = 20_000;
 /// The report of one file, or of the shards of a model.
 ///
 /// # Errors
-/// LimitExceeded; whatever the source raised.
+/// LimitExceeded; any error from the source.
 pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<Report> {
     let mut found = Found::default();
     for &file in files {

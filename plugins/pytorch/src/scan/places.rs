@@ -39,7 +39,7 @@ pub struct Found {
 /// The pickles of a file.
 ///
 /// # Errors
-/// Whatever the source raised.
+/// Any error from the source.
 pub fn traces(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Found> {
     let len = source.len(file)?;
     let mut head = vec![0; usize::try_from(len.min(512)).unwrap_or(0)];

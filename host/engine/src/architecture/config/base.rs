@@ -20,7 +20,7 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
     /// The text of a table.
     ///
     /// # Errors
-    /// What giving it raises.
+    /// Any error from giving it.
     pub fn text(&self, id: &str) -> Result<String> {
         (self.text)(id)
     }
@@ -39,7 +39,7 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
 /// The table's TOML with what it takes over from its base, which is `depth` tables deep in others' bases.
 ///
 /// # Errors
-/// InvalidArgument for text that is no TOML, and for bases in a circle; what the bases' texts raise.
+/// InvalidArgument for text that is no TOML, and for bases in a circle; any error from the bases' texts.
 pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))

@@ -102,7 +102,7 @@ pub fn follows_from(what: &str) -> &'static [&'static str] {
 /// What a tensor of a rule's `generate` says of the configuration: names and values; `None` if they cannot be told.
 ///
 /// # Errors
-/// What [`generate`] raises.
+/// Any error from [`generate`].
 pub fn recover(
     what: &str,
     bytes: &[u8],

@@ -29,7 +29,7 @@ pub struct Lost {
 /// What of the configuration is not told by what was written.
 ///
 /// # Errors
-/// Unsupported if some of it changes what the model computes; what reading and evaluating raise.
+/// Unsupported if some of it changes what the model computes; any error from reading and evaluating.
 pub fn lost(
     table: &Table,
     config: &Config,

@@ -187,7 +187,7 @@ impl Config {
     /// The names whose values `other` does not have, as far as an F32 tells numbers apart.
     ///
     /// # Errors
-    /// What evaluating defaults raises.
+    /// Any error from evaluating defaults.
     pub fn beyond(&self, other: &ConfigScope<'_>) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for (name, value) in &self.values {

@@ -211,7 +211,7 @@ impl Stated<'_> {
 /// Fails if a model states what its table does not cover.
 ///
 /// # Errors
-/// Unsupported, naming everything of it; what evaluating conditions raises.
+/// Unsupported, naming everything of it; any error from evaluating conditions.
 pub fn refuse(table: &Table, model: &Stated<'_>) -> Result<()> {
     let mut found = Vec::new();
     for refusal in &model.dialect.refused {

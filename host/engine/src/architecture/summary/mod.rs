@@ -98,7 +98,7 @@ const TOKENS: u64 = 4096;
 /// Sums up a model that was opened; `tokens` is how many the cache is to hold.
 ///
 /// # Errors
-/// What reading raises. A tokenizer, a card or a configuration that is not understood is left out: whoever converts it
+/// Any error from reading. A tokenizer, a card or a configuration that is not understood is left out: whoever converts it
 /// learns why.
 pub fn summary(engine: &Engine, opened: &OpenedModel, tokens: Option<u64>) -> Result<Summary> {
     let tokenizer = match opened.tokenizer(engine) {

@@ -38,7 +38,7 @@ impl GroupWork<'_> {
     /// The result's tensors of the group.
     ///
     /// # Errors
-    /// What the operations raise; Malformed for a tensor that is missing or of another shape.
+    /// Any error from the operations; Malformed for a tensor that is missing or of another shape.
     pub fn make(&self, group: &Group, translated: &mut Translated) -> Result<Vec<Made>> {
         let dtype = self.request.tensors[self.sources[0]].dtype;
         let (from, to) = (self.rule.side(self.request.from), self.rule.side(self.request.to));

@@ -19,7 +19,7 @@ impl Head {
     /// Parses the head of a table that may build on one of `bases`, which are heads too.
     ///
     /// # Errors
-    /// InvalidArgument for what is no head; what the bases raise.
+    /// InvalidArgument for what is no head; any error from the bases.
     pub fn on<F: Fn(&str) -> Result<String>>(head: &str, bases: &Bases<F>) -> Result<Head> {
         let toml = with_base(head, bases, 0)?;
         let mut dialects = Vec::new();

@@ -56,7 +56,7 @@ impl Rename {
     /// Whether names of other dialects are written so in a model of this configuration.
     ///
     /// # Errors
-    /// What evaluating the condition raises.
+    /// Any error from evaluating the condition.
     pub fn is_written(&self, scope: &dyn Scope) -> Result<bool> {
         self.written.as_ref().map_or(Ok(false), |when| when.holds(scope))
     }

@@ -24,7 +24,7 @@ pub enum Measure<'e> {
 /// Of what can be read only in order, the whole is read, even if only some of it is wanted.
 ///
 /// # Errors
-/// What reading raises; Unsupported if there is no cast; Cancelled.
+/// Any error from reading; Unsupported if there is no cast; Cancelled.
 pub fn measure(engine: &Engine, source: &OpenedModel, wanted: &[Measure<'_>]) -> Result<Vec<bool>> {
     map(engine.crew.as_ref(), wanted.len(), &|_, number| {
         let (of, is_exact) = match wanted[number] {

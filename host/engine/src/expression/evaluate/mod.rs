@@ -104,7 +104,7 @@ impl Expression {
     /// Fills `out` with a run of the result; of one that is no `Concat`.
     ///
     /// # Errors
-    /// What the quantizers and reading raise.
+    /// Any error from the quantizers and reading.
     pub fn evaluate(&self, of: &Evaluation<'_>, buffers: &mut Buffers, out: &mut [u8]) -> Result<Outcome> {
         buffers.has_again = false;
         if !std::mem::take(&mut buffers.keeps) {

@@ -133,7 +133,7 @@ impl<'a> InPieces<'a> {
     /// The payload of tensor number `tensor`, of which nothing is read yet.
     ///
     /// # Errors
-    /// Malformed if there are bytes and its shape needs none; what the reader raises. With the file as the user typed it
+    /// Malformed if there are bytes and its shape needs none; any error from the reader. With the file as the user typed it
     /// and the tensor.
     pub fn new(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<InPieces<'a>> {
         let decl = &opened.model.tensors[tensor];

@@ -217,7 +217,7 @@ impl Gather {
     /// Fills `out` with the bytes at `at` of the result; both are whole elements. `strip` is kept between calls.
     ///
     /// # Errors
-    /// What `read` raises.
+    /// Any error from `read`.
     pub fn fill(
         &self,
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
@@ -257,7 +257,7 @@ impl Gather {
     /// Fills `out` with a box, row-major. `strip` is kept between calls.
     ///
     /// # Errors
-    /// What `read` raises.
+    /// Any error from `read`.
     pub fn read_part(
         &self,
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,

@@ -47,7 +47,7 @@ impl Edits {
     /// The edits of `--unset` and `--set`, in that order; `@FILE` is read.
     ///
     /// # Errors
-    /// InvalidArgument for a `--set` without a key; what reading a file raises.
+    /// InvalidArgument for a `--set` without a key; any error from reading a file.
     pub fn new(places: &dyn Places, set: &[(String, String)], unset: &[String]) -> Result<Edits> {
         let edit = |key: &str, change| Edit { key: key.to_owned(), change, done: Vec::new() };
         let mut edits: Vec<Edit> = unset.iter().map(|key| edit(key, Change::Unset)).collect();
@@ -87,7 +87,7 @@ impl Edits {
     /// Changes the keys of the source that are meant, and says what the source means by them now; nothing if none is.
     ///
     /// # Errors
-    /// InvalidArgument for a value that its key's type cannot hold; what looking at the changed source raises.
+    /// InvalidArgument for a value that its key's type cannot hold; any error from looking at the changed source.
     pub fn in_source(
         &mut self,
         engine: &Engine,

@@ -17,7 +17,7 @@ impl Understood {
     /// itself, are changed in place.
     ///
     /// # Errors
-    /// What laying out and reading raise.
+    /// Any error from laying out and reading.
     pub fn new(
         engine: &Engine,
         source: &OpenedModel,

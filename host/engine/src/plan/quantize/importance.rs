@@ -26,7 +26,7 @@ impl ImportanceMatrix {
     /// Reads a file, by the first plugin that knows its form.
     ///
     /// # Errors
-    /// NotFound and the like; what the plugins raise.
+    /// NotFound and the like; any error from the plugins.
     pub fn read(engine: &Engine, quantizers: &[Arc<dyn Quantizer>], path: &Path) -> Result<ImportanceMatrix> {
         let files = Files::new(&engine.places.locate(path)?, Arc::clone(&engine.cancel));
         let limits = Limits::default();

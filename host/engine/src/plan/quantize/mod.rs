@@ -95,7 +95,7 @@ impl TypeChooser<'_> {
     ///
     /// # Errors
     /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
-    /// not fit or is missing, and blocks that would become other blocks unasked; what the plugins raise.
+    /// not fit or is missing, and blocks that would become other blocks unasked; any error from the plugins.
     pub fn apply(&self, wishes: &Quantization, planned: &mut PlannedModel) -> Result<Said> {
         let mut said = Said::default();
         if let Some(dtype) = wishes.precision {
@@ -321,7 +321,7 @@ fn name_some(names: &[String], what: &str) -> String {
 /// The own name of a recipe that the user named in any case.
 ///
 /// # Errors
-/// InvalidArgument for a recipe that no plugin has; what the plugins raise.
+/// InvalidArgument for a recipe that no plugin has; any error from the plugins.
 pub fn recipe_name(registry: &Registry, wanted: &str) -> Result<String> {
     find_recipe(registry, wanted).map(|(_, name)| name)
 }

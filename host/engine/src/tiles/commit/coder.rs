@@ -17,7 +17,7 @@ impl Coder<'_> {
     /// and how many each has.
     ///
     /// # Errors
-    /// What the writer raises; Plugin if it gives more bytes than its bound, or none.
+    /// Any error from the writer; Plugin if it gives more bytes than its bound, or none.
     pub fn encode(&self, at: u64, raw: &[u8]) -> Result<(Vec<u8>, Box<[u32]>)> {
         let Encoded { codec, own, block_size, .. } = self.encoded;
         let size = usize::try_from(*block_size).unwrap_or(usize::MAX);

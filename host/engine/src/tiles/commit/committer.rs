@@ -157,7 +157,7 @@ impl<'a> Committer<'a> {
     /// Takes raw bytes that begin `at` bytes from the begin of a segment; says whether work goes on.
     ///
     /// # Errors
-    /// What encoding and the sink raise.
+    /// Any error from encoding and the sink.
     pub fn put(
         &self,
         (segment, mut at): (usize, u64),
@@ -290,7 +290,7 @@ impl<'a> Committer<'a> {
     /// Writes what comes before the first unit, and keeps the units that `records` has, as far as they are still there.
     ///
     /// # Errors
-    /// What the sink raises.
+    /// Any error from the sink.
     pub fn begin(&self, sink: &dyn TileSink, records: &HashMap<u64, &TileRecord>) -> Result<()> {
         let mut state = self.lock();
         self.pass(&mut state, sink)?;

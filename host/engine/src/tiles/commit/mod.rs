@@ -49,7 +49,7 @@ impl<'a> Commits<'a> {
     /// Writes what comes before the first units, and keeps what an earlier run committed, as far as it is still there.
     ///
     /// # Errors
-    /// What the sink raises.
+    /// Any error from the sink.
     pub fn begin(&self, sink: &dyn TileSink, earlier: Option<&[(u64, TileRecord)]>) -> Result<()> {
         if self.0.iter().all(Option::is_none) {
             return Ok(());
@@ -68,7 +68,7 @@ impl<'a> Commits<'a> {
     /// Takes raw bytes that begin `at` bytes from the begin of a segment, each byte once; says whether work goes on.
     ///
     /// # Errors
-    /// What encoding and the sink raise.
+    /// Any error from encoding and the sink.
     pub fn put(
         &self,
         (file, segment, at): (usize, usize, u64),

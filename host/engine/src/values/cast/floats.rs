@@ -1,12 +1,12 @@
-//! The floats that are cast, and how a value becomes the nearest of another type.
+//! The float types that can be cast, and rounding to the nearest value of another type.
 
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 
-/// A value on its way: wide enough for all that is done to it.
+/// An intermediate value: wide enough for everything that is done to it.
 pub trait Wide: Copy + PartialEq {
     /// Whether it is neither infinite nor NaN.
     fn finite(self) -> bool;
-    /// The nearest value of the sum.
+    /// The sum, rounded to the nearest value.
     fn plus(self, c: f32) -> Self;
 }
 
@@ -34,17 +34,17 @@ impl Wide for f64 {
     }
 }
 
-/// A type that is cast from, of elements of `N` bytes.
+/// A type to cast from, with elements of `N` bytes.
 pub trait Source<const N: usize> {
-    /// Holds all its values.
+    /// A type that holds all its values.
     type Wide: Wide;
-    /// The value of an element.
+    /// Decodes an element.
     fn read(bytes: [u8; N]) -> Self::Wide;
 }
 
-/// A type that is cast to.
+/// A type to cast to.
 pub trait Target<const N: usize, W> {
-    /// The bytes of the nearest value, and that value.
+    /// Encodes the nearest value; returns its bytes and that value.
     fn write(value: W) -> ([u8; N], W);
 }
 
@@ -54,7 +54,7 @@ pub struct F64;
 pub struct F32;
 /// IEEE 754 binary16.
 pub struct F16;
-/// The upper half of a binary32.
+/// bfloat16: the upper half of a binary32.
 pub struct BF16;
 impl Source<8> for F64 {
     type Wide = f64;
@@ -99,7 +99,7 @@ impl Target<8, f32> for F64 {
     #[inline(always)]
     fn write(value: f32) -> ([u8; 8], f32) {
         let bits = u64::from(value.to_bits());
-        // By its bits, because a processor makes a signalling NaN a quiet one.
+        // Copied bit by bit, because processors make a signalling NaN quiet.
         let nan = (bits & 0x8000_0000) << 32 | 0x7ff << 52 | (bits & 0x7f_ffff) << 29;
         let wide = if value.is_nan() { nan } else { f64::from(value).to_bits() };
         (wide.to_le_bytes(), value)
@@ -137,7 +137,7 @@ impl Target<2, f32> for BF16 {
     }
 }
 
-/// What an `f64` becomes by way of the odd `f32` is what it becomes at once.
+/// Rounding an `f64` by way of the odd `f32` gives the same result as rounding it directly.
 macro_rules! by_way_of_f32 {
     ($($type:ty),*) => {$(
         impl Target<2, f64> for $type {
@@ -163,9 +163,9 @@ fn to_single(value: f64) -> f32 {
     if value.is_nan() { f32::from_bits(nan) } else { narrow }
 }
 
-/// The `f32` towards zero from a value between two, and if it is even, its odd neighbour away from zero: what is rounded
-/// again, to at most 22 bits, is rounded as if it had been only once (Boldo and Melquiond 2008, "Emulation of FMA and
-/// correctly rounded sums").
+/// Rounds to odd: towards zero, then to the neighbour away from zero if that is even. Rounding the result
+/// again, to at most 22 bits, is then the same as rounding once (Boldo and Melquiond 2008, "Emulation of FMA
+/// and correctly rounded sums").
 #[inline(always)]
 pub(super) fn to_odd(value: f64) -> f32 {
     let near = to_single(value);

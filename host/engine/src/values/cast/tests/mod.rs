@@ -1,4 +1,4 @@
-//! Casts against the definitions of the formats, for every 16-bit code.
+//! Checks casts against the definitions of the formats, for every 16-bit code.
 
 #![allow(clippy::cast_possible_truncation, reason = "a test's numbers are small")]
 
@@ -22,7 +22,7 @@ fn words<const N: usize>(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<N>().0.iter().map(wide).collect()
 }
 
-/// The value of a code of a format, from the definition of IEEE 754; `None` for what is not finite.
+/// The value of a code, by the definition of IEEE 754; `None` if it is not finite.
 fn value(code: u64, exponent_bits: u32, mantissa_bits: u32) -> Option<f64> {
     let (all, bias) = ((1u64 << exponent_bits) - 1, (1i32 << (exponent_bits - 1)) - 1);
     let mantissa = (code & ((1 << mantissa_bits) - 1)) as u32;
@@ -33,9 +33,9 @@ fn value(code: u64, exponent_bits: u32, mantissa_bits: u32) -> Option<f64> {
     (exponent != all).then(|| sign * (leading + f64::from(mantissa)) * scale)
 }
 
-/// The nearest code of a 16-bit format, by looking at all of them: ties go to the even code.
+/// Finds the nearest code of a 16-bit format by trying all of them; ties go to the even code.
 struct Nearest {
-    /// The finite values that are not negative, ascending, each at its own code.
+    /// The finite non-negative values, ascending, each at the index of its code.
     values: Vec<f64>,
     exponent_bits: u32,
 }
@@ -50,7 +50,7 @@ impl Nearest {
         let (sign, size) = (u64::from(wanted.is_sign_negative()) << 15, wanted.abs());
         let above = self.values.partition_point(|v| *v < size);
         let infinity = self.values.len();
-        // Infinity stands where the next value would be.
+        // Infinity takes the place of the next value.
         let last = self.values[infinity - 1];
         let next = self.values.get(above).copied().unwrap_or(2.0 * last - self.values[infinity - 2]);
         let code = match above {
@@ -88,7 +88,7 @@ fn every_16_bit_code_is_read_as_its_definition_says_and_comes_back() {
                     );
                     assert_eq!(double, value.to_bits(), "{code:x}");
                 }
-                // Sign, all exponent bits, and the payload at its place.
+                // Sign, all exponent bits, and the payload in its place.
                 None => {
                     let (sign, payload) = (code >> 15, code & ((1 << mantissa_bits) - 1));
                     assert_eq!(single, sign << 31 | 0xff << 23 | payload << (23 - mantissa_bits), "{code:x}");
@@ -114,7 +114,7 @@ fn every_16_bit_code_is_read_as_its_definition_says_and_comes_back() {
     }
 }
 
-/// Values around every code: it, between it and its neighbours, and just off both.
+/// Values around every code: the value, its midpoints with its neighbours, and values just off both.
 fn around(values: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0, f64::MAX, 5e-324, 1e-45, 3.402_823_5e38, 1e-30];
     for pair in values.windows(2) {
@@ -169,7 +169,7 @@ fn small_floats_are_the_nearest_ties_are_even_and_what_is_too_large_is_told() {
         let mut values = vec![0.0f32; 256];
         let codes: Vec<u8> = (0..=255).collect();
         crate::values::numbers::Numbers::new(dtype).unwrap().read_narrow(&codes, &mut values);
-        // The finite values that are not negative ascend with their codes.
+        // Finite non-negative values ascend with their codes.
         let finite: Vec<f64> =
             values[..128].iter().map(|v| f64::from(*v)).take_while(|v| v.is_finite()).collect();
         let last = finite.len() - 1;

@@ -1,4 +1,4 @@
-//! What a conversion would find in a model, found by reading it.
+//! Reads a model and reports what a conversion would find in it.
 
 use super::judge::{judge_layout, judge_tensor};
 use super::policy::Quality;
@@ -12,8 +12,8 @@ use crate::open::OpenedModel;
 use apr_sdk::Result;
 use std::sync::{Mutex, PoisonError};
 
-/// Looks at every tensor of an opened model, tensors side by side on all threads: what a conversion would find in what it
-/// copies. Nothing stops at a finding.
+/// Examines every tensor of an opened model, on all threads: reports what a conversion would find in the
+/// tensors it copies. No finding stops it.
 ///
 /// # Errors
 /// Any error from reading; Cancelled.
@@ -28,7 +28,7 @@ pub fn findings_of(
     let mut looked = ContractReport::default();
     let mut tensors = model.tensors.iter().enumerate().peekable();
     for finding in judge_layout(model, &specs, &|_| None, quality) {
-        // They come in the order of the tensors, of which one may have several.
+        // Findings come in the order of the tensors, each of which may have several.
         while tensors.next_if(|(_, tensor)| tensor.name != finding.tensor).is_some() {}
         let number = tensors.peek().map_or(0, |(number, _)| *number);
         drop(looked.note(number, vec![finding]));
@@ -54,7 +54,7 @@ pub fn findings_of(
         let found = judge_tensor(&tensor.name, kind, spec, false, &builder.build()?, quality);
         let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
         looked.saw(builder.by_scales());
-        // What stops a conversion is only told here.
+        // A finding that would stop a conversion is merely reported here.
         drop(looked.note(number, found));
         Ok(())
     })?;

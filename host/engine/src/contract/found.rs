@@ -1,7 +1,7 @@
-//! What is found in a run of floats: counts, least and greatest, sums.
+//! Statistics of a run of floats: counts, minimum and maximum, sums.
 //!
-//! The loops are plain and without branches, so that the compiler turns them into vector code, once for each kind of
-//! processor. Lanes are as many on every one, so all give the same sums.
+//! The loops are plain and branch-free, so that the compiler vectorizes them, once per kind of processor. The
+//! number of lanes is the same on all of them, so all give the same sums.
 
 use crate::values::cast::floats::{BF16, F16, F32, F64, Source};
 use crate::values::cast::small::{F8_E4M3, F8_E5M2};
@@ -9,25 +9,25 @@ use crate::values::numbers::{CHUNK, Numbers};
 use apr_sdk::{DType, DTypeKind};
 use fearless_simd::{Level, dispatch};
 
-/// Sums that advance side by side.
+/// Sums accumulated side by side.
 const LANES: usize = 16;
 
-/// What was found in a run of floats.
+/// Statistics of a run of floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// How many there are.
+    /// Number of values.
     pub values: u64,
-    /// How many are zero.
+    /// Number of zeros.
     pub zeros: u64,
-    /// How many are not a number.
+    /// Number of NaN.
     pub nans: u64,
-    /// How many are infinite.
+    /// Number of infinities.
     pub infs: u64,
-    /// The least finite one; infinity if there is none.
+    /// The smallest finite value; infinity if there is none.
     pub min: f64,
-    /// The greatest finite one; minus infinity if there is none.
+    /// The greatest finite value; minus infinity if there is none.
     pub max: f64,
-    /// The sum of the finite ones.
+    /// The sum of the finite values.
     pub sum: f64,
     /// The sum of their squares.
     pub squares: f64,
@@ -41,7 +41,7 @@ impl Default for Found {
 }
 
 impl Found {
-    /// Adds what was found in another run.
+    /// Adds the statistics of another run.
     pub fn add(&mut self, other: &Found) {
         self.values += other.values;
         self.zeros += other.zeros;
@@ -54,10 +54,10 @@ impl Found {
     }
 }
 
-/// Looks at whole little-endian elements.
+/// Examines whole little-endian elements.
 pub type Look = fn(&[u8]) -> Found;
 
-/// How a float type is looked at; `None` for what is no float of whole bytes.
+/// How to examine a float type; `None` for types that are not floats of whole bytes.
 pub fn look_at(dtype: DType) -> Option<Look> {
     let info = dtype.info().filter(|info| info.kind == DTypeKind::Float && info.block_elements == 1)?;
     if let Some((_, look)) = FAST.iter().find(|row| row.0 == dtype) {
@@ -80,7 +80,7 @@ static FAST: &[(DType, Look)] = &[
     (DType::F64, |bytes| dispatch!(Level::new(), _ => wide(bytes))),
 ];
 
-/// Sums of a lane each.
+/// The sums of all lanes.
 struct Lanes {
     sum: [f64; LANES],
     squares: [f64; LANES],
@@ -102,7 +102,8 @@ impl Lanes {
     #[inline(always)]
     fn add(&mut self, lane: usize, value: f32) {
         let finite = value.is_finite();
-        // Zero adds nothing to the sums; the comparisons leave out what is not finite by themselves, or by the choice.
+        // Zero adds nothing to the sums; the comparisons ignore NaN by themselves, and infinities because of
+        // this choice.
         let held = if finite { value } else { 0.0 };
         let wide = f64::from(held);
         self.sum[lane] += wide;
@@ -126,8 +127,8 @@ impl Lanes {
         rest.iter().enumerate().for_each(|(lane, element)| self.add(lane, S::read(*element)));
     }
 
-    /// Adds a block, unless a value of it is too large to be squared, or with `ALL_FINITE` is not finite: then it says no.
-    /// Where it adds a block with `ALL_FINITE`, it adds the same without.
+    /// Adds a block, unless one of its values is too large to be squared or, with `ALL_FINITE`, not finite:
+    /// then it returns false. Where both variants add a block, they add the same.
     #[inline(always)]
     fn add_block<S: Source<N, Wide = f32>, const N: usize, const ALL_FINITE: bool>(
         &mut self,
@@ -142,7 +143,7 @@ impl Lanes {
                 if !ALL_FINITE {
                     nans[lane] += u32::from(read.is_nan());
                     infs[lane] += u32::from(read.is_infinite());
-                    // No comparison holds for a NaN, and zeros add nothing.
+                    // Comparisons with NaN are false, and zeros add nothing.
                     let finite = if read.is_finite() { read } else { f32::NAN };
                     least[lane] = if finite < least[lane] { finite } else { least[lane] };
                     most[lane] = if finite > most[lane] { finite } else { most[lane] };
@@ -178,7 +179,8 @@ impl Lanes {
     /// Adds a block of any values, in 64 bits.
     #[inline(always)]
     fn add_wide<S: Source<N, Wide = f32>, const N: usize>(&mut self, block: &[[u8; N]; BLOCK]) {
-        // Beside `self`, so that the loop can keep them in registers; the comparisons apart, for the same reason.
+        // Locals instead of fields of `self`, so that the loop can keep them in registers; the comparisons
+        // are separate for the same reason.
         let (mut sum, mut squares) = ([0f64; LANES], [0f64; LANES]);
         let mut counts = Lanes::new();
         for group in block.as_chunks::<LANES>().0 {
@@ -211,7 +213,7 @@ impl Lanes {
         }
     }
 
-    /// How many values were not finite.
+    /// The number of values that were not finite.
     #[inline(always)]
     fn n_bad(&self) -> u32 {
         self.nans.iter().chain(&self.infs).sum()
@@ -232,21 +234,22 @@ impl Lanes {
     }
 }
 
-/// Elements of a block: so few that 32 bits hold their sums well, of which each lane has 32.
+/// Elements per block, 32 per lane: few enough for accurate sums in 32 bits.
 const BLOCK: usize = 512;
 
-/// Floats of which every value is an `f32`. Blocks are summed in 32 bits, which is four times as fast as in 64: without a look
-/// for what is not finite where the sum of squares says that nothing is, else leaving that out. Blocks of values too large to
-/// be squared are summed in 64, and what is no block one by one.
+/// For floats whose values all fit an `f32`. Blocks are summed in 32 bits, four times as fast as in 64: first
+/// assuming that all values are finite, which the sum of squares confirms, otherwise skipping those that are
+/// not. Blocks with values too large to be squared are summed in 64 bits, and elements outside of blocks one
+/// by one.
 #[inline(always)]
 fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
-    /// Elements that are counted in 32 bits.
+    /// Elements counted in 32 bits.
     const RUN: usize = 1 << 20;
     let mut all = Found::default();
     for run in bytes.as_chunks::<N>().0.chunks(RUN) {
         let mut lanes = Lanes::new();
         let (blocks, rest) = run.as_chunks::<BLOCK>();
-        // What follows a block that has NaN is likely to have some too.
+        // A block after one with NaN is likely to have NaN as well.
         let mut all_finite = true;
         for block in blocks {
             if all_finite && lanes.add_block::<S, N, true>(block) {
@@ -264,7 +267,7 @@ fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
     all
 }
 
-/// Floats of 64 bits.
+/// For 64-bit floats.
 #[inline(always)]
 fn wide(bytes: &[u8]) -> Found {
     let mut found = Found::default();
@@ -272,7 +275,7 @@ fn wide(bytes: &[u8]) -> Found {
     found
 }
 
-/// Floats that are rare.
+/// For rare float types.
 fn slow(dtype: DType, bytes: &[u8]) -> Found {
     let mut found = Found::default();
     let Some(numbers) = Numbers::new(dtype) else { return found };
@@ -320,13 +323,14 @@ mod tests {
         for info in DType::ALL {
             let Some(look) = look_at(info.dtype) else { continue };
             let width = usize::try_from(info.block_bytes).unwrap();
-            // Every code of the small types, not finite ones included; a length that is no multiple of the lanes.
+            // Every code of the small types, including non-finite ones; a length that is not a multiple of
+            // the lanes.
             let bytes: Vec<u8> = (0..997 * width).map(|n| u8::try_from(n * 37 % 256).unwrap()).collect();
             let (have, want) = (look(&bytes), slow(info.dtype, &bytes));
             let counts = |f: &Found| (f.values, f.zeros, f.nans, f.infs);
             assert_eq!(counts(&have), counts(&want), "{}", info.name);
             assert_eq!((have.min, have.max), (want.min, want.max), "{}", info.name);
-            // Sums of 32 bits, where a block's squares fit them.
+            // Sums in 32 bits, provided that a block's squares fit.
             let close = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * b.abs();
             assert!(close(have.squares, want.squares), "{}: {have:?} {want:?}", info.name);
         }
@@ -345,12 +349,13 @@ mod tests {
                 assert!(near(have.sum, want.sum) && near(have.squares, want.squares), "{have:?} {want:?}");
             };
             near(&bytes);
-            // One value that no f32 holds the square of, and one that is none: their blocks are summed otherwise.
+            // A value whose square no f32 can hold, and one that is NaN: their blocks are summed in another
+            // way.
             bytes[40..44].copy_from_slice(&1e30f32.to_le_bytes());
             near(&bytes);
             bytes[44..48].copy_from_slice(&f32::NAN.to_le_bytes());
             near(&bytes);
-            // NaN and infinities among what has none too large: left out of the fast sums.
+            // NaN and infinities among values that are not too large: skipped in the fast sums.
             bytes[40..44].copy_from_slice(&1f32.to_le_bytes());
             near(&bytes);
             for (n, element) in bytes.chunks_exact_mut(4).enumerate().filter(|(n, _)| n % 700 < 400) {

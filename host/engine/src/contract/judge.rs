@@ -1,4 +1,4 @@
-//! What is wrong with a tensor, by the rules and by what its table expects; and how grave that is.
+//! Judges a tensor by the rules and by its table's expectations.
 
 use super::policy::Quality;
 use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, LOSS, RANGE, judge, kernel_bytes, shape_rule};
@@ -11,30 +11,30 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// All is as it should be.
+    /// All is well.
     Ok,
     /// Worth a look.
     Warning,
-    /// It would be an error, but the user wished otherwise.
+    /// Would be an error, but the user allowed it.
     PassedOver,
-    /// It stops the work, or the answer is no.
+    /// Stops the work, or makes the check fail.
     Error,
 }
 
-/// One thing that was found in a tensor.
+/// A problem found in a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The tensor's name.
     pub tensor: String,
-    /// Its role in the architecture, if that is known.
+    /// The tensor's role in the architecture, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The rule's stable code.
+    /// The stable code of the broken rule.
     pub code: &'static str,
     /// How bad it is.
     #[serde(rename = "standing")]
     pub severity: Severity,
-    /// The figure and what should be.
+    /// The measured value and the expected one.
     pub message: String,
 }
 
@@ -45,8 +45,8 @@ impl Finding {
     }
 }
 
-/// What is wrong with a tensor's values. `is_cast` says that they are apr's own making, of which none may be infinite or
-/// no number.
+/// Problems with a tensor's values. `is_cast` says that apr computed them, so that none may be infinite or
+/// NaN.
 pub fn judge_tensor(
     name: &str,
     kind: Kind,
@@ -72,15 +72,16 @@ pub fn judge_tensor(
     .collect()
 }
 
-/// What is wrong with a tensor that was not zero, and of which its new type has nothing else: `l2` is the norm it had.
+/// The finding for a tensor that had non-zero values, all of which became zero in its new type; `l2` is the
+/// norm it had.
 pub fn judge_vanished(tensor: &Tensor, spec: &TensorSpec, l2: f64, quality: Quality) -> Finding {
     let what = format!("its L2 norm was {l2:.3e}, and as {} all its values are 0", tensor.dtype);
     let broken = Broken { code: DISTRIBUTION, what };
     Finding::new(&tensor.name, spec, broken, quality.severity(true, false))
 }
 
-/// What is wrong with a tensor that quantization has ruined: the ratio of signal to noise that it has, and the least that it
-/// should have, in decibels; and the root of the mean square error.
+/// The finding for a tensor ruined by quantization: its signal-to-noise ratio and the minimum, in decibels,
+/// and the root mean square error.
 pub fn judge_ruined(
     tensor: &Tensor,
     spec: &TensorSpec,
@@ -94,7 +95,7 @@ pub fn judge_ruined(
     Finding::new(&tensor.name, spec, Broken { code: LOSS, what }, quality.severity(false, false))
 }
 
-/// What is wrong with a tensor that the work went on with over values that were not finite or did not stay so.
+/// The finding for a tensor with values that were not finite, or did not stay finite, but were let through.
 pub fn judge_nonfinite(
     tensor: &Tensor,
     spec: &TensorSpec,
@@ -109,7 +110,7 @@ pub fn judge_nonfinite(
     Finding::new(&tensor.name, spec, Broken { code: FINITE, what }, severity)
 }
 
-/// The ranges that the figures are outside of.
+/// The expected ranges that the statistics are outside of.
 fn outside(expected: &Expected, statistics: &Statistics) -> Vec<Broken> {
     let figure = |figure: Figure| match figure {
         Figure::Mean => statistics.mean,
@@ -130,7 +131,7 @@ fn outside(expected: &Expected, statistics: &Statistics) -> Vec<Broken> {
     expected.ranges.iter().filter_map(is_outside).collect()
 }
 
-/// What is wrong with the shapes and sizes of a model's tensors; `bytes_of` says how many bytes each takes where it lies.
+/// Problems with the shapes and sizes of a model's tensors; `bytes_of` returns the stored size of each.
 pub fn judge_layout(
     model: &Model,
     specs: &TensorSpecs,
@@ -151,7 +152,7 @@ pub fn judge_layout(
             ));
         }
         found.extend(wrong_size(tensor, bytes_of(number)).map(|broken| {
-            // Nothing that a user wishes makes such a file readable.
+            // No user option makes such a file readable.
             Finding::new(&tensor.name, spec, broken, Severity::Error)
         }));
     }

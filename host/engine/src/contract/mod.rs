@@ -1,7 +1,8 @@
-//! The layout contract (`tensor-layout-contract.yaml`, version 2.0.0): its rules, the streaming validator that judges a
-//! tensor while its bytes pass, and the types that hold a tensor only together with the validator's receipt.
+//! The layout contract (`tensor-layout-contract.yaml`, version 2.0.0): its rules, the streaming validator
+//! that judges a tensor while its bytes pass through, and types that hold a tensor only along with the
+//! validator's receipt.
 //!
-//! No tensor is ever held whole. The contract's tensors themselves (names, shapes, which way round) follow from the
+//! No tensor is ever held whole. The contract's list of tensors (names, shapes, orientation) follows from the
 //! tables: `architecture::contract`.
 
 mod findings;

@@ -1,32 +1,32 @@
-//! What the user wishes done with findings, and how they are told.
+//! The user's policy for findings, and their summary.
 
 use super::judge::{Finding, Severity};
 use apr_sdk::{Error, escape};
 
-/// The user's wishes (design section 8).
+/// The user's policy, from the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quality {
-    /// Findings that would be warnings stop the work (`--strict`).
+    /// Findings that would be warnings are errors (`--strict`).
     pub strict: bool,
-    /// Findings that would stop the work are recorded, and it goes on (`--relaxed`, `--force`).
+    /// Findings that would be errors are recorded, and the work continues (`--relaxed`, `--force`).
     pub relaxed: bool,
-    /// Values that are not finite are cast like others (`--allow-nonfinite`).
+    /// Infinities and NaN are cast like other values (`--allow-nonfinite`).
     pub allow_nonfinite: bool,
 }
 
 impl Quality {
-    /// The same with or without `--force`: it goes on over what would stop the work, unless `--strict` says otherwise.
+    /// Adds `--force`, which continues after findings that would be errors, unless `--strict` is on.
     #[must_use]
     pub fn forced(self, force: bool) -> Quality {
         Quality { relaxed: self.relaxed || force && !self.strict, ..self }
     }
 
-    /// Whether a cast goes on over values that are not finite.
+    /// Whether a cast continues after values that are not finite.
     pub fn passes_nonfinite(self) -> bool {
         self.allow_nonfinite || self.relaxed
     }
 
-    /// What becomes of a finding: `grave` is one that stops the work by itself, `allowed` one that the user allowed.
+    /// The severity of a finding: `grave` if it is an error by default, `allowed` if the user allowed it.
     pub fn severity(self, grave: bool, allowed: bool) -> Severity {
         match (grave, allowed || self.relaxed) {
             (true, true) => Severity::PassedOver,
@@ -38,14 +38,14 @@ impl Quality {
 }
 
 impl Finding {
-    /// The error that it is, where it stops the work.
+    /// The finding as an error.
     pub fn error(&self) -> Error {
         let error = Error::failed(self.message.clone()).code(self.code).tensor(&self.tensor);
         error.hint("pass --relaxed to record it and go on")
     }
 }
 
-/// The findings in lines for people: those of one code together, with the first tensor's figures.
+/// Summarizes findings for people: one line per code, with the figures of the first tensor.
 pub fn summary(findings: &[Finding]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut told: Vec<(&str, Severity)> = Vec::new();
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(relaxed.severity(true, false), Severity::PassedOver);
         assert_eq!(relaxed.severity(false, false), Severity::Warning);
         assert_eq!(strict.severity(false, false), Severity::Error);
-        // Replacing an output with --force does not take back --strict.
+        // Replacing an output with --force does not cancel --strict.
         assert_eq!(strict.forced(true).severity(false, false), Severity::Error);
         assert_eq!(strict.forced(true).severity(true, false), Severity::Error);
         assert_eq!(plain.forced(true), relaxed);

@@ -1,36 +1,36 @@
-//! What was looked at in a model, and found.
+//! What was examined in a model, and what was found.
 
 use super::judge::{Finding, Severity};
 use super::statistics::{by_scales, refusal};
 use apr_sdk::{Error, Model, Result};
 use serde::Serialize;
 
-/// What was looked at, and found.
+/// What was examined, and what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ContractReport {
-    /// How many tensors were looked at.
+    /// How many tensors were examined.
     pub tensors: usize,
-    /// How many of them by the scales of their blocks alone.
+    /// How many of those only by the scales of their blocks.
     pub by_scales: usize,
-    /// Tensors that were not.
+    /// Tensors that were not examined.
     pub not_looked: Vec<Unexamined>,
-    /// What was found, in the order of the tensors.
+    /// The findings, in the order of the tensors.
     pub findings: Vec<Finding>,
     #[serde(skip)]
     order: Vec<usize>,
 }
 
-/// A tensor that was not looked at.
+/// A tensor that was not examined.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unexamined {
-    /// Its name.
+    /// The tensor's name.
     pub tensor: String,
-    /// Why.
+    /// Why not.
     pub reason: String,
 }
 
 impl ContractReport {
-    /// Adds which tensors of a planned model were looked at, and which were not; `is_made` says which have any payload.
+    /// Counts which tensors of a planned model were examined; `is_made` tells which have any payload.
     pub fn account(&mut self, model: &Model, is_made: &dyn Fn(usize) -> bool) {
         for (number, tensor) in model.tensors.iter().enumerate() {
             match by_scales(tensor.dtype) {
@@ -41,16 +41,16 @@ impl ContractReport {
         }
     }
 
-    /// Notes that a tensor is looked at, or its scales.
+    /// Records that a tensor, or its scales, is being examined.
     pub(crate) fn saw(&mut self, by_scales: bool) {
         self.tensors += 1;
         self.by_scales += usize::from(by_scales);
     }
 
-    /// Notes what was found in tensor number `number`.
+    /// Records the findings about tensor number `number`.
     ///
     /// # Errors
-    /// Failed, with the first finding that stops the work.
+    /// Failed, with the first finding that is an error.
     pub(crate) fn note(&mut self, number: usize, findings: Vec<Finding>) -> Result<()> {
         let stop = findings.iter().find(|finding| finding.severity == Severity::Error).map(Finding::error);
         self.order.extend(findings.iter().map(|_| number));
@@ -58,20 +58,20 @@ impl ContractReport {
         stop.map_or(Ok(()), Err)
     }
 
-    /// Notes that a tensor is not looked at.
+    /// Records that a tensor is not examined.
     pub(crate) fn leave_out(&mut self, tensor: &str, why: &Error) {
         let (tensor, reason) = (tensor.to_owned(), why.message().to_owned());
         self.not_looked.push(Unexamined { tensor, reason });
     }
 
-    /// The same, with what was found before.
+    /// Prepends earlier findings.
     #[must_use]
     pub fn behind(mut self, before: Vec<Finding>) -> ContractReport {
         self.findings.splice(0..0, before);
         self
     }
 
-    /// Puts findings into the order of the tensors, whichever thread came first.
+    /// Sorts findings by tensor, whichever thread was first.
     pub(crate) fn sort(&mut self) {
         let mut both: Vec<_> = self.order.drain(..).zip(self.findings.drain(..)).collect();
         both.sort_by_key(|(number, _)| *number);

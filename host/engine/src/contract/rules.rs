@@ -1,32 +1,32 @@
-//! The rules of the layout contract: their stable codes, their limits, and what breaks them. The converter and whatever
-//! loads a tensor judge by this one list.
+//! The rules of the layout contract: stable codes, limits, and checks. Both the converter and whatever loads
+//! a tensor judge by this one list.
 
 use super::statistics::Statistics;
 pub use crate::values::rule_codes::*;
 use apr_sdk::Tensor;
 
-/// The most zeros of an embedding, in percent: as many are too many.
+/// Percentage of zeros at which an embedding is refused.
 const EMBEDDING_ZEROS: u64 = 50;
-/// The same of a weight.
+/// Percentage of zeros at which a weight is refused.
 const WEIGHT_ZEROS: u64 = 80;
-/// The most dead rows of an embedding, in percent: as many are too many.
+/// Percentage of dead rows at which an embedding is refused.
 const EMBEDDING_DEAD_ROWS: u64 = 25;
-/// The least L2 norm of a tensor.
+/// The smallest L2 norm of a tensor.
 const LEAST_L2: f64 = 1e-6;
 
-/// What a tensor is to the rules.
+/// How the rules classify a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A row for each token.
+    /// One row per token.
     Embedding,
-    /// Any other of two dimensions or more.
+    /// Any other tensor with two or more dimensions.
     Weight,
     /// One dimension, or none.
     Vector,
 }
 
 impl Kind {
-    /// What a tensor of this role is; without a role, what its shape says.
+    /// The kind for this role; without a role, the shape decides.
     pub fn of(role: Option<&str>, tensor: &Tensor) -> Kind {
         match (role, tensor.shape.len()) {
             (Some("embedding"), 2) => Kind::Embedding,
@@ -41,11 +41,11 @@ impl Kind {
 pub struct Broken {
     /// The rule's stable code.
     pub code: &'static str,
-    /// What was found and what should be, with figures.
+    /// The measured value and the expected one.
     pub what: String,
 }
 
-/// The rules of `F-DATA-QUALITY` that a tensor of this kind breaks, the gravest first.
+/// The rules of `F-DATA-QUALITY` that a tensor of this kind breaks, most serious first.
 pub fn judge(kind: Kind, statistics: &Statistics) -> Vec<Broken> {
     let mut broken = Vec::new();
     let mut say = |code, what: String| broken.push(Broken { code, what });
@@ -97,7 +97,7 @@ pub fn judge(kind: Kind, statistics: &Statistics) -> Vec<Broken> {
     broken
 }
 
-/// Whether `part` is at least `percent` of `whole`, without rounding.
+/// Whether `part` is at least `percent` percent of `whole`, without rounding.
 fn at_least(part: u64, whole: u64, percent: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }
@@ -107,8 +107,8 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-/// The bytes that a kernel expects of a payload: rows times the blocks of a row times the bytes of a block
-/// (F-LAYOUT-CONTRACT-004); `None` if that is more than can be counted, or its bits run on over rows.
+/// The payload size that a kernel expects: rows times blocks per row times bytes per block
+/// (F-LAYOUT-CONTRACT-004); `None` if it overflows, or if the type packs bits across rows.
 pub fn kernel_bytes(tensor: &Tensor) -> Option<u64> {
     let info = tensor.dtype.info().filter(|info| info.packing == apr_sdk::Packing::Row)?;
     let (row, rows) = match tensor.shape.split_last() {

@@ -1,5 +1,5 @@
-//! The streaming validator's count of one tensor: bytes come in pieces, in any order and from any thread, and no more of
-//! them is held than the torn edges of a piece.
+//! The streaming validator's statistics of one tensor: bytes arrive in pieces, in any order and from any
+//! thread, and only values that a piece's edge has cut in two are buffered.
 
 use super::found::{Found, Look, look_at};
 use crate::values::exact_sum::ExactSum;
@@ -8,29 +8,29 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows that are held apart: more would cost memory out of proportion.
+/// Rows tracked separately: more would cost too much memory.
 const MOST_ROWS: u64 = 1 << 22;
-/// The units of a row's energy (the sum of its squares): whole numbers can be added in any order.
+/// The unit of a row's energy (the sum of its squares): integers can be added in any order.
 const ENERGY_UNIT: f64 = 1.0 / (1u64 << 60) as f64;
-/// The most that one piece of a row adds.
+/// The most that one piece of a row can add.
 const MOST_ENERGY: f64 = (1u64 << 32) as f64;
 /// A row whose L2 norm is below this is dead (PMAT-325).
 pub const DEAD_L2: f64 = 1e-6;
-/// Where rows are looked at one by one (F-DATA-QUALITY-004).
+/// The percentages at which individual rows are checked (F-DATA-QUALITY-004).
 pub const SPOTS: [u64; 3] = [10, 50, 90];
 
-/// What was found in a tensor. NaN and infinite values are counted and left out of the rest.
+/// Statistics of a tensor. NaN and infinities are counted, and excluded from the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
-    /// How many values it has; of a quantized tensor how many blocks.
+    /// Number of values; for a quantized tensor, number of blocks.
     pub values: u64,
-    /// How many are zero.
+    /// Number of zeros.
     pub zeros: u64,
-    /// How many are not a number.
+    /// Number of NaN.
     pub nans: u64,
-    /// How many are infinite.
+    /// Number of infinities.
     pub infs: u64,
-    /// The least finite value.
+    /// The smallest finite value.
     pub min: Option<f64>,
     /// The greatest finite value.
     pub max: Option<f64>,
@@ -40,54 +40,55 @@ pub struct Statistics {
     pub std: Option<f64>,
     /// Their L2 norm.
     pub l2: Option<f64>,
-    /// How its rows are, if they were looked at.
+    /// Statistics of the rows, if they were tracked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<Rows>,
-    /// Scales of blocks that are infinite or no number, if it is quantized: then nothing is known of its values.
+    /// Number of scales that are infinite or NaN, for a quantized tensor, of whose values nothing else is
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bad_scales: Option<u64>,
 }
 
-/// How a tensor's rows are.
+/// Statistics of a tensor's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rows {
-    /// How many rows there are.
+    /// Number of rows.
     pub count: u64,
-    /// How many have an L2 norm below 1e-6.
+    /// Number of rows with an L2 norm below 1e-6.
     pub dead: u64,
-    /// Of the rows at 10, 50 and 90 % those that are dead: their numbers.
+    /// Indices of the dead ones among the rows at 10, 50 and 90 %.
     pub dead_spots: Vec<u64>,
 }
 
 impl Statistics {
-    /// Whether its values vary; one value alone need not.
+    /// Whether the values vary; a single value need not.
     pub fn vary(&self) -> bool {
         self.values < 2 || self.min != self.max
     }
 }
 
-/// How a payload is looked at.
+/// How to examine a payload.
 #[derive(Clone, Copy)]
 enum Form {
-    /// As floats.
+    /// Value by value, as floats.
     Floats(Look),
-    /// By the scales of its blocks.
+    /// Only by the scales of its blocks.
     Blocks(&'static [ScaleField]),
 }
 
-/// The count of one tensor; threads share it.
+/// Accumulates the statistics of one tensor; shared by threads.
 pub struct StatisticsBuilder {
     form: Form,
     /// Bytes of an element, or of a block.
     unit: u64,
-    /// Bytes of the payload.
+    /// Length of the payload in bytes.
     len: u64,
-    /// Elements of a row, if rows are looked at.
+    /// Elements per row, if rows are tracked.
     row: Option<u64>,
     sums: Mutex<Sums>,
 }
 
-/// What is known so far.
+/// The statistics so far.
 #[derive(Default)]
 struct Sums {
     seen: u64,
@@ -96,11 +97,11 @@ struct Sums {
     squares: ExactSum,
     /// The energy of each row, in units.
     energies: Vec<u64>,
-    /// Units that a piece's edge has torn, by their numbers: their bytes so far, and how many are missing.
+    /// Elements or blocks cut by a piece's edge, by index: the bytes so far, and how many are missing.
     torn: BTreeMap<u64, (Vec<u8>, u64)>,
 }
 
-/// What one piece brings.
+/// The contribution of one piece.
 #[derive(Default)]
 struct Share {
     found: Found,
@@ -111,12 +112,12 @@ fn form_of(dtype: DType) -> Option<Form> {
     look_at(dtype).map(Form::Floats).or_else(|| dtype.scales().map(Form::Blocks))
 }
 
-/// Whether a type is looked at by the scales of its blocks alone; `None` for one that is not looked at.
+/// Whether a type is examined only by the scales of its blocks; `None` if it is not examined at all.
 pub fn by_scales(dtype: DType) -> Option<bool> {
     form_of(dtype).map(|form| matches!(form, Form::Blocks(_)))
 }
 
-/// Why a type is not looked at.
+/// The reason why a type is not examined.
 pub fn refusal(dtype: DType) -> Error {
     let why = match dtype.info().map(|info| info.kind) {
         Some(DTypeKind::Block | DTypeKind::Float) => "is not looked at: its scales do not lie in whole bytes",
@@ -126,11 +127,11 @@ pub fn refusal(dtype: DType) -> Error {
 }
 
 impl StatisticsBuilder {
-    /// The count of a tensor, of its rows if `with_rows`, which it must have two dimensions for.
+    /// Statistics of `tensor`; with `with_rows`, for which it must have two dimensions, of its rows as well.
     ///
     /// # Errors
-    /// Unsupported, with the reason, for what is not looked at: integers, and types whose scales do not lie in whole
-    /// bytes.
+    /// Unsupported, with the reason, for types that are not examined: integers, and types whose scales are
+    /// not whole bytes.
     pub fn new(tensor: &Tensor, with_rows: bool) -> Result<StatisticsBuilder> {
         let info = tensor.dtype.require()?;
         let (unit, len) = (u64::from(info.block_bytes), tensor.payload_len()?);
@@ -144,8 +145,8 @@ impl StatisticsBuilder {
         Ok(StatisticsBuilder { form, unit, len, row, sums: Mutex::new(sums) })
     }
 
-    /// Looks at the bytes at `at` of the payload, row-major and little-endian. Each byte comes once. Says whether these were
-    /// the last that were missing.
+    /// Examines the bytes at offset `at` of the payload, row-major and little-endian. Each byte must come
+    /// exactly once. Returns whether these were the last missing ones.
     pub fn see(&self, at: u64, bytes: &[u8]) -> bool {
         let torn_before = (self.unit - at % self.unit) % self.unit;
         let head = usize::try_from(torn_before).unwrap_or(usize::MAX).min(bytes.len());
@@ -165,15 +166,15 @@ impl StatisticsBuilder {
         !bytes.is_empty() && sums.seen == self.len
     }
 
-    /// Whether nothing is known of its values but the scales of its blocks.
+    /// Whether only the scales of its blocks are known.
     pub fn by_scales(&self) -> bool {
         matches!(self.form, Form::Blocks(_))
     }
 
-    /// What was found, once every byte was seen.
+    /// The statistics, once every byte was seen.
     ///
     /// # Errors
-    /// Failed if some were not.
+    /// Failed if some bytes were not.
     pub fn build(&self) -> Result<Statistics> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         if sums.seen != self.len {
@@ -183,7 +184,7 @@ impl StatisticsBuilder {
         Ok(sums.statistics(self.by_scales()))
     }
 
-    /// Looks at whole units, of which the first has this number.
+    /// Examines whole elements or blocks, the first of which has this index.
     fn look(&self, first: u64, bytes: &[u8]) -> Share {
         let mut share = Share::default();
         if bytes.is_empty() {
@@ -224,7 +225,7 @@ impl Sums {
     fn merge(&mut self, share: &Share) {
         self.found.add(&share.found);
         self.sum.add(share.found.sum);
-        // Squares of F64 may be too large for it; such a tensor is anything but zero.
+        // Squares of F64 may overflow; such a tensor is anything but zero.
         self.squares.add(share.found.squares.min(f64::MAX));
         for (row, energy) in &share.energies {
             if let Some(known) = usize::try_from(*row).ok().and_then(|row| self.energies.get_mut(row)) {
@@ -233,7 +234,7 @@ impl Sums {
         }
     }
 
-    /// Puts bytes of a torn unit to the others of it; gives the unit once it is whole.
+    /// Adds bytes to a cut element or block; returns it once it is complete.
     fn mend(&mut self, at: u64, bytes: &[u8], unit: u64) -> Option<(u64, Vec<u8>)> {
         if bytes.is_empty() {
             return None;
@@ -295,7 +296,7 @@ mod tests {
         Tensor { name: "t".to_owned(), dtype, shape: shape.to_vec(), payload }
     }
 
-    /// The statistics of bytes that come in pieces cut at these places, the last piece first.
+    /// The statistics of bytes that arrive in pieces cut at these offsets, last piece first.
     fn statistics(tensor: &Tensor, bytes: &[u8], cuts: &[usize]) -> Statistics {
         let builder = StatisticsBuilder::new(tensor, true).unwrap();
         let mut edges = vec![0];
@@ -329,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_row_that_crosses_pieces_is_dead_only_as_a_whole() {
-        // Each half of row 1 lies below the limit, both together above it.
+        // Each half of row 1 is below the limit, both together are above.
         let t = tensor(DType::F64, &[4, 2]);
         let small = 0.8e-6;
         let bytes: Vec<u8> = [0.0, 0.0, small, small, 0.0, small, 3.0, 4.0]

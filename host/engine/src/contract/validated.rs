@@ -1,7 +1,7 @@
-//! Tensors that were looked at and found right. Each type can be had from its validator alone, so that whoever holds one
-//! need not look again (FALSIFY-002).
+//! Tensors that have been examined and found valid. Only its validator can create each type, so that whoever
+//! holds a value need not check again (FALSIFY-002).
 //!
-//! There is no other way to one. Its fields are private:
+//! There is no other way to get one. The fields are private:
 //!
 //! ```compile_fail,E0451
 //! use apr_engine::contract::{Receipt, ValidatedEmbedding};
@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! it has no constructor and no default:
+//! there is no constructor and no default:
 //!
 //! ```compile_fail,E0599
 //! let embedding = apr_engine::contract::ValidatedEmbedding::new(vec![0.1f32; 1000], 100, 10);
@@ -23,13 +23,13 @@
 //! let weight: apr_engine::contract::ValidatedWeight = make();
 //! ```
 //!
-//! a receipt is not made up either:
+//! a receipt cannot be made up:
 //!
 //! ```compile_fail,E0423
 //! let receipt = apr_engine::contract::Receipt(apr_engine::contract::Statistics::default());
 //! ```
 //!
-//! plain numbers do not stand in for one:
+//! plain numbers cannot stand in for one:
 //!
 //! ```compile_fail,E0308
 //! struct Loaded {
@@ -38,7 +38,7 @@
 //! let loaded = Loaded { embedding: vec![0.1f32; 1000] };
 //! ```
 //!
-//! nor does one type for another:
+//! nor can one type for another:
 //!
 //! ```compile_fail,E0308
 //! use apr_engine::contract::{ValidatedEmbedding, ValidatedWeight};
@@ -47,7 +47,7 @@
 //! }
 //! ```
 //!
-//! and a validator is finished once:
+//! and a validator can be finished only once:
 //!
 //! ```compile_fail,E0382
 //! use apr_engine::contract::{ValidatedVector, Validator};
@@ -57,7 +57,7 @@
 //! }
 //! ```
 //!
-//! The way that there is:
+//! The proper way:
 //!
 //! ```
 //! use apr_engine::contract::Validator;
@@ -76,19 +76,19 @@ use super::statistics::{Statistics, StatisticsBuilder};
 use apr_sdk::{Error, Result, Tensor};
 use std::marker::PhantomData;
 
-/// What the streaming validator found in a tensor that breaks no rule.
+/// The streaming validator's statistics of a tensor that breaks no rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt(Statistics);
 
 impl Receipt {
-    /// The figures.
+    /// The statistics.
     pub fn statistics(&self) -> &Statistics {
         &self.0
     }
 }
 
-/// Looks at a tensor while its bytes pass; [`finish`](Validator::<ValidatedEmbedding>::finish) gives a `V` if it breaks no
-/// rule. Nothing of the tensor is held.
+/// Examines a tensor while its bytes pass through; [`finish`](Validator::<ValidatedEmbedding>::finish)
+/// returns a `V` if it breaks no rule. The tensor itself is not held in memory.
 pub struct Validator<V> {
     tensor: Tensor,
     kind: Kind,
@@ -102,8 +102,8 @@ impl<V> Validator<V> {
         Ok(Validator { tensor: tensor.clone(), kind, builder, gives: PhantomData })
     }
 
-    /// Looks at the bytes at `at` of the payload, row-major and little-endian; each byte once, pieces in any order and cut
-    /// anywhere.
+    /// Examines the bytes at offset `at` of the payload, row-major and little-endian. Each byte must come
+    /// exactly once; pieces may come in any order and be cut anywhere.
     pub fn see(&self, at: u64, bytes: &[u8]) {
         self.builder.see(at, bytes);
     }
@@ -127,19 +127,19 @@ macro_rules! validated {
         }
 
         impl $name {
-            /// The tensor: name, type, shape, and where its payload lies.
+            /// The tensor's declaration: name, dtype, shape, and where its payload is.
             pub fn tensor(&self) -> &Tensor {
                 &self.tensor
             }
 
-            /// What was found in it.
+            /// The validator's statistics.
             pub fn receipt(&self) -> &Receipt {
                 &self.receipt
             }
         }
 
         impl Validator<$name> {
-            /// The tensor with its receipt.
+            /// Returns the tensor with its receipt.
             ///
             /// # Errors
             /// Failed, with the code of the first rule that it breaks, or if some of its bytes were not seen.
@@ -152,7 +152,8 @@ macro_rules! validated {
 }
 
 validated! {
-    /// A token embedding of `[vocabulary, hidden]`: finite, less than half zeros, less than a quarter dead rows.
+    /// A token embedding of `[vocabulary, hidden]`: finite, less than half zeros, less than a quarter dead
+    /// rows.
     ValidatedEmbedding
 }
 validated! {
@@ -160,15 +161,15 @@ validated! {
     ValidatedWeight
 }
 validated! {
-    /// A vector of a stated length: finite.
+    /// A vector of a given length: finite.
     ValidatedVector
 }
 
 impl Validator<ValidatedEmbedding> {
-    /// The validator of a token embedding.
+    /// A validator for a token embedding.
     ///
     /// # Errors
-    /// Failed if its shape is another; Unsupported for a type that cannot be looked at.
+    /// Failed for a different shape; Unsupported for a type that cannot be examined.
     pub fn embedding(tensor: &Tensor, vocabulary: u64, hidden: u64) -> Result<Self> {
         check_shape(tensor, Some("embedding"), &[vocabulary, hidden])?;
         Validator::new(tensor, Kind::Embedding)
@@ -176,11 +177,11 @@ impl Validator<ValidatedEmbedding> {
 }
 
 impl Validator<ValidatedWeight> {
-    /// The validator of a weight that a kernel reads as `[out, in]`. The role `output` is the one whose wrong shape has a
-    /// rule of its own.
+    /// A validator for a weight that a kernel reads as `[out, in]`. A wrong shape breaks a rule of its own
+    /// for the role `output`.
     ///
     /// # Errors
-    /// Failed if its shape is another; Unsupported for a type that cannot be looked at.
+    /// Failed for a different shape; Unsupported for a type that cannot be examined.
     pub fn weight(tensor: &Tensor, role: Option<&str>, out_size: u64, in_size: u64) -> Result<Self> {
         check_shape(tensor, role, &[out_size, in_size])?;
         Validator::new(tensor, Kind::Weight)
@@ -188,10 +189,11 @@ impl Validator<ValidatedWeight> {
 }
 
 impl Validator<ValidatedVector> {
-    /// The validator of a vector: a norm, a bias.
+    /// A validator for a vector, such as a norm or a bias.
     ///
     /// # Errors
-    /// Failed if its shape is another or it has no elements (PMAT-332); Unsupported for a type that cannot be looked at.
+    /// Failed for a different shape or no elements (PMAT-332); Unsupported for a type that cannot be
+    /// examined.
     pub fn vector(tensor: &Tensor, len: u64) -> Result<Self> {
         check_shape(tensor, None, &[len])?;
         Validator::new(tensor, Kind::Vector)

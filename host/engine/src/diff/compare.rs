@@ -1,8 +1,8 @@
-//! Reads the payloads of paired tensors side by side, a tile of each at a time, on all threads.
+//! Reads the payloads of paired tensors side by side, one tile of each at a time, on all threads.
 //!
-//! Tiles of one type are compared as bytes first. Only those that differ are turned into numbers; if a tensor had some,
-//! its other tiles are read once more, for their share of the norms. What is found is merged in the order of the tiles,
-//! those of the first reading before those of the second: any number of threads gives the same sums.
+//! Tiles of the same type are first compared as bytes. Only those that differ are decoded to numbers; if a
+//! tensor has any, its other tiles are read again for their share of the norms. Results are merged in tile
+//! order, first pass before second, so any number of threads gives the same sums.
 
 use crate::crew::run_at_most;
 use crate::diff::distance::{Distance, Measure};
@@ -17,44 +17,45 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a tile of the wider side: two of them fit the cache of a core.
+/// Bytes of a tile on the wider side: two of them fit a core's cache.
 const TILE: u64 = 256 << 10;
-/// Bytes of a tile where a side must be gathered: a view that is turned is read in runs as long as its tile is high.
+/// Bytes of a tile where a side must be gathered: a transposed view is read in runs as long as its tile is
+/// high.
 const GATHER_TILE: u64 = 4 << 20;
-/// What all tiles may take, in bytes.
+/// Bytes that all tiles together may take.
 const MEMORY: u64 = 96 << 20;
-/// Pairs that are worked through together: enough to keep all threads busy, few enough that a model of a million tensors
-/// needs no memory for each of them.
+/// Pairs processed together: enough to keep all threads busy, few enough that a model of a million tensors
+/// needs no memory for each.
 const BATCH: usize = 4096;
 
-/// Two tensors of the same shape, by their numbers.
+/// Two tensors of the same shape, by their indices.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// In model a.
+    /// Index in model a.
     pub a: usize,
-    /// In model b.
+    /// Index in model b.
     pub b: usize,
 }
 
-/// What was found between two tensors.
+/// The result of comparing two tensors.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Whether all bytes are the same; never for two types.
+    /// Whether all bytes are equal; never true for two types.
     pub same_bytes: bool,
-    /// The distance of the values; `None` if they cannot be read here, or if they need not be.
+    /// The distance between the values; `None` if they cannot be read, or need not be.
     pub distance: Option<Box<Distance>>,
-    /// Whether distances in representable values were counted.
+    /// Whether distances in representable values were computed.
     pub has_ulp: bool,
-    /// Numbers of an element: 2 for complex types.
+    /// Numbers per element: 2 for complex types.
     pub per_element: u64,
-    /// For a type whose values cannot be read here: how many of its blocks differ, and of how many.
+    /// For a type whose values cannot be read: how many of its blocks differ, and of how many.
     pub blocks: Option<(u64, u64)>,
-    /// The narrower type, if all values of that side are those of the other rounded to it.
+    /// The narrower type, if one side's values are the other's, rounded to it.
     pub rounded_to: Option<DType>,
 }
 
-/// Compares pairs of tensors; a pair of two types whose values cannot be read gives a `Found` without anything. Of two
-/// models that are read in one dialect it is found out too whether one's values are the other's, rounded.
+/// Compares pairs of tensors; a pair of two types whose values cannot be read gives an empty `Found`. For
+/// models read in one dialect, it also finds out whether one side's values are the other's, rounded.
 ///
 /// # Errors
 /// Any error from reading, with the file as the user typed it; Cancelled.
@@ -75,20 +76,20 @@ pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f6
     Ok(found)
 }
 
-/// Two tensors, cut into tiles.
+/// A pair of tensors, cut into tiles.
 struct Job {
     pair: Pair,
-    /// How each side is read; `None` for payload that only comes in order.
+    /// How to read each side; `None` for sequential payload.
     made_of: Option<[Expression; 2]>,
     measure: Option<Measure>,
     rounding: Option<Rounding>,
     /// Whether equal bytes mean equal values.
     one_type: bool,
-    /// Bytes of each side, and of a tile of it.
+    /// Length of each side in bytes, and of a tile on each side.
     len: [u64; 2],
     tile_len: [u64; 2],
     n_tiles: u64,
-    /// Numbers of the tensor, and of a tile of it.
+    /// Numbers in the tensor, and in a tile.
     numbers: u64,
     tile_numbers: u64,
     /// Bytes of an element or block, for types whose values cannot be read.
@@ -96,19 +97,19 @@ struct Job {
     state: Mutex<State>,
 }
 
-/// What is known so far. `ahead` holds what threads found before its turn came.
+/// The result so far. `ahead` holds results that arrived before their turn.
 #[derive(Default)]
 struct State {
     next: u64,
     ahead: BTreeMap<u64, Tile>,
     distance: Distance,
-    /// A bit for each tile whose bytes were the same.
+    /// One bit for each tile whose bytes are equal.
     same: Vec<u64>,
     n_same: u64,
     blocks: u64,
 }
 
-/// What one tile gave.
+/// The result for one tile.
 enum Tile {
     Same,
     Apart(Box<Distance>),
@@ -133,7 +134,8 @@ impl Job {
         let rounding = if sides.translated { Rounding::new(left, right) } else { None };
         let gathers = made_of.iter().flatten().any(sides::is_gathered);
         let tile = if gathers { GATHER_TILE } else { TILE };
-        // Tiles are whole blocks on both sides, and eight of them, so that packed types begin on whole bytes.
+        // Tiles are whole blocks on both sides, and multiples of eight, so that packed types start on whole
+        // bytes.
         let per_tile =
             infos.iter().map(|i| tile / (8 * u64::from(i.block_bytes))).min().unwrap_or(1).max(1) * 8;
         let elements = |i: usize| u64::from(infos[i].block_elements);
@@ -160,31 +162,31 @@ impl Job {
         })
     }
 
-    /// How many pieces of work it is for several threads.
+    /// The number of units that threads can share.
     fn n_units(&self) -> u64 {
         if self.made_of.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
     }
 
-    /// Bytes of tile number `tile` of a side.
+    /// Length of tile `tile` on a side, in bytes.
     fn tile_bytes(&self, side: usize, tile: u64) -> usize {
         let at = tile * self.tile_len[side];
         usize::try_from(self.tile_len[side].min(self.len[side].saturating_sub(at))).unwrap_or(0)
     }
 
-    /// The most memory that a thread needs at once.
+    /// The most memory a thread needs at a time.
     fn memory(&self) -> u64 {
         if self.n_tiles == 0 {
             return 0;
         }
         let gathers = self.made_of.iter().flatten().map(sides::memory);
-        // Payload that comes in order is held in windows and in pieces of them, and a stream has a buffer of its own.
+        // Sequential payload is held in windows and pieces of them, and a stream has its own buffer.
         let times = if self.made_of.is_some() { 1 } else { 4 };
         let streams = if self.made_of.is_some() { 0 } else { 2 * expression::TILE };
         (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()
     }
 
-    /// Numbers of tile number `tile`. Not what its bytes could hold: the last byte of a packed tensor may have bits that
-    /// are no element.
+    /// Numbers in tile `tile`. Not what its bytes could hold: the last byte of a packed tensor may have
+    /// unused bits.
     fn n_numbers(&self, tile: u64) -> usize {
         let left = self.numbers.saturating_sub(tile * self.tile_numbers);
         usize::try_from(left.min(self.tile_numbers)).unwrap_or(0)
@@ -209,13 +211,13 @@ impl Job {
         }
     }
 
-    /// What a tile adds to the norms if the other side has the same bytes.
+    /// A tile's contribution to the norms if both sides have the same bytes.
     fn alone(&self, tile: u64, bytes: &[u8]) -> Tile {
         let run = |m: &Measure| Tile::Apart(Box::new(m.run(bytes, bytes, self.n_numbers(tile))));
         self.measure.as_ref().map_or(Tile::Blocks(0), run)
     }
 
-    /// Takes in what a tile gave, when its turn comes.
+    /// Merges the result for a tile when its turn comes.
     fn take(&self, number: u64, tile: Tile) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.ahead.insert(number, tile);
@@ -236,14 +238,14 @@ impl Job {
         }
     }
 
-    /// Whether the second reading must measure this tile: it was the same, but others of its tensor were not.
+    /// Whether the second pass must measure this tile: it was equal, but others of its tensor were not.
     fn is_left(&self, tile: u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let word = usize::try_from(tile / 64).ok().and_then(|n| state.same.get(n)).copied().unwrap_or(0);
         word >> (tile % 64) & 1 == 1
     }
 
-    /// Whether there is a second reading.
+    /// Whether a second pass is needed.
     fn has_more(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.measure.is_some() && state.n_same > 0 && state.n_same < self.n_tiles
@@ -265,7 +267,7 @@ impl Job {
     }
 }
 
-/// One comparison of a batch of jobs.
+/// A comparison of a batch of jobs.
 struct Pass<'a> {
     engine: &'a Engine,
     a: &'a Side<'a>,
@@ -276,17 +278,17 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Works through all jobs; `again` for the second reading.
+    /// Processes all jobs; `again` for the second pass.
     fn all(&self, again: bool) -> Result<()> {
         let jobs: Vec<&Job> = self.jobs.iter().filter(|job| !again || job.has_more()).collect();
-        // The number of the first unit of each job, and of the first behind all.
+        // The index of each job's first unit, and of the first after all.
         let mut firsts = Vec::with_capacity(jobs.len() + 1);
         let mut n_units = 0u64;
         for job in &jobs {
             firsts.push(n_units);
             n_units += job.n_units();
             if again {
-                // Tiles are counted anew: the sums of the second reading follow those of the first.
+                // Tiles are counted anew: the sums of the second pass follow those of the first.
                 job.state.lock().unwrap_or_else(PoisonError::into_inner).next = 0;
             }
         }
@@ -311,7 +313,7 @@ impl Pass<'_> {
             job.take(unit, Tile::Blocks(0));
             return Ok(());
         }
-        // The second reading needs one side: the other has the same bytes.
+        // The second pass needs only one side: the other has the same bytes.
         for side in 0..if again { 1 } else { 2 } {
             let buffer = &mut buffers[side];
             buffer.resize(job.tile_bytes(side, unit), 0);
@@ -326,7 +328,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Compares payload that comes in order.
+    /// Compares sequential payload.
     fn in_order(&self, job: &Job, again: bool) -> Result<()> {
         let a = (self.a.opened, check_in_order(self.a, job.pair.a)?);
         let b = (self.b.opened, check_in_order(self.b, job.pair.b)?);
@@ -352,7 +354,7 @@ impl Pass<'_> {
     }
 }
 
-/// The number in the model of a tensor whose payload is read in order, as it is.
+/// The index in the model of a tensor whose payload is read sequentially, unchanged.
 fn check_in_order(side: &Side<'_>, number: usize) -> Result<usize> {
     side.in_order(number).ok_or_else(|| {
         let message =

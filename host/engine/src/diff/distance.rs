@@ -1,34 +1,34 @@
-//! How far two runs of numbers lie apart.
+//! The distance between two runs of numbers.
 //!
-//! Numbers are read into small buffers and summed in chunks whose edges depend on nothing but the tensor; sums are
-//! merged in their order. So the result does not depend on the number of threads.
+//! Numbers are decoded into small buffers and summed in chunks whose boundaries depend on the tensor alone;
+//! sums are merged in chunk order. So the result does not depend on the number of threads.
 
 use crate::registry::Registry;
 use crate::values::numbers::{CHUNK, Numbers};
 use apr_sdk::DType;
 use fearless_simd::{Level, dispatch};
 
-/// Sums that advance side by side, so that the compiler can use vectors: with 8 it makes better ones than with 4 or 16.
-/// As many on every processor, however wide its vectors are: so all give the same sums.
+/// Sums accumulated side by side, so that the compiler can vectorize; 8 gives better code than 4 or 16. The
+/// same on every processor, whatever its vector width, so all give the same sums.
 const LANES: usize = 8;
 
-/// What was found between two runs of numbers, a and b.
+/// The result for two runs of numbers, a and b.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distance {
-    /// How many pairs of numbers were compared.
+    /// Number of pairs compared.
     pub count: u64,
-    /// How many pairs differ by more than the tolerance; a pair with a non-finite side differs unless both are NaN or
-    /// the same infinity.
+    /// Number of pairs that differ by more than the tolerance; a pair with a non-finite side differs unless
+    /// both are NaN or the same infinity.
     pub differing: u64,
-    /// How many of those have a side that is not finite.
+    /// Number of those pairs that have a non-finite side.
     pub mismatched: u64,
-    /// The greatest |a − b| of finite pairs.
+    /// The greatest |a − b| over finite pairs.
     pub max_abs: f64,
-    /// Where that is, counted in numbers from the start.
+    /// The index of that pair, in numbers.
     pub max_at: u64,
-    /// The greatest number of representable values between a and b; for two floats of one type.
+    /// The greatest distance in representable values (ULP), for two floats of one type.
     pub max_ulp: u64,
-    /// Pairs with two finite sides; what follows is over those.
+    /// Number of pairs with two finite sides; the sums are over these.
     pub finite: u64,
     /// Sum of |a − b|.
     pub sum_abs: f64,
@@ -36,14 +36,14 @@ pub struct Distance {
     pub sum_squares: f64,
     /// Sums of a² and of b².
     pub squares: [f64; 2],
-    /// How many of a, and of b, are not a number.
+    /// Number of NaN in a, and in b.
     pub nans: [u64; 2],
-    /// How many of a, and of b, are infinite.
+    /// Number of infinities in a, and in b.
     pub infs: [u64; 2],
 }
 
 impl Distance {
-    /// Adds what was found behind the numbers seen so far; `at` is where that run begins.
+    /// Adds the result for a later run, which begins at index `at`.
     pub fn merge(&mut self, later: &Distance, at: u64) {
         if later.max_abs > self.max_abs {
             (self.max_abs, self.max_at) = (later.max_abs, at + later.max_at);
@@ -72,7 +72,7 @@ impl Distance {
         self.sum_squares.sqrt()
     }
 
-    /// The L2 distance over the greater of the norms of a and b: 0 for the same, at most 2; 0 if both are zero.
+    /// The L2 distance divided by the greater norm: 0 for equal inputs or two zero vectors, at most 2.
     pub fn relative(&self) -> f64 {
         let norm = self.squares[0].max(self.squares[1]).sqrt();
         if norm == 0.0 { 0.0 } else { self.l2() / norm }
@@ -82,7 +82,7 @@ impl Distance {
     pub fn cosine(&self) -> Option<f64> {
         let [a, b] = self.squares;
         let norms = a.sqrt() * b.sqrt();
-        // 2ab = a² + b² − (a − b)²: one sum less to make.
+        // 2ab = a² + b² − (a − b)²: saves one sum.
         (norms > 0.0).then(|| ((a + b - self.sum_squares) / (2.0 * norms)).clamp(-1.0, 1.0))
     }
 }
@@ -93,12 +93,12 @@ fn mean(sum: f64, count: u64) -> f64 {
     if count == 0.0 { 0.0 } else { sum / count }
 }
 
-/// How two element types are compared.
+/// How to compare two dtypes.
 pub struct Measure {
-    /// How a's, and b's, bytes become numbers.
+    /// Decoders for both sides.
     pub sides: [Numbers; 2],
     tolerance: f64,
-    /// Counts representable values between floats of one type.
+    /// Computes distances in representable values between floats of one type.
     ulp: Option<Ulp>,
 }
 
@@ -106,7 +106,7 @@ pub struct Measure {
 type Ulp = fn(&[u8], &[u8]) -> u64;
 
 impl Measure {
-    /// `None` if no plugin knows the values of one type, or if one is complex and the other is not.
+    /// `None` if a type's values cannot be read, or if only one type is complex.
     pub fn new(a: DType, b: DType, tolerance: f64, registry: &Registry) -> Option<Measure> {
         let sides = [Numbers::with(a, registry)?, Numbers::with(b, registry)?];
         if sides[0].per_element != sides[1].per_element {
@@ -146,8 +146,8 @@ impl Measure {
         all
     }
 
-    /// `values` has what was read of a and b; `known` is the greatest distance so far: only where a greater one lies is
-    /// looked up.
+    /// `values` holds the decoded numbers; `known` is the greatest distance so far: only a greater one is
+    /// located.
     fn narrow_chunk(
         &self,
         a: &[u8],
@@ -156,11 +156,12 @@ impl Measure {
         values: &mut [[f32; CHUNK]; 2],
         known: f64,
     ) -> Distance {
-        // What fills the buffers behind `n` is equal, and zero: it adds nothing but to the count.
+        // The buffers beyond `n` are equal and zero, so they only affect the count.
         values.iter_mut().for_each(|values| values[n..].fill(0.0));
         let [left, right] = values;
         let sums = Sums::of(left, right, self.tolerance);
-        // Squares of finite f32 cannot overflow an f64: a sum that is not finite means that a number is not.
+        // Squares of finite f32 cannot overflow an f64: a sum that is not finite reveals a number that is
+        // not.
         if !sums.all_finite() {
             return self.wide_chunk(a, b, n);
         }
@@ -173,7 +174,7 @@ impl Measure {
         found
     }
 
-    /// Number by number, with everything looked at.
+    /// Number by number, checking everything.
     fn wide_chunk(&self, a: &[u8], b: &[u8], n: usize) -> Distance {
         let mut high = [[0.0; CHUNK]; 2];
         let mut low = [[0.0; CHUNK]; 2];
@@ -211,7 +212,7 @@ impl Measure {
         found
     }
 
-    /// Pair by pair, leaving out those with a side that is not finite.
+    /// Pair by pair, skipping those with a non-finite side.
     fn ulp_of_finite(&self, a: &[u8], b: &[u8], values: &[[f64; CHUNK]; 2], n: usize) -> u64 {
         let (Some(ulp), width) = (self.ulp, self.sides[0].bytes_of(1)) else { return 0 };
         let finite = (0..n).filter(|&at| values[0][at].is_finite() && values[1][at].is_finite());
@@ -234,7 +235,7 @@ impl Sums {
         dispatch!(Level::new(), _ => Sums::add_up(left, right, tolerance))
     }
 
-    /// Inlined into the code for each kind of processor, which it becomes a part of.
+    /// Inlined, so that it is compiled for each kind of processor.
     #[inline(always)]
     fn add_up(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Sums {
         let (mut max, mut differing, mut abs) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
@@ -279,8 +280,8 @@ impl Sums {
     }
 }
 
-/// Distances in representable values of a sign-magnitude float type: codes become whole numbers that grow with the
-/// value, and both zeros are 0. Without a branch, and the greatest of all in any order: the compiler makes vectors of it.
+/// Distances in representable values for a sign-magnitude float type: codes become integers that grow with
+/// the value, with both zeros at 0. Branch-free, and a maximum in any order, so the compiler vectorizes it.
 macro_rules! ulp {
     ($code:ty) => {
         |a, b| {
@@ -301,7 +302,7 @@ macro_rules! ulp {
     };
 }
 
-/// The float types that are sign and magnitude, each number once.
+/// The float types in sign-magnitude form that represent each number once.
 static ULPS: &[(DType, Ulp)] = &[
     (DType::F64, ulp!(i64)),
     (DType::F32, ulp!(i32)),
@@ -377,7 +378,7 @@ mod tests {
         };
         let d = run(DType::F16, DType::F32, &[0x00, 0x3c, 0x01, 0x00], &bytes(&[1.0, 2f32.powi(-24)]), 2);
         assert_eq!((d.differing, d.max_ulp), (0, 0));
-        // 2^53 + 1 is no f64: the last bit still counts.
+        // 2^53 + 1 does not fit an f64: the last bit still counts.
         let (odd, even) = ((1i64 << 53) + 1, 2f64.powi(53));
         let d = run(DType::I64, DType::F64, &odd.to_le_bytes(), &even.to_le_bytes(), 1);
         assert_eq!((d.differing, d.max_abs), (1, 1.0));

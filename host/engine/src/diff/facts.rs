@@ -1,8 +1,8 @@
-//! What two models say besides their tensors: metadata, architecture, tokenizer, companion files.
+//! Compares what two models say besides their tensors: metadata, architecture, tokenizer, companion files.
 //!
-//! A difference counts against "the same" only where both models could have said the thing: both have metadata of a
-//! format, both name an architecture, or both are of one format. What only one of two formats can hold is told, and
-//! counts for nothing; nor do keys that only say how a model is cut into files.
+//! A difference only counts where both models could have stated the fact: both have metadata of a format,
+//! both name an architecture, or both are in the same format. What only one of two formats can hold is
+//! reported but does not count; nor do keys that only describe how a model is split into files.
 
 use crate::diff::{Fact, FactKind, FactValue};
 use crate::engine::Engine;
@@ -12,12 +12,12 @@ use apr_sdk::{Bytes, Extent, Foreign, Result, Value};
 use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes that are read at once where two long values are compared.
+/// Bytes read at once when two long values are compared.
 const PIECE: u64 = 1 << 20;
-/// A JSON document longer than this is compared as a whole, not key by key, for what it would take in memory.
+/// Bytes of a JSON document; a longer one is compared as a whole, not key by key, to save memory.
 const LONGEST_JSON: u64 = 1 << 20;
 
-/// Two models, and what was found.
+/// Two models, and the differences found.
 struct Facts<'a> {
     engine: &'a Engine,
     a: &'a OpenedModel,
@@ -58,14 +58,14 @@ impl Facts<'_> {
         self.found.push(Fact { kind, format, file, key, a, b, matters });
     }
 
-    /// The dialect and the recipe, which are single words.
+    /// Compares the dialect and the recipe, which are single words.
     fn words(&mut self) {
         let (a, b) = (&self.a.model, &self.b.model);
         let known = |word: &String| (word != "none").then(|| FactValue::Text(word.clone()));
         if a.dialect != b.dialect {
             let (one, two) = (known(&a.dialect), known(&b.dialect));
             self.push(FactKind::Dialect, "", one, two);
-            // It is read off the names, which are compared for themselves.
+            // It is derived from the names, which are compared separately.
             self.found.iter_mut().for_each(|fact| fact.matters = false);
         }
         let (a, b) = (&self.a.model.recipe, &self.b.model.recipe);
@@ -94,7 +94,7 @@ impl Facts<'_> {
         self.document(FactKind::Tokenizer, a.as_ref(), b.as_ref())
     }
 
-    /// A JSON document: key by key if both are objects of reasonable length, else as a whole.
+    /// Compares a JSON document: key by key if both are objects of moderate length, otherwise as a whole.
     fn document(&mut self, kind: FactKind, a: Option<&Bytes>, b: Option<&Bytes>) -> Result<()> {
         if let (Some(one), Some(two)) = (a, b) {
             if self.same(one, two)? {
@@ -114,7 +114,7 @@ impl Facts<'_> {
                         if one != two {
                             let value = |of: Option<&Json>| of.cloned().map(FactValue::Json);
                             self.push(kind, key, value(one), value(two));
-                            // Both sides have the document: a key that one lacks is a difference.
+                            // Both sides have the document: a missing key is a difference.
                             if let Some(fact) = self.found.last_mut() {
                                 fact.matters = true;
                             }
@@ -152,7 +152,7 @@ impl Facts<'_> {
         Ok(())
     }
 
-    /// The metadata of one format, key by key.
+    /// Compares the metadata of one format, key by key.
     fn metadata(&mut self, format: &str) -> Result<()> {
         let (a, b) = (self.a.model.foreign_of(format), self.b.model.foreign_of(format));
         let own = |opened: &OpenedModel| opened.format == format;
@@ -172,7 +172,8 @@ impl Facts<'_> {
             }
             return Ok(());
         }
-        // What the format itself calls bookkeeping says nothing where the two lie in files differently.
+        // Keys that the format declares as bookkeeping do not count if the two models are laid out
+        // differently.
         let declared = self.engine.registry.format(format).map_or(&[][..], |f| &f.manifest.bookkeeping);
         let declared = if cut_alike(a, b) { &[] } else { declared };
         let (of_a, order_a) = self.by_key(self.a, a)?;
@@ -189,8 +190,8 @@ impl Facts<'_> {
                 {
                     continue;
                 }
-                // How a model is cut into files is not what it says; nor is what differs from file to file, where the
-                // other side has fewer.
+                // How a model is split into files is not part of its content; nor is what differs from file
+                // to file where the other side has fewer.
                 let of_parts = declared.iter().any(|known| known == key)
                     || match (one, two) {
                         (Some(_), None) => n_files(a) > n_files(b) && of_a[key].len() > 1,
@@ -214,8 +215,8 @@ impl Facts<'_> {
         Ok(())
     }
 
-    /// The values of every key with their files, and the keys in order. A value that all files repeat is there once: it
-    /// does not matter in how many files a model lies.
+    /// The values of every key with their files, and the keys in order. A value repeated in all files is
+    /// listed once: the number of files does not matter.
     #[allow(clippy::type_complexity, reason = "used once, and its parts are named above")]
     fn by_key<'f>(
         &self,
@@ -247,7 +248,7 @@ impl Facts<'_> {
     }
 }
 
-/// Whether two models lie in the same number of files, and each file of one has as many tensors as that of the other.
+/// Whether two models have the same number of files, with equally many tensors in each.
 fn cut_alike(a: Option<&Foreign>, b: Option<&Foreign>) -> bool {
     let counts = |of: Option<&Foreign>| -> Vec<u64> {
         of.iter().flat_map(|foreign| &foreign.files).map(|file| file.n_tensors).collect()
@@ -259,7 +260,7 @@ fn n_files(of: Option<&Foreign>) -> usize {
     of.map_or(0, |foreign| foreign.files.len())
 }
 
-/// Whether two byte strings are the same, however long they are.
+/// Whether two byte strings of any length are equal.
 fn same(a: &OpenedModel, one: &Bytes, b: &OpenedModel, two: &Bytes) -> Result<bool> {
     if one.len() != two.len() {
         return Ok(false);

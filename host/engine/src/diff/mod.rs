@@ -1,4 +1,4 @@
-//! Are two models the same, and if not, where do they differ and by how much? Across formats and element types.
+//! Are two models the same, and if not, where and by how much do they differ? Across formats and dtypes.
 
 pub mod side_by_side;
 pub mod sides;
@@ -21,25 +21,24 @@ pub(crate) use rounding::Rounding;
 use serde::{Serialize, Serializer};
 use std::cmp::Ordering;
 
-/// What counts as the same.
+/// What counts as equal.
 #[derive(Clone, Debug, Default)]
 pub struct DiffOptions {
-    /// Tensors that belong together though their names differ: the name in a, the name in b.
+    /// Tensors to pair although their names differ: (name in a, name in b).
     pub mapping: Vec<(String, String)>,
-    /// `None`: tensors are the same if type, shape and bytes are; between two dialects, if values are, or are those rounded
-    /// to the narrower type. Otherwise values decide, and a difference of at most
-    /// so much is none.
+    /// `None`: tensors are equal if type, shape and bytes are; between two dialects, if the values are equal
+    /// or rounded to the narrower type. Otherwise values decide, and differences up to this are ignored.
     pub tolerance: Option<f64>,
 }
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Diff {
     /// Whether nothing that counts differs.
     pub same: bool,
-    /// How many tensors have each status.
+    /// The number of tensors with each status.
     pub counts: Counts,
-    /// Every pair that is not identical, and every tensor that is alone; the most different first.
+    /// Every pair that is not identical, and every unpaired tensor; greatest difference first.
     pub tensors: Vec<TensorDiff>,
     /// Every other difference.
     pub facts: Vec<Fact>,
@@ -47,101 +46,102 @@ pub struct Diff {
     pub notes: Vec<String>,
 }
 
-/// How many pairs, or tensors without a partner, have each status.
+/// The number of pairs, or unpaired tensors, with each status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Type, shape and bytes are the same.
+    /// Equal type, shape and bytes.
     pub identical: u64,
-    /// All values are the same; the type, or the bits of zeros and NaNs, are not.
+    /// Equal values; different type, or different bits of zeros and NaN.
     pub equal: u64,
-    /// All values of one are those of the other rounded to its narrower type, the nearest each.
+    /// The values of one side are those of the other, rounded to nearest in its narrower type.
     pub rounded: u64,
-    /// No values lie farther apart than the tolerance.
+    /// No two values differ by more than the tolerance.
     pub within_tolerance: u64,
     /// Values differ.
     pub different: u64,
     /// Shapes differ.
     pub shape: u64,
-    /// Types differ, and the values of one cannot be read here.
+    /// Types differ, and the values of one cannot be read.
     pub dtype: u64,
-    /// The same content under another name.
+    /// Equal content under another name.
     pub renamed: u64,
-    /// Tensors of a alone.
+    /// Tensors only in a.
     pub only_in_a: u64,
-    /// Tensors of b alone.
+    /// Tensors only in b.
     pub only_in_b: u64,
 }
 
-/// How a tensor of one model compares with its partner.
+/// How a tensor of one model compares with its counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// There is no partner in b.
+    /// No counterpart in b.
     OnlyInA,
-    /// There is no partner in a.
+    /// No counterpart in a.
     OnlyInB,
     /// Shapes differ.
     Shape,
-    /// Types differ, and the values of one cannot be read here.
+    /// Types differ, and the values of one cannot be read.
     Dtype,
     /// Values differ.
     Different,
-    /// The same content under another name.
+    /// Equal content under another name.
     Renamed,
-    /// No values lie farther apart than the tolerance.
+    /// No two values differ by more than the tolerance.
     WithinTolerance,
-    /// All values of one are those of the other rounded to its narrower type, the nearest each.
+    /// The values of one side are those of the other, rounded to nearest in its narrower type.
     Rounded,
-    /// All values are the same; the type, or the bits of zeros and NaNs, are not.
+    /// Equal values; different type, or different bits of zeros and NaN.
     Equal,
 }
 
-/// A tensor in one model.
+/// A tensor as it is in one model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TensorSide {
-    /// Its name there.
+    /// The tensor's name there.
     pub name: String,
-    /// Its element type.
+    /// The tensor's dtype.
     pub dtype: String,
-    /// Its dimensions, outermost first.
+    /// Dimensions, outermost first.
     pub shape: Vec<u64>,
 }
 
-/// Two tensors that are not identical, or one that is alone.
+/// Two tensors that are not identical, or one without a counterpart.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorDiff {
-    /// How they compare.
+    /// The result of the comparison.
     pub status: Status,
     /// Whether this makes the models different.
     pub matters: bool,
-    /// The tensor in a.
+    /// The tensor in a, if it has one.
     pub a: Option<TensorSide>,
-    /// The tensor in b.
+    /// The tensor in b, if it has one.
     pub b: Option<TensorSide>,
-    /// How far the values lie apart; absent if they are the same or cannot be read.
+    /// The distance between the values; `None` if they are equal or cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values: Option<Values>,
-    /// The type that the values of one were rounded to.
+    /// The type that one side's values were rounded to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounded_to: Option<String>,
-    /// Why there are no values.
+    /// Why there is no distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values_missing: Option<String>,
 }
 
-/// How far the values of two tensors lie apart. Complex numbers are taken as their two parts.
+/// The distance between the values of two tensors. A complex number counts as two.
 #[derive(Clone, Debug, Serialize)]
 pub struct Values {
-    /// How many pairs of numbers were compared.
+    /// Number of pairs compared.
     pub count: u64,
-    /// How many differ by more than the tolerance, or have a non-finite side where the other does not have the same.
+    /// Number of pairs that differ by more than the tolerance, or have a non-finite side that the other does
+    /// not match.
     pub differing: u64,
-    /// How many of those have a non-finite side.
+    /// Number of those pairs that have a non-finite side.
     pub mismatched: u64,
     /// The greatest absolute difference.
     #[serde(serialize_with = "number")]
     pub max_abs: f64,
-    /// The index where that is, outermost first.
+    /// The index of that pair, outermost dimension first.
     pub max_at: Vec<u64>,
     /// The mean absolute difference.
     #[serde(serialize_with = "number")]
@@ -149,24 +149,24 @@ pub struct Values {
     /// The square root of the sum of squared differences.
     #[serde(serialize_with = "number")]
     pub l2: f64,
-    /// That, over the greater of both norms.
+    /// The L2 distance divided by the greater norm.
     #[serde(serialize_with = "number")]
     pub relative: f64,
     /// The cosine of the angle between both; `None` if one is zero.
     pub cosine: Option<f64>,
-    /// The greatest distance in representable values, for two floats of one type.
+    /// The greatest distance in representable values (ULP), for two floats of one type.
     pub max_ulp: Option<u64>,
-    /// How many of a, and of b, are not a number; these and infinite ones are left out of all distances.
+    /// Number of NaN in a, and in b; NaN and infinities are excluded from all distances.
     pub nans: [u64; 2],
-    /// How many of a, and of b, are infinite.
+    /// Number of infinities in a, and in b.
     pub infs: [u64; 2],
 }
 
-/// What a fact is about.
+/// The subject of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
-    /// The naming world of tensors and keys.
+    /// The dialect of tensor names and keys.
     Dialect,
     /// The quantization recipe.
     Recipe,
@@ -184,26 +184,26 @@ pub enum FactKind {
     Order,
 }
 
-/// One difference besides the tensors.
+/// One difference that is not about tensors.
 #[derive(Clone, Debug)]
 pub struct Fact {
-    /// What it is about.
+    /// The subject.
     pub kind: FactKind,
-    /// The format whose metadata it is, or empty.
+    /// The id of the format whose metadata it is, or empty.
     pub format: String,
-    /// The file of a model of several, where files differ; else empty.
+    /// The file, for sharded models whose files differ; otherwise empty.
     pub file: String,
-    /// The key or name; empty for a thing without one.
+    /// The key or name; empty if there is none.
     pub key: String,
     /// What a says; `None` if nothing.
     pub a: Option<FactValue>,
-    /// What b says.
+    /// What b says; `None` if nothing.
     pub b: Option<FactValue>,
     /// Whether this makes the models different: both could have said it.
     pub matters: bool,
 }
 
-/// What a model says.
+/// The value that a model states.
 #[derive(Clone, Debug)]
 pub enum FactValue {
     /// A typed metadata value.
@@ -212,7 +212,7 @@ pub enum FactValue {
     Json(serde_json::Value),
     /// A word.
     Text(String),
-    /// A byte string of this length, not shown.
+    /// A byte string of this length, which is not shown.
     Bytes(u64),
 }
 
@@ -222,7 +222,7 @@ pub enum FactValue {
 /// InvalidArgument for a mapping that does not fit; any error from reading; Cancelled.
 pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions) -> Result<Diff> {
     let mut facts = facts::facts(engine, a, b)?;
-    // Who pairs names speaks of those that the files have.
+    // A mapping refers to the names in the files.
     let sides = match options.mapping.is_empty() {
         true => Sides::in_one_dialect(engine, a, b)?,
         false => Sides::plain(a, b),
@@ -255,7 +255,7 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
     all.extend(matched.only_a.iter().map(|&number| plain(Status::OnlyInA, side(a, number), None)));
     all.extend(matched.only_b.iter().map(|&number| plain(Status::OnlyInB, None, side(b, number))));
     all.iter().for_each(|tensor| *counts.of(tensor.status) += 1);
-    // Stable: equals stay in the model's order.
+    // A stable sort: equal ones stay in model order.
     all.sort_by(|one, two| one.status.cmp(&two.status).then_with(|| farther_first(one, two)));
     let same = !all.iter().any(|tensor| tensor.matters) && !facts.iter().any(|fact| fact.matters);
     let everything = matched.only_a.is_empty() && matched.only_b.is_empty() && matched.renamed.is_empty();
@@ -273,7 +273,7 @@ fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
     Some(TensorSide { name, dtype, shape: tensor.shape.clone() })
 }
 
-/// What a comparison of pairs that are not identical means.
+/// Interprets the comparison of a pair that is not identical.
 fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
     let (a, b) = (&sides.a, &sides.b);
     let (one, two) = (a.tensor(pair.a), b.tensor(pair.b));
@@ -286,7 +286,7 @@ fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -
     };
     let matters = match status {
         Status::WithinTolerance | Status::Rounded => false,
-        // A model in another dialect has the types that its format is used to.
+        // In another dialect, a model has the types usual for its format.
         Status::Equal => tolerance.is_none() && !sides.translated,
         _ => true,
     };
@@ -354,7 +354,7 @@ impl Values {
     }
 }
 
-/// Those with non-finite values that the other side lacks, then by relative distance, which does not depend on scale.
+/// Orders by unmatched non-finite values, then by relative distance, which does not depend on scale.
 fn farther_first(one: &TensorDiff, two: &TensorDiff) -> Ordering {
     let key = |tensor: &TensorDiff| {
         tensor.values.as_ref().map_or((false, f64::NEG_INFINITY, 0.0), |values| {
@@ -365,7 +365,8 @@ fn farther_first(one: &TensorDiff, two: &TensorDiff) -> Ordering {
     two.0.cmp(&one.0).then(two.1.total_cmp(&one.1)).then(two.2.total_cmp(&one.2))
 }
 
-/// A number as JSON; those that JSON lacks are their names. Sums of squares of huge F64 can be infinite.
+/// Serializes a number; values that JSON lacks become their names. Sums of squares of huge F64 can be
+/// infinite.
 fn number<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     match value {
         value if value.is_finite() => serializer.serialize_f64(*value),

@@ -1,4 +1,4 @@
-//! Which tensor of one model is which of the other: by name, by the user's word, or by content.
+//! Pairs the tensors of two models: by name, by the user's mapping, or by content.
 
 use crate::crew::map;
 use crate::diff::compare::Pair;
@@ -11,25 +11,25 @@ use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
-/// How the tensors of two models belong together.
+/// How the tensors of two models correspond.
 pub struct Matched {
-    /// By name or by the user's word, in a's order.
+    /// By name or by the user's mapping, in the order of a.
     pub pairs: Vec<Pair>,
-    /// Other names, the same type, shape and content.
+    /// Different names, but equal type, shape and content.
     pub renamed: Vec<Pair>,
-    /// What is left of a.
+    /// The unpaired tensors of a.
     pub only_a: Vec<usize>,
-    /// What is left of b.
+    /// The unpaired tensors of b.
     pub only_b: Vec<usize>,
 }
 
-/// A digest of content.
+/// A digest of a payload.
 type Sum = [u8; 32];
 
-/// Matches the tensors of two models; `mapping` has names in a and in b.
+/// Pairs the tensors of two models; `mapping` has names in a and in b.
 ///
 /// # Errors
-/// InvalidArgument for a mapping that names what is not there, or one tensor twice; any error from reading.
+/// InvalidArgument for a mapping with an unknown name, or with one tensor twice; any error from reading.
 pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
     let (a, b) = (sides.a.opened, sides.b.opened);
     let of_b = numbers(&sides.b);
@@ -55,7 +55,7 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
     }
     let paired: HashSet<usize> = matched.pairs.iter().map(|pair| pair.b).collect();
     matched.only_b = (0..sides.b.n_tensors()).filter(|number| !paired.contains(number)).collect();
-    // Names of one dialect say which is which.
+    // In one dialect, names identify tensors.
     if !sides.translated {
         by_content(engine, (a, b), &mut matched)?;
     }
@@ -75,8 +75,8 @@ fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Res
     })
 }
 
-/// Moves the tensors that are only in a and only in b, but have the same content, to `renamed`. Reads those alone for
-/// which the other side has one of the same type and shape.
+/// Moves unpaired tensors of a and b that have equal content to `renamed`. Only reads those for which the
+/// other side has a tensor of the same type and shape.
 fn by_content(engine: &Engine, (a, b): (&OpenedModel, &OpenedModel), matched: &mut Matched) -> Result<()> {
     let key = |opened: &OpenedModel, number: usize| -> (DType, Vec<u64>) {
         (opened.model.tensors[number].dtype, opened.model.tensors[number].shape.clone())
@@ -90,7 +90,8 @@ fn by_content(engine: &Engine, (a, b): (&OpenedModel, &OpenedModel), matched: &m
     let wanted: Vec<(&OpenedModel, usize)> = from_a.clone().chain(from_b).collect();
     let n_of_a = from_a.count();
     let sums = digests(engine, &wanted)?;
-    // Those of b by what they are, in b's order; several of the same content go in order.
+    // Unpaired tensors of b by content, in the order of b; several with the same content are used in that
+    // order.
     let mut places: HashMap<(DType, Vec<u64>, Sum), Vec<usize>> = HashMap::new();
     for (&(_, number), sum) in wanted.iter().zip(&sums).skip(n_of_a).rev() {
         let (dtype, shape) = key(b, number);
@@ -108,7 +109,7 @@ fn by_content(engine: &Engine, (a, b): (&OpenedModel, &OpenedModel), matched: &m
     Ok(())
 }
 
-/// The SHA-256 of each payload, read side by side on all threads.
+/// The SHA-256 of each payload, read on all threads.
 fn digests(engine: &Engine, wanted: &[(&OpenedModel, usize)]) -> Result<Vec<Sum>> {
     map(engine.crew.as_ref(), wanted.len(), &|_, at| {
         let (opened, number) = wanted[at];

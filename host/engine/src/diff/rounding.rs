@@ -1,17 +1,17 @@
-//! Are the values of one side those of the other, rounded to a narrower type? Then nothing but that rounding lies between
-//! two models: what a converter does that makes F16 of F32.
+//! Are one side's values the other's, rounded to a narrower type? Then nothing but that rounding separates
+//! the two models, as when a converter turns F32 into F16.
 
 use crate::values::cast::CastKernel;
 use apr_sdk::DType;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Floats that are rounded to one another, each after the wider. BF16 and F16 hold what the other does not: either may be
-/// the rounded one.
+/// Floats that may be rounded to one another, wider ones first. BF16 and F16 each hold values that the other
+/// does not, so either may be the rounded one.
 const WIDER: [DType; 4] = [DType::F64, DType::F32, DType::BF16, DType::F16];
 
-/// Two types of which one may be the other's, rounded.
+/// Checks whether values of one of two types are the other's, rounded.
 pub struct Rounding {
-    /// From a to b's type, and from b to a's.
+    /// From a's type to b's, and from b's to a's.
     ways: [Option<Way>; 2],
 }
 
@@ -22,7 +22,7 @@ struct Way {
 }
 
 impl Rounding {
-    /// `None` for types that are no floats, or the same.
+    /// `None` for types that are equal or not floats.
     pub fn new(a: DType, b: DType) -> Option<Rounding> {
         let place = |dtype: DType| WIDER.iter().position(|wide| *wide == dtype);
         let (at, other) = (place(a)?, place(b)?);
@@ -35,7 +35,7 @@ impl Rounding {
         (a != b && ways.iter().any(Option::is_some)).then_some(Rounding { ways })
     }
 
-    /// Takes as many elements of both sides.
+    /// Compares equally many elements of both sides.
     pub fn look(&self, a: &[u8], b: &[u8]) {
         for (way, (from, to)) in self.ways.iter().zip([(a, b), (b, a)]) {
             let Some(way) = way.as_ref().filter(|way| !way.broken.load(Ordering::Relaxed)) else { continue };
@@ -47,7 +47,7 @@ impl Rounding {
         }
     }
 
-    /// The type that one side's values were rounded to, if every one that was looked at is the nearest.
+    /// The type that one side's values were rounded to, if every value so far is the nearest.
     pub fn holds(&self) -> Option<DType> {
         let way = self.ways.iter().flatten().find(|way| !way.broken.load(Ordering::Relaxed));
         way.map(|way| way.cast.to)
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn every_value_must_be_the_nearest() {
-        // 1.0 and 1.0 + 2^-11, which lies between two halves and goes to the even one.
+        // 1.0 and 1.0 + 2^-11, which is halfway between two F16 values and rounds to the even one.
         let wide = bytes(&[1.0, 1.0 + 2f32.powi(-11)]);
         let look = |narrow: &[u8]| {
             let rounding = Rounding::new(DType::F32, DType::F16).unwrap();

@@ -1,21 +1,21 @@
-//! Two payloads read side by side, piece by piece: memory stays bounded however long they are.
+//! Reads two payloads side by side, piece by piece: memory is bounded whatever their length.
 
 use crate::engine::Engine;
 use crate::expression::evaluate::read::InPieces;
 use crate::open::OpenedModel;
 use apr_sdk::{Error, Result};
 
-/// A tensor of an opened model, by its number.
+/// A tensor of an opened model, by its index.
 type Side<'a> = (&'a OpenedModel, usize);
 
-/// Takes a piece of a and the one of b that belongs to it, with their number.
+/// Receives corresponding pieces of a and b, with their index.
 type Each<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<()> + 'a;
 
-/// Hands the payloads of two tensors to `each`, in order, in pieces of `sizes` bytes; the last ones may be shorter. Both
-/// must have as many pieces.
+/// Passes the payloads of two tensors to `each`, in order, in pieces of `sizes` bytes; the last may be
+/// shorter. Both must have the same number of pieces.
 ///
 /// # Errors
-/// Any error from reading either, and `each`; Malformed if one ends before the other.
+/// Any error from reading either, and from `each`; Malformed if one ends before the other.
 pub fn side_by_side(
     engine: &Engine,
     a: Side<'_>,
@@ -38,7 +38,7 @@ pub fn side_by_side(
 /// Reads a payload in order, in pieces of `size` bytes; the last may be shorter.
 ///
 /// # Errors
-/// Any error from reading, and `each`.
+/// Any error from reading, and from `each`.
 pub fn in_pieces(
     engine: &Engine,
     (opened, tensor): Side<'_>,

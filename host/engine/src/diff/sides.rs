@@ -1,5 +1,5 @@
-//! Two models side by side: their tensors under common names, in common rows, read a run at a time. Where their dialects
-//! differ and a table leads from one to the other, that one is read as the other would have it.
+//! Two models side by side: their tensors under common names and with common row orders, readable in runs. If
+//! their dialects differ and a table translates one into the other, that one is read in the other's dialect.
 
 use crate::architecture::forward;
 use crate::engine::Engine;
@@ -13,46 +13,48 @@ use apr_sdk::manifest::DialectRule;
 use apr_sdk::{Error, Extent, Result, Tensor, escape};
 use std::collections::HashSet;
 
-/// One of two models that are compared.
+/// One of two models to compare.
 pub struct Side<'a> {
-    /// The model as it is.
+    /// The model, untranslated.
     pub opened: &'a OpenedModel,
-    /// Its tensors in the common dialect, made of the model's own; `None` if they are those.
+    /// Its tensors in the common dialect; `None` if they are the model's own.
     translated: Option<Vec<PlannedTensor>>,
 }
 
-/// Two models.
+/// Two models to compare.
 pub struct Sides<'a> {
-    /// The first.
+    /// The first model.
     pub a: Side<'a>,
-    /// The second.
+    /// The second model.
     pub b: Side<'a>,
     /// Whether one is read in the other's dialect.
     pub translated: bool,
-    /// What both say of their configuration, and differently: the name, a's value, b's value.
+    /// Configuration values that both state, but differently: (name, a's value, b's value).
     pub differing: Vec<(String, String, String)>,
-    /// What was assumed, or left out.
+    /// What was assumed or left out.
     pub notes: Vec<String>,
 }
 
 impl<'a> Sides<'a> {
-    /// Both as they are.
+    /// Both models, untranslated.
     pub fn plain(a: &'a OpenedModel, b: &'a OpenedModel) -> Sides<'a> {
         let (a, b) = (Side::plain(a), Side::plain(b));
         Sides { a, b, translated: false, differing: Vec::new(), notes: Vec::new() }
     }
 
-    /// Both in one dialect, if they are in two and a table leads from one to the other; else as they are, and why.
+    /// Both models in one dialect, if they have two and a table translates one into the other; otherwise
+    /// untranslated, with the reason.
     ///
     /// # Errors
-    /// What reading a model's configuration raises, but for what a table does not know.
+    /// Any error from reading a model's configuration, except for what a table does not know.
     pub fn in_one_dialect(engine: &Engine, a: &'a OpenedModel, b: &'a OpenedModel) -> Result<Sides<'a>> {
         let mut sides = Sides::plain(a, b);
         let known = |opened: &OpenedModel| opened.model.dialect != "none";
         if a.model.dialect == b.model.dialect || !known(a) || !known(b) || same_names(a, b) {
             return Ok(sides);
         }
-        // A format that has one dialect only is led to, not from: so values are made as they were when it was written.
+        // Translate into the dialect of a format that has only one, not from it: values are then computed as
+        // when it was written.
         let always = |opened: &OpenedModel| {
             let format = engine.registry.format(&opened.format);
             format.is_ok_and(|format| matches!(format.manifest.dialect, DialectRule::Always(_)))
@@ -102,7 +104,7 @@ fn same_names(a: &OpenedModel, b: &OpenedModel) -> bool {
     a.model.tensors.len() == b.model.tensors.len() && names(a) == names(b)
 }
 
-/// A line for each reason why tensors have no counterpart.
+/// One line for each reason why tensors have no counterpart.
 fn left_out(word: &str, dropped: &[(String, String)]) -> Vec<String> {
     let mut reasons: Vec<&str> = dropped.iter().map(|(_, reason)| reason.as_str()).collect();
     reasons.sort_unstable();
@@ -127,7 +129,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// How many tensors there are in the common dialect.
+    /// The number of tensors in the common dialect.
     pub fn n_tensors(&self) -> usize {
         self.translated.as_ref().map_or(self.opened.model.tensors.len(), Vec::len)
     }
@@ -137,7 +139,7 @@ impl<'a> Side<'a> {
         (0..self.n_tensors()).map(|number| self.tensor(number))
     }
 
-    /// What a tensor is called where it lies: its own name if it is made of one tensor, else the common one.
+    /// The tensor's name in its file if it comes from one tensor, otherwise the common name.
     pub fn own_name(&self, number: usize) -> &str {
         let common = &self.tensor(number).name;
         let Some(translated) = &self.translated else { return common };
@@ -151,10 +153,10 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// What a tensor is made of.
+    /// How a tensor is computed.
     ///
     /// # Errors
-    /// Unsupported for a payload of an unknown kind.
+    /// Unsupported for an unknown kind of payload.
     fn expression(&self, number: usize) -> Result<Expression> {
         match &self.translated {
             Some(tensors) => Ok(tensors[number].expression.clone()),
@@ -162,11 +164,11 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// What a tensor is made of, if its bytes can be had at any offset; `None` for a payload that only comes in order, whose
-    /// number in the model is [`Side::in_order`].
+    /// How a tensor is computed, if its bytes are available at any offset; `None` for sequential payload,
+    /// whose index in the model is [`Side::in_order`].
     ///
     /// # Errors
-    /// Unsupported for a payload that only comes in order and is wanted in another.
+    /// Unsupported for sequential payload that is needed in another order.
     pub fn random(&self, number: usize, registry: &Registry) -> Result<Option<Expression>> {
         let expression = self.expression(number)?;
         expression.check(self.tensor(number), registry)?;
@@ -188,7 +190,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The number in the model of the tensor whose payload is this one's as it is.
+    /// The index in the model of the tensor whose payload is this one's, unchanged.
     pub fn in_order(&self, number: usize) -> Option<usize> {
         let Some(translated) = &self.translated else { return Some(number) };
         let expression = &translated[number].expression;
@@ -197,7 +199,7 @@ impl<'a> Side<'a> {
         (*expression == whole).then_some(tensor)
     }
 
-    /// Fills `out` with the bytes at `at` of a tensor, whole elements of it.
+    /// Fills `out` with the bytes at offset `at` of a tensor, whole elements of it.
     ///
     /// # Errors
     /// Any error from reading, with the file as the user typed it and the tensor.
@@ -238,12 +240,12 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Whether some of it is collected from many places.
+/// Whether any part of it is gathered from many places.
 pub fn is_gathered(expression: &Expression) -> bool {
     expression.parts().iter().any(|part| matches!(part.access(), Ok(Access::Gather(_))))
 }
 
-/// The most memory that a thread needs to fill a run of it, beside the run itself.
+/// The most memory that a thread needs to fill a run, besides the run itself.
 pub fn memory(expression: &Expression) -> u64 {
     let each = |part: &Expression| {
         let gather = if is_gathered(part) { Gather::STRIP } else { 0 };

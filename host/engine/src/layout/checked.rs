@@ -1,5 +1,6 @@
-//! The model as it may be written: the names that the user wants, the target's keys, what it does not carry, what it cannot hold, and where everything of
-//! the source went. The fifth stage.
+//! The model as it may be written: with the user's names and the target's keys, without what the target does
+//! not carry, refused if it holds something it cannot, and with an account of everything in the source. The
+//! fifth stage.
 
 use super::selected::PlanContext;
 use super::typed::Typed;
@@ -14,17 +15,17 @@ use apr_sdk::{CheckedModel, Result};
 pub struct Checked<'a> {
     pub(super) course: PlanContext<'a>,
     pub(super) model: CheckedModel,
-    /// What each tensor of `model` is made of, and the table's words for that.
+    /// For each tensor of `model` its expression, and the table's description of it.
     pub(super) made_of: Vec<(Expression, Vec<String>)>,
     pub(super) coverage: Coverage,
 }
 
 impl<'a> Checked<'a> {
-    /// Refuses what the target cannot hold, changes its keys, and takes out what it does not carry.
+    /// Refuses what the target cannot hold, changes its keys, and removes what it does not carry.
     ///
     /// # Errors
-    /// Unsupported for what the target cannot hold; Failed for a tensor of the source that nothing uses and no rule drops;
-    /// InvalidArgument for keys that there are not, and new names that cannot be.
+    /// Unsupported for what the target cannot hold; Failed for a tensor of the source that nothing uses and
+    /// no rule drops; InvalidArgument for unknown keys and impossible new names.
     pub fn new(typed: Typed<'a>) -> Result<Checked<'a>> {
         let Typed { mut course, mut planned, ledger, rowless } = typed;
         let (engine, options, target) = (course.engine, course.options, course.output.format);

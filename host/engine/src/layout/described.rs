@@ -1,4 +1,5 @@
-//! What a conversion is, in a line: whether a journal, or the record of a publication, is of the same work.
+//! A fingerprint of a conversion: tells whether a journal, or the record of a publication, belongs to the
+//! same work.
 
 use crate::engine::Engine;
 use crate::layout::LaidOut;
@@ -15,24 +16,24 @@ use std::io;
 /// A digest of [`describe`].
 ///
 /// # Errors
-/// As it.
+/// As [`describe`].
 pub fn digest(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<String> {
     Ok(hex(&Sha256::digest(describe(engine, laid_out)?.to_string())))
 }
 
-/// What a journal must agree with to be taken up.
+/// Everything a journal must agree with in order to be resumed.
 ///
 /// # Errors
 /// Any error from reading the inputs.
 pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::Value> {
     let LaidOut { source, model, output, layout, plan, hash, .. } = laid_out;
     let mut digest = Digesting(Sha256::new());
-    // Neither how the paths were typed nor the number of threads makes other work.
+    // How paths were typed and how many threads there are makes no difference.
     digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;
     let unwritten = |_: fmt::Error| Error::plugin("the plan cannot be put into words");
     for file in &layout.files {
         for (number, placed) in file.segments.iter().enumerate() {
-            // What gets its place as it is written would be described otherwise before and after.
+            // Segments whose place is settled during writing would be described differently before and after.
             let is_known = file.floats_from.is_none_or(|first| number < first);
             let (offset, len) = if is_known { (placed.offset, placed.len) } else { (u64::MAX, 0) };
             write!(digest, "{offset} {len} ").map_err(unwritten)?;
@@ -69,7 +70,7 @@ pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::V
     }))
 }
 
-/// A digest of what is written to it.
+/// Digests whatever is written to it.
 struct Digesting(Sha256);
 
 impl Digesting {

@@ -1,5 +1,6 @@
-//! What a format's own reader says of a layout before a byte of it is written: metadata, tokenizer, model card, companions.
-//! So the host knows which keys an output will have, and what a source's edited keys mean, without knowing any format.
+//! What a format's own reader says about a layout before any of it is written: metadata, tokenizer, model
+//! card, companions. So the host knows which keys an output will have, and what edited keys of a source mean,
+//! without knowing any format.
 
 use crate::layout::{Collector, Layout, OutputFile, Segment};
 use crate::open::source::Views;
@@ -10,24 +11,24 @@ use apr_sdk::{
     LogLevel, ModelBuilder, Result, Source,
 };
 
-/// What a reader says of a model that is not written yet; no value lies in a file.
+/// What a reader says about a model that is not written yet; all values are in memory.
 #[derive(Debug)]
 pub struct Foretold {
-    /// Its metadata of the format itself.
+    /// The metadata of the format itself.
     pub foreign: Foreign,
-    /// The tokenizer, or why there is none that is understood.
+    /// The tokenizer, or why it was not understood.
     pub tokenizer: std::result::Result<Option<Bytes>, Error>,
-    /// What its makers say of it.
+    /// The model card.
     pub card: Option<Bytes>,
-    /// Companions that the format makes of what it knows.
+    /// Companions that the format creates from what it knows.
     pub assets: Vec<Asset>,
 }
 
-/// Lays `model` out as `request` says and has the format's reader look at that; payload and holes are zeros to it. `name` is
-/// what the model is called there.
+/// Lays out `model` for `request` and has the format's reader open the result; payload and holes read as
+/// zeros. `name` is the model's name there.
 ///
 /// # Errors
-/// Any error from the format's writer and reader; Unsupported for a format without one of them.
+/// Any error from the format's writer and reader; Unsupported for a format that lacks one of them.
 pub fn foretell(
     registry: &crate::registry::Registry,
     source: &OpenedModel,
@@ -65,10 +66,10 @@ pub fn foretell(
     Ok(Foretold { foreign, tokenizer, card: told.model_card, assets: told.assets })
 }
 
-/// A layout as a reader sees it.
+/// A layout presented as a source.
 struct Lent<'a> {
     layout: &'a Layout,
-    /// Where bytes that are copied lie.
+    /// The source of bytes that are copied.
     source: &'a OpenedModel,
     name: &'a str,
     folder: bool,
@@ -87,7 +88,7 @@ impl Lent<'_> {
         found.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
     }
 
-    /// The bytes, out of any file.
+    /// Reads the bytes into memory.
     fn held(&self, bytes: &Bytes) -> Result<Bytes> {
         let Bytes::Extent(extent) = bytes else { return Ok(bytes.clone()) };
         let len = usize::try_from(extent.len).map_err(|_| Error::limit("a value does not fit memory"))?;
@@ -96,7 +97,7 @@ impl Lent<'_> {
         Ok(Bytes::from(held))
     }
 
-    /// The names below a folder, which ends in `/` or is empty.
+    /// The names below a folder; its path ends in `/` or is empty.
     fn below(&self, folder: &str) -> Vec<String> {
         let direct = |name: &str| match name.split_once('/') {
             Some((folder, _)) => format!("{folder}/"),

@@ -1,16 +1,16 @@
-//! A layout's files before their payload is written: what its writer gave as bytes, and zeros for the rest. Models can be
-//! opened by these, as far as headers alone can be opened.
+//! A layout's files before their payload is written: the bytes that its writer provided, and zeros elsewhere.
+//! Models can be opened from these as far as headers alone allow.
 
 use super::{OutputFile, Segment};
 use crate::open::{Backing, Version};
 use apr_sdk::Result;
 use std::sync::Arc;
 
-/// One of them.
+/// One such file.
 struct Headers {
     number: u64,
     len: u64,
-    /// Where each run of bytes lies.
+    /// Runs of bytes, by offset.
     held: Vec<(u64, Vec<u8>)>,
 }
 

@@ -1,5 +1,5 @@
-//! The writer's files at known offsets, and what is done for each tensor: the last stage. Everything is known before a byte
-//! is written.
+//! The writer's files at known offsets, and the expression for each tensor: the last stage. Everything is
+//! known before a byte is written.
 
 use super::checked::Checked;
 use super::op_lists::OpLists;
@@ -22,41 +22,41 @@ use std::sync::Arc;
 
 /// Everything that is known before a byte is written.
 pub struct LaidOut<'a> {
-    /// The source.
+    /// The model to convert.
     pub source: Arc<OpenedModel>,
-    /// The model as it will be written; where payload comes from, only `expressions` say.
+    /// The model to write; only `expressions` tells where payload comes from.
     pub model: Model,
-    /// Where it goes.
+    /// Where it is written.
     pub output: Output<'a>,
     /// The target's writer.
     pub writer: Arc<dyn Writer>,
-    /// Its answer.
+    /// The writer's answer: files made of segments.
     pub layout: Layout,
-    /// What will be done, but for the list of the tensors.
+    /// What will be done, except for the list of tensors.
     pub plan: Plan,
-    /// What each tensor of `model` is made of.
+    /// How each tensor of `model` is computed.
     pub expressions: Vec<Expression>,
-    /// A hash of these.
+    /// A hash of the expressions.
     pub hash: u64,
-    /// What is spooled for them.
+    /// What must be spooled for the expressions.
     pub spools: Spools,
     /// What is done to each tensor, in words; only for a plan.
     pub spelled: OpLists,
-    /// What the architecture's table says of each tensor of `model`.
+    /// What the architecture's table says about each tensor of `model`.
     pub specs: TensorSpecs,
-    /// What is wrong with shapes, and does not stop the work.
+    /// Problems with shapes that do not stop the work.
     pub findings: Vec<Finding>,
-    /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
+    /// The selected tensors of the source, if some are left out by name or by the reader.
     pub selected: Option<Vec<usize>>,
-    /// Numbers of the source's files, without folders.
+    /// Numbers of the source's files, excluding folders.
     pub inputs: Vec<u32>,
 }
 
 impl<'a> LaidOut<'a> {
-    /// All stages, one after another; the third is `translate`.
+    /// Runs all stages; `translate` is the third.
     ///
     /// # Errors
-    /// Any error from planning; nothing was written then.
+    /// Any error from planning; nothing has been written then.
     pub fn plan(
         engine: &'a Engine,
         options: &'a ConvertOptions,
@@ -68,8 +68,8 @@ impl<'a> LaidOut<'a> {
         LaidOut::of(translate(Selected::new(engine, options, opened, output)?)?, look)
     }
 
-    /// The stages after translation. `look` says whether payload may be read to find out which types hold it; without it, the
-    /// work is spelled out for a plan.
+    /// Runs the stages after translation. `look` says whether payload may be read to find out which types
+    /// hold it; without it, the operations are spelled out for a plan.
     ///
     /// # Errors
     /// As [`LaidOut::plan`].
@@ -159,7 +159,8 @@ impl<'a> LaidOut<'a> {
     }
 }
 
-/// What the architecture's table says of each tensor, by the names that it knows: those before the user renamed some.
+/// What the architecture's table says about each tensor, by the names the table knows: those before the user
+/// renamed some.
 fn specs_of(
     engine: &Engine,
     model: &mut Model,
@@ -176,10 +177,10 @@ fn specs_of(
     specs
 }
 
-/// Compares shapes and sizes with what the contract says; gives what is wrong and may be.
+/// Checks shapes and sizes against the contract; returns tolerable problems.
 ///
 /// # Errors
-/// Failed for the first that stops the work.
+/// Failed for the first problem that stops the work.
 fn check_layout(
     layout: &Layout,
     model: &Model,
@@ -201,7 +202,8 @@ fn check_layout(
     }
 }
 
-/// A model of one file may have others beside it, if their names say whose they are: `model.x` and `model.x.data`.
+/// A single-file model may have files beside it if their names say that they belong to it: `model.x` and
+/// `model.x.data`.
 fn check_companions(layout: &Layout, file_name: &str) -> Result<()> {
     let own = |name: &str| {
         name == file_name

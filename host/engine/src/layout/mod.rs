@@ -30,105 +30,105 @@ pub use selected::{Output, Selected};
 use std::collections::{HashMap, HashSet};
 pub use translated::{Make, Translate, Translated};
 
-/// What fills a stretch of an output file.
+/// What fills a range of an output file.
 #[derive(Clone, Debug)]
 pub enum Segment {
-    /// Bytes as they are.
+    /// These bytes.
     Inline(Vec<u8>),
     /// Bytes of the source, copied by the pipeline.
     Copy(Extent),
     /// A tensor's payload.
     Payload {
-        /// The tensor's number in the planned model.
+        /// Index of the tensor in the planned model.
         tensor: usize,
-        /// How it is encoded; `None` if it lies raw.
+        /// How it is encoded; `None` for raw payload.
         encoded: Option<Box<Encoded>>,
     },
     /// Zeros up to the next multiple.
     Pad {
-        /// Of this.
+        /// The alignment.
         to: u64,
     },
-    /// Filled after the payload.
+    /// Bytes to be filled in after the payload.
     Hole {
-        /// Its number in the layout, whatever its writer calls it.
+        /// The hole's id in the layout, which may differ from its writer's.
         id: u32,
     },
 }
 
-/// A segment at its place.
+/// A segment with its place.
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// Offset in the file, in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// What it is.
+    /// What fills it.
     pub segment: Segment,
 }
 
 /// One output file.
 #[derive(Clone, Debug, Default)]
 pub struct OutputFile {
-    /// Its name relative to the output folder.
+    /// Path relative to the output folder.
     pub name: String,
-    /// Its segments, in the order of bytes.
+    /// The segments, in byte order.
     pub segments: Vec<Placed>,
-    /// Its length in bytes, without what `finish` appends.
+    /// Length in bytes, excluding whatever `finish` appends.
     pub len: u64,
-    /// The number of its first encoded payload. Until that is written, its length, and the offset of whatever follows, are
-    /// the most that they can be; [`Layout::settle`] makes them exact.
+    /// Index of the first encoded payload's segment. Until that is written, its length, and the offsets of
+    /// everything after it, are upper bounds; [`Layout::settle`] makes them exact.
     pub floats_from: Option<usize>,
 }
 
-/// A whole layout.
+/// The complete answer of a writer.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// The files, in the writer's order.
     pub files: Vec<OutputFile>,
-    /// The number of the file that the model is opened by, and that is published last.
+    /// Index of the entry file: the one that the model is opened by, published last.
     pub entry: usize,
-    /// The same with the entries of parts behind it.
+    /// Index of the entry file, followed by those of the parts.
     pub entries: Vec<usize>,
-    /// The digests that the writers want; all of them CRC-32s.
+    /// The digests that the writers asked for; all are CRC-32.
     pub digests: Vec<Sum>,
-    /// What the writer had to say.
+    /// Notes from the writer.
     pub notes: Vec<String>,
-    /// What it warned of.
+    /// Warnings from the writer.
     pub warnings: Vec<String>,
-    /// What each writer laid out: the target's own first, then the parts'.
+    /// What each writer laid out: the target's own first, then those of the parts.
     pub scopes: Vec<Scope>,
-    /// Where each hole lies: file, offset, length.
+    /// Where each hole is: file, offset, length.
     pub(crate) holes: HashMap<u32, (usize, u64, u64)>,
-    /// The number of the next hole.
+    /// The next unused hole id.
     pub(crate) next_hole: u32,
 }
 
-/// What one writer laid out. It counts files, tensors and holes by itself.
+/// What one writer laid out. Each writer numbers files, tensors and holes by itself.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// The format, for a part; `None` for the target's own writer.
+    /// The format's id, for a part; `None` for the target's own writer.
     pub format: Option<String>,
-    /// The numbers in the layout of its files.
+    /// Indices of its files in the layout.
     pub files: Vec<usize>,
-    /// The numbers in the planned model of its tensors; `None` for all.
+    /// Indices of its tensors in the planned model; `None` for all.
     pub tensors: Option<Vec<usize>>,
-    /// The numbers in the layout of its holes.
+    /// The ids of its holes in the layout, by the writer's own ids.
     pub holes: HashMap<u32, u32>,
 }
 
 impl Layout {
-    /// Notes that a writer wants a digest.
+    /// Records that a writer asked for a digest.
     pub fn wants(&mut self, sum: Sum) {
         if !self.digests.contains(&sum) {
             self.digests.push(sum);
         }
     }
 
-    /// The digests that are wanted of bytes, whose CRC-32 is asked for only if there are any.
+    /// The requested digests of some bytes; `crc32` is only called if there are any.
     ///
     /// # Errors
-    /// Unsupported for a digest that is no CRC-32.
+    /// Unsupported for a digest that is not a CRC-32.
     pub fn digested(&self, crc32: impl FnOnce() -> Option<u32>) -> Result<Digests> {
         let mut digests = Digests::default();
         let crc32 = if self.digests.is_empty() { None } else { crc32() };
@@ -140,17 +140,17 @@ impl Layout {
         Ok(digests)
     }
 
-    /// Bytes of all files; u64's greatest for more than it can say.
+    /// Total size of all files in bytes; saturates.
     pub fn total(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.len))
     }
 
-    /// The places of tensors' payload in the order of the output: the file's number, the place, the tensor's number.
+    /// The places of tensor payloads in output order: file index, place, tensor index.
     pub fn payloads(&self) -> impl Iterator<Item = (usize, &Placed, usize)> {
         self.numbered_payloads().map(|(file, _, placed, tensor)| (file, placed, tensor))
     }
 
-    /// The same with the segment's number in its file.
+    /// Like [`Layout::payloads`], with the segment's index in its file after the file's.
     pub fn numbered_payloads(&self) -> impl Iterator<Item = (usize, usize, &Placed, usize)> {
         let placed = self.files.iter().enumerate().flat_map(|(file, of)| {
             of.segments.iter().enumerate().map(move |(segment, placed)| (file, segment, placed))
@@ -161,7 +161,8 @@ impl Layout {
         })
     }
 
-    /// The tensors whose payload lies in an encoded one or behind it: they are made in the order of the output.
+    /// The tensors whose payload is encoded or comes after encoded payload: they must be computed in output
+    /// order.
     pub fn in_order(&self) -> HashSet<usize> {
         let floats =
             |file: usize, segment| self.files[file].floats_from.is_some_and(|first| first <= segment);
@@ -176,7 +177,7 @@ impl Layout {
         moved.fold(0, |sum, placed| sum.saturating_add(placed.len))
     }
 
-    /// Takes note of where the segments of a file came to lie, from its first encoded payload on: offset and length of each.
+    /// Records the final offset and length of a file's segments, from its first encoded payload on.
     pub fn settle(&mut self, number: usize, places: &[(u64, u64)]) {
         let Some(file) = self.files.get_mut(number) else { return };
         let first = file.floats_from.unwrap_or(file.segments.len());
@@ -189,7 +190,7 @@ impl Layout {
         file.len = places.last().map_or(file.len, |(offset, len)| offset + len);
     }
 
-    /// Where hole `id` lies: file, offset, length.
+    /// Where hole `id` is: file, offset, length.
     pub fn hole(&self, id: u32) -> Option<(usize, u64, u64)> {
         self.holes.get(&id).copied()
     }
@@ -199,34 +200,34 @@ impl Layout {
 pub struct Collector<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) opened: &'a OpenedModel,
-    /// Who pushes, and is asked how long encoded blocks may be.
+    /// The writer that pushes, and that is asked for upper bounds of encoded blocks.
     writer: &'a dyn Writer,
     pub(crate) model: &'a CheckedModel,
     pub(crate) request: &'a LayoutRequest,
     /// The options that the user gave, for the writers of parts.
     pub(crate) given: &'a [GivenOption],
-    /// Whether names are kept whatever dialect a format needs.
+    /// Whether to keep names even if a format needs another dialect.
     pub(crate) any_dialect: bool,
     /// Whether a cast would give the tensors' true values.
     pub(crate) may_cast: bool,
-    /// Whether this collects a part.
+    /// Whether this is the layout of a part.
     pub(crate) is_part: bool,
     budget: Budget,
     pub(crate) layout: Layout,
-    /// Names of files, and of the folders they lie in with a slash behind them.
+    /// Names of files, and of their folders with a trailing slash.
     pub(crate) names: HashSet<String>,
     own: Scope,
-    /// The file that the writer marked.
+    /// The file that the writer marked as the entry.
     entry: Option<usize>,
-    /// Whether the last file is the writer's own, so that segments go there.
+    /// Whether the current file is the writer's own, so that segments belong to it.
     pub(crate) in_file: bool,
 }
 
-/// The most bytes of one segment list entry kept inline in a row; neighbours are joined.
+/// Bytes in one inline segment; shorter neighbours are joined up to this.
 const JOINED: usize = 1 << 20;
 
 impl<'a> Collector<'a> {
-    /// A collector for what `writer` pushes of `model`, whose bytes lie in the files of `opened`.
+    /// A collector for what `writer` pushes about `model`, whose bytes are in the files of `opened`.
     pub fn new(
         registry: &'a Registry,
         opened: &'a OpenedModel,
@@ -234,7 +235,7 @@ impl<'a> Collector<'a> {
         model: &'a CheckedModel,
         request: &'a LayoutRequest,
     ) -> Collector<'a> {
-        // A writer may look at what the reader was allowed to hold: the header's bytes, sixteenfold.
+        // A writer may read as much as the reader was allowed to hold: sixteen times the header's bytes.
         let budget = Budget::default();
         budget.earn(opened.header_bytes());
         model.byte_strings().for_each(|bytes| budget.earn(bytes.len()));
@@ -257,26 +258,26 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// What parts are to know besides: the options that were given, and whether names are kept whatever a format needs.
+    /// Sets what parts need to know: the user's options, and whether names are kept whatever a format needs.
     pub fn asked(mut self, given: &'a [GivenOption], any_dialect: bool) -> Collector<'a> {
         (self.given, self.any_dialect) = (given, any_dialect);
         self
     }
 
-    /// Whether a cast would give the tensors' true values, and may be told as a way out.
+    /// Sets whether a cast would give the tensors' true values, so that it can be suggested.
     pub fn casting(mut self, may_cast: bool) -> Collector<'a> {
         self.may_cast = may_cast;
         self
     }
 
-    /// The same for a part of what `outer` collects.
+    /// Takes these settings from `outer`, for a part of it.
     pub(crate) fn inside(mut self, outer: &Collector<'_>) -> Collector<'a> {
         self.is_part = true;
         self.names.clone_from(&outer.names);
         self
     }
 
-    /// The layout, if every tensor has its place exactly once.
+    /// Returns the layout, if every tensor was placed exactly once.
     ///
     /// # Errors
     /// Plugin for a tensor that the writer left out or placed twice, or a layout without files.
@@ -302,15 +303,15 @@ impl<'a> Collector<'a> {
         Ok(self.layout)
     }
 
-    /// Takes a file's name, unless another file has it or is a folder of it: names of companions are the source's, and may
-    /// be anything.
+    /// Reserves a file's name, unless it is taken by a file or a folder: names of companions come from the
+    /// source, and may be anything.
     fn take_name(&mut self, name: &str) -> Result<()> {
         let refuse = |what: String| {
             let hint = "rename the companion file or part of the source that has this name";
             Err(Error::unsupported(what).hint(hint))
         };
         let shown = escape(name, 120);
-        // Such are the names that staging uses beside them.
+        // Staging uses such names beside the files.
         if name.starts_with('.') && name.split('/').next().is_some_and(|first| first.contains(".apr-")) {
             return refuse(format!(
                 "a file of the output cannot be called `{shown}`: apr uses such names itself"
@@ -321,7 +322,7 @@ impl<'a> Collector<'a> {
         }
         let folder = |at: usize| &name[..at];
         let folders: Vec<&str> = name.match_indices('/').map(|(at, _)| folder(at)).collect();
-        // Folders are kept with a slash behind them.
+        // Folders are stored with a trailing slash.
         let is_folder = self.names.contains(&format!("{name}/"));
         if let Some(file) =
             folders.iter().find(|path| self.names.contains(**path)).copied().or(is_folder.then_some(name))
@@ -346,7 +347,7 @@ impl<'a> Collector<'a> {
         let file = self.current()?;
         let is_kept = match segment {
             Segment::Payload { .. } | Segment::Hole { .. } => true,
-            // Where the offset may become another, what is aligned now may not be then.
+            // If the offset can still change, an empty pad may not stay empty.
             Segment::Pad { .. } => len > 0 || file.floats_from.is_some(),
             _ => len > 0,
         };
@@ -434,7 +435,7 @@ impl LayoutSink for Collector<'_> {
         if n == 0 {
             return Err(Error::plugin("the writer asked for padding to a multiple of 0"));
         }
-        // Whatever the offset becomes, it is a multiple of 1.
+        // Any offset is a multiple of 1.
         if n == 1 { Ok(()) } else { self.push((n - at % n) % n, Segment::Pad { to: n }) }
     }
 

@@ -1,26 +1,27 @@
-//! What is done to each tensor, in words: for a plan.
+//! Lists the operations on each tensor, in words: for a plan.
 
 use crate::expression::Expression;
 use apr_sdk::Result;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// What is done to each tensor of a model, in words and in order. Of a million tensors few differ.
+/// The operations on each tensor of a model, in words and in order. Among a million tensors, few lists
+/// differ.
 #[derive(Clone, Debug, Default)]
 pub struct OpLists {
-    /// For each tensor the number of its words.
+    /// For each tensor, the index of its list.
     numbers: Vec<u32>,
-    /// All words that differ.
+    /// All distinct lists.
     words: Vec<Vec<Cow<'static, str>>>,
-    /// The numbers of those that are there.
+    /// The index of each list.
     known: HashMap<Vec<Cow<'static, str>>, u32>,
 }
 
 impl OpLists {
-    /// Adds those of the next tensor; `words` are the table's.
+    /// Adds the list for the next tensor; `words` come from the table.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn add(&mut self, expression: &Expression, words: Vec<String>) -> Result<()> {
         let mut ops: Vec<Cow<'static, str>> = Vec::new();
         for part in expression.parts() {
@@ -45,7 +46,7 @@ impl OpLists {
         Ok(())
     }
 
-    /// Those of a tensor.
+    /// The list for a tensor.
     pub fn ops(&self, number: usize) -> Vec<Cow<'static, str>> {
         let words = self.numbers.get(number).and_then(|&words| self.words.get(words as usize));
         words.cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The source of a conversion, opened once as its options say: the first stage.
+//! The source of a conversion, opened once with its options: the first stage.
 
 use crate::engine::Engine;
 use crate::open::{GivenOption, OpenOptions, OpenedModel, Probed, way_out};
@@ -7,23 +7,23 @@ use crate::plan::request::ConvertOptions;
 use apr_sdk::Result;
 use std::sync::Arc;
 
-/// The source of a conversion, opened as its options say. Several outputs may be made of it.
+/// The source of a conversion, opened with its options. It can serve several outputs.
 #[derive(Clone)]
 pub struct Opened<'e> {
-    /// The source.
+    /// The opened model, shared by all outputs.
     pub source: Arc<OpenedModel>,
-    /// What it was opened of.
+    /// What it was opened from.
     pub(super) probed: Probed<'e>,
     /// How it was opened.
     pub(super) options: OpenOptions,
-    /// What is left of the renaming that was asked for.
+    /// The remainder of the requested renaming.
     pub(super) renaming: Renaming,
     /// Whether the reader left tensors out.
     pub(super) left_by_reader: bool,
 }
 
 impl<'e> Opened<'e> {
-    /// Opens the source. `look` says that payload will be read: then account of it is kept.
+    /// Opens the source. `look` says that payload will be read, so that reads are recorded.
     ///
     /// # Errors
     /// Any error from opening.
@@ -45,8 +45,8 @@ impl<'e> Opened<'e> {
     }
 }
 
-/// `--prefix` as an option of the source's format, if that has one of the name: what lies below a path may be hidden there,
-/// and what lies elsewhere may keep the file from opening as a whole.
+/// Passes `--prefix` to the reader, if the source's format has an option of that name: it may find more below
+/// a path, and what is elsewhere may keep the file from opening as a whole.
 fn own_prefix(probed: &Probed<'_>, renaming: &mut Renaming) -> Option<GivenOption> {
     let format = probed.format();
     if !format.manifest.options.iter().any(|option| option.name == "prefix" && option.read) {

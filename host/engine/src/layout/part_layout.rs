@@ -1,4 +1,4 @@
-//! Parts of a layout: another format's writer lays out tensors of the model into files of the same output.
+//! Parts of a layout: another format's writer lays out tensors of the model in files of the same output.
 
 use crate::layout::{Collector, Layout, Placed, Scope, Segment};
 use crate::open::option_values;
@@ -11,8 +11,8 @@ impl Collector<'_> {
     /// Asks the part's format for its files and appends them to the layout.
     ///
     /// # Errors
-    /// Unsupported if that format is not present or cannot hold a tensor; Plugin for tensors that the model has not, and
-    /// for parts inside parts; any error from its writer.
+    /// Unsupported if that format is not available or cannot hold a tensor; Plugin for tensors that the model
+    /// does not have, and for parts inside parts; any error from its writer.
     pub fn lay_out_part(&mut self, part: &PartRequest<'_>) -> Result<()> {
         let id = part.format;
         if self.is_part {
@@ -46,7 +46,7 @@ impl Collector<'_> {
                     format!("the writer asked for `{}.{name}={value}`, which it does not take", format.id());
                 return Err(Error::plugin(message));
             }
-            // What the user said counts more.
+            // The user's options take precedence.
             let said = |(of, given, _): &(Option<String>, String, String)| {
                 given == name && of.as_ref().is_none_or(|of| of == format.id())
             };
@@ -63,7 +63,7 @@ impl Collector<'_> {
         Ok(request)
     }
 
-    /// Takes a part's files into the layout: tensors and holes get the numbers that they have here.
+    /// Appends a part's files to the layout, renumbering tensors and holes.
     fn append(&mut self, part: Layout, format: &str, numbers: &[usize]) {
         let mut scope =
             Scope { format: Some(format.to_owned()), tensors: Some(numbers.to_vec()), ..Scope::default() };
@@ -94,7 +94,7 @@ impl Collector<'_> {
     }
 }
 
-/// The numbers of the part's tensors in the whole model.
+/// Indices of the part's tensors in the whole model.
 fn numbers(part: &PartRequest<'_>, model: &Model) -> Result<Vec<usize>> {
     let Some(tensors) = part.tensors else { return Ok((0..model.tensors.len()).collect()) };
     let mut taken = vec![false; model.tensors.len()];
@@ -112,7 +112,7 @@ fn numbers(part: &PartRequest<'_>, model: &Model) -> Result<Vec<usize>> {
     tensors.iter().map(|&number| take(number)).collect()
 }
 
-/// The model that a part's writer sees: the tensors, and what its own format says. The rest is said by the whole.
+/// The model for a part's writer: its tensors, and its own format's metadata. The rest belongs to the whole.
 fn part_of(whole: &Model, numbers: &[usize], format: &Format) -> Model {
     let mut model = Model::default();
     model.format.clone_from(&whole.format);

@@ -1,37 +1,37 @@
-//! What a writer fills in once its payload is written.
+//! What a writer fills in after its payload is written.
 
 use super::{Layout, Scope};
 use apr_sdk::{Error, PatchSink, Result, Sum};
 use std::collections::HashSet;
 
-/// A patch that waits for the bytes around it.
+/// A patch to be applied once the bytes around it are written.
 #[derive(Clone, Debug)]
 pub enum Patch {
     /// Bytes for a hole.
     Fill {
-        /// The hole.
+        /// The hole's id in the layout.
         id: u32,
-        /// Its bytes.
+        /// Exactly as many bytes as the hole.
         bytes: Vec<u8>,
     },
     /// A CRC-32 for a hole.
     Crc32 {
-        /// The hole.
+        /// The hole's id in the layout.
         id: u32,
-        /// The file.
+        /// Index of the file that is summed.
         file: usize,
-        /// The range's begin.
+        /// Start of the range, in bytes.
         start: u64,
-        /// The range's end.
+        /// End of the range, in bytes.
         end: u64,
-        /// How it is written.
+        /// How the value is written.
         sum: Sum,
     },
-    /// Bytes at a file's end.
+    /// Bytes to append to a file.
     Append {
-        /// The file.
+        /// Index of the file.
         file: usize,
-        /// The bytes.
+        /// What to append.
         bytes: Vec<u8>,
     },
 }
@@ -45,15 +45,15 @@ pub struct PatchCollector<'a> {
 }
 
 impl<'a> PatchCollector<'a> {
-    /// A collector for the holes that one writer made in `layout`.
+    /// A collector for the holes of one writer in `layout`.
     pub fn new(layout: &'a Layout, scope: &'a Scope) -> PatchCollector<'a> {
         PatchCollector { layout, scope, patches: Vec::new(), filled: HashSet::new() }
     }
 
-    /// Fails if a hole was left open.
+    /// The patches, if every hole is filled.
     ///
     /// # Errors
-    /// Plugin, with the hole's number.
+    /// Plugin, with the hole's id.
     pub fn finish(self) -> Result<Vec<Patch>> {
         match self.scope.holes.keys().filter(|id| !self.filled.contains(id)).min() {
             Some(id) => Err(Error::plugin(format!("the writer left hole {id} open"))),
@@ -61,7 +61,7 @@ impl<'a> PatchCollector<'a> {
         }
     }
 
-    /// Notes that hole `id` is filled with `len` bytes; gives its number in the layout.
+    /// Records that hole `id` is filled with `len` bytes; returns its id in the layout.
     fn fills(&mut self, id: u32, len: u64) -> Result<u32> {
         let number = self.scope.holes.get(&id).copied();
         let hole = number.and_then(|number| Some((number, self.layout.hole(number)?.2)));
@@ -74,7 +74,7 @@ impl<'a> PatchCollector<'a> {
         }
     }
 
-    /// The number in the layout of the writer's file number `file`.
+    /// The index in the layout of the writer's file `file`.
     fn file(&self, file: u32) -> Option<usize> {
         self.scope.files.get(file as usize).copied()
     }

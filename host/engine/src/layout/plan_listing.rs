@@ -1,4 +1,4 @@
-//! What a plan says of a layout: its files, and what is done to each tensor.
+//! Describes a layout in a plan: its files, and what is done to each tensor.
 
 use super::op_lists::OpLists;
 use super::{Layout, OutputFile, Segment};
@@ -14,11 +14,11 @@ impl PlanFile {
 }
 
 impl Plan {
-    /// Fills in what follows from a layout and from what each tensor is made of, but for the tensors; `width` is how many
-    /// work.
+    /// Fills in what follows from a layout and its expressions, except for the list of tensors; `width` is
+    /// the number of workers.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn describe(
         &mut self,
         layout: &Layout,
@@ -54,7 +54,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Fills in the tensors.
+    /// Fills in the list of tensors.
     pub fn list(&mut self, layout: &Layout, mut planned: Model, spelled: &OpLists) {
         self.tensors.reserve(planned.tensors.len());
         let list = |tensor| self.tensors.push(tensor);
@@ -66,8 +66,8 @@ impl Plan {
     }
 }
 
-/// Gives what will be done to each tensor, in the order of the output; `planned` gives name, type and
-/// shape of the tensor of a number, and is asked for each once.
+/// Calls back with what will be done to each tensor, in output order. `planned` returns the tensor with an
+/// index, and is called once for each.
 pub fn each_tensor(
     layout: &Layout,
     spelled: &OpLists,

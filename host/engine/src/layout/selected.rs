@@ -1,4 +1,4 @@
-//! What of the source is asked for, under the names that were asked for, with its keys changed: the second stage.
+//! The selected tensors of the source under their requested names, with edited keys: the second stage.
 
 use super::edits::{Edits, Understood};
 use super::opened::Opened;
@@ -14,75 +14,75 @@ use crate::wording::n_of;
 use apr_sdk::{Error, ErrorKind, LayoutRequest, Model, Result, Writer};
 use std::sync::Arc;
 
-/// Where a model goes, as far as planning cares.
+/// The output, as far as planning cares.
 pub struct Output<'a> {
-    /// Its format.
+    /// The format to write.
     pub format: &'a Format,
-    /// What the writer is asked.
+    /// The request to the writer.
     pub request: LayoutRequest,
-    /// Whether it may be several files, whatever they are called.
+    /// Whether it may consist of several files with any names.
     pub takes_many: bool,
-    /// Its path as the user will know it.
+    /// Its path, for messages.
     pub shown: String,
 }
 
 /// What every stage after the first works with.
 pub struct PlanContext<'a> {
-    /// The engine.
+    /// The context: plugins, workers, paths.
     pub engine: &'a Engine,
-    /// What was asked for.
+    /// What the user asked for.
     pub options: &'a ConvertOptions,
-    /// The source.
+    /// The model to convert.
     pub source: Arc<OpenedModel>,
-    /// Where the model goes.
+    /// Where the model is written.
     pub output: Output<'a>,
     /// The target's writer.
     pub writer: Arc<dyn Writer>,
-    /// What says that weights are packed.
+    /// What shows that weights are packed.
     pub(super) packed: Option<Packed>,
-    /// Changes of metadata that are still to be made.
+    /// Metadata changes that are still to be made.
     pub(super) edits: Edits,
-    /// What the summary should say.
+    /// Lines for the summary.
     pub(super) notes: Vec<String>,
     /// What the user should look at.
     pub(super) warnings: Vec<String>,
-    /// The source's tensors that are asked for, where some are left out, by their names or by the reader.
+    /// The selected tensors of the source, if some are left out by name or by the reader.
     pub(super) selected: Option<Vec<usize>>,
-    /// Numbers of the source's files, without folders.
+    /// Numbers of the source's files, excluding folders.
     pub(super) inputs: Vec<u32>,
-    /// What became of each tensor of the source, if any is left out or called otherwise.
+    /// What became of each tensor of the source, if any is left out or renamed.
     pub(super) fates: Option<Vec<Fate>>,
 }
 
 impl PlanContext<'_> {
-    /// What cannot be written is a matter of the source and the target: the message names the source.
+    /// Adds the source's path to an error: whether a model can be written depends on both source and target.
     pub(super) fn of_source(&self, error: Error) -> Error {
         error.in_file(self.options.input.display().to_string())
     }
 
-    /// The user's word on the architecture. Packed weights have none that a table knows.
+    /// The architecture that the user named. For packed weights, none.
     pub(super) fn arch(&self) -> Option<&str> {
         if self.packed.is_some() { Some("none") } else { self.options.arch.as_deref() }
     }
 }
 
-/// The tensors that are asked for, and the source's keys as they are wanted.
+/// The selected tensors, and the source's keys after the user's edits.
 pub struct Selected<'a> {
     pub(super) course: PlanContext<'a>,
     pub(super) model: Model,
-    /// The former number of each tensor of `model`, if any was left or has another name.
+    /// The former index of each tensor of `model`, if any was left out or renamed.
     pub(super) kept: Option<Vec<usize>>,
     /// The tensors that the user's patterns leave out.
     pub(super) removed: Vec<Removed>,
-    /// Why its tokenizer is not understood.
+    /// Why its tokenizer was not understood.
     pub(super) not_understood: Option<Error>,
 }
 
 impl<'a> Selected<'a> {
-    /// Selects and renames tensors, and changes keys of the source.
+    /// Selects and renames tensors, and edits keys of the source.
     ///
     /// # Errors
-    /// InvalidArgument for options, names and keys that there are not; any error from looking at the source.
+    /// InvalidArgument for unknown options, names and keys; any error from looking at the source.
     pub fn new(
         engine: &'a Engine,
         options: &'a ConvertOptions,
@@ -102,7 +102,7 @@ impl<'a> Selected<'a> {
         output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
         output.request.versions = versions(engine, &source, target);
         let of_source = |e: Error| e.in_file(options.input.display().to_string());
-        // Of the whole source: what a selection leaves may not show it any more.
+        // For the whole source: a selection may no longer show it.
         let packed = Packed::of_selected(&probed, &open_options, &source);
         if let Some(packed) = &packed {
             packed.check(&source.model, target, options).map_err(of_source)?;
@@ -151,7 +151,7 @@ impl<'a> Selected<'a> {
             inputs,
             fates,
         };
-        // Where several outputs are made of it, the others may ask them.
+        // If it serves several outputs, the others may still need the readers.
         if let Some(source) = Arc::get_mut(&mut course.source) {
             source.forget_idle_readers();
         }
@@ -187,7 +187,8 @@ fn without_layers(
     Ok((pruned.names.into_iter().map(fate).collect(), (pruned.keys, note)))
 }
 
-/// Has the source's tokenizer understood, if the target holds one and is not the source's own format; gives why not.
+/// Has the source's tokenizer read, if the target holds one and is not of the source's format; returns why it
+/// was not understood.
 ///
 /// # Errors
 /// Any error from reading.

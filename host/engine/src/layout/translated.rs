@@ -1,4 +1,4 @@
-//! The model in the dialect that its target wants, as tensors that are made of the source's: the third stage.
+//! The model in the target's dialect, with tensors computed from the source's: the third stage.
 
 use super::selected::{PlanContext, Selected};
 use crate::architecture::{Ledger, Translation, Wishes, tensor_specs, translate_model};
@@ -9,19 +9,19 @@ use crate::plan::planned_model::PlannedModel;
 use crate::plan::token_rows;
 use apr_sdk::{Result, Tensor};
 
-/// The third stage as a function, so that tests can substitute their own ([`Translated::made_of`]).
+/// The third stage as a function, which tests can substitute ([`Translated::made_of`]).
 pub type Translate<'t> = dyn for<'a> Fn(Selected<'a>) -> Result<Translated<'a>> + 't;
 
-/// Says what a model's tensors are made of.
+/// Builds a model's planned tensors.
 pub type Make<'m> = dyn Fn(&OpenedModel) -> Result<Vec<PlannedTensor>> + 'm;
 
-/// The model in the dialect that its target wants, or as it was where that has none.
+/// The model in the target's dialect, or unchanged if the target has none.
 pub struct Translated<'a> {
     pub(super) course: PlanContext<'a>,
     pub(super) planned: PlannedModel,
     /// What was done with each key and tensor, if names were translated.
     pub(super) ledger: Option<Ledger>,
-    /// Tokens that were left out.
+    /// Tokens that were dropped because the embedding has no row for them.
     pub(super) rowless: Vec<Dropped>,
 }
 
@@ -29,13 +29,14 @@ impl<'a> Translated<'a> {
     /// Translates names, rows and keys, if the target wants another dialect.
     ///
     /// # Errors
-    /// Unsupported where no table leads to a dialect that is required; Malformed for a model that lacks what its
+    /// Unsupported if no table leads to a required dialect; Malformed for a model that lacks what its
     /// architecture has.
     pub fn new(selected: Selected<'a>) -> Result<Translated<'a>> {
         Translated::of(selected, None)
     }
 
-    /// A model of tensors that `make` gives, whose names are not translated. For tests of what tables do not ask for.
+    /// A model with the tensors that `make` returns and untranslated names. For tests of expressions that no
+    /// table uses.
     ///
     /// # Errors
     /// As [`Translated::new`]; any error from `make`.
@@ -64,7 +65,8 @@ impl<'a> Translated<'a> {
         course.warnings.extend(translation.warnings);
         let is_translated = translation.tensors.is_some();
         if let Some(error) = not_understood {
-            // A model that is translated whole must not lose it; elsewhere its files or keys may still be carried as they are.
+            // A fully translated model must not lose it; otherwise its files or keys may still be carried
+            // unchanged.
             if target.manifest.carries.tokenizer_core && is_translated {
                 return Err(course.of_source(error.hint("pass --arch none to write the tensors alone")));
             }
@@ -106,7 +108,7 @@ impl<'a> Translated<'a> {
     }
 }
 
-/// Tensors of the source as they are; `kept` has their numbers there, where some were left.
+/// The tensors of the source, unchanged; `kept` has their indices there if some were left out.
 fn as_they_are(tensors: Vec<Tensor>, kept: Option<&[usize]>) -> Result<Vec<PlannedTensor>> {
     let planned = |(at, tensor): (usize, Tensor)| {
         let number = kept.map_or(Some(at), |kept| kept.get(at).copied()).unwrap_or(at);

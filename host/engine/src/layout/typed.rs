@@ -1,4 +1,4 @@
-//! Which type each tensor gets, and the tensors of scales that come with it: the fourth stage.
+//! The type of each tensor, and the tensors of scales that come with it: the fourth stage.
 
 use super::selected::PlanContext;
 use super::translated::Translated;
@@ -9,7 +9,7 @@ use crate::plan::quantize::TypeChooser;
 use crate::plan::{narrow, stated_types};
 use apr_sdk::Result;
 
-/// The model with the types that it is written in.
+/// The model with the types it is written in.
 pub struct Typed<'a> {
     pub(super) course: PlanContext<'a>,
     pub(super) planned: PlannedModel,
@@ -18,10 +18,12 @@ pub struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// Gives tensors the types that were asked for. `look` says whether payload may be read to find out which types hold it.
+    /// Gives tensors the requested types. `look` says whether payload may be read to find out which types
+    /// hold it.
     ///
     /// # Errors
-    /// InvalidArgument for types that there are not, or that change nothing; any error from reading and the quantizers.
+    /// InvalidArgument for unknown types, or types that change nothing; any error from reading and the
+    /// quantizers.
     pub fn new(translated: Translated<'a>, look: bool) -> Result<Typed<'a>> {
         let Translated { mut course, mut planned, ledger, rowless } = translated;
         let (engine, options, target) = (course.engine, course.options, course.output.format);

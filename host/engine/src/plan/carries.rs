@@ -1,4 +1,4 @@
-//! What the target cannot hold is refused before work starts, and what it does not carry is said.
+//! Refuses what the target cannot hold before work starts, and reports what it does not carry.
 
 use crate::registry::Format;
 use crate::wording::n_of;
@@ -7,12 +7,12 @@ use apr_sdk::{
     CheckedModel, DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Obstacle, Result, escape,
 };
 
-/// The model as the target's writer is handed it. A refusal says the ways out, which the target alone does not know:
-/// `others` are all formats that are present, and `may_cast` says whether a cast would give the tensors' true values, and
-/// may be one.
+/// The model as handed to the target's writer. Refusals include alternatives, which the target alone cannot
+/// know: `others` are all available formats, and `may_cast` says whether a cast would give the tensors' true
+/// values, so that it can be suggested.
 ///
 /// # Errors
-/// As [`CheckedModel::new`], with the ways out.
+/// As [`CheckedModel::new`], with hints.
 pub fn checked(model: Model, target: &Format, others: &[Format], may_cast: bool) -> Result<CheckedModel> {
     CheckedModel::new(model, &target.manifest.carries).map_err(|refusal| {
         let way_out = match refusal.obstacle {
@@ -28,7 +28,7 @@ pub fn checked(model: Model, target: &Format, others: &[Format], may_cast: bool)
     })
 }
 
-/// Formats of the same plugin that hold more, as a way out.
+/// Suggests formats of the same plugin that hold several tensors.
 fn several(target: &Format, others: &[Format]) -> String {
     let more = others.iter().filter(|f| f.plugin == target.plugin && f.manifest.writes);
     let more: Vec<_> = more.filter(|f| !f.manifest.carries.one_tensor).map(Format::id).collect();
@@ -38,8 +38,8 @@ fn several(target: &Format, others: &[Format]) -> String {
     }
 }
 
-/// Calls the only tensor of a model after the file that it will be in, where the target has no names. Gives what the
-/// summary should say.
+/// Names the only tensor of a model after its file, if the target stores no names. Returns a note for the
+/// summary.
 pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<String> {
     let extension = target.manifest.extensions.first().map_or("", String::as_str);
     let name = name_after_file(file, extension);
@@ -61,12 +61,12 @@ fn ways_out(dtype: DType, may_cast: bool) -> &'static str {
     }
 }
 
-/// The longest name of a file or folder, in bytes: that of every common file system.
+/// Bytes in the name of a file or folder: the limit of every common file system.
 const LONGEST_NAME: usize = 255;
-/// The longest path below the output, in bytes: a quarter of what Linux takes.
+/// Bytes in a path below the output: a quarter of what Linux allows.
 const LONGEST_PATH: usize = 1024;
 
-/// Takes out companions that would be files and whose names no file system takes.
+/// Removes companions whose names no file system accepts, if they would become files.
 fn overlong_names(model: &mut Model) -> Vec<String> {
     let overlong = |name: &str| {
         let longest = name.split('/').map(str::len).max().unwrap_or(0);
@@ -87,8 +87,8 @@ fn overlong_names(model: &mut Model) -> Vec<String> {
     lost
 }
 
-/// Takes out of `model` what the target does not carry, and says what that was; `restates` says of which format, file and
-/// key the output states the same in another form.
+/// Removes from `model` what the target does not carry, and reports it. `restates` says which keys (by
+/// format, file and key) the output states in another form.
 pub fn prune(
     model: &mut Model,
     target: &Format,
@@ -103,7 +103,7 @@ pub fn prune(
         _ => true,
     };
     model.foreign.retain(|foreign| {
-        // What the formats of its parts say, those write.
+        // The formats of its parts write their own metadata.
         let own = foreign.format == target.id() || target.manifest.parts.contains(&foreign.format);
         let keep = carried || own;
         let is_lost = |file: &ForeignFile, key: &str| !restates(&foreign.format, &file.name, key);

@@ -1,4 +1,5 @@
-//! Where everything of a source went: every tensor and every key is mapped, carried or dropped by a rule that has a name.
+//! Accounts for everything in a source: every tensor and key is mapped, carried, restated or dropped by a
+//! named rule.
 
 use crate::architecture::Ledger;
 use crate::engine::Engine;
@@ -12,42 +13,42 @@ use apr_sdk::{Error, Model, Result, escape};
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Where the tensors and the keys of a source went.
+/// Where the tensors and keys of a source went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Its tensors.
+    /// The source's tensors.
     pub tensors: Account,
-    /// Its keys: the typed metadata of every format, and the configuration of its architecture.
+    /// The source's keys: the typed metadata of every format, and the architecture's configuration.
     pub keys: Account,
-    /// Tokens of its tokenizer that the output's lacks.
+    /// Tokens of the source that the output's tokenizer lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped_tokens: Vec<Dropped>,
-    /// Tensors of the output that the user gave another name.
+    /// Tensors of the output that the user renamed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub renamed: Vec<Renamed>,
 }
 
-/// Where things of one sort went. The four lists together have `total` entries.
+/// Where all tensors, or all keys, went. The four lists together have `total` entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// How many the source has.
     pub total: usize,
-    /// Those that an architecture's table leads to the output.
+    /// Those that an architecture's table translates into the output.
     pub mapped: Vec<String>,
-    /// Those that are in the output as they were.
+    /// Those that are unchanged in the output.
     pub carried: Vec<String>,
-    /// Those of which the output says the same in a form of its own: of the tokenizer, of the model card.
+    /// Those that the output states in its own form: the tokenizer's, the model card's.
     pub restated: Vec<String>,
-    /// Those that are not.
+    /// Those that are missing from the output.
     pub dropped: Vec<Dropped>,
 }
 
-/// Something that was left out.
+/// Something that was dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dropped {
-    /// Its name.
+    /// The tensor, key or token.
     pub name: String,
-    /// Why.
+    /// The rule that dropped it, as a reason.
     pub rule: String,
 }
 
@@ -58,8 +59,8 @@ impl Account {
 }
 
 impl Coverage {
-    /// What the summary says of keys beside the configuration that the output lacks, if it does; other notes say what the
-    /// table leaves out.
+    /// The summary's note about keys outside the configuration that the output lacks, if there are any; other
+    /// notes report what the table drops.
     pub fn missed(&self) -> Option<String> {
         const SHOWN: usize = 5;
         let missed = self.keys.dropped.iter().filter(|dropped| Ledger::is_of_form(&dropped.rule));
@@ -73,7 +74,7 @@ impl Coverage {
         Some(format!("not carried: {} beside the configuration: {shown}{more}", n_of(names.len(), "key")))
     }
 
-    /// Everything that was dropped, and why: a line each.
+    /// Everything that was dropped and why, one line each.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let token = |d: &Dropped| format!("dropped token {}: {}", d.name, d.rule);
         let tokens = self.dropped_tokens.iter().map(token);
@@ -97,25 +98,26 @@ impl Coverage {
     }
 }
 
-/// Whether the output says the same as a format's file and key in a form of its own.
+/// Whether the output states a key (by format, file and key) in its own form.
 pub type Restates<'a> = &'a dyn Fn(&str, &str, &str) -> bool;
 
-/// What an output states in its own form.
+/// Decides what an output states in its own form.
 pub struct Restated<'a> {
-    /// The engine.
+    /// The context: formats and tables.
     pub engine: &'a Engine,
-    /// The source's format.
+    /// The id of the source's format.
     pub source: &'a str,
-    /// The target.
+    /// The format that is written.
     pub target: &'a Format,
-    /// Whether the model has a tokenizer that is understood.
+    /// Whether the model has a tokenizer that was understood.
     pub tokenizer: bool,
-    /// Whether it has a card.
+    /// Whether the model has a card.
     pub card: bool,
 }
 
 impl Restated<'_> {
-    /// Whether it states what a format's file says under this key; `ledger` has what a translation did.
+    /// Whether the output states the key of this format's file in its own form; `ledger` records what a
+    /// translation did.
     pub fn has(&self, format: &str, file: &str, key: &str, ledger: Option<&Ledger>) -> bool {
         let Ok(format) = self.engine.registry.format(format) else { return false };
         let manifest = &format.manifest;
@@ -123,11 +125,11 @@ impl Restated<'_> {
             return true;
         }
         let Some(ledger) = ledger else { return false };
-        // Who writes tokenizers in its own form does so with cards.
+        // Formats that write tokenizers in their own form do so with cards.
         let writes = self.target.manifest.carries.tokenizer_core;
         let tokenizer = self.tokenizer && FormatManifest::speaks(&manifest.tokenizer_keys, file, key);
         let card = self.card && FormatManifest::speaks(&manifest.card_keys, file, key);
-        // The configuration of another format that the model came through.
+        // The configuration of another format that the model passed through.
         writes && (tokenizer || card) || self.is_other(manifest) && ledger.is_said(key)
     }
 
@@ -137,11 +139,11 @@ impl Restated<'_> {
     }
 }
 
-/// Accounts for everything of `source` in `planned`, whose tensors are made so; `fates` is what became of the
-/// source's tensors, if not all are taken as they are, and `ledger` has what a translation did.
+/// Accounts for everything of `source` in `planned`; `fates` is what became of the source's tensors, unless
+/// all are taken unchanged, and `ledger` records what a translation did.
 ///
 /// # Errors
-/// Failed for a tensor that no output uses, and no rule drops.
+/// Failed for a tensor that no output uses and no rule drops.
 pub fn account(
     source: &Model,
     fates: Option<&[Fate]>,
@@ -167,7 +169,7 @@ pub fn account(
             (Some(rule), false) => tensors.drop_by(&tensor.name, rule),
             (_, true) if ledger.is_some() => tensors.mapped.push(tensor.name.clone()),
             (_, true) => tensors.carried.push(tensor.name.clone()),
-            // Who makes a model anew without a table answers for it.
+            // Callers that rebuild a model without a table answer for it.
             (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not asked for"),
             (None, false) => {
                 let message = "the output does not use it, and no rule drops it";
@@ -210,7 +212,7 @@ fn keys(
             }
         }
     }
-    // Keys of a canonical configuration have no format.
+    // Keys of a canonical configuration belong to no format.
     let Some(architecture) = &source.architecture else { return };
     let stated = architecture.config.inline().and_then(|json| serde_json::from_slice(json).ok());
     let Some(serde_json::Value::Object(stated)) = stated else { return };

@@ -1,38 +1,39 @@
-//! A payload that is encoded block by block: what is known of it before a byte is.
+//! Payload that is encoded block by block: everything known about it before a byte is encoded.
 
 use crate::expression::TILE;
 use apr_sdk::{Codec, Error, Result, Writer};
 
-/// A block is encoded and decoded whole; none is read that is longer, raw or stored. A journal has four bytes for its length.
+/// Bytes of a block, raw or stored: blocks are encoded and decoded whole. A journal stores the length in four
+/// bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// How many times longer a block may become, and what its own header may take.
+/// The most that a block may grow: a factor, plus room for its own header.
 const GROWTH: (u64, u64) = (16, 64 << 10);
 
 /// How a payload is encoded.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// The method, and what it is told.
+    /// The method and its options.
     pub codec: Codec,
-    /// The tensor's number, as its own writer counts.
+    /// The tensor's number as its own writer counts.
     pub own: u64,
-    /// Its bytes before they are encoded.
+    /// Length of the payload before encoding.
     pub raw_len: u64,
-    /// Raw bytes of a block; the last may be shorter.
+    /// Raw bytes per block; the last one may be shorter.
     pub block_size: u64,
-    /// Whether the writer is told how long each block became.
+    /// Whether the writer is told the encoded length of each block.
     pub lengths: bool,
-    /// The most bytes that it can become.
+    /// Upper bound for the encoded payload, in bytes.
     pub bound: u64,
-    /// The most bytes of a block of the full size, and of a shorter last one.
+    /// Upper bounds for a full block, and for a shorter last one.
     bounds: (u64, u64),
 }
 
 impl Encoded {
-    /// Asks `writer` how long the blocks of its tensor of this number, which has so many raw bytes, may become.
+    /// Asks `writer` for the upper bounds of its tensor with this number and raw length.
     ///
     /// # Errors
-    /// Plugin for blocks of no size or above 256 MiB, or a bound out of proportion; Unsupported if the whole passes
+    /// Plugin for blocks of size 0 or above 256 MiB, or an excessive bound; Unsupported if the total exceeds
     /// 2^64 bytes; any error from the writer.
     pub fn new(
         writer: &dyn Writer,
@@ -65,18 +66,18 @@ impl Encoded {
         Ok(Encoded { codec, own, raw_len, block_size, lengths, bound, bounds })
     }
 
-    /// The most bytes that a block of so many raw bytes can become.
+    /// Upper bound for a block of so many raw bytes.
     pub fn bound_of(&self, raw: u64) -> u64 {
         if raw == self.block_size { self.bounds.0 } else { self.bounds.1 }
     }
 
-    /// Raw bytes of a unit of work: whole blocks, a tile or more.
+    /// Raw bytes of a unit of work: whole blocks, one tile or more.
     pub fn unit_len(&self) -> u64 {
         TILE.div_ceil(self.block_size) * self.block_size
     }
 
-    /// The most memory that a thread needs for it, in bytes: two units wait for their turn, raw or encoded, and one is
-    /// being encoded.
+    /// Upper bound for a thread's memory, in bytes: two units wait for their turn, raw or encoded, while one
+    /// is being encoded.
     pub fn memory(&self) -> u64 {
         let unit = self.unit_len().min(self.raw_len);
         3 * unit.max((unit.div_ceil(self.block_size) * self.bounds.0).max(self.bounds.1))
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use apr_sdk::{CheckedModel, LayoutRequest, LayoutSink};
 
-    /// A writer whose blocks grow by a number of bytes, which is its codec.
+    /// A writer whose blocks grow by a constant, given by the codec's number.
     struct Growing;
 
     impl Writer for Growing {

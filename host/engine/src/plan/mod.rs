@@ -1,4 +1,4 @@
-//! The plan: pure data that says what a conversion will do, before it does anything.
+//! The plan: pure data about what a conversion will do, available before it does anything.
 
 pub mod carries;
 pub mod choose;
@@ -22,35 +22,36 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a conversion will do. `--plan` prints it, as text or JSON.
+/// What a conversion will do. `--plan` prints it as text or JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// `apr.plan/1`.
     pub schema: &'static str,
-    /// The input as typed.
+    /// The input, as typed.
     pub input: String,
-    /// The input's format.
+    /// The id of the input's format.
     pub from: String,
-    /// The output's final path.
+    /// The final path of the output.
     pub output: String,
-    /// The output's format.
+    /// The id of the output's format.
     pub to: String,
     /// The files that will be written.
     pub files: Vec<PlanFile>,
-    /// Bytes of all files; exact, but where a file's are a bound.
+    /// Total size of all files in bytes; exact, unless a file's size is an upper bound.
     pub bytes: u64,
-    /// Whether that is the most that they can be.
+    /// Whether the total is an upper bound.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
-    /// The most memory that payload takes, in bytes: for each thread its tiles, boxes or blocks. The header's index comes
-    /// on top; so do, one at a time, compressed blocks above 4 MiB, of which nothing is known before they are read.
+    /// Upper bound for the memory that payload takes, in bytes: tiles, boxes or blocks per thread. The header's
+    /// index comes on top, and so does, one at a time, any compressed block above 4 MiB, about which nothing is
+    /// known before it is read.
     pub payload_memory: u64,
-    /// The model that the output will be; none where the plan is not for showing.
+    /// A summary of the output model; `None` if the plan is not to be shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// What will be done to each tensor.
     pub tensors: Vec<PlanTensor>,
-    /// Where everything of the source goes.
+    /// Where everything in the source goes.
     pub coverage: Coverage,
     /// What will not be carried, and what was assumed.
     pub notes: Vec<String>,
@@ -61,11 +62,11 @@ pub struct Plan {
 /// A file that will be written.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanFile {
-    /// Its name in the output folder, or the output's own.
+    /// Path relative to the output folder, or the name of the output itself.
     pub name: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Whether that is the most that it can be, because payload is encoded.
+    /// Whether the length is an upper bound, because payload is encoded.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
 }
@@ -73,23 +74,23 @@ pub struct PlanFile {
 /// What will be done to one tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanTensor {
-    /// Its name in the output.
+    /// The tensor's name in the output.
     pub name: String,
-    /// Its element type in the output.
+    /// The tensor's dtype in the output.
     pub dtype: &'static str,
-    /// Its dimensions, outermost first.
+    /// Dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Bytes of its payload.
+    /// Length of the payload in bytes.
     pub bytes: u64,
-    /// The output file's name.
+    /// The name of its output file.
     #[serde(serialize_with = "text")]
     pub file: Arc<str>,
-    /// Its offset there.
+    /// Offset in that file, in bytes.
     pub offset: u64,
-    /// Whether offset and bytes are the most that they can be, because payload is encoded.
+    /// Whether offset and length are upper bounds, because payload is encoded.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
-    /// The ops, in order.
+    /// The operations, in order.
     pub ops: Vec<Cow<'static, str>>,
 }
 

@@ -1,4 +1,5 @@
-//! Tensors that become narrower if that loses nothing: asked for by the target's writer, found out by reading them once.
+//! Narrows tensors where that is lossless: requested by the target's writer, decided by reading each tensor
+//! once.
 
 use crate::engine::Engine;
 use crate::expression::{Measure, PlannedTensor, measure};
@@ -7,11 +8,11 @@ use crate::plan::planned_model::PlannedModel;
 use crate::wording::n_of;
 use apr_sdk::{DType, Result, escape};
 
-/// Names shown of those that were not made narrower. 20: norms of a model of ten layers.
+/// Names listed of tensors that were not narrowed. 20: the norms of a model with ten layers.
 const SHOWN: usize = 20;
 
-/// Gives tensors of `planned` the narrower types that hold every value exactly, where that is wanted and nothing else gave
-/// them another; says what came of it. Without `look` nothing is read, and nothing changed.
+/// Gives tensors of `planned` the narrower types that were requested, if these hold every value exactly and
+/// nothing else has changed the type; reports the result. Without `look`, nothing is read or changed.
 ///
 /// # Errors
 /// Any error from reading.
@@ -21,7 +22,7 @@ pub fn apply(
     planned: &mut PlannedModel,
     look: bool,
 ) -> Result<Vec<String>> {
-    // What becomes something else anyway needs no look.
+    // Tensors that change anyway need not be read.
     let wanted = |(number, one): (usize, &PlannedTensor)| {
         one.narrow_if_exact.filter(|_| !one.is_retyped()).map(|dtype| (number, dtype))
     };

@@ -1,37 +1,38 @@
-//! The planned model on its way through the stages: each tensor with what it is made of, and all that is no tensor.
+//! The planned model on its way through the stages: every tensor with its expression, and everything that is
+//! not a tensor.
 
 use crate::expression::{Expression, PlannedTensor};
 use apr_sdk::{DType, Model, Payload, Tensor};
 
-/// The planned model.
+/// A model whose tensors are expressions; one stage hands it to the next.
 #[derive(Debug)]
 pub struct PlannedModel {
-    /// Its tensors, in the order of the output.
+    /// The tensors, in output order.
     pub tensors: Vec<PlannedTensor>,
-    /// Everything else. Its list of tensors is empty, but inside [`PlannedModel::with_model`].
+    /// Everything else. Its list of tensors is empty, except inside [`PlannedModel::with_model`].
     rest: Model,
 }
 
 impl PlannedModel {
-    /// A model with tensors that are made so.
+    /// A planned model of `rest` with these tensors.
     pub fn new(mut rest: Model, tensors: Vec<PlannedTensor>) -> PlannedModel {
         rest.tensors = Vec::new();
         PlannedModel { tensors, rest }
     }
 
-    /// Everything but its tensors.
+    /// Everything but the tensors.
     pub fn rest(&self) -> &Model {
         &self.rest
     }
 
-    /// The same, to be changed.
+    /// Everything but the tensors, mutably.
     pub fn rest_mut(&mut self) -> &mut Model {
         &mut self.rest
     }
 
-    /// Lends the model whole, to be changed but for its tensors.
+    /// Lends the whole model to `f`, which may change anything but the tensors.
     pub fn with_model<T>(&mut self, f: impl FnOnce(&mut Model) -> T) -> T {
-        // Moved there and back, for a name and a shape may be long, and there may be a million of them.
+        // Moved there and back: names and shapes may be long, and there may be a million of them.
         let lent = |planned: &mut PlannedTensor| std::mem::replace(&mut planned.tensor, unnamed());
         self.rest.tensors = self.tensors.iter_mut().map(lent).collect();
         let value = f(&mut self.rest);
@@ -41,7 +42,7 @@ impl PlannedModel {
         value
     }
 
-    /// The model with its tensors, and for each of them what it is made of and the table's words for that.
+    /// The model with its tensors; and for each of them its expression and the table's description of it.
     pub fn into_model(self) -> (Model, Vec<(Expression, Vec<String>)>) {
         let PlannedModel { tensors, rest: mut model } = self;
         let split = |one: PlannedTensor| (one.tensor, (one.expression, one.words));
@@ -51,7 +52,7 @@ impl PlannedModel {
     }
 }
 
-/// What stands where a tensor was taken.
+/// A placeholder for a tensor that was moved out.
 fn unnamed() -> Tensor {
     Tensor { name: String::new(), dtype: DType::F32, shape: Vec::new(), payload: Payload::Sequential }
 }

@@ -1,5 +1,5 @@
-//! Which of the source's tensors are taken, and other names for these, before anything else looks at them: `--prefix`,
-//! `--include` and its like, `--tensor-mapping`.
+//! Selects and renames the source's tensors before anything else looks at them: `--prefix`, `--include` and
+//! related flags, `--tensor-mapping`.
 
 use crate::architecture::{Pattern, Removed};
 use crate::plan::choose::{self, Choice};
@@ -8,44 +8,44 @@ use apr_sdk::{Error, Model, Result, escape};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What the user wants the source's tensors to be called.
+/// How to rename the source's tensors.
 #[derive(Clone, Debug, Default)]
 pub struct Renaming {
-    /// Only tensors below this path are taken, and lose it.
+    /// Select only tensors below this path, and strip it.
     pub prefix: Option<String>,
-    /// Names in the source and what they become. Both may have places for numbers: `h.{layer}.w`.
+    /// Pairs of a source name and its replacement. Both may have placeholders for numbers: `h.{layer}.w`.
     pub mapping: Vec<(String, String)>,
 }
 
-/// What is left of a model, and what became of everything else.
+/// What remains of a model, and what became of everything else.
 #[derive(Debug)]
 pub struct Taken {
-    /// The former number of each tensor that is left.
+    /// The former index of each remaining tensor.
     pub kept: Vec<usize>,
     /// What became of each tensor of the source.
     pub fates: Vec<Fate>,
-    /// The tensors that patterns leave out.
+    /// The tensors that patterns left out.
     pub removed: Vec<Removed>,
 }
 
 /// What became of a tensor of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is wanted, and called so.
+    /// Selected, under this name.
     Called(String),
-    /// It is left out, for this reason.
+    /// Left out, for this reason.
     Left(Arc<str>),
 }
 
-/// What becomes of each tensor of a model besides.
+/// Decides the fate of each tensor of the model that is left.
 pub type Fates<'a> = &'a mut dyn FnMut(&Model) -> Result<Vec<Fate>>;
 
-/// Takes the tensors of `model` that are asked for, and renames them; `None` if all are as they were. Patterns match the names
-/// below the prefix, before they are mapped; what they leave out is mapped too. What `layers` says is of those that are left.
+/// Selects and renames tensors of `model`; `None` if nothing changed. Patterns match the names below the
+/// prefix, before mapping; what they leave out is mapped too. `layers` then decides about the tensors that are left.
 ///
 /// # Errors
-/// InvalidArgument for a path below which nothing lies, a mapping that names no tensor, two tensors of one name, and as
-/// [`Choice::removed`]; what `layers` raises.
+/// InvalidArgument for a path with nothing below it, a mapping that names no tensor, duplicate names, and as
+/// [`Choice::removed`]; any error from `layers`.
 pub fn take(
     model: &mut Model,
     renaming: &Renaming,
@@ -107,7 +107,8 @@ pub fn take(
     Ok(Some(taken))
 }
 
-/// How many tensors each file has, of those that are taken of `n_before`: of the source's own, and of the files of its parts.
+/// Recounts the tensors per file for the selected ones of `n_before`: for the source's own files, and for
+/// those of its parts.
 fn count_anew(model: &mut Model, kept: &[usize], n_before: usize) {
     let own = model.format.clone();
     for foreign in &mut model.foreign {
@@ -117,7 +118,7 @@ fn count_anew(model: &mut Model, kept: &[usize], n_before: usize) {
         let mut first = 0u64;
         for file in &mut foreign.files {
             let end = first.saturating_add(file.n_tensors);
-            // Those that are kept are in the order of the source.
+            // The selected ones are in source order.
             let below = |end: u64| kept.partition_point(|&number| (number as u64) < end);
             file.n_tensors = (below(end) - below(first)) as u64;
             first = end;
@@ -156,10 +157,11 @@ fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
     Ok(kept)
 }
 
-/// The pairs of a mapping for the tensors called `names`: the number of each that is mapped, and its other name.
+/// Expands a mapping for tensors called `names`: the index of each mapped tensor, and its new name.
 ///
 /// # Errors
-/// InvalidArgument for an entry that names no tensor, a tensor that is mapped twice, and places that do not agree.
+/// InvalidArgument for an entry that names no tensor, a tensor that is mapped twice, and placeholders that do
+/// not agree.
 pub fn expand(mapping: &[(String, String)], names: &[&str]) -> Result<Vec<(usize, String)>> {
     let numbers: HashMap<&str, usize> =
         names.iter().enumerate().map(|(number, name)| (*name, number)).collect();

@@ -1,4 +1,4 @@
-//! What the user asked of a conversion.
+//! The user's request for a conversion.
 
 use crate::contract::Quality;
 use crate::open::GivenOption;
@@ -9,77 +9,77 @@ use apr_sdk::ForeignPolicy;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// How much is proved after writing.
+/// How much to verify after writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum VerifyMode {
-    /// Header re-read through the reader, stored checksums, three tiles a file re-read.
+    /// Re-read the header through the reader, check stored checksums, re-read three tiles per file.
     #[default]
     Quick,
-    /// As quick, and every tile re-read.
+    /// Like `Quick`, and re-read every tile.
     Full,
     /// Nothing.
     Off,
 }
 
-/// What the user asked of a conversion.
+/// The user's request for a conversion.
 #[derive(Clone, Debug, Default)]
 pub struct ConvertOptions {
-    /// The input: a file, a folder, an index, any part.
+    /// The input: a file, a folder, an index, or any part.
     pub input: PathBuf,
-    /// The output: a file or a folder; without one, the input's name with the extension of `to`.
+    /// The output, a file or a folder; defaults to the input's name with the extension of `to`.
     pub output: Option<PathBuf>,
     /// The input's format, if forced.
     pub from: Option<String>,
-    /// The output's format, if the name does not say it.
+    /// The output's format, if its name does not tell.
     pub to: Option<String>,
     /// `-O [format.]name=value`.
     pub options: Vec<GivenOption>,
-    /// The architecture; `none` keeps every name as it is.
+    /// The architecture; `none` keeps all names.
     pub arch: Option<String>,
-    /// Whether it must have an architecture that a table knows, also where the target would do without.
+    /// Whether the model must have an architecture with a table, even if the target does not need one.
     pub wants_architecture: bool,
-    /// Other names for the source's tensors.
+    /// How to rename the source's tensors.
     pub renaming: Renaming,
-    /// Which of the source's tensors are wanted.
+    /// Which of the source's tensors to convert.
     pub choice: Choice,
     /// Layers that are left out, counted from 0: those behind them move down.
     pub prune_layers: BTreeSet<u64>,
-    /// Other names for the output's tensors: patterns, and what they become.
+    /// New names for tensors of the output: (pattern, replacement).
     pub renames: Vec<(String, String)>,
-    /// What becomes of foreign metadata.
+    /// What to do with foreign metadata.
     pub foreign: ForeignPolicy,
-    /// The most payload bytes of one file.
+    /// The most payload bytes per file.
     pub max_shard_size: Option<u64>,
-    /// Which types the weights are to have.
+    /// The types requested for the weights.
     pub quantization: Quantization,
-    /// How much is proved after writing.
+    /// How much to verify after writing.
     pub verify: VerifyMode,
     /// Metadata to set.
     pub set: Vec<(String, String)>,
     /// Metadata to remove.
     pub unset: Vec<String>,
-    /// Where a report of the conversion is to go afterwards.
+    /// Where to write a report of the conversion afterwards.
     pub report: Option<PathBuf>,
-    /// Files that are read besides the model: no output may take their place.
+    /// Files that are read besides the model: no output may replace them.
     pub reads: Vec<PathBuf>,
-    /// Whether an existing output is replaced.
+    /// Whether to replace an existing output.
     pub force: bool,
-    /// Whether the output takes the place of the input, file by file.
+    /// Whether the output replaces the input, file by file.
     pub in_place: bool,
-    /// Whether a stopped conversion is taken up again.
+    /// Whether to continue an interrupted conversion.
     pub resume: bool,
-    /// Whether values that are not finite are cast like others, instead of being an error.
+    /// Whether to cast values that are not finite, instead of failing.
     pub allow_nonfinite: bool,
-    /// Whether findings that would be warnings stop the work.
+    /// Whether findings that would be warnings are errors.
     pub strict: bool,
-    /// Whether findings that would stop the work are recorded, and it goes on; so does `force` without `strict`.
+    /// Whether to continue after findings that would be errors; `force` without `strict` does so too.
     pub relaxed: bool,
-    /// Whether the input stands alone, without the folder around it.
+    /// Whether to open the input by itself, without the folder around it.
     pub bare: bool,
 }
 
 impl ConvertOptions {
-    /// What is done with findings in values and shapes.
+    /// The policy for findings in values and shapes.
     pub fn quality(&self) -> Quality {
         let quality =
             Quality { strict: self.strict, relaxed: self.relaxed, allow_nonfinite: self.allow_nonfinite };

@@ -1,11 +1,11 @@
-//! What a format's own metadata says of the type of the weights follows them where they change.
+//! Updates metadata keys that name the type of the weights when that changes.
 
 use crate::plan::planned_model::PlannedModel;
 use crate::registry::Format;
 use apr_sdk::{DType, Tensor, Value};
 use std::collections::BTreeMap;
 
-/// Names the type of most weights where the target's keys name another, if a conversion gave tensors other types.
+/// If a conversion changed types, makes the target's keys name the type that most weights now have.
 pub fn follow(planned: &mut PlannedModel, target: &Format) {
     let manifest = &target.manifest;
     let retyped = planned.tensors.iter().any(|one| one.is_retyped());
@@ -33,7 +33,7 @@ pub fn follow(planned: &mut PlannedModel, target: &Format) {
     }
 }
 
-/// The type that most elements of matrices have, among those that have a name.
+/// The type of most matrix elements, among the types that have a name.
 fn usual<'t>(tensors: impl Iterator<Item = &'t Tensor>, named: &dyn Fn(DType) -> bool) -> Option<DType> {
     let mut sizes: BTreeMap<&str, (u64, DType)> = BTreeMap::new();
     for tensor in tensors.filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {

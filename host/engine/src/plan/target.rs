@@ -1,4 +1,4 @@
-//! Which format an output has.
+//! Determines the format of an output.
 
 use super::request::ConvertOptions;
 use crate::engine::Engine;
@@ -7,13 +7,13 @@ use crate::registry::Format;
 use apr_sdk::{Error, Result};
 use std::path::Path;
 
-/// An index of shards ends so, whatever the format.
+/// The suffix of an index of shards, in every format.
 pub const INDEX: &str = ".index.json";
 
-/// The format that `OUT` or `--to` say, which can be written.
+/// The writable format that `OUT` or `--to` names.
 ///
 /// # Errors
-/// InvalidArgument if they say none, or two; Unsupported for one that can only be read.
+/// InvalidArgument if neither names one, or both do and differ; Unsupported for a read-only format.
 pub fn format<'e>(engine: &'e Engine, options: &ConvertOptions) -> Result<&'e Format> {
     let format = match (&options.to, &options.output) {
         (Some(id), _) => engine.registry.format(id)?,
@@ -26,10 +26,10 @@ pub fn format<'e>(engine: &'e Engine, options: &ConvertOptions) -> Result<&'e Fo
     writable(format)
 }
 
-/// A format that can be written.
+/// Returns a format that can be written.
 ///
 /// # Errors
-/// Unsupported for one that can only be read.
+/// Unsupported for a read-only format.
 pub fn writable(format: &Format) -> Result<&Format> {
     match format.manifest.writes {
         true => Ok(format),
@@ -70,10 +70,10 @@ fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
     }
 }
 
-/// The stem of a path's name: without extension, part number and what an index adds.
+/// The stem of a path's file name: without extension, part number and index suffix.
 pub fn stem_of(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    // An index is named after its model: `model.safetensors.index.json` is of `model`.
+    // An index is named after its model: `model.safetensors.index.json` belongs to `model`.
     let name = match name.strip_suffix(INDEX) {
         Some(model) => model.to_owned(),
         None => name,

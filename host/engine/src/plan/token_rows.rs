@@ -1,5 +1,5 @@
-//! Tokens without a row of the embedding, for targets that need a row for each: of a SentencePiece tokenizer they are left out
-//! with a warning; any other tokenizer is refused.
+//! Handles tokens without a row of the embedding, for targets that need a row for each: SentencePiece tokens
+//! are dropped with a warning, other tokenizers are refused.
 
 use crate::architecture::TensorSpecs;
 use crate::open::OpenedModel;
@@ -11,18 +11,18 @@ use apr_sdk::{Bytes, Error, Model, Result, Tensor, escape};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 
-/// The role of the tensor with a row for each token.
+/// The role of the tensor that has a row for each token.
 const EMBEDDING: &str = "embedding";
 
-/// Why a token is left out.
+/// The reason given for a dropped token.
 const RULE: &str = "the embedding has no row for it";
 
-/// Leaves out of `model`'s tokenizer what its embedding has no row for, as `target` needs it; gives those
+/// Drops the tokens of `model` that the embedding has no row for, if `target` requires it; returns those
 /// tokens and a warning, if there are any.
 ///
 /// # Errors
-/// Unsupported for tokens beyond the rows that cannot be left out: those of another kind of tokenizer, or with a purpose (`bos`,
-/// `eos`, ...); any error from reading the tokenizer.
+/// Unsupported for tokens beyond the rows that cannot be dropped: those of another kind of tokenizer, or with
+/// a purpose (`bos`, `eos`, ...); any error from reading the tokenizer.
 pub fn fit(
     source: &OpenedModel,
     model: &mut Model,
@@ -63,7 +63,7 @@ pub fn fit(
     Ok(warning.map(|warning| (dropped, warning)))
 }
 
-/// Fails if tokens beyond the rows cannot be left out.
+/// Fails if tokens beyond the rows cannot be dropped.
 fn refuse(
     tokenizer: &Tokenizer,
     beyond: &[(u32, &str)],
@@ -102,7 +102,7 @@ fn refuse(
     }
 }
 
-/// The first of `texts` that stands in `json` as a text of its own.
+/// The first of `texts` that is a string somewhere in `json`.
 fn mentioned<'j>(json: &'j Json, texts: &HashSet<&str>) -> Option<&'j str> {
     match json {
         Json::String(text) => Some(text.as_str()).filter(|text| texts.contains(text)),
@@ -112,7 +112,7 @@ fn mentioned<'j>(json: &'j Json, texts: &HashSet<&str>) -> Option<&'j str> {
     }
 }
 
-/// The tokenizer without its tokens from `rows` on, and without the merges of them.
+/// The tokenizer without tokens from `rows` on, and without merges that involve them.
 fn without(tokenizer: Tokenizer, rows: u32) -> Result<Tokenizer> {
     let mut parts = tokenizer.into_parts();
     let n_kept = usize::try_from(rows).unwrap_or(usize::MAX);

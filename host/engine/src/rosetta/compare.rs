@@ -1,4 +1,4 @@
-//! The Jidoka conditions: a result held against the source it was made from. A NaN that is in both is no finding.
+//! The Jidoka conditions: compares a result with its source. A NaN on both sides is not a finding.
 
 use crate::diff::Rounding;
 use crate::diff::side_by_side::side_by_side;
@@ -13,10 +13,10 @@ use apr_sdk::{DType, DTypeInfo, Error, Packing, Result, escape};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Elements that are compared at once.
+/// Elements compared at once.
 const PIECE: usize = 1 << 16;
 
-/// One condition that does not hold.
+/// A condition that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// `ROSETTA-NAN-001` and so on.
@@ -27,10 +27,10 @@ pub struct Finding {
     pub message: String,
 }
 
-/// A fact of both models.
+/// A fact that may be stated by both models.
 #[derive(Clone, Debug, Serialize)]
 pub struct FactPair {
-    /// What it is.
+    /// The fact's name.
     pub name: &'static str,
     /// What the source says.
     pub source: Option<Stated>,
@@ -39,39 +39,40 @@ pub struct FactPair {
 }
 
 impl FactPair {
-    /// Whether both sides state it, and the same.
+    /// Whether both sides state it, and agree.
     pub fn agrees(&self) -> bool {
         self.source.as_ref().zip(self.result.as_ref()).is_some_and(|(a, b)| a.value == b.value)
     }
 }
 
-/// How a result compares with its source.
+/// The comparison of a result with its source.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Comparison {
-    /// What does not hold, in the source's order.
+    /// Conditions that do not hold, in source order.
     pub findings: Vec<Finding>,
-    /// Tensors that both have.
+    /// Number of tensors that both have.
     pub tensors: usize,
-    /// Those whose type, shape and bytes are equal.
+    /// Number of those with equal type, shape and bytes.
     pub identical: usize,
-    /// Those whose values are the source's, each rounded to the nearest of a narrower float.
+    /// Number of those whose values are the source's, rounded to nearest in a narrower float type.
     pub rounded: usize,
-    /// The largest absolute difference of two values; 0 where all bytes are equal.
+    /// The largest absolute difference between two values; 0 if all bytes are equal.
     pub max_abs_diff: f64,
-    /// The tensor it is in.
+    /// The tensor that contains it.
     pub worst: Option<String>,
-    /// Architecture, sizes, vocabulary: compared where both state them.
+    /// Architecture, sizes, vocabulary: compared if both state them.
     pub facts: Vec<FactPair>,
-    /// What was assumed, or not compared.
+    /// What was assumed or not compared.
     pub notes: Vec<String>,
 }
 
-/// Compares a result with its source. With a `tolerance` values may differ by so much; without one, payloads of the same
-/// type must be the same bytes, and those of another type the same values. Of two models in two dialects one is read as the
-/// other has it, if a table leads there; then values that were rounded to a narrower float, the nearest each, are the same.
+/// Compares a result with its source. With a `tolerance`, values may differ by that much; without one,
+/// payloads of the same type must have the same bytes, others the same values. Of two models in different
+/// dialects, one is read in the other's if a table translates it; then values rounded to nearest in a
+/// narrower float type are equal.
 ///
 /// # Errors
-/// Unsupported if values must be compared and a type's values cannot be read; any error from reading.
+/// Unsupported if values must be compared but cannot be read; any error from reading.
 pub fn compare(
     engine: &Engine,
     source: &OpenedModel,
@@ -123,7 +124,7 @@ fn measure(
     if sides.translated {
         measured.rounding = Rounding::new(from, to);
     }
-    // Of types whose values cannot be read only the bytes can be compared, and only if it is one type.
+    // If a type's values cannot be read, only the bytes can be compared, and only if both types are the same.
     if from != to && measured.values.is_none() {
         return Ok(measured);
     }
@@ -142,10 +143,11 @@ fn measure(
     Ok(measured)
 }
 
-/// Takes a piece of each side.
+/// Receives corresponding pieces of both sides.
 type Each<'e> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'e;
 
-/// Hands two tensors of which one is read as the other has it to `each`, in order, in pieces of `sizes` bytes.
+/// Passes two tensors, one of them read in the other's dialect, to `each`, in order, in pieces of `sizes`
+/// bytes.
 fn in_rows(
     engine: &Engine,
     of: [(&Side<'_>, usize); 2],
@@ -239,7 +241,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Between dialects, an architecture has two names.
+    /// An architecture may have a name in each dialect.
     fn compare_facts(&mut self, source: &OpenedModel, result: &OpenedModel, translated: bool) -> Result<()> {
         for fact in FACTS.iter().filter(|fact| !translated || fact.name != "architecture") {
             let (a, b) = (fact.of(source)?, fact.of(result)?);
@@ -259,15 +261,15 @@ impl Comparison {
     }
 }
 
-/// How each side's elements become numbers, with the bytes of as many as are taken together.
+/// How to decode each side, with the bytes of as many elements as are taken together.
 type Values = ((Numbers, usize), (Numbers, usize));
 
-/// Two payloads, measured piece by piece.
+/// Measures two payloads piece by piece.
 struct Measured {
     values: Option<Values>,
-    /// Whether one side's values are the other's rounded, between two dialects.
+    /// Checks, between two dialects, whether one side's values are the other's, rounded.
     rounding: Option<Rounding>,
-    /// Elements that are taken together: one, or a block.
+    /// Elements taken together: one, or a block.
     together: usize,
     same_bytes: bool,
     source_crc: crc32fast::Hasher,
@@ -284,11 +286,11 @@ impl Measured {
     fn new((from, to): (DType, DType), registry: &Registry) -> Measured {
         let readers = [from, to].map(|dtype| {
             let numbers = Numbers::with(dtype, registry).filter(|numbers| numbers.per_element == 1)?;
-            // Where bits run on, the last byte may hold what is no element.
+            // With packed bits, the last byte may contain unused bits.
             let whole = |info: &&DTypeInfo| info.packing == Packing::Row;
             dtype.info().filter(whole).map(|info| (numbers, info.block_elements))
         });
-        // As many elements of each as are whole blocks, and whole bytes, of both.
+        // As many elements as give whole blocks, and whole bytes, on both sides.
         let together = readers.iter().flatten().map(|(_, elements)| *elements).max().unwrap_or(1);
         let together = usize::try_from(together).unwrap_or(1);
         let [a, b] = readers.map(|reader| {
@@ -313,12 +315,12 @@ impl Measured {
         }
     }
 
-    /// Bytes of what is taken together on both sides; equal where elements cannot be told apart.
+    /// Bytes of what is taken together on both sides; equal if elements cannot be told apart.
     fn widths(&self) -> (usize, usize) {
         self.values.as_ref().map_or((1, 1), |(a, b)| (a.1, b.1))
     }
 
-    /// Takes as many elements of both sides.
+    /// Compares equally many elements of both sides.
     fn add(&mut self, source: &[u8], result: &[u8]) {
         self.source_crc.update(source);
         self.result_crc.update(result);
@@ -353,11 +355,11 @@ impl Measured {
             self.first_inf = if self.new_infs == 0 { self.elements } else { self.first_inf };
             self.new_infs += 1;
         } else if x.is_nan() && y.is_nan() || x == y {
-            // The same, NaN or infinity in both included.
+            // Equal, including NaN or infinity on both sides.
         } else if x.is_finite() && y.is_finite() {
             self.max_abs_diff = self.max_abs_diff.max((x - y).abs());
         } else {
-            // What was not finite and became a number, or another infinity, is as far off as can be.
+            // A value that was not finite and became a number, or another infinity, is infinitely far off.
             self.max_abs_diff = f64::INFINITY;
         }
     }

@@ -1,32 +1,33 @@
-//! What a model says of itself besides tensors: architecture, hidden size, layers, vocabulary. Taken from the model's own
-//! configuration where it has one, else from metadata keys that are spelled like one; each with the place it was found.
+//! Facts about a model besides tensors: architecture, hidden size, layers, vocabulary. They come from the
+//! model's own configuration, or otherwise from metadata keys with the same spelling; each with its place.
 
 use crate::open::OpenedModel;
 use apr_sdk::{Result, Value};
 use serde::Serialize;
 
-/// A fact and where it stands.
+/// A fact and where it was stated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stated {
     /// The value, as text.
     pub value: String,
-    /// The key that says it.
+    /// The key that states it.
     pub key: String,
 }
 
-/// A fact that Jidoka compares: its name, the stable code, and the words that keys end with.
+/// A fact that Jidoka compares: its name, stable code, and the last words of keys that state it.
 pub struct Fact {
-    /// What it is called in messages.
+    /// The name in messages.
     pub name: &'static str,
-    /// The code of a difference.
+    /// The code for a difference.
     pub code: &'static str,
-    /// Last words of the keys that state it, canonical first.
+    /// The last words of keys that state it, canonical first.
     words: &'static [&'static str],
-    /// Last words of keys whose list has one item for each.
+    /// The last words of keys with a list that has one item each.
     lists: &'static [&'static str],
 }
 
-/// Every fact. The words are those of published configurations; with architecture tables they come from there.
+/// Every fact. The words are those of published configurations; with architecture tables they come from
+/// there.
 pub const FACTS: [Fact; 4] = [
     Fact {
         name: "vocabulary size",
@@ -55,15 +56,15 @@ pub const FACTS: [Fact; 4] = [
 ];
 
 impl Fact {
-    /// Whether a name of a configuration is this fact.
+    /// Whether a configuration name states this fact.
     pub fn is_called(&self, name: &str) -> bool {
         self.words.contains(&last_word(name))
     }
 
-    /// What the model states, or `None` if it states nothing.
+    /// What the model states, or `None`.
     ///
     /// # Errors
-    /// Whatever reading a value that lies in the file raised.
+    /// Any error from reading a value in the file.
     pub fn of(&self, opened: &OpenedModel) -> Result<Option<Stated>> {
         if let Some(stated) = self.in_config(opened)? {
             return Ok(Some(stated));
@@ -98,7 +99,7 @@ impl Fact {
         }
         if let (Some(tokenizer), false) = (&opened.model.tokenizer, self.lists.is_empty()) {
             let tokenizer = json(opened, tokenizer)?;
-            // Padding counts, where it is stated.
+            // Padding counts if it is stated.
             for word in self.words {
                 if let Some(n) = tokenizer.as_ref().and_then(|t| t.get(word)).and_then(|n| n.as_u64()) {
                     return Ok(Some(Stated { value: n.to_string(), key: format!("tokenizer: {word}") }));

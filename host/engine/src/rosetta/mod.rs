@@ -1,4 +1,4 @@
-//! What became of a model that went through another format.
+//! Compares a model with what became of it in another format.
 
 pub mod compare;
 pub mod facts;

@@ -1,4 +1,4 @@
-//! How far quantized values are from what they were, measured while they are written.
+//! Measures how far quantized values are from the originals, while they are written.
 
 use crate::architecture::TensorSpecs;
 use crate::contract::{Finding, Quality, Severity, judge_ruined, judge_vanished};
@@ -9,11 +9,11 @@ use apr_sdk::{Model, Result, checked_elements};
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 
-/// The least ratio of signal to noise, in decibels, that is not told. One bit a weight, well chosen, has more than four; an
-/// error as large as the weights themselves has none.
+/// The lowest signal-to-noise ratio, in decibels, that goes unreported. One well-chosen bit per weight gives
+/// more than four; an error as large as the weights themselves gives zero.
 const LEAST_SNR: f64 = 3.0;
 
-/// The losses of all tensors, gathered by all threads. Most models have none: of a tensor that is not quantized nothing is held.
+/// The losses of all tensors, gathered by all threads. Nothing is stored for tensors that are not quantized.
 pub struct Losses(Vec<Mutex<Option<Box<Gathered>>>>);
 
 #[derive(Default)]
@@ -41,43 +41,44 @@ impl Gathered {
     }
 }
 
-/// A tensor that was quantized.
+/// A quantized tensor and what was lost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuantizedTensor {
-    /// Its name in the output.
+    /// The tensor's name in the output.
     pub name: String,
-    /// Its type in the source.
+    /// The dtype in the source.
     pub from: String,
-    /// Its type in the output.
+    /// The dtype in the output.
     pub to: String,
-    /// Its dimensions, outermost first.
+    /// Dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Bytes of its payload in the output.
+    /// Length of the payload in the output, in bytes.
     pub bytes: u64,
-    /// What was measured; with `--resume` only what this run wrote.
+    /// The measurements; with `--resume`, only of what this run wrote.
     #[serde(flatten)]
     pub measured: Measured,
 }
 
-/// All tensors that were quantized.
+/// All quantized tensors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Quantized {
-    /// Each, in the order of the model.
+    /// The tensors, in model order.
     pub tensors: Vec<QuantizedTensor>,
-    /// All together.
+    /// The measurements over all of them.
     pub total: Measured,
-    /// With `--resume`: how many tiles of quantized tensors an earlier run wrote, which no figure here covers.
+    /// With `--resume`: the number of tiles of quantized tensors that an earlier run wrote, which these
+    /// measurements exclude.
     #[serde(skip_serializing_if = "is_none")]
     pub unmeasured_tiles: usize,
 }
 
 impl Losses {
-    /// Nothing gathered yet.
+    /// Empty measurements for the tensors of `model`.
     pub fn new(model: &Model) -> Losses {
         Losses(model.tensors.iter().map(|_| Mutex::default()).collect())
     }
 
-    /// Adds what a tile lost.
+    /// Adds the loss of a tile.
     pub fn add(&self, tensor: usize, loss: &Loss) {
         let Some(gathered) = self.0.get(tensor) else { return };
         let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,16 +92,16 @@ impl Losses {
         gathered.greatest = gathered.greatest.max(loss.greatest);
     }
 
-    /// Tensors of which quantization left nothing, though they were not zero, or next to nothing.
+    /// Findings for tensors that quantization turned to zero or ruined.
     ///
     /// # Errors
-    /// Failed for the first that stops the work; any error from the sizes of a tensor.
+    /// Failed for the first finding that is an error; any error from computing the size of a tensor.
     pub fn judge(&self, model: &Model, specs: &TensorSpecs, quality: Quality) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         for (number, (tensor, gathered)) in model.tensors.iter().zip(&self.0).enumerate() {
             let gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(loss) = gathered.as_deref().map(Gathered::loss) else { continue };
-            // With `--resume` only some of it was seen.
+            // With `--resume`, only part of it was measured.
             let is_whole = loss.pairs() == checked_elements(&tensor.shape)?;
             let (before, after) = (loss.square, loss.square_after);
             let measured = loss.measured(0.0);
@@ -120,10 +121,10 @@ impl Losses {
         Ok(findings)
     }
 
-    /// What was measured of every tensor that was quantized; `None` if none was.
+    /// The measurements of every quantized tensor; `None` if there are none.
     ///
     /// # Errors
-    /// Any error from the sizes of a tensor.
+    /// Any error from computing the size of a tensor.
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub fn finish(self, model: &Model, tiles: &Tiles) -> Result<Option<Quantized>> {
         let (mut tensors, mut total, mut bits) = (Vec::new(), Loss::default(), 0.0);

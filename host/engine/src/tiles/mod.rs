@@ -1,4 +1,4 @@
-//! Payload as it is written: cut into tiles, made by workers, looked at, and handed to storage.
+//! Writes payload: cuts it into tiles, which workers compute, examine, and hand to storage.
 
 pub mod commit;
 pub mod losses;

@@ -1,4 +1,4 @@
-//! Carries out a plan's payload on all threads, unit of work by unit of work, with memory bounded by a few tiles each.
+//! Processes a plan's payload on all threads, unit by unit, with memory bounded by a few tiles per thread.
 
 use super::commit::Commits;
 use super::sink::TileSink;
@@ -22,50 +22,50 @@ use apr_sdk::{Error, Extent, Model, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What the payload is made of and where it goes.
+/// One output: how its payload is computed and where it goes.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// The source.
+    /// The model to convert.
     pub source: &'a OpenedModel,
     /// The planned model, for names in errors.
     pub model: &'a Model,
-    /// The tiles.
+    /// The payload, cut into tiles.
     pub tiles: &'a Tiles,
-    /// Where they go.
+    /// Where the tiles go.
     pub sink: &'a dyn TileSink,
-    /// What is known of the tiles.
+    /// The checksums of finished tiles.
     pub sums: &'a TileSums,
-    /// Commits what is written in order, if anything is.
+    /// Commits encoded payload and what follows it in order, if there is any.
     pub commits: Option<&'a Commits<'a>>,
-    /// Looks at what is written.
+    /// Examines the written values.
     pub watch: Option<&'a Watch<'a>>,
-    /// Gathers what quantization loses.
+    /// Collects the losses from quantization.
     pub losses: Option<&'a Losses>,
-    /// What was spooled.
+    /// The scratch file with spooled payload.
     pub spool: Option<Spooled<'a>>,
     /// Whether values that are not finite are cast like others.
     pub allow_nonfinite: bool,
 }
 
-/// What was spooled.
+/// The scratch file with spooled payload.
 #[derive(Clone, Copy)]
 pub struct Spooled<'a> {
-    /// Its bytes.
+    /// The file's contents.
     pub bytes: &'a dyn Backing,
-    /// Its name in messages.
+    /// The file's name in messages.
     pub shown: &'a str,
 }
 
 impl Job<'_> {
-    /// Looks at bytes at `at` of a run, as they are written.
+    /// Examines the bytes at offset `at` of a run as they are written.
     ///
     /// # Errors
-    /// Failed for what stops the work.
+    /// Failed for a finding that is an error.
     pub fn see(&self, run: usize, at: u64, bytes: &[u8]) -> Result<()> {
         self.watch.map_or(Ok(()), |watch| watch.see(self.tiles, run, at, bytes))
     }
 
-    /// Fills `out` with the bytes at the start of an extent, of the source or of the spool.
+    /// Fills `out` with bytes from the start of an extent, of the source or of the scratch file.
     ///
     /// # Errors
     /// Any error from reading.
@@ -79,7 +79,7 @@ impl Job<'_> {
         }
     }
 
-    /// The same for payload that is collected from many places: long runs are noted where they lie.
+    /// Like [`Job::read`], for payload gathered from many places: long runs are recorded by their offsets.
     ///
     /// # Errors
     /// As [`Job::read`].
@@ -103,11 +103,12 @@ impl Job<'_> {
         }
     }
 
-    /// Makes bytes of a run of those of its leaf; `out` lies at `at` in it, and what is made beside it gets into `beside`.
+    /// Computes the bytes of `run` at offset `at` from those of its leaf; the result goes to `out`, and that
+    /// of the run beside it to `beside`.
     ///
     /// # Errors
-    /// Failed for the first value that is not finite, or does not stay so, unless that is allowed; what a quantizer
-    /// raises.
+    /// Failed for the first value that is not, or does not stay, finite, unless that is allowed; any error
+    /// from a quantizer.
     pub fn evaluate(
         &self,
         registry: &Registry,
@@ -118,7 +119,7 @@ impl Job<'_> {
     ) -> Result<Outcome> {
         let runs = &self.tiles.runs;
         let Run { tensor, expression, granule, beside: other, .. } = &runs[run];
-        // Factors of rows: what is read beside the leaf is noted where it lies.
+        // Row factors: reads other than of the leaf are recorded by their offsets.
         let read = |extent: Extent, out: &mut [u8]| {
             self.read(extent, out)?;
             if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL) {
@@ -135,7 +136,7 @@ impl Job<'_> {
         }
         let is_bad = match &made {
             Ok(made) => made.changes.is_bad(),
-            // What a quantizer refuses may be what should not have come so far.
+            // If a quantizer refuses, the reason may be a value that should not have got this far.
             Err(_) => true,
         };
         if is_bad
@@ -157,7 +158,7 @@ impl Job<'_> {
         Ok(made)
     }
 
-    /// Adds what quantizing some of a run lost.
+    /// Adds the loss from quantizing part of a run.
     pub fn lost(&self, run: usize, loss: Option<&Loss>) {
         if let (Some(loss), Some(losses), Some(tensor)) = (loss, self.losses, self.tiles.runs[run].tensor) {
             losses.add(tensor, loss);
@@ -165,18 +166,18 @@ impl Job<'_> {
     }
 }
 
-/// What the threads share of all outputs that are made together.
+/// State that is shared by all outputs of one pass.
 #[derive(Default)]
 pub struct Common {
-    /// The blocks of tensors that are being decoded.
+    /// The block lists of tensors that are being decoded.
     pub lists: Lists,
-    /// Bytes that are written, of all outputs.
+    /// Bytes written so far, for all outputs.
     written: AtomicU64,
-    /// Bytes of all outputs.
+    /// Total bytes of all outputs.
     bytes: u64,
 }
 
-/// What the threads share of one output.
+/// State of one output, shared by the threads.
 pub struct Shared<'a> {
     /// The engine.
     pub engine: &'a Engine,
@@ -190,16 +191,16 @@ pub struct Shared<'a> {
     failed: Mutex<Option<(usize, Error)>>,
 }
 
-/// Reads, changes and writes every tile that `sums` does not know yet.
+/// Reads, converts and writes every tile that `sums` does not know yet.
 ///
 /// # Errors
-/// The first that any thread met; Cancelled. Finished tiles stay noted in `sums`.
+/// The first error from any thread; Cancelled. Finished tiles stay recorded in `sums`.
 pub fn run(engine: &Engine, job: Job<'_>) -> Result<()> {
     run_all(engine, &[job]).pop().unwrap_or(Ok(()))
 }
 
-/// The same of several outputs of one source: what the same bytes go into is made while those are at hand. How each of
-/// them ended; one that fails leaves the others alone.
+/// Like [`run`], for several outputs of one source: results from the same bytes are computed while these are
+/// in memory. Returns the result of each; one that fails does not affect the others.
 pub fn run_all(engine: &Engine, jobs: &[Job<'_>]) -> Vec<Result<()>> {
     let bytes = jobs.iter().fold(0u64, |sum, job| sum.saturating_add(job.tiles.bytes));
     let common = &Common { bytes, ..Common::default() };
@@ -219,12 +220,12 @@ pub fn run_all(engine: &Engine, jobs: &[Job<'_>]) -> Vec<Result<()>> {
             return Ok(());
         }
         let mut worker = workers[slot].lock().unwrap_or_else(PoisonError::into_inner);
-        // If it panics: the others may wait for what it was to make.
+        // In case it panics: the others may be waiting for its part.
         let mut stopping = Stopping { outputs: &outputs, is_over: false };
         let done = worker.unit(members, unit, number);
         stopping.is_over = true;
         if let Err(error) = done {
-            // What they are all made of is not to be had.
+            // The bytes that all of them need cannot be read.
             members.iter().for_each(|one| outputs[one.output].fail(number, one.run, error.clone()));
         }
         Ok(())
@@ -238,10 +239,10 @@ pub fn run_all(engine: &Engine, jobs: &[Job<'_>]) -> Vec<Result<()>> {
 }
 
 impl Shared<'_> {
-    /// Notes that unit number `number` failed at a run of this output, of which nothing more is made. The first unit's error
-    /// is the one that is told.
+    /// Records that unit `number` failed at a run of this output, which is then given up. If several fail,
+    /// the error of the first unit is reported.
     pub fn fail(&self, number: usize, run: usize, error: Error) {
-        // What storage says of its own files is said as the user knows them.
+        // Storage's messages about its own files use the names the user knows.
         let own = &self.job.tiles.runs[run];
         let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
         let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
@@ -261,14 +262,14 @@ impl Shared<'_> {
         self.stop();
     }
 
-    /// Whether a tile is known, and the one that is made beside it.
+    /// Whether a tile, and the one computed beside it, is finished.
     pub fn is_done(&self, run: usize, tile: usize) -> bool {
         let Job { tiles, sums, .. } = self.job;
         let beside = tiles.beside(run, tile);
         sums.get(tile).is_some() && beside.is_none_or(|(_, beside)| sums.get(beside).is_some())
     }
 
-    /// Stops the work on this output: whoever waits for others gives up.
+    /// Stops the work on this output: workers that wait for others give up.
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(commits) = self.job.commits {
@@ -276,7 +277,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Waits until everything before a run of which all is committed in order is there; says whether work goes on.
+    /// Waits until everything before a run that is committed in order is written; returns whether to
+    /// continue.
     pub fn await_turn(&self, run: usize) -> bool {
         let run = &self.job.tiles.runs[run];
         match (self.job.commits, run.in_order) {
@@ -285,10 +287,11 @@ impl Shared<'_> {
         }
     }
 
-    /// Looks at a whole tile and writes it, unless it is known; `sums` are the CRC-32 of its bytes and of the source's.
+    /// Examines a complete tile and writes it, unless it is finished already; `sums` are the CRC-32 of its
+    /// bytes and of the source's.
     ///
     /// # Errors
-    /// Any error from looking and writing.
+    /// Any error from examining and writing.
     pub fn put(
         &self,
         (number, tile): (usize, usize),
@@ -317,12 +320,12 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Whether something failed.
+    /// Whether this output has stopped.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells of `bytes` of a run that are written.
+    /// Reports that `bytes` of a run are written.
     pub fn written(&self, run: usize, bytes: u64) {
         let before = self.common.written.fetch_add(bytes, Ordering::Relaxed);
         let tensor = self.job.tiles.runs[run].tensor;
@@ -330,7 +333,7 @@ impl Shared<'_> {
         self.engine.progress.bytes(before + bytes, self.common.bytes, what);
     }
 
-    /// Tells storage that a tile is written whole.
+    /// Tells storage that a tile is complete.
     pub fn finished(&self, tile: usize) {
         if let Some(record) = self.job.sums.record(tile) {
             self.job.sink.finished(tile, record);
@@ -338,7 +341,7 @@ impl Shared<'_> {
     }
 }
 
-/// Stops all work when it is dropped before a unit is over.
+/// Stops all work if dropped before its unit is done.
 struct Stopping<'s, 'a> {
     outputs: &'s [Shared<'a>],
     is_over: bool,

@@ -1,6 +1,6 @@
-//! In which order the units of several outputs of one source are made, and which runs of them are made together: those whose
-//! tiles are made of the same bytes. These are read once, and evaluated for one output after another while they are at
-//! hand; what two outputs make of them alike is made once.
+//! The order in which units of several outputs of one source are computed, and which of their runs are
+//! computed together: those whose tiles come from the same bytes. The bytes are read once and evaluated for
+//! one output after another while they are in memory; equal results are computed once.
 
 use super::tile::{Run, Tiles};
 use crate::expression::Expression;
@@ -9,27 +9,28 @@ use std::collections::HashMap;
 /// A run of one of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The output's number.
+    /// Index of the output.
     pub output: usize,
-    /// The run's number in it.
+    /// Index of the run in that output.
     pub run: usize,
-    /// Whether it is made of the bytes as the member before is: the same comes of it.
+    /// Whether it gives the same result as the member before it.
     pub repeats: bool,
 }
 
 /// The units of all outputs.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    /// How many units of work there are.
+    /// The number of units of work.
     pub units: usize,
-    /// The runs, those together that are made together.
+    /// The runs; those computed together are adjacent.
     members: Vec<Member>,
-    /// For each group of them the number of its first member, and of its first unit.
+    /// For each group of runs, the index of its first member, and of its first unit.
     groups: Vec<(usize, usize)>,
 }
 
 impl Schedule {
-    /// All units of the tiles of each output; each output's own are in the order that it has by itself.
+    /// Schedules all units of the tiles of each output; the order within each output is the same as for that
+    /// output alone.
     pub fn new(outputs: &[&Tiles]) -> Schedule {
         let mut schedule = Schedule::default();
         let mut together = together(outputs);
@@ -38,7 +39,7 @@ impl Schedule {
                 let units = tiles.runs[run].n_units();
                 let alone = Member { output, run, repeats: false };
                 let others = match together.as_mut().map(|together| together.take(outputs, alone)) {
-                    // An earlier output has it.
+                    // It belongs to a group of an earlier output.
                     Some(None) => continue,
                     Some(Some(others)) => others,
                     None => Vec::new(),
@@ -54,7 +55,7 @@ impl Schedule {
         schedule
     }
 
-    /// The runs that unit number `number` is of, and its number in them.
+    /// The runs that unit `number` belongs to, and its index within them.
     pub fn unit(&self, number: usize) -> (&[Member], usize) {
         let group = self.groups.partition_point(|(_, first)| *first <= number) - 1;
         let (begin, first) = self.groups[group];
@@ -63,13 +64,13 @@ impl Schedule {
     }
 }
 
-/// The runs of several outputs by their leaves, and which of them a group has already.
+/// The runs of several outputs by their leaves, and which of them are in a group already.
 struct Together<'t> {
     by_leaf: HashMap<&'t Expression, Vec<(usize, usize)>>,
     taken: Vec<Vec<bool>>,
 }
 
-/// Those of `outputs`; nothing where there is but one.
+/// The runs of `outputs`; `None` if there is only one output.
 fn together<'t>(outputs: &[&'t Tiles]) -> Option<Together<'t>> {
     let mut by_leaf: HashMap<&Expression, Vec<_>> = HashMap::new();
     for (output, tiles) in outputs.iter().enumerate().filter(|_| outputs.len() > 1) {
@@ -82,8 +83,8 @@ fn together<'t>(outputs: &[&'t Tiles]) -> Option<Together<'t>> {
 }
 
 impl Together<'_> {
-    /// The runs of later outputs that are made with this one, alike ones after each other; `None` if it is made with an
-    /// earlier output's.
+    /// The runs of later outputs that are computed together with this one, equal ones adjacent; `None` if
+    /// this one belongs to an earlier output's group.
     fn take(&mut self, outputs: &[&Tiles], lead: Member) -> Option<Vec<Member>> {
         if std::mem::replace(&mut self.taken[lead.output][lead.run], true) {
             return None;
@@ -108,7 +109,7 @@ impl Together<'_> {
     }
 }
 
-/// Whether two runs make the same of the same bytes, and the runs beside them too.
+/// Whether two runs compute the same result from the same bytes, and so do the runs beside them.
 fn is_alike(outputs: &[&Tiles], (one, own): (&Member, &Run), (output, other): (usize, &Run)) -> bool {
     let beside = |output: usize, run: &Run| run.beside.map(|beside| &outputs[output].runs[beside].expression);
     own.expression == other.expression

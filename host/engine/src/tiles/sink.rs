@@ -1,5 +1,6 @@
-//! Where tiles go: storage behind a trait. What is a file, when its bytes are durable, what of an interrupted job is kept and
-//! how it is published, is storage's matter; the engine hands over bytes and opaque records.
+//! Where tiles go: storage behind a trait. What a file is, when its bytes are durable, what is kept of an
+//! interrupted job and how output is published is up to storage; the engine hands over bytes and opaque
+//! records.
 
 use crate::open::{Backing, Version};
 use apr_sdk::{Error, Result};
@@ -8,67 +9,68 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a resumed run needs to know about a finished tile, or a finished unit of encoded payload; opaque to storage.
 pub type TileRecord = Box<[u8]>;
 
-/// The files of an output being written, by number; they have the most length that they can have from the start. Several threads write at
-/// the same time, never to the same bytes.
+/// The files of an output that is being written, by index. From the start, they have the greatest length they
+/// can have. Several threads write at the same time, never to the same bytes.
 pub trait TileSink: Sync {
-    /// Writes all of `bytes` at `offset` of a file; beyond its length, the file grows.
+    /// Writes all of `bytes` at `offset` of a file, which grows if necessary.
     ///
     /// # Errors
-    /// Io, with the file as the user will know it.
+    /// Io, with the file's final name.
     fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Cuts a file to its length: encoded payload took less than its bound.
+    /// Truncates a file to its length: encoded payload took less than its upper bound.
     ///
     /// # Errors
     /// As [`TileSink::write_at`].
     fn set_len(&self, file: usize, len: u64) -> Result<()>;
 
-    /// The file of this number, to read what was written.
+    /// Opens a file to read what was written.
     ///
     /// # Errors
     /// Io.
     fn read_back(&self, file: usize) -> Result<Arc<dyn Backing>>;
 
-    /// The file's name as shown to the user.
+    /// The file's name for messages.
     fn show(&self, file: usize) -> String;
 
-    /// A file of `len` bytes for this job alone, as a sink of one file. It goes with the sink.
+    /// Creates a temporary file of `len` bytes for this job, as a sink with one file. It is deleted with the
+    /// sink.
     ///
     /// # Errors
-    /// Io, also if there is no room for it.
+    /// Io, also if there is no space for it.
     fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>>;
 
-    /// Called once everything known before the payload is written: headers can be opened from here on.
+    /// Called once everything known before the payload is written: from now on, headers can be opened.
     ///
     /// # Errors
-    /// Whatever makes storage refuse the output before hours of work.
+    /// Any reason for storage to refuse the output before hours of work.
     fn laid_out(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Called when tile or unit number `tile` is complete; `record` is what a resumed run gets back.
+    /// Called when tile or unit `tile` is complete; a resumed run gets `record` back.
     fn finished(&self, _tile: usize, record: TileRecord) {
         drop(record);
     }
 }
 
-/// Files in memory, which are written once and read back when they are done.
+/// Files in memory, written once and read back when complete.
 #[derive(Clone, Default)]
 pub struct Memory {
     files: Vec<Arc<MemoryFile>>,
 }
 
-/// One of them.
+/// One file.
 struct MemoryFile {
     name: String,
     bytes: Mutex<Vec<u8>>,
 }
 
 impl Memory {
-    /// Files of these names and lengths.
+    /// Files with these names and lengths.
     ///
     /// # Errors
-    /// LimitExceeded for more bytes than memory can have.
+    /// LimitExceeded if they exceed the memory.
     pub fn new<'n>(files: impl IntoIterator<Item = (&'n str, u64)>) -> Result<Memory> {
         let file = |(name, len): (&str, u64)| {
             let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit memory"))?;

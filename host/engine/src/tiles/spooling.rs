@@ -1,4 +1,4 @@
-//! Fills the scratch file: what cannot be read the way a region wants it is written there first.
+//! Fills the scratch file: payload that cannot be read the way a region needs it is written there first.
 
 use super::pipeline::{self, Job, Spooled};
 use super::sink::TileSink;
@@ -9,7 +9,7 @@ use crate::expression::Spools;
 use crate::open::OpenedModel;
 use apr_sdk::Result;
 
-/// Writes what is spooled, if anything is.
+/// Writes the payload that is spooled, if there is any.
 ///
 /// # Errors
 /// Any error from reading and writing; Cancelled.
@@ -24,7 +24,7 @@ pub fn fill(
     }
     let scratch = sink.scratch(spools.len)?;
     let (bytes, shown) = (scratch.read_back(0)?, scratch.show(0));
-    // What a spool is made of may be spooled itself: it comes before, and is written by then.
+    // A spool may be computed from another: that one comes first, and is complete by then.
     for run in spools.all().chunk_by(|_, (next, _)| !next.is_spooled()) {
         let mut tiles = Tiles::default();
         for (expression, offset) in run {

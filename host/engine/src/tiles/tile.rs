@@ -1,5 +1,5 @@
-//! How a planned model's payload is cut into tiles: runs of at most about 1 MiB, whose edges depend on nothing but the
-//! plan, so that every thread count gives the same work and the same bytes.
+//! Cuts a planned model's payload into tiles: runs of at most about 1 MiB, whose boundaries depend on the
+//! plan alone, so that every thread count gives the same work and the same bytes.
 
 use crate::expression::{Access, Expression, Granule, SPOOL, Source};
 use crate::layout::{Layout, Segment};
@@ -9,79 +9,80 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Tiles of a tensor in blocks that one thread decodes in one go: a block at either edge is decoded twice.
+/// Tiles that one thread decodes in one go, for a tensor in blocks: a block at either edge is decoded twice.
 const DECODED: usize = 16;
 
-/// Tiles of such a tensor that one thread decodes where what is written must come in order: the others wait for it.
+/// The same, if output is written in order: other threads wait for it.
 const DECODED_IN_ORDER: usize = 2;
 
-/// Where a run lies.
+/// The place of a run in the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
-    /// The output file's number.
+    /// Index of the output file.
     pub file: usize,
-    /// The number of its segment there.
+    /// Index of the segment in that file.
     pub segment: usize,
-    /// Its offset in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Its offset in the segment, before that is encoded, of what is committed in order ([`Commits`](super::commit::Commits)): its
-    /// offset in the file is not known before.
+    /// Offset in the segment before encoding, if it is committed in order
+    /// ([`Commits`](super::commit::Commits)): its offset in the file is not known in advance.
     pub in_order: Option<u64>,
 }
 
-/// A part of an expression, which is no `Concat`, where it lies in an output file.
+/// A part of an expression, other than a `Concat`, with its place in an output file.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The tensor's number in the planned model; `None` for other bytes of the source.
+    /// Index of the tensor in the planned model; `None` for other bytes of the source.
     pub tensor: Option<usize>,
-    /// How its bytes are made.
+    /// How its bytes are computed.
     pub expression: Expression,
-    /// How much of it can be evaluated by itself; `None` if its values stay as they are.
+    /// The smallest part that can be evaluated separately; `None` if its values are unchanged.
     pub granule: Option<Box<Granule>>,
-    /// The output file's number.
+    /// Index of the output file.
     pub file: usize,
-    /// The number of its segment there.
+    /// Index of the segment in that file.
     pub segment: usize,
-    /// Its offset in the file; where `in_order` has one, only the differences mean something.
+    /// Offset in the file; if `in_order` is set, only differences are meaningful.
     pub offset: u64,
-    /// Its offset in the segment, of what is committed in order.
+    /// Offset in the segment before encoding, if it is committed in order.
     pub in_order: Option<u64>,
-    /// Its length.
+    /// Length in bytes.
     pub len: u64,
-    /// Bytes of its tiles; the last may be shorter.
+    /// Bytes per tile; the last may be shorter.
     pub tile_len: u64,
-    /// The number of its first tile.
+    /// Index of its first tile.
     pub first: usize,
-    /// How its units cut it.
+    /// How it is divided into units.
     cut: Cut,
-    /// The run whose tiles are made of the same values, one for one: both are made when this one is.
+    /// The run whose tiles correspond to this one's and come from the same values: both are computed
+    /// together.
     pub beside: Option<usize>,
 }
 
-/// How a run is cut into units: what one worker evaluates at a time.
+/// How a run is divided into units, which one worker evaluates at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
-    /// So many tiles.
+    /// Units of so many tiles.
     Tiles(usize),
     /// So many boxes, each of which touches many tiles.
     Boxes(usize),
-    /// The whole, in order.
+    /// One unit, in order.
     Whole,
-    /// Nothing: it is made beside another run.
+    /// No unit: it is computed beside another run.
     Beside,
 }
 
 impl Run {
-    /// How many tiles it has.
+    /// The number of tiles.
     pub fn n_tiles(&self) -> usize {
         usize::try_from(self.len.div_ceil(self.tile_len)).unwrap_or(usize::MAX)
     }
 
-    /// In how many units the threads share its work.
+    /// The number of units that threads can share.
     pub fn n_units(&self) -> usize {
         match self.cut {
             Cut::Tiles(1) => self.n_tiles(),
-            // One even if it is empty, to check that the source is empty too.
+            // At least one, to check that the source is empty too.
             Cut::Tiles(each) => self.n_tiles().div_ceil(each).max(1),
             Cut::Boxes(count) => count,
             Cut::Whole => 1,
@@ -89,9 +90,9 @@ impl Run {
         }
     }
 
-    /// Whether a run of another output, of the same leaf, is cut into the same units and tiles, so that each of its tiles is
-    /// made of the bytes that this one's is made of. What waits for its turn, or is written wherever its bytes turn up, is
-    /// made alone; and each output has a scratch file of its own.
+    /// Whether a run of another output, with the same leaf, has the same units and tiles, so that
+    /// corresponding tiles come from the same bytes. Runs that are committed in order or gathered in boxes
+    /// are computed separately, and each output has its own scratch file.
     pub fn goes_with(&self, other: &Run) -> bool {
         let may = |run: &Run| {
             run.in_order.is_none()
@@ -107,18 +108,19 @@ impl Run {
             && tiles(self) == tiles(other)
     }
 
-    /// Whether it needs whole rows, which are made tile by tile, whatever suits the reading best.
+    /// Whether it needs whole rows, so that it is computed tile by tile even if reading would be faster
+    /// otherwise.
     pub fn is_rows(&self) -> bool {
         self.granule.as_ref().is_some_and(|granule| granule.is_row)
     }
 
-    /// Whether it is collected from many places of a file, box by box.
+    /// Whether it is gathered from many places of a file, box by box.
     pub fn is_boxed(&self) -> bool {
         matches!(self.cut, Cut::Boxes(_))
     }
 
-    /// Where the bytes lie that `len` bytes at `at` of it are made of, if they are one run of the source: in which file or
-    /// decoded payload, from where on, and how many.
+    /// Where the source bytes for `len` bytes at offset `at` are, if they are contiguous: in which file or
+    /// decoded payload, at which offset, and how many.
     pub fn read_from(&self, at: u64, len: u64) -> Option<(ByteSpace, u64, u64)> {
         let (at, len) = (self.before(at), self.before(len));
         match self.expression.access().ok()? {
@@ -132,17 +134,17 @@ impl Run {
         }
     }
 
-    /// Bytes of its leaf for so many bytes of it.
+    /// Bytes of the leaf for so many bytes of the run.
     pub fn before(&self, len: u64) -> u64 {
         self.granule.as_ref().map_or(len, |granule| granule.before(len))
     }
 
-    /// Bytes of it for so many bytes of its leaf.
+    /// Bytes of the run for so many bytes of the leaf.
     pub fn after(&self, len: u64) -> u64 {
         self.granule.as_ref().map_or(len, |granule| granule.after(len))
     }
 
-    /// The tiles that a unit makes, if they are one after another and its alone.
+    /// The tiles of a unit, if they are consecutive and belong to no other unit.
     pub fn tiles_of(&self, unit: usize) -> Range<usize> {
         let each = match self.cut {
             Cut::Tiles(each) => each,
@@ -153,37 +155,38 @@ impl Run {
     }
 }
 
-/// One tile.
+/// One tile of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile {
-    /// The run's number.
+    /// Index of the run.
     pub run: usize,
-    /// Its offset in the run.
+    /// Offset in the run.
     pub at: u64,
-    /// Its length.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// All payload of an output, as tiles.
+/// All payload of an output, cut into tiles.
 #[derive(Clone, Debug, Default)]
 pub struct Tiles {
-    /// The runs, in the order of the output.
+    /// The runs, in output order.
     pub runs: Vec<Run>,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub count: usize,
-    /// Bytes of all tiles.
+    /// Total bytes of all tiles.
     pub bytes: u64,
-    /// For each tensor of the planned model, the numbers of its runs.
+    /// For each tensor of the planned model, the indices of its runs.
     of_tensor: Vec<Range<usize>>,
-    /// The runs' numbers in the order of their units.
+    /// Indices of the runs, in the order of their units.
     by_unit: Vec<usize>,
 }
 
 impl Tiles {
-    /// Cuts the payload of `layout`; `expressions` has what each tensor of the planned model is made of.
+    /// Cuts the payload of `layout`; `expressions` has one expression per tensor of the planned model.
     ///
     /// # Errors
-    /// Plugin if a tensor is made of more or fewer bytes than its place has; Unsupported for a dtype that is unknown.
+    /// Plugin if a tensor's expression gives more or fewer bytes than its place holds; Unsupported for an
+    /// unknown dtype.
     pub fn new(layout: &Layout, model: &Model, mut expressions: Vec<Expression>) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::default() };
         tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
@@ -222,10 +225,10 @@ impl Tiles {
         Ok(tiles)
     }
 
-    /// Adds a run at its spot, and gives its length. [`Tiles::seal`] comes after the last.
+    /// Adds a run at `spot`, and returns its length. Call [`Tiles::seal`] after the last.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn push(&mut self, tensor: Option<usize>, expression: Expression, spot: Spot) -> Result<u64> {
         let (len, first) = (expression.byte_len()?, self.count);
         let granule = match expression.is_leaf() {
@@ -263,14 +266,15 @@ impl Tiles {
         Ok(len)
     }
 
-    /// Cuts the runs into units of work.
+    /// Divides the runs into units of work.
     pub fn seal(&mut self) {
         for (codes, scales) in self.of_same_values() {
             self.runs[codes].beside = Some(scales);
             self.runs[scales].cut = Cut::Beside;
         }
-        // A stream is one thread's work from begin to end: the longest first, or they would end last. What is committed in
-        // order is begun in order too, or threads would wait for what nobody has begun.
+        // One thread follows a stream from start to end: longest first, or they would finish last. Runs that
+        // are committed in order also start in order, or threads would wait for something that nobody has
+        // started.
         let mut by_unit: Vec<usize> = (0..self.runs.len()).collect();
         by_unit.sort_by_key(|&n| match &self.runs[n] {
             Run { cut: Cut::Whole, in_order: None, len, .. } => (false, Reverse(*len)),
@@ -279,7 +283,7 @@ impl Tiles {
         self.by_unit = by_unit;
     }
 
-    /// Integers and the scales of their rows, which are made of the same values: the numbers of both runs.
+    /// Integers and the scales of their rows, which come from the same values: the indices of both runs.
     fn of_same_values(&self) -> Vec<(usize, usize)> {
         let numbered = || self.runs.iter().enumerate().filter(|(_, run)| run.in_order.is_none());
         let scales = numbered().filter_map(|(number, run)| match &run.expression {
@@ -290,7 +294,7 @@ impl Tiles {
         let pair = |(number, run): (usize, &Run)| match &run.expression {
             Expression::RowCodes(codes) if !scales.is_empty() => {
                 let beside = scales.remove(&codes.of)?;
-                // As many rows to a tile.
+                // With the same number of rows per tile.
                 (self.runs[beside].n_tiles() == run.n_tiles()).then_some((number, beside))
             }
             _ => None,
@@ -298,33 +302,33 @@ impl Tiles {
         numbered().filter_map(pair).collect()
     }
 
-    /// The numbers of the runs in the order of their units.
+    /// Indices of the runs, in the order of their units.
     pub fn by_unit(&self) -> &[usize] {
         &self.by_unit
     }
 
-    /// The tile of this number.
+    /// The tile with this index.
     pub fn tile(&self, number: usize) -> Tile {
         let run = self.runs.partition_point(|s| s.first <= number) - 1;
-        // Parts without tiles share their first number with the next: the last such is the one that has it.
+        // Runs without tiles share their first index with the next run: the last of these owns it.
         let placed = &self.runs[run];
         let at = (number - placed.first) as u64 * placed.tile_len;
         Tile { run, at, len: placed.tile_len.min(placed.len - at) }
     }
 
-    /// The tile that is made beside one of a run: its run, and its number.
+    /// The tile that is computed beside one of a run: its run and index.
     pub fn beside(&self, run: usize, tile: usize) -> Option<(usize, usize)> {
         let beside = self.runs[run].beside?;
         Some((beside, self.runs[beside].first + (tile - self.runs[run].first)))
     }
 
-    /// The numbers of the runs of a segment.
+    /// Indices of the runs of a segment.
     pub fn of_segment(&self, file: usize, segment: usize) -> Range<usize> {
         let before = |segment| self.runs.partition_point(|run| (run.file, run.segment) < (file, segment));
         before(segment)..before(segment + 1)
     }
 
-    /// The numbers of a tensor's runs, which follow one another in its file.
+    /// Indices of a tensor's runs, which are consecutive in its file.
     pub fn of_tensor(&self, tensor: usize) -> Range<usize> {
         self.of_tensor.get(tensor).cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What is known of the tiles of an output: their checksums, once they are written.
+//! The checksums of an output's tiles, once they are written.
 
 use super::sink::TileRecord;
 use super::tile::Tiles;
@@ -6,27 +6,27 @@ use crate::values::cast::Changes;
 use crc32fast::Hasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What is known of every tile: the CRC-32 of its bytes when they left their op, and of the source's bytes.
+/// For every tile, the CRC-32 of its bytes when they were computed, and of the source's bytes.
 pub struct TileSums(Vec<TileSum>);
 
 struct TileSum {
-    /// The source's checksum above the output's.
+    /// The source's checksum in the upper half, the output's in the lower.
     sums: AtomicU64,
-    /// How many bytes of the tile are still missing.
+    /// Bytes of the tile that are still missing.
     missing: AtomicU32,
-    /// What a cast did to its values: one number for each that [`Changes`] has.
+    /// The counts of [`Changes`] that a cast made to its values.
     changes: [AtomicU32; 4],
 }
 
 impl TileSums {
-    /// Nothing known of any tile.
+    /// No tile is finished yet.
     pub fn new(tiles: &Tiles) -> TileSums {
         let missing = |tile| AtomicU32::new(u32::try_from(tiles.tile(tile).len).unwrap_or(u32::MAX));
         let tile = |tile| TileSum::new(missing(tile));
         TileSums((0..tiles.count).map(tile).collect())
     }
 
-    /// Notes a finished tile: the CRC-32 of its bytes and of the source's, and what a cast did to its values.
+    /// Records a finished tile: the CRC-32 of its bytes and of the source's, and the changes from a cast.
     pub fn set(&self, tile: usize, (out, source): (u32, u32), changes: Changes) {
         self.0[tile].sums.store(pack(out, source), Ordering::Relaxed);
         let known = self.0[tile].changes.iter().zip(small(changes));
@@ -34,9 +34,9 @@ impl TileSums {
         self.0[tile].missing.store(0, Ordering::Release);
     }
 
-    /// Notes bytes of a tile that is made piece by piece, in any order, each byte once, and how many bytes of the tile are
-    /// behind them; the same of the source's bytes where those are others. What a finished tile is told again changes
-    /// nothing. Says whether these were the last that the tile missed.
+    /// Records bytes of a tile that is computed in pieces, in any order, each byte once, along with the
+    /// number of bytes of the tile after them; and the same for the source's bytes where they differ. Does
+    /// nothing for a finished tile. Returns whether these were the last missing bytes.
     pub fn add(
         &self,
         tile: usize,
@@ -48,7 +48,8 @@ impl TileSums {
         if missing.load(Ordering::Acquire) == 0 {
             return false;
         }
-        // The checksum of a whole is the exclusive or of its pieces' checksums, each moved past the bytes behind it.
+        // The checksum of the whole is the exclusive or of the pieces' checksums, each shifted past the bytes
+        // after it.
         let moved = |(bytes, behind): (&[u8], u64)| {
             let mut moved = Hasher::new_with_initial(crc32fast::hash(bytes));
             moved.combine(&Hasher::new_with_initial_len(0, behind));
@@ -63,14 +64,14 @@ impl TileSums {
         missing.fetch_sub(len, Ordering::AcqRel) == len
     }
 
-    /// What a cast did to a finished tile's values.
+    /// The changes that a cast made to a finished tile's values.
     pub fn changes(&self, tile: usize) -> Changes {
         let [rounded, overflowed, nonfinite, not_undone] =
             [0, 1, 2, 3].map(|n| u64::from(self.0[tile].changes[n].load(Ordering::Relaxed)));
         Changes { rounded, overflowed, nonfinite, not_undone }
     }
 
-    /// CRC-32 of the written bytes and of the source's bytes, if the tile is finished.
+    /// The CRC-32 of the written bytes and of the source's, if the tile is finished.
     pub fn get(&self, tile: usize) -> Option<(u32, u32)> {
         let TileSum { sums, missing, .. } = &self.0[tile];
         let packed = (missing.load(Ordering::Acquire) == 0).then(|| sums.load(Ordering::Relaxed))?;
@@ -80,15 +81,17 @@ impl TileSums {
 }
 
 impl TileSums {
-    /// What a finished tile is to a later run: CRC-32 of the written bytes and of the source's, and how many values a cast
-    /// rounded, made infinite, met that were not finite, and would not give back; each u32, little-endian.
+    /// The record of a finished tile for a later run: the CRC-32 of the written bytes and of the source's,
+    /// and how many values a cast rounded, made infinite, found infinite or NaN, and could not undo; each a
+    /// little-endian u32.
     pub fn record(&self, tile: usize) -> Option<TileRecord> {
         let (out, source) = self.get(tile)?;
         let [a, b, c, d] = small(self.changes(tile));
         Some([out, source, a, b, c, d].iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
-    /// Takes up what an earlier run recorded of a tile, if `crc32` is that of the bytes there; says whether it is.
+    /// Restores the record from an earlier run if `crc32`, of the bytes present, matches it; returns whether
+    /// it does.
     pub fn take_up(&self, tile: usize, record: &[u8], crc32: u32) -> bool {
         let (words, []) = record.as_chunks::<4>() else { return false };
         let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
@@ -108,7 +111,7 @@ impl TileSum {
     }
 }
 
-/// A tile has fewer than 2^32 values.
+/// The counts as u32: a tile has fewer than 2^32 values.
 fn small(changes: Changes) -> [u32; 4] {
     let Changes { rounded, overflowed, nonfinite, not_undone } = changes;
     [rounded, overflowed, nonfinite, not_undone].map(|n| u32::try_from(n).unwrap_or(u32::MAX))

@@ -1,4 +1,5 @@
-//! Watches the payload of a conversion pass: every tensor has its count, and is judged when its last byte was seen.
+//! Watches the payload of a conversion: gathers statistics of every tensor, and judges it when its last byte
+//! has passed.
 
 use super::tile::{Run, Tiles};
 use crate::architecture::TensorSpecs;
@@ -6,8 +7,8 @@ use crate::contract::{ContractReport, Kind, Quality, StatisticsBuilder, by_scale
 use apr_sdk::{Model, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts of the tensors of a planned model; threads share it. A tensor's count is held from its first byte to its last:
-/// there may be a million tensors.
+/// Statistics of the tensors of a planned model, shared by threads. They are held from a tensor's first byte
+/// to its last: there may be a million tensors.
 pub struct Watch<'a> {
     model: &'a Model,
     specs: &'a TensorSpecs,
@@ -17,16 +18,16 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Counts for the tensors of a planned model, of which `specs` says what is known.
+    /// A watch over the tensors of a planned model, given the architecture's `specs`.
     pub fn new(model: &'a Model, specs: &'a TensorSpecs, quality: Quality) -> Watch<'a> {
         let counts = model.tensors.iter().map(|_| Mutex::default()).collect();
         Watch { model, specs, counts, quality, looked: Mutex::default() }
     }
 
-    /// Looks at bytes at `at` of a run, as they are written. Each byte comes once.
+    /// Examines the bytes at offset `at` of a run as they are written. Each byte must come exactly once.
     ///
     /// # Errors
-    /// Failed, with the tensor, the figure and what should be, for a finding that stops the work.
+    /// Failed for a finding that is an error, with the tensor, the measured value and the expected one.
     pub fn see(&self, tiles: &Tiles, run: usize, at: u64, bytes: &[u8]) -> Result<()> {
         let Run { tensor: Some(number), offset, .. } = &tiles.runs[run] else { return Ok(()) };
         let (number, offset) = (*number, *offset);
@@ -47,7 +48,7 @@ impl<'a> Watch<'a> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).note(number, findings)
     }
 
-    /// The count of a tensor.
+    /// The statistics of a tensor.
     fn builder(&self, number: usize, kind: Kind) -> Result<Arc<StatisticsBuilder>> {
         let mut count = self.counts[number].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(statistics) = &*count {
@@ -59,7 +60,7 @@ impl<'a> Watch<'a> {
         Ok(statistics)
     }
 
-    /// What was found; [`ContractReport::account`] adds in what.
+    /// The findings; [`ContractReport::account`] adds what was examined.
     pub fn finish(self) -> ContractReport {
         let mut looked = self.looked.into_inner().unwrap_or_else(PoisonError::into_inner);
         looked.sort();

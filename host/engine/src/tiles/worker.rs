@@ -1,4 +1,4 @@
-//! One thread of the pipeline: makes the tiles of a unit of work, and writes them.
+//! One thread of the pipeline: computes and writes the tiles of a unit.
 
 use crate::expression::Access;
 use crate::expression::evaluate::{Buffers, Outcome};
@@ -12,35 +12,35 @@ use crate::values::cast::Changes;
 use apr_sdk::{Codec, Error, Extent, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The lists of blocks that some thread works by. The last thread that leaves a tensor drops its list.
+/// The block lists that threads are using. When the last thread leaves a tensor, its list is dropped.
 #[derive(Default)]
 pub struct Lists {
-    /// Of which tensor of the source, and its list.
+    /// Index of the source tensor, and its list.
     held: Mutex<Vec<(usize, Weak<BlockList>)>>,
-    /// Held by the one thread that has blocks in memory too large for all to have one.
+    /// Locked by the only thread that may hold blocks too large for every thread to have one.
     large: Mutex<()>,
 }
 
-/// Fills a tile, or says why not; gives the CRC-32 of the source's bytes if it is not that of the tile.
+/// Fills a tile or fails; returns the CRC-32 of the source's bytes if it differs from that of the tile.
 type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> + 'f;
 
-/// What one thread keeps between its units.
+/// What one thread keeps from unit to unit.
 pub struct Worker<'a> {
     outputs: &'a [Shared<'a>],
     buffer: Vec<u8>,
-    /// What is made into `buffer`, or out of it.
+    /// The other side of evaluating `buffer`.
     made: Vec<u8>,
-    /// What is made beside it.
+    /// The result for the run beside it.
     beside: Vec<u8>,
     buffers: Buffers,
     strip: Vec<u8>,
     decoder: Decoder,
-    /// The blocks of the tensor that it works on.
+    /// The block list of the current tensor.
     list: Option<(usize, Arc<BlockList>)>,
 }
 
 impl<'a> Worker<'a> {
-    /// A thread's beginning.
+    /// The initial state of a thread.
     pub fn new(outputs: &'a [Shared<'a>]) -> Worker<'a> {
         Worker {
             outputs,
@@ -54,12 +54,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does unit number `unit` of runs that are made of the same bytes, but for the tiles that are known already. What
-    /// fails for one of the outputs alone is noted there, as of unit `number` of all.
+    /// Processes unit `unit` of runs that come from the same bytes, except for finished tiles. Failures of a
+    /// single output are recorded there, as belonging to unit `number` among all.
     ///
     /// # Errors
-    /// What fails for all of them: any error from reading and the reader; Cancelled. What concerns an output that is made
-    /// alone, too.
+    /// Failures that affect all of them: any error from reading and the reader; Cancelled. Also any failure
+    /// of an output that is computed alone.
     pub fn unit(&mut self, members: &[Member], unit: usize, number: usize) -> Result<()> {
         let together = Together { outputs: self.outputs, members, number };
         let (shared, run) = together.lead();
@@ -78,14 +78,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Makes a unit's tiles in order.
+    /// Computes a unit's tiles in order.
     fn tiles(&mut self, together: Together<'a, '_>, unit: usize, fill: &mut Fill<'_>) -> Result<()> {
         let tiles = together.lead().1.tiles_of(unit);
         let mut left = tiles.filter(|&tile| !together.is_done(tile));
         left.try_for_each(|tile| self.tile(together, tile, fill))
     }
 
-    /// Makes and writes one tile of each output, unless that has it or failed.
+    /// Computes and writes one tile for each output that still needs it.
     fn tile(&mut self, together: Together<'a, '_>, tile: usize, fill: &mut Fill<'_>) -> Result<()> {
         let (shared, run) = together.lead();
         let lead = together.members[0].run;
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         let source = swapped.unwrap_or_else(|| crc32fast::hash(leaf));
         let bytes = swapped.is_none().then_some(&*leaf);
         shared.job.saw(lead, (at.at, at.len), source, bytes);
-        // What came of the bytes last, and how it was: the next may be the same.
+        // The last result and its inputs: the next may be the same.
         let (buffer, beside, buffers) = (&mut self.buffer, &mut self.beside, &mut self.buffers);
         let mut last: Option<(usize, Outcome, (u32, u32))> = None;
         let mut values_of = None;
@@ -125,7 +125,7 @@ impl<'a> Worker<'a> {
                 Some((group, made, sums)) if group == together.alike(member) => (made, sums),
                 _ => {
                     last = None;
-                    // And the values that it was made of may be those of the next, as F32.
+                    // The F32 values it was computed from may be those of the next, too.
                     let operand = job.tiles.runs[member.run].expression.operand();
                     if values_of.is_some() && values_of == operand {
                         buffers.keep_values();
@@ -164,11 +164,12 @@ impl<'a> Worker<'a> {
                 decoder.fill(source, (tensor, codec), &list, at, out).map(|()| None)
             });
         }
-        // One thread at a time has large blocks, and decodes each once.
+        // Only one thread at a time holds large blocks, and decodes each once.
         if unit > 0 {
             return Ok(());
         }
-        // What is committed in order has its turn instead: who holds the lock must not wait for one who wants it.
+        // Runs that are committed in order take turns instead: the lock's owner must not wait for a thread
+        // that wants the lock.
         let _alone = match run.in_order {
             None => Some(shared.common.lists.large.lock().unwrap_or_else(PoisonError::into_inner)),
             Some(_) if shared.await_turn(together.members[0].run) => None,
@@ -184,7 +185,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// The blocks of a tensor, listed by the first thread that needs them.
+    /// The block list of a tensor, created by the first thread that needs it.
     fn list(&mut self, shared: &Shared<'_>, tensor: usize) -> Result<Arc<BlockList>> {
         if let Some((_, list)) = self.list.as_ref().filter(|(of, _)| *of == tensor) {
             return Ok(list.clone());
@@ -205,7 +206,7 @@ impl<'a> Worker<'a> {
         Ok(list)
     }
 
-    /// Follows a stream from beginning to end. One that was followed half way before begins anew.
+    /// Follows a stream from start to end. A stream that was abandoned halfway starts anew.
     fn stream(&mut self, together: Together<'a, '_>, tensor: usize) -> Result<()> {
         let (shared, run) = together.lead();
         let mut tiles = run.tiles_of(0);
@@ -214,7 +215,7 @@ impl<'a> Worker<'a> {
         }
         let mut stream = InOrder::begin(shared.engine, shared.job.source, tensor)?;
         tiles.try_for_each(|tile| match together.is_done(tile) {
-            // Known before, it is only passed on the way to the next.
+            // A finished tile is only read to get to the next.
             true => {
                 shared.engine.check_cancelled()?;
                 let len = run.before(shared.job.tiles.tile(tile).len);
@@ -249,7 +250,7 @@ impl<'a> Worker<'a> {
             let (mut rest, mut at) = (bytes, at);
             for (tile, len, behind) in tiles_in(placed, at, after(run)) {
                 let (now, later) = rest.split_at(usize::try_from(placed.before(len)).unwrap_or(0));
-                // What was known before is not told again.
+                // A finished tile is not reported again.
                 let is_new = shared.job.sums.get(tile).is_none();
                 let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
                 if placed.granule.is_some() {
@@ -266,7 +267,8 @@ impl<'a> Worker<'a> {
                     }
                 } else {
                     see(now)?;
-                    // Tile by tile: its bytes are in the cache, and the kernel takes long writes in pages of 2 MiB.
+                    // Tile by tile: the bytes are in the cache, and the kernel handles long writes in pages
+                    // of 2 MiB.
                     shared.job.sink.write_at(placed.file, placed.offset + at, now)?;
                     if shared.job.sums.add(tile, (now, behind), None, Changes::default()) {
                         shared.finished(tile);
@@ -281,24 +283,24 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The runs that a unit makes of the same bytes, the first of which says which bytes these are.
+/// The runs that a unit computes from the same bytes; the first says which bytes these are.
 #[derive(Clone, Copy)]
 struct Together<'a, 'm> {
     outputs: &'a [Shared<'a>],
     members: &'m [Member],
-    /// The unit's number among all.
+    /// Index of the unit among all.
     number: usize,
 }
 
 impl<'a> Together<'a, '_> {
-    /// The output and the run of the first.
+    /// The output and the run of the first member.
     fn lead(self) -> (&'a Shared<'a>, &'a Run) {
         let Member { output, run, .. } = self.members[0];
         let shared = &self.outputs[output];
         (shared, &shared.job.tiles.runs[run])
     }
 
-    /// A member's tile for that of the first.
+    /// A member's tile that corresponds to one of the first member.
     fn tile_of(self, member: &Member, tile: usize) -> usize {
         self.outputs[member.output].job.tiles.runs[member.run].first + (tile - self.lead().1.first)
     }
@@ -310,18 +312,18 @@ impl<'a> Together<'a, '_> {
 
     fn has(self, member: &Member, tile: usize) -> bool {
         let shared = &self.outputs[member.output];
-        // One that failed needs nothing; if all did, who makes the tile finds out.
+        // A failed output needs nothing; if all have failed, computing the tile will show it.
         let is_over = self.members.len() > 1 && shared.stopped();
         is_over || shared.is_done(member.run, self.tile_of(member, tile))
     }
 
-    /// The number of the first member that makes the same as this one.
+    /// Index of the first member with the same result as this one.
     fn alike(self, member: &Member) -> usize {
         let at = self.members.iter().position(|one| one == member).unwrap_or(0);
         (0..=at).rev().find(|&at| !self.members[at].repeats).unwrap_or(0)
     }
 
-    /// Makes a tile of each output that needs it; one that cannot be made is the end of that output alone.
+    /// Calls `make` for each output that needs a tile; if that fails, only that output is given up.
     fn each(self, tile: usize, mut make: impl FnMut(&'a Shared<'a>, &Member, usize) -> Result<()>) {
         for member in self.members {
             let shared = &self.outputs[member.output];
@@ -334,8 +336,8 @@ impl<'a> Together<'a, '_> {
     }
 }
 
-/// The tiles that `len` bytes at `at` of a run lie in: for each its number, how many of the bytes, and how many bytes
-/// of the tile are behind them.
+/// The tiles that overlap `len` bytes at offset `at` of a run: for each its index, how many of the bytes it
+/// has, and how many bytes of the tile come after them.
 fn tiles_in(run: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
     let (tile_len, end) = (run.tile_len, at + len);
     (at / tile_len..end.div_ceil(tile_len)).map(move |tile| {
@@ -345,7 +347,7 @@ fn tiles_in(run: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u
     })
 }
 
-/// So many bytes of a buffer, which grows if it must.
+/// The first `len` bytes of a buffer, which grows if necessary.
 fn room(buffer: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
     let len = usize::try_from(len).map_err(|_| Error::limit("a tile does not fit memory"))?;
     if buffer.len() < len {

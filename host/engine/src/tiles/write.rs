@@ -1,4 +1,4 @@
-//! The payload of a conversion, and what its layout itself holds, into a sink.
+//! Writes a conversion's payload, and what its layout itself holds, to a sink.
 
 use super::commit::Commits;
 use super::commit::committed::Committed;
@@ -19,48 +19,48 @@ use crate::open::{Backing, OpenedModel};
 use apr_sdk::{Error, Result};
 use std::sync::Arc;
 
-/// What was carried into a sink, and what was seen of it.
+/// The result of writing to a sink.
 pub struct WrittenPayload {
-    /// The tiles.
+    /// The payload, cut into tiles.
     pub tiles: Tiles,
-    /// Their checksums.
+    /// The checksums of the tiles.
     pub sums: TileSums,
-    /// What got its place as it was written.
+    /// The places that were settled during writing.
     pub committed: Committed,
-    /// What was found in the values on their way.
+    /// The findings about the values that were written.
     pub looked: ContractReport,
-    /// How far quantized tensors are from what they were.
+    /// The losses of quantized tensors.
     pub quantized: Option<Quantized>,
-    /// What quantization lost, where that is a finding.
+    /// Findings about excessive losses.
     pub lost: Vec<Finding>,
 }
 
-/// One output that is to be written.
+/// One output to write.
 pub struct OutputWork<'w, 'e> {
-    /// What it is.
+    /// The complete plan.
     pub laid_out: &'w LaidOut<'e>,
-    /// What its tensors are made of, one for each.
+    /// One expression per tensor of the planned model.
     pub expressions: Vec<Expression>,
-    /// What is done with findings.
+    /// The policy for findings.
     pub quality: Quality,
-    /// Where it goes.
+    /// Where to write.
     pub sink: &'w dyn TileSink,
-    /// The records of an earlier run whose files these are: tiles are believed if their bytes still have the recorded
-    /// checksum.
+    /// The records of an earlier run that wrote these files: a tile is trusted if its bytes still have the
+    /// recorded checksum.
     pub earlier: Option<&'w [(u64, TileRecord)]>,
 }
 
-/// Writes what the layout itself holds, then the payload that `expressions` make.
+/// Writes what the layout itself holds, then the payload that `expressions` compute.
 ///
 /// # Errors
-/// What reading, quantizers and the sink raise; Failed for a finding that stops the work; Cancelled.
+/// Any error from reading, quantizers and the sink; Failed for a finding that is an error; Cancelled.
 pub fn write(engine: &Engine, work: OutputWork<'_, '_>) -> Result<WrittenPayload> {
     let missing = || Err(Error::plugin("an output has no end"));
     write_all(engine, vec![work]).pop().unwrap_or_else(missing)
 }
 
-/// The same of several outputs that are made of one source, which is read once. How each of them ended: one that fails
-/// leaves the others alone.
+/// Like [`write`], for several outputs of one source, which is read once. Returns the result of each; one
+/// that fails does not affect the others.
 pub fn write_all(engine: &Engine, works: Vec<OutputWork<'_, '_>>) -> Vec<Result<WrittenPayload>> {
     let begun: Vec<_> = works.into_iter().map(|work| Begun::new(engine, work)).collect();
     let jobs: Vec<_> = begun.iter().flatten().map(Begun::job).collect();
@@ -84,10 +84,10 @@ struct Begun<'w, 'e> {
     watch: Watch<'w>,
     losses: Losses,
     commits: Commits<'w>,
-    /// The scratch file, to read from, and its name; it goes when this is dropped.
+    /// The scratch file, for reading, and its name; deleted when this is dropped.
     spool: Option<(Arc<dyn Backing>, String)>,
     _scratch: Option<Box<dyn TileSink>>,
-    /// Tiles of quantized tensors that an earlier run wrote.
+    /// The number of tiles of quantized tensors that an earlier run wrote.
     unmeasured: usize,
 }
 
@@ -145,7 +145,7 @@ impl<'w, 'e> Begun<'w, 'e> {
         }
     }
 
-    /// What is known of it once all tiles are there.
+    /// The result, once all tiles are written.
     fn end(self) -> Result<WrittenPayload> {
         let LaidOut { model, specs, .. } = self.laid_out;
         let lost = self.losses.judge(model, specs, self.quality)?;
@@ -159,7 +159,7 @@ impl<'w, 'e> Begun<'w, 'e> {
     }
 }
 
-/// Believes records of an earlier run only if the bytes there still have their checksums.
+/// Trusts records of an earlier run only if the bytes there still have the recorded checksums.
 fn take_up(
     records: &[(u64, TileRecord)],
     (tiles, watch): (&Tiles, &Watch<'_>),
@@ -168,13 +168,13 @@ fn take_up(
 ) -> Result<()> {
     for (number, record) in records {
         let Some(number) = usize::try_from(*number).ok().filter(|&n| n < tiles.count) else { continue };
-        // One that is recorded twice was looked at already.
+        // If it is recorded twice, it was checked already.
         if sums.get(number).is_some() {
             continue;
         }
         let tile = tiles.tile(number);
         let run = &tiles.runs[tile.run];
-        // What is committed in order is recorded by its units.
+        // Runs that are committed in order are recorded by unit.
         if run.in_order.is_some() {
             continue;
         }
@@ -187,7 +187,7 @@ fn take_up(
     Ok(())
 }
 
-/// Notes what an earlier run read for the tiles that were taken over from it.
+/// Records what an earlier run read for the tiles that are adopted from it.
 fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     let Some(seen) = source.files.seen() else { return };
     for number in 0..tiles.count {
@@ -198,18 +198,18 @@ fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     }
 }
 
-/// The bytes that the layout itself has.
+/// Writes the bytes that the layout itself holds.
 ///
 /// # Errors
 /// Io.
 pub fn write_inline(layout: &Layout, sink: &dyn TileSink, resuming: bool) -> Result<()> {
     for (number, file) in layout.files.iter().enumerate() {
-        // What follows an encoded payload is written when its place is known.
+        // What follows encoded payload is written once its place is known.
         let known = file.floats_from.unwrap_or(file.segments.len());
         for placed in &file.segments[..known] {
             match &placed.segment {
                 Segment::Inline(bytes) => sink.write_at(number, placed.offset, bytes)?,
-                // A fresh file is zeros already; what a stopped run left may not be.
+                // A new file is all zeros; one left by an interrupted run may not be.
                 Segment::Pad { .. } if resuming => write_zeros(sink, number, placed.offset, placed.len)?,
                 _ => {}
             }
@@ -218,7 +218,7 @@ pub fn write_inline(layout: &Layout, sink: &dyn TileSink, resuming: bool) -> Res
     Ok(())
 }
 
-/// Writes zeros.
+/// Writes `len` zeros.
 ///
 /// # Errors
 /// Any error from the sink.

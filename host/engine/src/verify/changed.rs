@@ -1,4 +1,4 @@
-//! What casts and additions did to the values of each tensor, for the summary.
+//! Reports, for the summary, how casts and additions changed the values of each tensor.
 
 use crate::architecture::TensorSpecs;
 use crate::contract::{FINITE, Finding, Quality, Severity, judge_nonfinite};
@@ -13,18 +13,18 @@ use std::collections::{BTreeMap, HashSet};
 /// A tensor with values that could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedTensor {
-    /// Its name in the output.
+    /// The tensor's name in the output.
     pub name: String,
-    /// Its element type in the output.
+    /// The tensor's dtype in the output.
     pub dtype: String,
-    /// How many values it has.
+    /// Number of values.
     pub values: u64,
-    /// How many of them were changed.
+    /// How many of them changed, and how.
     #[serde(flatten)]
     pub changes: Changes,
 }
 
-/// Every tensor with values that could not be kept, in the order of the output.
+/// Every tensor with values that could not be kept, in output order.
 pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTensor> {
     let mut out = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
@@ -43,11 +43,11 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
     out
 }
 
-/// What is found in tensors with values that were not finite or did not stay so, and of which nothing is found yet: their
-/// type is not looked at, or what it makes of such values looks like any other.
+/// Findings for tensors with values that were not, or did not stay, finite, and that have no finding yet:
+/// their type is not examined, or turns such values into ordinary ones.
 ///
 /// # Errors
-/// Failed for the first that stops the work.
+/// Failed for the first that is an error.
 pub fn findings(
     changed: &[ChangedTensor],
     (model, specs): (&Model, &TensorSpecs),
@@ -56,7 +56,7 @@ pub fn findings(
 ) -> Result<Vec<Finding>> {
     let known: HashSet<&str> = known.iter().filter(|f| f.code == FINITE).map(|f| f.tensor.as_str()).collect();
     let mut findings = Vec::new();
-    // They are in the order of the model.
+    // Both are in model order.
     let mut bad = changed.iter().filter(|t| t.changes.is_bad()).peekable();
     for (number, tensor) in model.tensors.iter().enumerate() {
         let Some(ChangedTensor { values, changes, .. }) = bad.next_if(|t| t.name == tensor.name) else {
@@ -75,7 +75,7 @@ pub fn findings(
     Ok(findings)
 }
 
-/// What was changed in words: what was rounded all together, everything else tensor by tensor.
+/// Describes the changes: rounding for all tensors together, everything else tensor by tensor.
 pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
     let mut rounded: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
     for tensor in changed.iter().filter(|t| t.changes.rounded > 0) {

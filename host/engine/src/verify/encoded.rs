@@ -1,5 +1,5 @@
-//! What was committed in order, read back: each unit has the bytes that were written, the reader finds every block of an
-//! encoded payload where it was put, and what it decodes is what was encoded.
+//! Reads back what was committed in order: each unit must have the bytes that were written, the reader must
+//! find every block of encoded payload where it was put, and decode it to what was encoded.
 
 use super::output_checksums::Summer;
 use super::{damaged, failed, not_as_planned, sample};
@@ -13,10 +13,11 @@ use crate::wording::n_of;
 use apr_sdk::{Error, Extent, Model, Payload, Result};
 use std::collections::HashMap;
 
-/// Compares what is encoded; says what was proved, if anything is.
+/// Compares encoded payload; returns a description of what was verified, if there is any.
 ///
 /// # Errors
-/// Failed, with the tensor, for blocks elsewhere than they were put, or that decode to other bytes; any error from reading.
+/// Failed, with the tensor, for blocks in the wrong place, or that decode to other bytes; any error from
+/// reading.
 pub fn compare(
     engine: &Engine,
     (planned, written): (&Model, &OpenedModel),
@@ -74,7 +75,7 @@ pub fn compare(
     Ok(Some(format!("{n_decoded} of {} decoded{behind}", n_of(n_encoded, "encoded unit"))))
 }
 
-/// The units that are read back: three of those that are encoded and three of those behind them that are not, or all.
+/// The units to read back: three encoded ones and three after them that are not, or all.
 fn chosen(summer: &Summer<'_>, (file, committed): (usize, &CommittedFile), mode: VerifyMode) -> Vec<usize> {
     let all = committed.units.len();
     if mode == VerifyMode::Full {
@@ -104,14 +105,14 @@ fn chosen(summer: &Summer<'_>, (file, committed): (usize, &CommittedFile), mode:
 struct Encoded<'a> {
     engine: &'a Engine,
     written: &'a OpenedModel,
-    /// Its tensor's number there.
+    /// Index of the tensor in the re-opened model.
     tensor: usize,
     raw_len: u64,
     unit_len: u64,
 }
 
 impl Encoded<'_> {
-    /// Compares where its blocks lie, and what the units of these numbers decode to; gives how many those are.
+    /// Compares the places of its blocks, and what these units decode to; returns how many blocks that are.
     fn compare(
         &self,
         (file, places): (usize, &[Option<usize>]),

@@ -1,4 +1,4 @@
-//! The end of a conversion: stored checksums of the source, the writer's patches, and verify.
+//! The end of a conversion: the source's stored checksums, the writer's patches, and verify.
 
 use crate::contract::ContractReport;
 use crate::engine::Engine;
@@ -20,24 +20,24 @@ use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, Wr
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What came of it.
+/// The result of a conversion.
 pub struct WrittenOutput {
-    /// The files' lengths, in the layout's order.
+    /// The length of each file, in layout order.
     pub lengths: Vec<u64>,
-    /// What verify proved.
+    /// What verify has proved.
     pub proved: Vec<String>,
-    /// Metadata keys that the output does not have.
+    /// Metadata keys that are missing from the output.
     pub dropped: Vec<String>,
     /// Tensors with values that could not be kept.
     pub changed: Vec<ChangedTensor>,
-    /// What was found in the values on their way.
+    /// The findings about the values that were written.
     pub looked: ContractReport,
-    /// How far quantized tensors are from what they were.
+    /// The losses of quantized tensors.
     pub quantized: Option<Quantized>,
 }
 
 impl WrittenOutput {
-    /// What the summary should say besides the plan's notes: values that could not be kept, keys that the output lacks.
+    /// Notes for the summary beyond the plan's: values that could not be kept, missing keys.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = changed::notes(&self.changed);
         let unmeasured = self.quantized.as_ref().map_or(0, |quantized| quantized.unmeasured_tiles);
@@ -54,10 +54,10 @@ impl WrittenOutput {
     }
 }
 
-/// What follows the payload: stored checksums of the source, holes, verify.
+/// Everything after the payload: the source's stored checksums, holes, verify.
 ///
 /// # Errors
-/// Any error from the writer and verify; Io; also if an input changed meanwhile.
+/// Any error from the writer and verify; Io; also if an input has changed.
 pub fn finish(
     engine: &Engine,
     options: &ConvertOptions,
@@ -68,7 +68,8 @@ pub fn finish(
     let WrittenPayload { tiles, sums, committed, mut looked, quantized, lost } = carried;
     let (tiles, sums) = (&tiles, &sums);
     let (stored, inputs) = compare_inputs(engine, options, laid_out, tiles, sums)?;
-    // Nobody asks any more what was read. Verify opens a model as large, and there may be a million tensors.
+    // The record of reads is no longer needed. Verify opens a model of the same size, and there may be a
+    // million tensors.
     if let Some(source) = Arc::get_mut(&mut laid_out.source) {
         source.model.tensors = Vec::new();
     }
@@ -130,8 +131,8 @@ pub fn finish(
     })
 }
 
-/// Compares the inputs with the checksums that they store; gives what was proved, in words, and the CRC-32 of each one's
-/// payload, if the writer wants that.
+/// Compares the inputs with their stored checksums; returns what was proved, in words, and the CRC-32 of each
+/// input's payload, if the writer wants it.
 fn compare_inputs(
     engine: &Engine,
     options: &ConvertOptions,
@@ -144,7 +145,7 @@ fn compare_inputs(
     let first_read = FirstRead { engine, source, tiles, sums, spools: &laid_out.spools };
     let stored = match options.verify {
         VerifyMode::Off => None,
-        // What changed meanwhile need not have been damaged before.
+        // A mismatch in an input that changed meanwhile does not mean that it was damaged.
         _ => witness.compare().or_else(|error| first_read.refuse_changed().and(Err(error)))?,
     };
     let inputs = if layout.digests.is_empty() { Vec::new() } else { witness.inputs(&laid_out.inputs)? };
@@ -156,7 +157,7 @@ fn fill_hole(layout: &Layout, sink: &dyn TileSink, id: u32, bytes: &[u8]) -> Res
     sink.write_at(file, offset, bytes)
 }
 
-/// What one writer's files became, in its own numbers.
+/// Describes one writer's files to it, in its own numbering.
 fn describe_written(
     laid_out: &LaidOut<'_>,
     summer: &Summer<'_>,

@@ -1,4 +1,4 @@
-//! How one tensor's values are spread.
+//! The distribution of one tensor's values.
 
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
@@ -7,32 +7,33 @@ use crate::values::numbers::{Numbers, Values};
 use apr_sdk::{Error, Result};
 use serde::Serialize;
 
-/// How many bins a histogram has.
+/// The number of bins in a histogram.
 pub const BINS: usize = 20;
 
-/// Values of a tensor in bins of equal width, from the least to the greatest; complex numbers as their two parts.
+/// Counts of a tensor's values in bins of equal width, from minimum to maximum; a complex number counts as
+/// two.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Histogram {
-    /// The bins in order; none without a finite value, one if all finite values are the same.
+    /// The bins in order; empty if no value is finite, a single one if all finite values are equal.
     pub bins: Vec<Bin>,
-    /// How many values are not a number.
+    /// Number of NaN.
     pub nans: u64,
-    /// How many are infinite.
+    /// Number of infinities.
     pub infs: u64,
 }
 
-/// One bin: `from` is in it, `to` is not, but in the last.
+/// One bin: includes `from`, and excludes `to` except in the last bin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bin {
-    /// Its lower edge.
+    /// The lower edge.
     pub from: f64,
-    /// Its upper edge.
+    /// The upper edge.
     pub to: f64,
-    /// How many values it holds.
+    /// Number of values in the bin.
     pub count: u64,
 }
 
-/// Reads the tensor of number `tensor` twice: for its range, and to count.
+/// Reads tensor number `tensor` twice: for its range, then to count.
 ///
 /// # Errors
 /// Unsupported for a type whose values cannot be read here; any error from reading; Cancelled.
@@ -61,7 +62,7 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
     let bins = &mut found.bins;
     each_value(engine, opened, tensor, numbers, |value| {
         if value.is_finite() {
-            // The edges decide, not a division that may round across one.
+            // Decided by the edges, not by a division that may round across one.
             let at = bins.partition_point(|bin| bin.from <= value).saturating_sub(1);
             bins[at].count += 1;
         }
@@ -69,7 +70,7 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
     Ok(found)
 }
 
-/// Lower edge of bin `at` of `n`; in two halves, as the width of the widest range is not finite.
+/// The lower edge of bin `at` of `n`, computed in two halves because the width of the widest range overflows.
 fn edge(low: f64, high: f64, at: usize, n: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "there are few bins")]
     let part = at as f64 / n as f64;

@@ -1,5 +1,5 @@
-//! What the inputs say of themselves, compared with what was read of them: the checksums that their files store, and the
-//! CRC-32 of each one's payload for the record of where a model came from.
+//! Compares what the inputs say about themselves with what was read of them: the checksums stored in their
+//! files, and the CRC-32 of each one's payload for the provenance record.
 
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
@@ -11,20 +11,20 @@ use apr_sdk::{Checksum, Coding, Extent, Payload, Result};
 use crc32fast::Hasher;
 use std::collections::HashSet;
 
-/// The payload of the source that a conversion asks for.
+/// The payload of the source that a conversion needs.
 pub struct Witness<'a> {
     engine: &'a Engine,
     source: &'a OpenedModel,
-    /// Where the payload that is asked for lies, and what only the rest has, as runs in the order of the files.
+    /// Where the requested payload is, and what only the rest contains, as runs in file order.
     asked: Vec<Extent>,
     left: Vec<Extent>,
-    /// The tensors that are asked for, where they are not all.
+    /// The requested tensors, unless all are.
     selected: Option<HashSet<usize>>,
     nothing: Seen,
 }
 
 impl<'a> Witness<'a> {
-    /// For a source of which `selected` tensors, or all, are asked for.
+    /// For a source of which `selected` tensors, or all, are requested.
     pub fn new(engine: &'a Engine, source: &'a OpenedModel, selected: Option<&[usize]>) -> Witness<'a> {
         let selected: Option<HashSet<usize>> = selected.map(|selected| selected.iter().copied().collect());
         let is_asked = |number: &usize| selected.as_ref().is_none_or(|selected| selected.contains(number));
@@ -36,12 +36,12 @@ impl<'a> Witness<'a> {
             }
         }
         let asked = united(asked);
-        // Bytes that several tensors share are asked for if one of them is.
+        // Bytes shared by several tensors are requested if any of the tensors is.
         left.retain(|extent| !holds(&asked, extent));
         Witness { engine, source, asked, left: united(left), selected, nothing: Seen::default() }
     }
 
-    /// Whether a tensor is asked for.
+    /// Whether a tensor is requested.
     fn asks(&self, tensor: usize) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.contains(&tensor))
     }
@@ -50,8 +50,8 @@ impl<'a> Witness<'a> {
         self.source.files.seen().unwrap_or(&self.nothing)
     }
 
-    /// Whether a conversion of a subset reads what a checksum covers: some of it was read, and none of it is payload that is
-    /// left out.
+    /// Whether a conversion of a subset reads what a checksum covers: some of it was read, and none of it is
+    /// payload that is left out.
     fn reads(&self, checksum: &Checksum) -> bool {
         let covers = &checksum.covers;
         match checksum.coding {
@@ -65,14 +65,14 @@ impl<'a> Witness<'a> {
         !touches(&self.left, covers) && self.seen().any(ByteSpace::File(covers.file), range)
     }
 
-    /// Whether a tensor's stream was followed to its end, which compares what it decodes.
+    /// Whether a tensor's stream was followed to its end, where it compares the checksum itself.
     fn has_followed(&self, tensor: u64) -> bool {
         let number = usize::try_from(tensor).unwrap_or(usize::MAX);
         let len = self.source.model.tensors.get(number).and_then(|tensor| tensor.payload_len().ok());
         len.is_some_and(|len| len > 0 && self.seen().has(ByteSpace::Decoded(number), 0..len))
     }
 
-    /// CRC-32 of a range of a file, of which only what was not read in long runs is read now.
+    /// CRC-32 of a range of a file; only reads what was not read in long runs before.
     fn sum(&self, extent: Extent) -> Result<u32> {
         let range = extent.offset..extent.end().unwrap_or(u64::MAX);
         let sum = self.seen().sum(ByteSpace::File(extent.file), range, &mut |at, out| {
@@ -82,11 +82,11 @@ impl<'a> Witness<'a> {
         sum.map_err(|e| self.source.files.show(e))
     }
 
-    /// Compares the checksums that the files store of what the conversion asks for; gives what was proved, in words, if they
-    /// store any.
+    /// Compares the stored checksums of everything the conversion requests; returns what was proved, in
+    /// words, if there are any.
     ///
     /// # Errors
-    /// Failed, E004, for the first that is not that of the bytes; any error from reading.
+    /// Failed, E004, for the first mismatch; any error from reading.
     pub fn compare(&self) -> Result<Option<String>> {
         let stored = &self.source.model.checksums;
         let mut compared = 0;
@@ -109,9 +109,9 @@ impl<'a> Witness<'a> {
         Ok((!stored.is_empty()).then(words))
     }
 
-    /// CRC-32 of each input's payload in file order, each byte once; `inputs` are the numbers of the source's files. What is
-    /// decoded or streamed has no place of its own: it counts decoded, in the order of the tensors, after everything that has
-    /// one, in the file that its reader was given.
+    /// CRC-32 of each input's payload in file order, each byte once; `inputs` are the numbers of the source's
+    /// files. Decoded and streamed payload has no place in file order: it counts in decoded form, in tensor
+    /// order, after everything that has a place, for the file that its reader was given.
     ///
     /// # Errors
     /// Any error from reading.
@@ -136,7 +136,7 @@ impl<'a> Witness<'a> {
         Ok(all.finalize())
     }
 
-    /// CRC-32 of payload that is decoded or streamed.
+    /// CRC-32 of decoded or streamed payload.
     fn decoded(&self, tensor: usize, len: u64) -> Result<u32> {
         let mut known = Hasher::new();
         let mut at = 0;
@@ -159,7 +159,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// Extents as runs in the order of the files, each byte once.
+/// Merges extents into runs in file order, each byte once.
 fn united(mut extents: Vec<Extent>) -> Vec<Extent> {
     extents.retain(|extent| extent.len > 0);
     extents.sort_unstable();
@@ -176,14 +176,14 @@ fn united(mut extents: Vec<Extent>) -> Vec<Extent> {
     out
 }
 
-/// Whether united extents have all of one.
+/// Whether merged extents contain all of `extent`.
 fn holds(united: &[Extent], extent: &Extent) -> bool {
     let before = united.partition_point(|run| (run.file, run.offset) <= (extent.file, extent.offset));
     let run = before.checked_sub(1).map(|number| united[number]);
     run.is_some_and(|run| run.file == extent.file && run.end() >= extent.end())
 }
 
-/// Whether united extents have any byte of one.
+/// Whether merged extents contain any byte of `extent`.
 fn touches(united: &[Extent], extent: &Extent) -> bool {
     let before =
         united.partition_point(|run| (run.file, run.offset + run.len) <= (extent.file, extent.offset));

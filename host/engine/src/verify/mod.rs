@@ -1,4 +1,4 @@
-//! Verify: what was written is opened again with the format's own reader and compared with the plan.
+//! Verify: opens the output again with the format's own reader and compares it with the plan.
 
 pub mod changed;
 mod encoded;
@@ -34,14 +34,15 @@ use std::path::Path;
 pub struct Verdict {
     /// What was proved.
     pub proved: Vec<String>,
-    /// Metadata that the output does not have, though nothing refused it.
+    /// Metadata that the output lacks although nothing refused it.
     pub dropped: Vec<String>,
 }
 
 /// Opens the staged output and compares it with the plan.
 ///
 /// # Errors
-/// Failed, with the file, tensor or key that is not as planned; Unsupported for a format without a reader.
+/// Failed, with the file, tensor or key that differs from the plan; Unsupported for a format without a
+/// reader.
 pub fn verify(
     engine: &Engine,
     format: &Format,
@@ -93,7 +94,7 @@ fn failed(what: &str, error: Error) -> Error {
         // Without the staged file's name, which means nothing to the user.
         return Error::cancelled(error.message());
     }
-    // Neither a disk nor a limit is the plugin's doing.
+    // Problems with a disk or a limit are not the plugin's fault.
     let mut out = match error.kind() {
         kind @ (ErrorKind::Io | ErrorKind::LimitExceeded) => {
             let same = Error::new(kind, format!("{what}: {}", error.message()));
@@ -119,7 +120,7 @@ fn not_as_planned(what: String) -> Error {
         .hint("report it: this is a bug in the format's plugin or in apr; the output was not published")
 }
 
-/// What was written, as a place to open it in.
+/// The written files, as a place to open them in.
 fn staged(summer: &Summer<'_>) -> Result<Listed> {
     let mut place = Listed::default();
     for (number, file) in summer.layout.files.iter().enumerate() {
@@ -129,14 +130,15 @@ fn staged(summer: &Summer<'_>) -> Result<Listed> {
     Ok(place)
 }
 
-/// For each file of the re-opened model, which of the layout's files it is.
+/// For each file of the re-opened model, the index of the layout's file.
 fn places(written: &OpenedModel, summer: &Summer<'_>) -> Vec<Option<usize>> {
     let numbers: HashMap<String, usize> =
         (0..summer.layout.files.len()).map(|number| (summer.sink.show(number), number)).collect();
     written.files.all().iter().map(|file| numbers.get(&file.shown).copied()).collect()
 }
 
-/// Compares the tensors of what was opened, whose files are `places` of the layout's, with those that were planned.
+/// Compares the tensors of the re-opened model with the planned ones; `places` maps its files to those of the
+/// layout.
 ///
 /// # Errors
 /// Failed, with the tensor.
@@ -151,7 +153,7 @@ pub fn compare_tensors(
         let message = format!("{} tensors were planned, {} are there", planned.tensors.len(), tensors.len());
         return Err(not_as_planned(message).code("ROSETTA-COUNT-001"));
     }
-    // Most formats have them in the order that was planned.
+    // Most formats keep the planned order.
     let in_order = tensors.iter().zip(&planned.tensors).all(|(have, want)| have.name == want.name);
     let there: HashMap<&str, usize> = match in_order {
         true => HashMap::new(),
@@ -176,7 +178,7 @@ pub fn compare_tensors(
             return Err(wrong(message).code("ROSETTA-DIM-001"));
         }
         if let Segment::Payload { encoded: Some(encoded), .. } = &placed.segment {
-            // Its blocks are compared where it is read back.
+            // Its blocks are compared when it is read back.
             let is_empty = encoded.raw_len == 0 && have.payload_len()? == 0;
             match &have.payload {
                 Payload::Blocks { .. } => continue,
@@ -188,7 +190,7 @@ pub fn compare_tensors(
             return Err(wrong("its payload does not lie raw in the output".to_owned()));
         };
         let place = places.get(extent.file as usize).copied().flatten();
-        // A payload of no bytes lies anywhere.
+        // An empty payload may be anywhere.
         if placed.len > 0 && (place, extent.offset, extent.len) != (Some(file), placed.offset, placed.len) {
             let message = format!(
                 "it was written at {} ({} bytes), the header says {} ({} bytes)",
@@ -200,7 +202,7 @@ pub fn compare_tensors(
     Ok(())
 }
 
-/// A carrier of everything carries the tensors' order too.
+/// A format that carries everything also carries the order of tensors.
 fn compare_order(planned: &Model, written: &Model) -> Result<()> {
     let pairs = planned.tensors.iter().zip(&written.tensors).enumerate();
     match pairs.into_iter().find(|(_, (want, have))| want.name != have.name) {
@@ -211,7 +213,7 @@ fn compare_order(planned: &Model, written: &Model) -> Result<()> {
     }
 }
 
-/// Metadata: what is there must be as planned; what is not there is reported.
+/// Metadata: what is there must match the plan; what is missing is reported.
 fn compare_rest(
     engine: &Engine,
     format: &Format,
@@ -255,8 +257,7 @@ fn compare_rest(
     }
     let mut dropped = Vec::new();
     for foreign in &planned.foreign {
-        // What is its own, a format says in its own way.
-        // Records of files without tensors describe any model.
+        // A format expresses its own metadata in its own way. Records of files without tensors fit any model.
         let describes =
             foreign.describes(planned.tensors.len()) || foreign.files.iter().all(|file| file.n_tensors == 0);
         let of_another = foreign.format != format.id() && describes;
@@ -269,7 +270,7 @@ fn compare_rest(
     Ok(dropped)
 }
 
-/// The output says the core of the tokenizer.
+/// Compares the core of the tokenizer.
 fn compare_tokenizers(
     engine: &Engine,
     source: &OpenedModel,
@@ -288,7 +289,7 @@ fn compare_tokenizers(
     }
 }
 
-/// A carrier of everything has all of it: files, keys, their order, verbatim forms.
+/// A format that carries everything must have all of it: files, keys, their order, verbatim forms.
 fn compare_whole(want: &Foreign, source: &OpenedModel, written: &OpenedModel) -> Result<()> {
     let wrong = |what: String| Err(not_as_planned(format!("{what} of `{}` is not as planned", want.format)));
     let files = written.model.foreign_of(&want.format).map(|f| f.files.as_slice()).unwrap_or_default();
@@ -325,7 +326,7 @@ fn compare_foreign(
     written: &OpenedModel,
     dropped: &mut Vec<String>,
 ) -> Result<()> {
-    // How a model lies in its files changes with the sizes of its tensors.
+    // How a model is laid out in its files changes with the sizes of its tensors.
     let format = engine.registry.format(&want.format);
     let bookkeeping = format.map_or(&[][..], |format| &format.manifest.bookkeeping);
     let have = written.model.foreign_of(&want.format);
@@ -338,7 +339,7 @@ fn compare_foreign(
         let of_file = have.and_then(|f| f.files.get(n)).map(|f| f.typed.as_slice()).unwrap_or_default();
         let of_file: HashMap<&str, &Value> = of_file.iter().map(|(k, v)| (k.as_str(), v)).collect();
         for (key, value) in &file.typed {
-            // The same file's value if the structure was kept, else any file's.
+            // The value from the same file if the structure was kept, otherwise from any file.
             let kept = of_file.get(key.as_str()).or_else(|| anywhere.get(key.as_str()));
             let shown = escape(key, 120);
             match kept {
@@ -348,7 +349,8 @@ fn compare_foreign(
                     if kept.kind == value.kind
                         && same_bytes(&source.files, &value.bytes, &written.files, &kept.bytes)? => {}
                 Some(_) if bookkeeping.contains(key) => {}
-                // A value that differs between files and became one, as in merged parts, is not a change.
+                // A value that differs between files and was merged into one, as for merged parts, is not a
+                // change.
                 Some(_)
                     if want.files.len() > 1 && have.is_some_and(|h| h.files.len() != want.files.len()) => {}
                 Some(_) => return Err(not_as_planned(format!("metadata key `{shown}` is not as planned"))),
@@ -358,7 +360,7 @@ fn compare_foreign(
     Ok(())
 }
 
-/// Compares two byte strings, wherever they lie, a piece at a time.
+/// Compares two byte strings piece by piece, wherever they are.
 fn same_bytes(a_files: &Files, a: &Bytes, b_files: &Files, b: &Bytes) -> Result<bool> {
     if a.len() != b.len() {
         return Ok(false);
@@ -414,7 +416,7 @@ fn compare_checksums(
     Ok(written.model.checksums.len())
 }
 
-/// The first, the last, and one that only the content says.
+/// The first, the last, and one chosen by the content.
 fn sample(of: Range<usize>, crc32: impl Fn(usize) -> u32) -> Vec<usize> {
     let Some(last) = of.end.checked_sub(1).filter(|last| *last >= of.start) else { return Vec::new() };
     let one = of.start + crc32(last) as usize % of.len();
@@ -423,14 +425,14 @@ fn sample(of: Range<usize>, crc32: impl Fn(usize) -> u32) -> Vec<usize> {
     numbers
 }
 
-/// What is said of bytes that are others than were written.
+/// The error for bytes that differ from those written.
 fn damaged(summer: &Summer<'_>, file: usize, offset: u64) -> Error {
     let error = Error::failed("the disk returned other bytes than were written").code("ROSETTA-CRC-001");
     let error = error.at(offset).in_file(summer.sink.show(file));
     error.hint("check the disk; the output was not published")
 }
 
-/// Reads tiles back and compares them with the checksums they had when they left their op.
+/// Reads tiles back and compares them with the checksums they had when they were computed.
 fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
     let mut numbers: Vec<usize> = Vec::new();
     let runs = || summer.tiles.runs.iter().filter(|run| run.len > 0 && run.in_order.is_none());

@@ -1,4 +1,4 @@
-//! CRC-32 of any range of an output, combined from what is known of its segments instead of reading it again.
+//! CRC-32 of any range of an output, combined from those of its segments instead of reading it again.
 
 use crate::layout::{Layout, Segment};
 use crate::tiles::TileSink;
@@ -10,19 +10,19 @@ use crc32fast::Hasher;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Everything needed to compute a checksum of an output.
+/// Everything needed to compute checksums of an output.
 pub struct Summer<'a> {
-    /// The layout.
+    /// The files and segments.
     pub layout: &'a Layout,
-    /// Its payload.
+    /// The payload, cut into tiles.
     pub tiles: &'a Tiles,
-    /// The tiles' checksums.
+    /// The checksums of the tiles.
     pub sums: &'a TileSums,
-    /// What got its place as it was written.
+    /// The places that were settled during writing.
     pub committed: &'a Committed,
-    /// What was written, for ranges that cut a tile.
+    /// The written files, for ranges that cut a tile.
     pub sink: &'a dyn TileSink,
-    /// The holes that are filled so far.
+    /// The holes filled so far, by id.
     pub holes: &'a HashMap<u32, Vec<u8>>,
 }
 
@@ -30,11 +30,11 @@ impl Summer<'_> {
     /// CRC-32 of `start..end` of a file.
     ///
     /// # Errors
-    /// Plugin if a hole inside is still open; Io.
+    /// Plugin if a hole in the range is still open; Io.
     pub fn range(&self, file: usize, start: u64, end: u64) -> Result<u32> {
         let mut all = Hasher::new();
         let segments = &self.layout.files[file].segments;
-        // An archive asks for a range of each of its entries, and may have a million.
+        // An archive asks for a range per entry, and may have a million.
         let first = segments.partition_point(|placed| placed.offset + placed.len <= start);
         for (number, placed) in segments.iter().enumerate().skip(first) {
             if placed.offset >= end {
@@ -70,24 +70,24 @@ impl Summer<'_> {
         Ok(all.finalize())
     }
 
-    /// CRC-32 of a tensor's payload, before it was encoded.
+    /// CRC-32 of a tensor's payload before encoding.
     pub fn tensor(&self, tensor: usize) -> Option<u32> {
         self.combined(self.tiles.of_tensor(tensor))
     }
 
-    /// What was committed to a file in order, if anything was.
+    /// What was committed in order to a file, if anything.
     pub fn committed(&self, file: usize) -> Option<&CommittedFile> {
         self.committed.files.get(file).and_then(Option::as_ref)
     }
 
-    /// The bytes that each block of an encoded segment became.
+    /// The length of each block of an encoded segment.
     pub fn blocks(&self, file: usize, segment: usize) -> Vec<u64> {
         let units = self.committed(file).and_then(|file| file.of_segment(segment));
         let units = units.map(|(units, _)| units).unwrap_or_default();
         units.iter().flat_map(|unit| unit.blocks.iter().map(|len| u64::from(*len))).collect()
     }
 
-    /// CRC-32 of what an encoded segment became.
+    /// CRC-32 of an encoded segment, as stored.
     fn stored(&self, file: usize, segment: usize) -> Option<u32> {
         let (units, _) = self.committed(file)?.of_segment(segment)?;
         let mut all = Hasher::new();
@@ -131,7 +131,7 @@ impl Summer<'_> {
     /// Fills `out` with what was written at `offset` of a file.
     ///
     /// # Errors
-    /// Io, with the file as the user will know it.
+    /// Io, with the file's final name.
     pub fn read_back(&self, file: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let read = self.sink.read_back(file).and_then(|backing| backing.read_at(offset, out));
         read.map_err(|e| e.at(offset).in_file(self.sink.show(file)))

@@ -1,8 +1,9 @@
-//! Whether the inputs are what they were when they were opened.
+//! Checks whether the inputs are still what they were when they were opened.
 //!
-//! Length and time of change say so nearly always. Where only the time of the status is another, the bytes may be the same (a
-//! `chmod`, a hard link) or not (written, and the time of change put back): then what was read is read a second time. What
-//! nothing can tell is a store through a writable mapping that was there before: the kernel notes its time late, or never.
+//! Length and modification time tell nearly always. If only the status time differs, the bytes may be the
+//! same (a `chmod`, a hard link) or not (written, with the modification time reset): then everything that was
+//! read is read again. Nothing can reveal a store through a writable mapping that existed before: the kernel
+//! updates its time late, or never.
 
 use crate::engine::Engine;
 use crate::expression::{Access, Spools};
@@ -13,22 +14,23 @@ use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Extent, FileId, Result};
 
-/// What was read in a conversion, and how to read it again.
+/// What a conversion read, and how to read it again.
 pub struct FirstRead<'a> {
-    /// The engine.
+    /// The context, for cancellation and workers.
     pub engine: &'a Engine,
-    /// The source.
+    /// The model that was converted.
     pub source: &'a OpenedModel,
-    /// What was made of it.
+    /// The tiles computed from it.
     pub tiles: &'a Tiles,
-    /// The CRC-32 of what each tile was made of.
+    /// The CRC-32 of the source bytes of each tile.
     pub sums: &'a TileSums,
     /// What was spooled.
     pub spools: &'a Spools,
 }
 
 impl FirstRead<'_> {
-    /// Fails if an input is not what it was: a source that was changed while it was read gave something, but not itself.
+    /// Fails if an input is not what it was: a source that changes while it is read gives something, but not
+    /// itself.
     ///
     /// # Errors
     /// Io for a file that changed; any error from reading.
@@ -49,18 +51,18 @@ impl FirstRead<'_> {
         Ok(())
     }
 
-    /// Whether a second read gives what the first gave, and nothing happened meanwhile.
+    /// Whether a second read gives the same as the first, and nothing changed meanwhile.
     fn is_the_same(&self, number: FileId, input: &ModelFile) -> Result<bool> {
         let before = input.changed();
         let shown = |e: Error| self.source.files.show(e);
         let same = self.runs_are_the_same(number).map_err(shown)?
             && self.gathered_is_the_same(number).map_err(shown)?
-            // What was gathered from many places into the spool, nobody noted.
+            // Nothing was recorded about payload gathered into the spool.
             && !self.spools.gathers(number);
         Ok(same && input.changed() == before)
     }
 
-    /// What was read in runs: headers, and payload that lies as it is needed.
+    /// Compares what was read in runs: headers, and payload that is used in its stored order.
     fn runs_are_the_same(&self, number: FileId) -> Result<bool> {
         let Some(seen) = self.source.files.seen() else { return Ok(false) };
         let mut buffer = Vec::new();
@@ -80,7 +82,7 @@ impl FirstRead<'_> {
         Ok(true)
     }
 
-    /// What was gathered from many places, in the order of the output.
+    /// Compares what was gathered from many places, in output order.
     fn gathered_is_the_same(&self, number: FileId) -> Result<bool> {
         let read =
             |extent: Extent, out: &mut [u8]| self.source.files.read_payload(extent.file, extent.offset, out);

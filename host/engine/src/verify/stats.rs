@@ -1,4 +1,4 @@
-//! What the tensors of a model are: rows for `apr tensors`, with digests and statistics when they are asked for.
+//! Describes the tensors of a model: rows for `apr tensors`, optionally with digests and statistics.
 
 use crate::crew::map;
 use crate::engine::Engine;
@@ -12,42 +12,42 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// What is wanted of each tensor beyond its header.
+/// What to include for each tensor beyond its header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowOptions {
-    /// SHA-256 of the payload as it is stored: decoded from any container, row-major, little-endian.
+    /// SHA-256 of the payload in decoded form: row-major, little-endian.
     pub sha256: bool,
     /// Statistics of the values.
     pub stats: bool,
 }
 
-/// One tensor. The keys are those of `apr tensors --json` (design section 8).
+/// One tensor. The keys are those of `apr tensors --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorRow {
-    /// Its name in the source.
+    /// The tensor's name in the source.
     pub name: String,
-    /// Its element type.
+    /// The tensor's dtype.
     pub dtype: String,
-    /// Its dimensions, outermost first.
+    /// Dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Bytes of its payload.
+    /// Length of the payload in bytes.
     pub bytes: u64,
-    /// The file that its payload lies in, if that is one run of a file, uncompressed and in order.
+    /// The file with its payload, if that is a contiguous, uncompressed range in order.
     #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
     pub file: Option<Arc<str>>,
-    /// Where it begins there, in bytes.
+    /// Offset of the payload in that file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// Lower-case hexadecimal digits.
+    /// SHA-256 in lower-case hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Statistics, if they were asked for and the type's values can be read.
+    /// Statistics, if requested and the type's values can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats: Option<Stats>,
     /// Why there are no statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats_missing: Option<String>,
-    /// How its values are spread, if that was asked for.
+    /// The distribution of its values, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
 }
@@ -56,32 +56,32 @@ fn as_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> std::result
     text.as_deref().serialize(serializer)
 }
 
-/// Statistics of a tensor's values, complex numbers as their two parts; NaN and infinite values are counted and left out
-/// of the rest.
+/// Statistics of a tensor's values; a complex number counts as two. NaN and infinities are counted, and
+/// excluded from the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// The least finite value; absent without one.
+    /// The smallest finite value; `None` if there is none.
     pub min: Option<f64>,
-    /// The greatest finite value; absent without one.
+    /// The greatest finite value; `None` if there is none.
     pub max: Option<f64>,
     /// The mean of the finite values.
     pub mean: Option<f64>,
     /// Their standard deviation (of the population).
     pub std: Option<f64>,
-    /// How many are zero.
+    /// Number of zeros.
     pub zeros: u64,
-    /// How many are not a number.
+    /// Number of NaN.
     pub nans: u64,
-    /// How many are infinite.
+    /// Number of infinities.
     pub infs: u64,
 }
 
-/// How many rows are made at a time.
+/// Rows computed at a time.
 const BATCH: usize = 4096;
 
-/// One row for each tensor, in the model's order.
+/// One row per tensor, in model order.
 ///
 /// # Errors
 /// As [`each_row`].
@@ -91,8 +91,8 @@ pub fn tensor_rows(engine: &Engine, opened: &OpenedModel, options: RowOptions) -
     Ok(rows)
 }
 
-/// Gives one row for each tensor, in the model's order, and holds no more than a few at a time. Payload is read once, tensors
-/// side by side on all threads.
+/// Calls back with one row per tensor, in model order, holding only a few at a time. Payload is read once,
+/// with tensors spread over all threads.
 ///
 /// # Errors
 /// Any error from reading; Cancelled.
@@ -106,7 +106,7 @@ pub fn each_row(
     each_row_of(engine, opened, &all, options, give)
 }
 
-/// The same for the tensors of these numbers.
+/// Like [`each_row`], for the tensors with these indices.
 ///
 /// # Errors
 /// As [`each_row`].
@@ -150,7 +150,7 @@ pub fn each_row_of(
     Ok(())
 }
 
-/// Where a tensor's bytes lie one after another, in the order of its elements.
+/// Where a tensor's bytes are, if they are contiguous and in the order of its elements.
 fn contiguous(tensor: &Tensor) -> Option<Extent> {
     match &tensor.payload {
         Payload::Extent { extent, view } if view.as_ref().is_none_or(|view| view.strides.is_empty()) => {
@@ -188,8 +188,8 @@ fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOp
     Ok(Read { sha256: hasher.map(|h| hex(&h.finalize())), stats })
 }
 
-/// Statistics being gathered, with Welford's method, which stays exact where sums of squares cancel
-/// (Welford 1962, "Note on a method for calculating corrected sums of squares and products").
+/// Running statistics with Welford's method, which stays accurate where sums of squares cancel (Welford 1962,
+/// "Note on a method for calculating corrected sums of squares and products").
 #[derive(Default)]
 struct Running {
     stats: Stats,
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn packed_and_complex_types_have_statistics() {
-        // Five elements in three bytes: the last half byte, -1, is no element.
+        // Five elements in three bytes: the last half byte, -1, is not an element.
         let s = stats_of(DType::I4, 5, [&[0x21, 0x83], &[0xf4]]);
         assert_eq!((s.count, s.min, s.max, s.mean), (5, Some(-8.0), Some(4.0), Some(0.4)));
         let s = stats_of(DType::F8_E4M3, 2, [&[0x7e], &[0x7f]]);

@@ -1,4 +1,4 @@
-//! The values of a tensor, or of a slice of it, and no more of its payload read than they lie in.
+//! Reads the values of a tensor or of a slice of it, and no more of its payload than necessary.
 
 use crate::engine::Engine;
 use crate::expression::evaluate::read::Ascending;
@@ -9,31 +9,31 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::ops::Range;
 
-/// The most values that are given at once: what holds them takes some tens of MiB.
+/// Values returned at once: they take some tens of MiB.
 pub const MOST_VALUES: u64 = 1 << 20;
 
-/// Elements that are read at once; whole blocks of every type.
+/// Elements read at once; whole blocks of every type.
 const RUN: u64 = 1 << 16;
 
-/// One value, as exactly as its type has it.
+/// One value, as precise as its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// True or false.
     Bool(bool),
-    /// A whole number of at most 64 bits.
+    /// An integer of at most 64 bits.
     Int(i128),
-    /// A float that an `f32` holds.
+    /// A float that fits an `f32`.
     F32(f32),
-    /// A float of 64 bits.
+    /// A 64-bit float.
     F64(f64),
     /// Real and imaginary part, each an `f32`.
     C64(f32, f32),
-    /// Real and imaginary part.
+    /// Real and imaginary part, each an `f64`.
     C128(f64, f64),
 }
 
-/// Reads the values of tensor number `tensor` at these indices: ascending ranges along each dimension, outermost first. They
-/// come in row-major order.
+/// Reads the values of tensor number `tensor` at these indices: ascending ranges along each dimension,
+/// outermost first. Values are returned in row-major order.
 ///
 /// # Errors
 /// InvalidArgument for more than [`MOST_VALUES`]; Unsupported for a type whose values cannot be read here; what reading
@@ -60,7 +60,7 @@ fn read(
         return Err(Error::unsupported(message).hint("run `apr plugins list` to see which plugins are there"));
     };
     let count = axes.iter().map(|axis| len_of(axis)).fold(1u64, u64::saturating_mul);
-    // Dimensions of no elements may have any others beside them.
+    // An empty dimension may be beside any others.
     let brackets = axes.iter().map(|axis| len_of(axis).max(1)).fold(1u64, u64::saturating_mul);
     if brackets > MOST_VALUES {
         let what = if count == 0 { "empty arrays" } else { "values" };
@@ -82,8 +82,8 @@ fn len_of(axis: &[Range<u64>]) -> u64 {
     axis.iter().fold(0, |sum, range| sum.saturating_add(range.end.saturating_sub(range.start)))
 }
 
-/// Calls `each` with the runs of elements of a box, as ranges of the row-major payload, in order. A run is as long as can be:
-/// inner dimensions that are wanted whole are part of it.
+/// Calls `each` with the contiguous runs of elements in a box, as ranges of row-major indices, in order. Runs
+/// are as long as possible: they span inner dimensions that are selected whole.
 fn each_run(
     shape: &[u64],
     axes: &[Vec<Range<u64>>],
@@ -109,25 +109,25 @@ fn each_run(
     }
 }
 
-/// The elements of a tensor, by their numbers in row-major order.
+/// The elements of a tensor, by their row-major index.
 struct Elements<'a> {
     payload: Ascending<'a>,
     numbers: Numbers,
     info: &'static DTypeInfo,
-    /// Bytes of the payload.
+    /// Length of the payload in bytes.
     len: u64,
     bytes: Vec<u8>,
 }
 
 impl Elements<'_> {
-    /// Adds the elements of a run to `values`.
+    /// Appends the elements of a run to `values`.
     fn read(&mut self, run: Range<u64>, values: &mut Vec<Number>) -> Result<()> {
         let (each, bytes) = (u64::from(self.info.block_elements), u64::from(self.info.block_bytes));
         let mut at = run.start - run.start % each;
         while at < run.end {
             let end = run.end.next_multiple_of(each).min(at + RUN / each * each);
             let offset = at / each * bytes;
-            // Bits that run on need not fill their last block.
+            // Packed bits need not fill their last block.
             let len = ((end - at) / each * bytes).min(self.len - offset);
             let too_long = |_| Error::limit("a run of values does not fit memory");
             self.bytes.resize(usize::try_from(len).map_err(too_long)?, 0);
@@ -139,7 +139,7 @@ impl Elements<'_> {
         Ok(())
     }
 
-    /// Adds elements of those that were read, of which there are `count`.
+    /// Appends the wanted ones of the `count` elements that were read.
     fn decode(&self, wanted: Range<u64>, count: u64, values: &mut Vec<Number>) -> Result<()> {
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let per = size(self.numbers.per_element);
@@ -160,7 +160,7 @@ impl Elements<'_> {
     }
 }
 
-/// The number that an element is.
+/// Converts an element to a number.
 #[allow(clippy::cast_possible_truncation, reason = "what was read of a narrower type is put back")]
 fn number(info: &DTypeInfo, high: &[f64], low: f64) -> Number {
     let (first, second) = (high[0], high.get(1).copied().unwrap_or(0.0));
@@ -197,7 +197,7 @@ impl Serialize for Number {
     }
 }
 
-/// What JSON has no number for.
+/// The name of a value that JSON has no number for.
 fn odd(value: f64) -> Option<&'static str> {
     match value {
         _ if value.is_nan() => Some("NaN"),
@@ -207,7 +207,7 @@ fn odd(value: f64) -> Option<&'static str> {
     }
 }
 
-/// With as few digits as tell it from all others of its type.
+/// Prints as few digits as distinguish it from all other values of its type.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! The tensors of a model as a tree of their dotted names, in which layers that are made alike stand once.
+//! The tensors of a model as a tree of their dotted names, in which identical layers are merged.
 
 use apr_sdk::{DType, Result, Tensor, checked_elements};
 use serde::ser::SerializeMap;
@@ -6,46 +6,46 @@ use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-/// How many dots of a name are looked at: what follows is one name.
+/// How many dots of a name are used: the rest is one part.
 const DEEPEST: usize = 24;
 
-/// Tensors whose names begin alike, or one tensor.
+/// Tensors whose names share a prefix, or a single tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What they have in common after what the group around them has: `blk.0–31`, `attn_q.weight`.
+    /// The shared part of the name, after that of the enclosing group: `blk.0–31`, `attn_q.weight`.
     pub name: String,
-    /// The numbers of those that are made alike; empty for one that is not numbered.
+    /// The numbers of the merged members; empty for a group without a number.
     pub members: Vec<RangeInclusive<u64>>,
-    /// What it holds; what each holds, where there are several members.
+    /// The contents; for a merged group, those of each member.
     pub body: Body,
 }
 
-/// What a group holds.
+/// The contents of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// One tensor.
+    /// A single tensor.
     Tensor {
-        /// The type of its elements.
+        /// The tensor's dtype.
         dtype: DType,
-        /// Its dimensions, outermost first.
+        /// Dimensions, outermost first.
         shape: Vec<u64>,
-        /// Bytes of its payload.
+        /// Length of the payload in bytes.
         bytes: u64,
     },
-    /// Other groups, in the order of the file; those of a numbered group by name.
+    /// Subgroups in file order; those of a numbered group by name.
     Groups(Vec<Group>),
 }
 
-/// Sums over tensors.
+/// Totals over tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: u64,
-    /// How many elements.
+    /// Number of elements.
     pub parameters: u64,
-    /// Bytes of their payload.
+    /// Total length of their payload in bytes.
     pub bytes: u64,
-    /// How many tensors there are of each type.
+    /// Number of tensors per dtype.
     pub types: BTreeMap<&'static str, u64>,
 }
 
@@ -55,19 +55,19 @@ impl std::hash::Hash for Group {
     }
 }
 
-/// What of a tensor's name is left, and the tensor.
+/// The rest of a tensor's name, and the tensor.
 type Named<'t> = (&'t str, &'t Tensor);
 
 /// The tree of these tensors.
 ///
 /// # Errors
-/// Unsupported for a type that is unknown.
+/// Unsupported for an unknown dtype.
 pub fn tree(tensors: &[Tensor]) -> Result<Vec<Group>> {
     let named: Vec<Named<'_>> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     groups(named, DEEPEST)
 }
 
-/// The sums over all groups.
+/// The totals over all groups.
 pub fn totals(groups: &[Group]) -> Totals {
     let mut sum = Totals::default();
     groups.iter().for_each(|group| group.add_to(&mut sum, 1));
@@ -75,7 +75,7 @@ pub fn totals(groups: &[Group]) -> Totals {
 }
 
 fn groups(named: Vec<Named<'_>>, deepest: usize) -> Result<Vec<Group>> {
-    // Both may be there: a tensor `a`, and others below `a.`.
+    // Both may exist: a tensor `a`, and others below `a.`.
     let mut known: HashMap<(&str, bool), usize> = HashMap::new();
     let mut parts: Vec<(&str, bool, Vec<Named<'_>>)> = Vec::new();
     for (name, tensor) in named {
@@ -104,7 +104,7 @@ fn groups(named: Vec<Named<'_>>, deepest: usize) -> Result<Vec<Group>> {
     Ok(joined(groups))
 }
 
-/// The groups of numbers that are made alike as one, where the first of them stood.
+/// Merges identical numbered groups, at the position of the first.
 fn joined(groups: Vec<Group>) -> Vec<Group> {
     let mut known: HashMap<Body, (usize, Vec<u64>)> = HashMap::new();
     let mut others = Vec::new();
@@ -126,12 +126,12 @@ fn joined(groups: Vec<Group>) -> Vec<Group> {
     placed.into_iter().map(|(_, group)| group.merged()).collect()
 }
 
-/// The number that a part of a name is.
+/// The number that a part of a name spells.
 fn number(name: &str) -> Option<u64> {
     name.parse().ok().filter(|number: &u64| number.to_string() == name)
 }
 
-/// Ascending numbers as ranges of such as follow each other.
+/// Ascending numbers as ranges of consecutive ones.
 fn ranges(numbers: &[u64]) -> Vec<RangeInclusive<u64>> {
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     for &number in numbers {
@@ -143,7 +143,7 @@ fn ranges(numbers: &[u64]) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// `0–3, 6, 9–11`; of many, the first.
+/// `0–3, 6, 9–11`; of many ranges, the first few.
 fn words(ranges: &[RangeInclusive<u64>]) -> String {
     const MOST: usize = 12;
     let word = |range: &RangeInclusive<u64>| match (range.start(), range.end()) {
@@ -160,13 +160,13 @@ impl Group {
         Group { name: name.to_owned(), members: Vec::new(), body }
     }
 
-    /// How many there are of it.
+    /// The number of members.
     pub fn count(&self) -> u64 {
         let of = |range: &RangeInclusive<u64>| (range.end() - range.start()).saturating_add(1);
         self.members.iter().map(of).fold(0, u64::saturating_add).max(1)
     }
 
-    /// The groups in it.
+    /// The subgroups.
     pub fn groups(&self) -> &[Group] {
         match &self.body {
             Body::Tensor { .. } => &[],
@@ -174,7 +174,7 @@ impl Group {
         }
     }
 
-    /// The sums over all of its members.
+    /// The totals over all members.
     pub fn totals(&self) -> Totals {
         let mut sum = Totals::default();
         self.add_to(&mut sum, 1);
@@ -196,7 +196,7 @@ impl Group {
         }
     }
 
-    /// The same without a step that leads to one group only.
+    /// Skips a level that has only one subgroup.
     fn merged(mut self) -> Group {
         match &mut self.body {
             Body::Groups(groups)
@@ -213,7 +213,7 @@ impl Group {
 }
 
 impl Body {
-    /// The same, its groups by name: a layer is made like another in whatever order the file has them.
+    /// Sorts subgroups by name: layers may be identical although the file orders them differently.
     fn sorted(mut self) -> Body {
         if let Body::Groups(groups) = &mut self {
             groups.sort_by(|a, b| a.name.cmp(&b.name));
@@ -226,8 +226,8 @@ impl Body {
     }
 }
 
-/// `name`, the sums, and of one tensor `dtype` and `shape`; of several that are made alike their numbers as `members`, ranges of
-/// first and last, and `groups` as each of them has them.
+/// `name`, the totals, and for a single tensor `dtype` and `shape`; for merged groups their numbers as
+/// `members`, ranges of first and last, and `groups` as each member has them.
 impl Serialize for Group {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let sum = self.totals();

@@ -1,4 +1,4 @@
-//! Judging one file: does it hold together, and are its stored checksums right?
+//! Judges one file: is it consistent, and are its stored checksums right?
 
 use crate::contract::Severity;
 use crate::engine::Engine;
@@ -11,48 +11,48 @@ use apr_sdk::{Coding, Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
 
-/// What is to be judged beyond what opening already proved.
+/// What to check beyond what opening has proved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValidateOptions {
-    /// Compute the checksums that the files store, which reads them whole.
+    /// Compute the checksums that the files store, which reads everything they cover.
     pub checksum: bool,
-    /// Look for values that are not finite, which reads all payload.
+    /// Examine the values, which reads all payload.
     pub values: bool,
     /// Whether warnings count as failures.
     pub strict: bool,
 }
 
-/// One thing that was found.
+/// Something that was found, good or bad.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// How grave it is.
+    /// How bad it is.
     pub severity: Severity,
-    /// The stable code, if it has one.
+    /// The stable code, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// What was found.
+    /// What was found, in one sentence.
     pub message: String,
 }
 
-/// The verdict.
+/// The verdict on a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Validation {
     /// `apr.validate/1`.
     pub schema: &'static str,
-    /// The file as typed.
+    /// The file, as typed.
     pub file: String,
-    /// Its format.
+    /// The id of its format.
     pub format: String,
-    /// Everything that was found, what is right included.
+    /// Everything that was found, including what is right.
     pub findings: Vec<Finding>,
-    /// Whether the answer is yes.
+    /// Whether the file passed.
     pub ok: bool,
 }
 
 /// Judges an opened model.
 ///
 /// # Errors
-/// Any error from reading; a judgement of "no" is no error here.
+/// Any error from reading; a negative verdict is not an error.
 pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions) -> Result<Validation> {
     let n = opened.model.tensors.len();
     let mut findings = vec![Finding {
@@ -84,10 +84,10 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
     })
 }
 
-/// The report that formats declare which can say more of a file than opening shows.
+/// The report of formats that can say more about a file than opening reveals.
 const CHECK: &str = "check";
 
-/// What the format itself says of the file, if it declares to.
+/// What the format's own report says about the file, if it has one.
 fn own_check(engine: &Engine, opened: &OpenedModel) -> Result<Vec<Finding>> {
     if !declares(engine.registry.format(&opened.format)?, CHECK) {
         return Ok(Vec::new());

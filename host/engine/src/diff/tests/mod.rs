@@ -1,10 +1,11 @@
-//! Distances against a reference that goes pair by pair, decodes by the definition of the type, and sums in `f64`.
+//! Checks distances against a reference that goes pair by pair, decodes by the definition of the type, and
+//! sums in `f64`.
 
 use crate::diff::distance::{Distance, Measure};
 use crate::registry::Registry;
 use apr_sdk::DType;
 
-/// A float type: its bytes, and the bits of its exponent and mantissa.
+/// A float type: its bytes, and its exponent and mantissa bits.
 struct Float {
     dtype: DType,
     width: usize,
@@ -28,7 +29,7 @@ impl Float {
         codes.iter().flat_map(|code| code.to_le_bytes().into_iter().take(self.width)).collect()
     }
 
-    /// Sign, exponent and mantissa as IEEE 754 has them.
+    /// Decodes sign, exponent and mantissa as in IEEE 754.
     fn value(&self, code: u32) -> f64 {
         let greatest = (1 << self.exponent) - 1;
         let (exponent, fraction) =
@@ -48,7 +49,7 @@ impl Float {
         code >> (self.exponent + self.mantissa) == 1
     }
 
-    /// How many representable values above zero.
+    /// How many representable values above zero it is.
     fn place(&self, code: u32) -> i64 {
         let size = i64::from(code & ((1 << (self.exponent + self.mantissa)) - 1));
         if self.is_minus(code) { -size } else { size }
@@ -85,7 +86,7 @@ impl Float {
     }
 }
 
-/// All but the sums to the bit; those are made in another order.
+/// Everything but the sums must match exactly; the sums are computed in another order.
 fn assert_same(found: &Distance, wanted: &Distance, what: &str) {
     let sums = |d: &Distance| [d.sum_abs, d.sum_squares, d.squares[0], d.squares[1]];
     for (one, other) in sums(found).into_iter().zip(sums(wanted)) {
@@ -110,8 +111,8 @@ fn any_bits_of_any_length_give_what_the_definitions_say() {
     for float in &FLOATS {
         let greatest = ((1u32 << float.exponent) - 1) << float.mantissa;
         let mask = (1u64 << (8 * float.width)) - 1;
-        // What each code is cut down to, and what it gets besides: any bits; none but finite ones; subnormal ones and
-        // zeros; only the greatest; only NaNs and infinities.
+        // Masks for each code, with bits to set: any bits; only finite values; subnormals and zeros; only the
+        // greatest exponents; only NaN and infinities.
         let kinds: [(u32, u32); 5] = [
             (u32::MAX, 0),
             (!(1 << float.mantissa), 0),
@@ -126,7 +127,7 @@ fn any_bits_of_any_length_give_what_the_definitions_say() {
                     (0..n).map(|_| code(random.next())).collect()
                 };
                 let (a, mut b) = (codes(), codes());
-                // Some are the same, and some differ by their sign.
+                // Some are equal, and some differ in sign.
                 b.iter_mut().zip(&a).step_by(3).for_each(|(b, a)| *b = *a);
                 let sign = 1 << (float.exponent + float.mantissa);
                 b.iter_mut().zip(&a).skip(1).step_by(7).for_each(|(b, a)| *b = *a ^ sign);

@@ -1,8 +1,9 @@
 //! `--set KEY=VALUE` and `--unset KEY`: changes to typed metadata.
 //!
-//! A key is looked up in what the output will say in its own format, then in what the source says. The source's are changed
-//! before anything is made of them (names, configuration, the tokenizer), the target's after that. One that is in both is
-//! refused; `FORMAT.KEY` says which. A value is of the type that it replaces; a key that is nowhere needs `KEY:TYPE`.
+//! A key is looked up among the keys that the output will have in its own format, then among the source's.
+//! The source's keys are changed before anything is derived from them (names, configuration, the tokenizer),
+//! the target's afterwards. A key found in both is refused; `FORMAT.KEY` says which is meant. A value has the
+//! type of the one it replaces; a key found nowhere needs `KEY:TYPE`.
 
 mod understood;
 mod values;
@@ -19,14 +20,14 @@ use std::path::Path;
 pub use understood::Understood;
 use values::{known_type, type_of, typed};
 
-/// One change.
+/// One change, of one key.
 #[derive(Debug)]
 struct Edit {
-    /// The key as it was given, without a type.
+    /// The key as given, without a type.
     key: String,
-    /// What becomes of it.
+    /// What to do with it.
     change: Change,
-    /// Formats of the source whose key was changed before anything was made of it.
+    /// Formats of the source whose key was changed already, before anything was derived from it.
     done: Vec<String>,
 }
 
@@ -36,7 +37,7 @@ enum Change {
     Unset,
 }
 
-/// The changes that the user wants, and what became of each.
+/// The changes that the user asked for, and the state of each.
 #[derive(Debug, Default)]
 pub struct Edits {
     edits: Vec<Edit>,
@@ -44,7 +45,7 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// The edits of `--unset` and `--set`, in that order; `@FILE` is read.
+    /// The edits of `--unset` and `--set`, in that order; reads `@FILE`.
     ///
     /// # Errors
     /// InvalidArgument for a `--set` without a key; any error from reading a file.
@@ -84,10 +85,12 @@ impl Edits {
         Ok(())
     }
 
-    /// Changes the keys of the source that are meant, and says what the source means by them now; nothing if none is.
+    /// Changes the keys of the source that are meant, and rereads what the source means by them; nothing if
+    /// there are none.
     ///
     /// # Errors
-    /// InvalidArgument for a value that its key's type cannot hold; any error from looking at the changed source.
+    /// InvalidArgument for a value that the key's type cannot hold; any error from looking at the changed
+    /// source.
     pub fn in_source(
         &mut self,
         engine: &Engine,
@@ -127,7 +130,7 @@ impl Edits {
         Understood::new(engine, source, (&before, model), &changed)
     }
 
-    /// Takes out keys of the target that came with the model: its writer need not make sense of what goes.
+    /// Removes keys of the target that came with the model: its writer need not understand what goes.
     fn unset_carried(&mut self, model: &mut Model, target: &Format) -> Result<()> {
         for edit in self.edits.iter_mut().filter(|edit| edit.done.is_empty()) {
             let (_, key) = qualified(&edit.key, model, target);
@@ -141,12 +144,13 @@ impl Edits {
         Ok(())
     }
 
-    /// Changes the keys of the target, whose layout `request` asks for: those that `model` has, and those that the target's
-    /// writer makes.
+    /// Changes the keys of the target, whose layout `request` asks for: those in `model`, and those that the
+    /// target's writer generates.
     ///
     /// # Errors
-    /// InvalidArgument for a key that is not there and has no type, is in source and target, or a value that its type
-    /// cannot hold; Unsupported for one that the target's writer makes whatever is set.
+    /// InvalidArgument for a key that does not exist and has no type, for one in both source and target, and
+    /// for a value that its type cannot hold; Unsupported for a key that the target's writer always generates
+    /// itself.
     pub fn in_target(
         &mut self,
         engine: &Engine,
@@ -162,7 +166,7 @@ impl Edits {
             return Ok(std::mem::take(&mut self.notes));
         }
         model.with_rest(|rest| self.unset_carried(rest, target))?;
-        // A model of the target's own format says all that is written.
+        // A model already in the target's format has all keys that are written.
         let made_anew = source.format != target.id() && target.manifest.reads;
         let told = match made_anew {
             true => look(engine, source, model, target, request)?,
@@ -214,8 +218,8 @@ impl Edits {
         Ok(std::mem::take(&mut self.notes))
     }
 
-    /// Takes over what the target's format makes of a model for itself, now that it is changed, and checks that the changes
-    /// are in what will be written.
+    /// Adopts what the target's format derives from the changed model, and checks that the changes will be
+    /// written.
     fn settle(
         &self,
         engine: &Engine,
@@ -240,10 +244,12 @@ impl Edits {
         Ok(())
     }
 
-    /// New keys for a target without any: they are the source's, if it is clear whose. Nothing for another target.
+    /// New keys for a target that has none: they go to the source's metadata, if it is clear whose. Does
+    /// nothing for other targets.
     ///
     /// # Errors
-    /// InvalidArgument for a key that is not clear, or not there and has no type, and for a value that its type cannot hold.
+    /// InvalidArgument for a key that is ambiguous, or does not exist and has no type, and for a value that
+    /// its type cannot hold.
     pub fn rest_in_source(&mut self, source: &OpenedModel, model: &mut Model, target: &Format) -> Result<()> {
         if target.manifest.carries.has_metadata() {
             return Ok(());
@@ -285,8 +291,8 @@ impl Edit {
     }
 }
 
-/// Whose key of the source a new one is, and the change in its type: one that names the format, or that only the source's
-/// own format knows.
+/// The format of the source that a new key belongs to, and the change with its type: the key names the
+/// format, or only the source's own format knows it.
 fn new_in_source(
     engine: &Engine,
     edit: &Edit,
@@ -307,18 +313,19 @@ fn new_in_source(
         (Some(_), Some(kind), _) => kind.clone(),
         (_, None, Some(kind)) => kind.to_owned(),
         (Some(_), None, None) => return Err(unknown(edit, &[foreign], &[])),
-        // A new key without a format is the target's.
+        // A new key without a format belongs to the target.
         (None, ..) => return Ok(None),
     };
     Ok(Some((format.clone(), Change::Set { text: text.clone(), stated: Some(kind) })))
 }
 
-/// The type of a key that the target's manifest knows.
+/// The type of a key according to the target's manifest.
 fn known<'t>(target: &'t Format, key: &str) -> Option<&'t str> {
     target.manifest.keys.iter().find(|(name, _)| name == key).map(|(_, kind)| kind.as_str())
 }
 
-/// `FORMAT.KEY` as both, if it is no key by itself and begins with a format that is involved; else the key.
+/// Splits `FORMAT.KEY`, unless it is itself a key or does not begin with a format involved; otherwise just
+/// the key.
 fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String>, &'k str) {
     if model.foreign.iter().any(|foreign| foreign.get(key).is_some()) {
         return (None, key);
@@ -330,7 +337,7 @@ fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String
     found.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
 }
 
-/// What the target would say of the model; `None` if that shows in the finished file alone.
+/// What the target would say about the model; `None` if only the finished file can show it.
 fn look(
     engine: &Engine,
     source: &OpenedModel,
@@ -339,7 +346,7 @@ fn look(
     request: &LayoutRequest,
 ) -> Result<Option<Foretold>> {
     let mut request = request.clone();
-    // Parts repeat keys, and have some that say how the model is cut.
+    // Shards repeat keys, and have keys that describe the split.
     request.max_shard_size = None;
     let name = if request.folder { &request.stem } else { &request.file_name };
     match foretell(&engine.registry, source, model, target, (&request, name)) {
@@ -349,7 +356,7 @@ fn look(
     }
 }
 
-/// Changes a key wherever it is, or adds it to the first file; gives what the summary should say.
+/// Changes a key wherever it occurs, or adds it to the first file; returns a line for the summary.
 fn apply_to(foreign: &mut Foreign, key: &str, change: &Change) -> Result<String> {
     let (shown, format) = (escape(key, 120), foreign.format.clone());
     let Change::Set { text, stated } = change else {
@@ -381,7 +388,8 @@ fn apply_to(foreign: &mut Foreign, key: &str, change: &Change) -> Result<String>
     Ok(format!("set `{shown}` ({format}, {})", types.join(" and ")))
 }
 
-/// Changes a name of a canonical configuration, which is of its JSON's own types; `None` if it lacks the name.
+/// Changes a name in a canonical configuration, whose types are those of JSON; `None` if the name does not
+/// occur.
 fn apply_to_config(
     architecture: &mut Architecture,
     key: &str,
@@ -404,7 +412,7 @@ fn apply_to_config(
                 _ => serde_json::from_slice(text).unwrap_or(serde_json::Value::Null),
             };
             let kind = word_of(old);
-            // A whole number is a number too.
+            // An integer is a number too.
             if word_of(&value) != kind {
                 let message = format!("`{shown}` cannot be `{}`: it is of type {kind}", escape(&given, 80));
                 return Err(Error::invalid_argument(message));
@@ -439,7 +447,7 @@ fn check_types(foreign: &Foreign, key: &str, target: &Format) -> Result<()> {
     Err(Error::invalid_argument(message).hint("give one of these types with the key, as in --set KEY:i64=5"))
 }
 
-/// The error for a key that is nowhere, with those whose end is the same.
+/// The error for an unknown key, listing keys with the same ending.
 fn unknown(edit: &Edit, target: &[&Foreign], source: &[Foreign]) -> Error {
     let shown = escape(&edit.key, 120);
     let tail = edit.key.rsplit('.').next().unwrap_or(&edit.key);

@@ -1,20 +1,21 @@
-//! What a source means once its keys were changed: the tokenizer and the model card, as its own format reads them.
+//! What a source means after its keys were changed: the tokenizer and the model card, as its own format reads
+//! them.
 
 use crate::engine::Engine;
 use crate::layout::foretold::foretell;
 use crate::open::OpenedModel;
 use apr_sdk::{Bytes, CheckedModel, Error, LayoutRequest, Model, Result};
 
-/// What is to be taken for the source's tokenizer, and for its card.
+/// The tokenizer and card to use for the source.
 #[derive(Debug, Default)]
 pub struct Understood {
-    /// The tokenizer, or why it is not understood; `None` if it is as the source has it.
+    /// The tokenizer, or why it was not understood; `None` if it is unchanged.
     pub tokenizer: Option<std::result::Result<Option<Bytes>, Error>>,
 }
 
 impl Understood {
-    /// Reads the changed keys of `formats`: the model before and after. The card, and a tokenizer that the model holds
-    /// itself, are changed in place.
+    /// Reads the changed keys of `formats`, given the model before and after. The card, and a tokenizer that
+    /// the model itself holds, are changed in place.
     ///
     /// # Errors
     /// Any error from laying out and reading.
@@ -28,7 +29,7 @@ impl Understood {
         let name = source.files.get(0).map(|file| file.name.clone()).unwrap_or_default();
         for format in formats {
             let Ok(format) = engine.registry.format(format) else { continue };
-            // What cannot be written cannot be read changed; its keys alone are.
+            // A model that cannot be written cannot be reread; then only the keys change.
             let carries = &format.manifest.carries;
             let writes = format.manifest.writes && !carries.one_tensor;
             if !(format.manifest.reads && writes && carries.has_metadata()) {
@@ -39,7 +40,7 @@ impl Understood {
                 false => LayoutRequest::file("model"),
             };
             let tell = |model: &Model| {
-                // Keys alone: no tensor is needed to say what they mean, and nothing is to be made up.
+                // Keys alone: no tensor is needed to interpret them, and nothing should be made up.
                 let mut bare = Model::default();
                 format.id().clone_into(&mut bare.format);
                 bare.dialect.clone_from(&model.dialect);

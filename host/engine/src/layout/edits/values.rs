@@ -1,12 +1,12 @@
-//! Values of metadata from text: `--set KEY=VALUE` and `--set KEY:TYPE=VALUE`.
+//! Metadata values from text: `--set KEY=VALUE` and `--set KEY:TYPE=VALUE`.
 
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 
-/// The type of a value in words: `u32`, `[str]`.
+/// The name of a value's type: `u32`, `[str]`.
 pub fn type_of(value: &Value) -> String {
     match value.array_head() {
         Some((item, _)) => format!("[{}]", item.name().unwrap_or("str")),
-        // Its length lies in the file with it.
+        // Its length is in the file too.
         None if value.kind == ValueType::ARRAY => "[str]".to_owned(),
         None => value.kind.name().unwrap_or("str").to_owned(),
     }
@@ -18,10 +18,10 @@ pub fn known_type(kind: &str) -> bool {
     ValueType::from_name(kind).is_some_and(|k| k != ValueType::ARRAY)
 }
 
-/// The value that `text` says in type `kind`: `u32`, or `[u32]` for an array written as JSON.
+/// Parses `text` as type `kind`: `u32`, or `[u32]` for an array in JSON.
 ///
 /// # Errors
-/// InvalidArgument for a text that is no value of that type.
+/// InvalidArgument for text that is not a value of that type.
 pub fn typed(key: &str, kind: &str, text: &[u8]) -> Result<Value> {
     let wrong = |why: String| {
         let message = format!(
@@ -69,7 +69,7 @@ fn scalar(kind: &str, text: &[u8]) -> Option<Value> {
         "i32" => Value::from_i32(text.parse().ok()?),
         "u64" => Value::from_u64(text.parse().ok()?),
         "i64" => Value::from_i64(text.parse().ok()?),
-        // Of digits that are too many for the type it would make infinity.
+        // Too many digits for the type would become infinity.
         "f32" | "f64" if is_too_large(kind, text.as_bytes()) => return None,
         "f32" => Value::from_f32(text.parse().ok()?),
         "f64" => Value::from_f64(text.parse().ok()?),
@@ -78,7 +78,7 @@ fn scalar(kind: &str, text: &[u8]) -> Option<Value> {
     })
 }
 
-/// Whether a text says a number that is finite, but not in a float of this type.
+/// Whether a text is a finite number that a float of this type cannot hold.
 fn is_too_large(kind: &str, text: &[u8]) -> bool {
     let Some(text) = std::str::from_utf8(text).ok().map(str::trim) else { return false };
     let is_infinite = match kind {
@@ -86,7 +86,7 @@ fn is_too_large(kind: &str, text: &[u8]) -> bool {
         "f64" => text.parse().is_ok_and(f64::is_infinite),
         _ => false,
     };
-    // `inf` and `-infinity` have no digit.
+    // `inf` and `-infinity` contain no digit.
     is_infinite && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 

@@ -1,33 +1,33 @@
-//! Patterns of tensors' names, as a user types them: `blk.*.ffn_{up,down}.weight`.
+//! Patterns for tensor names, as users type them: `blk.*.ffn_{up,down}.weight`.
 //!
-//! `*` stands for any text, dots and slashes too; `?` for one character; `[abc]`, `[0-9]` and `[!a]` for one of a set or of
-//! all others; `{a,b}` for one of several texts; `\` takes the character behind it as it is. A pattern that is a tensor's
-//! whole name means that tensor, whatever characters are in it.
+//! `*` matches any text, including dots and slashes; `?` one character; `[abc]`, `[0-9]` and `[!a]` one
+//! character in or not in a set; `{a,b}` one of several texts; `\` takes the next character literally. A
+//! pattern that equals a tensor's whole name means that tensor, whatever characters it contains.
 
 use apr_sdk::{Error, Result, escape};
 use regex_lite::Regex;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// How many of the nearest names a message has.
+/// How many similar names a message lists.
 const NEAREST: usize = 3;
-/// How much of a name counts for how near it is, in characters: names of files may be as long as they like.
+/// How many characters of a name are compared for similarity: names in files may have any length.
 const COMPARED: usize = 200;
 
 /// A tensor that a pattern matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match<'n> {
-    /// Its number among the names.
+    /// Its index among the names.
     pub number: usize,
-    /// What each `*` of the pattern stands for in its name, but for those inside braces. Each takes as
-    /// little as it can.
+    /// What each `*` of the pattern matches in the name, except inside braces. Each takes as little as
+    /// possible.
     pub stars: Vec<&'n str>,
 }
 
-/// The names that the pattern matches, in their order; `flag` is where the user gave it.
+/// The names that the pattern matches, in order; `flag` is where the user gave it.
 ///
 /// # Errors
-/// InvalidArgument for a pattern that is none, or matches nothing, with the nearest names.
+/// InvalidArgument for an invalid pattern, and for one that matches nothing, with similar names.
 pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<Match<'n>>> {
     let is_whole = |(number, name): (usize, &&str)| {
         (*name == pattern).then(|| Match { number, stars: vec!["*"; n_stars(pattern)] })
@@ -40,7 +40,7 @@ pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<M
         let message = format!("{flag} '{}' is no pattern: {what}", escape(pattern, 200));
         Error::invalid_argument(message).hint("put a backslash before a character that stands for itself")
     })?;
-    // Most names begin otherwise, and are told apart at once.
+    // Most names start differently and are ruled out at once.
     let start = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
     let found =
         names.iter().enumerate().filter(|(_, name)| name.starts_with(start)).filter_map(|(number, name)| {
@@ -52,12 +52,12 @@ pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<M
     if found.is_empty() { Err(unmatched(flag, pattern, names)) } else { Ok(found) }
 }
 
-/// How many `*` of a pattern stand for a text that can be used again.
+/// How many `*` of a pattern can be used in a replacement.
 pub fn n_stars(pattern: &str) -> usize {
     compile(pattern).map_or(0, |regex| regex.captures_len() - 1)
 }
 
-/// The regular expression of a whole name.
+/// Compiles a pattern to a regular expression for a whole name.
 fn compile(pattern: &str) -> std::result::Result<Regex, String> {
     let mut regex = String::from(r"(?s)\A");
     let mut letters = pattern.chars().peekable();
@@ -90,7 +90,7 @@ fn compile(pattern: &str) -> std::result::Result<Regex, String> {
     Regex::new(&regex).map_err(|_| "it is too long".to_owned())
 }
 
-/// Fails for braces that do not close, or do not hold several texts.
+/// Fails for braces that are not closed, or do not hold several texts.
 fn check_alternatives(mut inside: Peekable<Chars<'_>>) -> std::result::Result<(), String> {
     let mut has_comma = false;
     loop {
@@ -105,7 +105,7 @@ fn check_alternatives(mut inside: Peekable<Chars<'_>>) -> std::result::Result<()
     }
 }
 
-/// The rest of a set of characters, as a regular expression has it.
+/// Parses the rest of a set of characters into a regular expression.
 fn set(letters: &mut Peekable<Chars<'_>>) -> std::result::Result<String, String> {
     const OPEN: &str = "it has a `[` that does not close";
     let mut regex = String::from("[");
@@ -120,7 +120,7 @@ fn set(letters: &mut Peekable<Chars<'_>>) -> std::result::Result<String, String>
             letter => letter,
         };
         is_first = false;
-        // A hyphen at the end is one of the set.
+        // A hyphen at the end is a literal.
         let mut ahead = letters.clone();
         let is_range = ahead.next() == Some('-') && ahead.peek().is_some_and(|letter| *letter != ']');
         let mut to = from;

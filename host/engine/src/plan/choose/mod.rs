@@ -1,4 +1,4 @@
-//! Which tensors of the source are wanted: `--include`, `--exclude` and `--drop`.
+//! Selects tensors of the source: `--include`, `--exclude` and `--drop`.
 
 pub mod glob;
 pub mod output_names;
@@ -9,38 +9,39 @@ use apr_sdk::{Error, Result, Tensor, escape};
 use glob::matches;
 use std::sync::Arc;
 
-/// Patterns of the tensors that are wanted, over the source's names; see [`glob`].
+/// Patterns that select tensors by their names in the source; see [`glob`].
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Only what one of them matches is taken; everything, if there are none.
+    /// Keep only what one of these matches; everything if there are none.
     pub include: Vec<String>,
-    /// What one of them matches is left out.
+    /// Leave out what one of these matches.
     pub exclude: Vec<String>,
-    /// What one of them matches is left out, and the user declares that the output lacks it.
+    /// Leave out what one of these matches, with the user's consent that the output lacks it.
     pub drop: Vec<String>,
 }
 
 impl Choice {
-    /// Whether everything is wanted.
+    /// Whether everything is selected.
     pub fn is_everything(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty() && self.drop.is_empty()
     }
 
-    /// For each tensor why it is not wanted; `None` for one that is.
+    /// For each tensor the reason why it is left out; `None` if it is kept.
     ///
     /// # Errors
-    /// As [`Choice::unmatched`]; InvalidArgument for scales that would be parted from their codes.
+    /// As [`Choice::unmatched`]; InvalidArgument if scales would be separated from their codes.
     pub fn removed(&self, tensors: &[Tensor]) -> Result<Vec<Option<Arc<str>>>> {
         let removed = self.unmatched(tensors)?;
         together(tensors, &removed)?;
         Ok(removed)
     }
 
-    /// The same, whatever belongs together: of tensors that are only looked at.
+    /// Like [`Choice::removed`], but allows separating tensors that belong together, for tensors that are
+    /// only inspected.
     ///
     /// # Errors
-    /// InvalidArgument for a pattern that matches nothing, a tensor that is both included and dropped, and a choice that
-    /// leaves nothing.
+    /// InvalidArgument for a pattern that matches nothing, a tensor that is both included and dropped, and a
+    /// selection that leaves nothing.
     pub fn unmatched(&self, tensors: &[Tensor]) -> Result<Vec<Option<Arc<str>>>> {
         let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let not_included: Arc<str> = "no --include matches it".into();
@@ -80,7 +81,7 @@ impl Choice {
     }
 }
 
-/// Fails if one of two tensors that belong together would be left out.
+/// Fails if only one of two tensors that belong together would be left out.
 fn together(tensors: &[Tensor], removed: &[Option<Arc<str>>]) -> Result<()> {
     if removed.iter().all(Option::is_none) {
         return Ok(());
@@ -99,7 +100,7 @@ fn together(tensors: &[Tensor], removed: &[Option<Arc<str>>]) -> Result<()> {
     Ok(())
 }
 
-/// What the summary says of those that are left out: a line for each reason.
+/// Notes for the summary about tensors that are left out, one line per reason.
 pub fn notes<'t>(left: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, reason) in left {

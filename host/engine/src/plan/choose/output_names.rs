@@ -1,4 +1,4 @@
-//! Other names for the output's tensors: `--rename OLD=NEW`, after names were translated.
+//! Renames tensors of the output: `--rename OLD=NEW`, after names were translated.
 
 use super::glob::{matches, n_stars};
 use crate::expression::PlannedTensor;
@@ -8,26 +8,26 @@ use apr_sdk::{Error, Result, Tensor, escape};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// A tensor that is called otherwise because the user wants it so.
+/// A tensor that the user renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Renamed {
-    /// What it would have been called.
+    /// The name it would have had.
     pub name: String,
-    /// What it is called.
+    /// The name it has.
     pub to: String,
-    /// Why.
+    /// The reason: the user's rule, or the tensor that it follows.
     pub rule: String,
-    /// Its number in the output.
+    /// Index of the tensor in the output.
     #[serde(skip)]
     pub number: usize,
 }
 
-/// Gives tensors the names that `renames` says: (a pattern of names, what they become). Each `*` of the new name is what the
-/// `*` of the same number in the pattern stands for.
+/// Renames tensors by `renames`: (pattern, new name). Each `*` of a new name is replaced by what the
+/// corresponding `*` of the pattern matched.
 ///
 /// # Errors
-/// InvalidArgument for a pattern that matches nothing, two that match one tensor, new names that are empty or that two tensors
-/// have, and scales that would not be found by their codes any more.
+/// InvalidArgument for a pattern that matches nothing, two that match one tensor, new names that are empty or
+/// not unique, and scales that could no longer be found by their codes.
 pub fn rename(tensors: &mut [PlannedTensor], renames: &[(String, String)]) -> Result<Vec<Renamed>> {
     if renames.is_empty() {
         return Ok(Vec::new());
@@ -60,7 +60,7 @@ pub fn rename(tensors: &mut [PlannedTensor], renames: &[(String, String)]) -> Re
     Ok(renamed)
 }
 
-/// The tensors that patterns match, by their numbers.
+/// The tensors that the patterns match, by index.
 fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap<usize, Renamed>> {
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let mut renamed: HashMap<usize, Renamed> = HashMap::new();
@@ -98,7 +98,7 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
     Ok(renamed)
 }
 
-/// The text before each `*` of a new name, and behind the last.
+/// Splits a new name at each `*`.
 fn pieces(new: &str) -> std::result::Result<Vec<String>, &'static str> {
     let mut pieces = vec![String::new()];
     let mut letters = new.chars();
@@ -123,7 +123,7 @@ fn pieces(new: &str) -> std::result::Result<Vec<String>, &'static str> {
     Ok(pieces)
 }
 
-/// Scales of integer rows are called after these: they follow.
+/// Scales of integer rows are named after them: rename them too.
 fn follow_codes(tensors: &[Tensor], renamed: &mut HashMap<usize, Renamed>) {
     for (codes, number) in own_scales(tensors) {
         let Some(one) = renamed.get(&codes).cloned() else { continue };
@@ -134,7 +134,7 @@ fn follow_codes(tensors: &[Tensor], renamed: &mut HashMap<usize, Renamed>) {
     }
 }
 
-/// Fails if two tensors would have one name of which one is new.
+/// Fails if two tensors would have the same name, one of them because it was renamed.
 fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usize, Renamed>) -> Result<()> {
     let mut named: HashMap<&str, usize> = HashMap::with_capacity(after.len());
     for (number, tensor) in after.iter().enumerate() {
@@ -152,7 +152,7 @@ fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usiz
     Ok(())
 }
 
-/// What the summary says: a line for each rule.
+/// Notes for the summary, one line per rule.
 pub fn notes(renamed: &[Renamed]) -> Vec<String> {
     let mut rules: Vec<(&str, Vec<&Renamed>)> = Vec::new();
     for one in renamed {

@@ -1,31 +1,32 @@
-//! What a model's own configuration says of packed weights.
+//! What a model's own configuration says about packed weights.
 
 use super::schemes::{FILES, NAMES, OBJECTS, TOP};
 use crate::open::OpenedModel;
 use apr_sdk::{Bytes, Model, Value};
 use serde_json::Value as Json;
 
-/// A place that says that weights are packed.
+/// A place that announces packed weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// The scheme, if it is named there.
+    /// The scheme, if named there.
     pub scheme: Option<String>,
-    /// The file or the format that says so.
+    /// The file or the format that contains it.
     pub file: String,
-    /// The key of the object, without those inside; `None` for a whole companion file.
+    /// The key of the announcing object; `None` for a whole companion file.
     pub key: Option<String>,
 }
 
-/// The longest companion file that is read for the scheme's name. 1 MiB: lists of all of a model's layers have a tenth.
+/// Bytes of a companion file that is read for the scheme's name. 1 MiB: a list of all of a model's layers
+/// takes a tenth.
 const LONGEST: u64 = 1 << 20;
 
-/// Every place of an opened model that says so, in the model's order.
+/// Every announcement in an opened model, in model order.
 pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
     let mut found = in_keys(&source.model);
     for asset in &source.model.assets {
         let name = asset.name.rsplit('/').next().unwrap_or_default();
         if FILES.contains(&name) {
-            // What cannot be read, or is no JSON, announces all the same.
+            // A file that cannot be read or is not JSON counts as an announcement all the same.
             let short = asset.bytes.len() <= LONGEST;
             let held = short.then(|| source.fetch(&asset.bytes).ok()).flatten();
             let json = held.as_ref().and_then(Bytes::inline).and_then(|b| serde_json::from_slice(b).ok());
@@ -36,7 +37,7 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
     found
 }
 
-/// The places among a model's metadata keys.
+/// The announcements among a model's metadata keys.
 fn in_keys(model: &Model) -> Vec<Announcement> {
     let mut found: Vec<Announcement> = Vec::new();
     for foreign in &model.foreign {
@@ -59,7 +60,7 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
     found
 }
 
-/// Whether a model still says so at a place.
+/// Whether a model still has an announcement.
 pub fn still_says(model: &Model, place: &Announcement) -> bool {
     match &place.key {
         None => model.assets.iter().any(|asset| asset.name == place.file),
@@ -70,7 +71,7 @@ pub fn still_says(model: &Model, place: &Announcement) -> bool {
     }
 }
 
-/// The announcing object that a key lies in, and the key's name there.
+/// The announcing object that a key is in, and the key's name within it.
 fn split(key: &str) -> Option<(&str, &str)> {
     let (top, members) = TOP;
     if let Some(member) = key.strip_prefix(top).and_then(|rest| rest.strip_prefix('.')) {
@@ -87,7 +88,7 @@ fn split(key: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The scheme that a JSON object names, in itself or in an object of it.
+/// The scheme that a JSON object names, directly or in a nested object.
 fn named(json: &Json) -> Option<String> {
     let object = json.as_object()?;
     let own = NAMES.iter().find_map(|name| object.get(*name)?.as_str().map(str::to_owned));

@@ -1,4 +1,5 @@
-//! Tensors that mean something together alone: codes and what scales them, and all that a scheme keeps beside its codes.
+//! Tensors that are only meaningful together: codes and their scales, and whatever else a scheme stores
+//! beside its codes.
 
 use super::ends;
 use super::scaled::{is_own, pairs};
@@ -6,7 +7,7 @@ use super::schemes::SIGNS;
 use apr_sdk::{Tensor, escape};
 use std::collections::{HashMap, HashSet};
 
-/// Numbers of tensors that belong together, two at a time.
+/// Pairs of indices of tensors that belong together.
 pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     let mut found = pairs(tensors);
     let mut numbers: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
@@ -26,13 +27,13 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     if shown.is_empty() {
         return found;
     }
-    // What a scheme keeps for a weight is called after it, or lies directly beside it.
+    // A scheme's tensors for a weight are named after it, or are siblings.
     for (number, tensor) in tensors.iter().enumerate() {
         let name = tensor.name.as_str();
         let cuts = name.match_indices(['.', '/', '_']).map(|(at, _)| at).chain([name.len()]);
         let last = name.rfind(['.', '/']).unwrap_or(0);
         for at in cuts.filter(|at| *at >= last) {
-            // A bias is none of its codes.
+            // A bias is not one of its codes.
             let is_bias = name[at..].contains("bias");
             if let Some(&of) = shown.get(&name[..at]).filter(|of| **of != number && !is_bias) {
                 found.push((of, number));
@@ -42,12 +43,12 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Numbers of integer rows as apr writes them, and of their scales, `NAME` and `NAME.scale`.
+/// Indices of integer rows written by apr and of their scales, `NAME` and `NAME.scale`.
 pub fn own_scales(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
     pairs(tensors).into_iter().filter(|&(codes, scale)| is_own(&tensors[codes], &tensors[scale]))
 }
 
-/// How two such tensors are told of: `` `w.scale` scales `w` ``.
+/// Describes the relation between two such tensors: `` `w.scale` scales `w` ``.
 pub fn relation(one: &Tensor, other: &Tensor) -> String {
     let (a, b) = (escape(&one.name, 120), escape(&other.name, 120));
     match is_own(one, other) || pairs(&[one.clone(), other.clone()]).contains(&(0, 1)) {
@@ -56,7 +57,7 @@ pub fn relation(one: &Tensor, other: &Tensor) -> String {
     }
 }
 
-/// The first pair of `before` that `after` does not have.
+/// The first pair in `before` that is not in `after`.
 pub fn first_parted(before: &[(usize, usize)], after: &[(usize, usize)]) -> Option<(usize, usize)> {
     let after: HashSet<(usize, usize)> = after.iter().copied().collect();
     before.iter().copied().find(|pair| !after.contains(pair))

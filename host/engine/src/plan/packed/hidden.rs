@@ -1,17 +1,18 @@
-//! Scales that a reader left out: what is opened below a path may be codes whose scales lie elsewhere in the file.
+//! Scales that a reader left out: tensors opened below a path may be codes whose scales are elsewhere in the
+//! file.
 
 use super::{Packed, Signed, announcements, scaled, signed, unseen};
 use crate::open::{OpenOptions, OpenedModel, Probed};
 use apr_sdk::Tensor;
 use std::collections::HashSet;
 
-/// The option by which a reader opens some of a file's tensors.
+/// The option that makes a reader open only some of a file's tensors.
 const PREFIX: &str = "prefix";
 
-/// What is said of floats of 8 bits where the rest of the file cannot be opened.
+/// What to call 8-bit floats if the rest of the file cannot be opened.
 const OUTSIDE: &str = "floats of 8 bits, whose scales may lie outside of the prefix";
 
-/// What the whole file shows of the tensors that were opened, if not all were.
+/// What the whole file reveals about the opened tensors, if they are not all of them.
 pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
     let taken = &source.model.tensors;
     let is_part = options.options.iter().any(|(_, name, _)| name == PREFIX);
@@ -24,7 +25,7 @@ pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) ->
         return Packed::shown(Vec::new(), unseen(taken, OUTSIDE), taken);
     };
     let names: HashSet<&str> = taken.iter().map(|tensor| tensor.name.as_str()).collect();
-    // Codes that are left out anyway, an optimizer's say, speak of themselves only.
+    // Codes that are left out anyway, such as an optimizer's, say nothing about the others.
     let seen: Vec<Tensor> = (whole.model.tensors.iter())
         .filter(|tensor| !scaled::is_code(tensor) || is_below(&tensor.name, &names))
         .cloned()
@@ -33,7 +34,7 @@ pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) ->
     Packed::shown(announcements(&whole), signed, taken)
 }
 
-/// Whether a tensor of the whole file is one of those below a path, which lost the path.
+/// Whether a tensor of the whole file is one of those that were opened below a path, with the path stripped.
 fn is_below(name: &str, names: &HashSet<&str>) -> bool {
     let ends = name.match_indices('.').map(|(at, _)| &name[at + 1..]);
     std::iter::once(name).chain(ends).any(|end| names.contains(end))

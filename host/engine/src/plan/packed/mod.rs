@@ -1,7 +1,8 @@
-//! Packed weights: tensors that are codes and scales of a scheme, whose true values no one here computes yet. They are
-//! copied as they are or not at all: a cast, another dialect or other rows would change codes as if they were weights.
+//! Packed weights: tensors that are codes and scales of a scheme, whose true values apr cannot compute yet.
+//! They are copied unchanged or not at all: a cast, another dialect or reordered rows would treat codes as
+//! weights.
 //!
-//! What announces a scheme, and by which tensors it is known, is data: `schemes.rs`.
+//! What announces a scheme, and which tensors identify it, is data: `schemes.rs`.
 
 mod announced;
 pub mod companions;
@@ -19,35 +20,35 @@ use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
 use schemes::{SCALES, SIGNS, Sign};
 use std::collections::HashMap;
 
-/// What is known of a model whose weights are packed.
+/// What is known about a model with packed weights.
 #[derive(Clone, Debug)]
 pub struct Packed {
     announced: Vec<Announcement>,
     signed: Option<Signed>,
-    /// Whether every tensor of two dimensions or more is a float of 16 bits or more.
+    /// Whether every tensor with two or more dimensions is a float of 16 bits or more.
     is_plain: bool,
 }
 
-/// What tensors show.
+/// What tensors reveal.
 #[derive(Clone, Debug)]
 struct Signed {
     scheme: &'static str,
-    /// The tensor that shows it.
+    /// The tensor that reveals it.
     tensor: String,
-    /// The scales of the tensor, where these show it.
+    /// The tensor's scales, if they reveal it.
     scale: Option<String>,
 }
 
 impl Packed {
-    /// What says that a model's weights are packed; `None` where nothing does.
+    /// What shows that a model's weights are packed; `None` if nothing does.
     pub fn of(source: &OpenedModel) -> Option<Packed> {
         let tensors = &source.model.tensors;
         let alone = || LonePart::of(&source.files).and_then(|_| unseen(tensors, IN_OTHER_PARTS));
         Packed::shown(announcements(source), signed(tensors).or_else(alone), tensors)
     }
 
-    /// The same where a reader was told to open some of the tensors only: scales may be among the others. `options` are
-    /// those that the source was opened with.
+    /// Like [`Packed::of`], for a reader that opened only some of the tensors: scales may be among the
+    /// others. `options` are those that the source was opened with.
     pub fn of_selected(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
         Packed::of(source).or_else(|| hidden::look(probed, options, source))
     }
@@ -63,7 +64,7 @@ impl Packed {
     /// Refuses a conversion that would change types, dialect or rows.
     ///
     /// # Errors
-    /// Unsupported, naming the scheme and what says so.
+    /// Unsupported, naming the scheme and what reveals it.
     pub fn check(&self, model: &Model, target: &Format, options: &ConvertOptions) -> Result<()> {
         let types = &options.quantization;
         let asked = [
@@ -92,7 +93,7 @@ impl Packed {
         Err(self.refusal(&why, "or copy them to a format that keeps names and types"))
     }
 
-    /// What the summary says of a copy, and what to warn of: that nothing in the output announces the scheme any more.
+    /// A note about the copy, and a warning if nothing in the output announces the scheme any more.
     pub fn word(&self, written: &Model) -> (String, Option<String>) {
         let note = format!("{}: they are copied as they are", self.what());
         let lost: Vec<String> = self
@@ -159,16 +160,16 @@ impl Announcement {
     }
 }
 
-/// What is said of floats of 8 bits where the model's other parts are missing.
+/// What to call 8-bit floats if the model's other parts are missing.
 const IN_OTHER_PARTS: &str = "floats of 8 bits, whose scales may lie in the missing parts";
 
-/// The first matrix of floats of 8 bits or fewer, which may be codes if not all tensors can be seen.
+/// The first matrix of floats of 8 bits or fewer, which may be codes if not all tensors are visible.
 fn unseen(tensors: &[Tensor], scheme: &'static str) -> Option<Signed> {
     let tensor = tensors.iter().find(|tensor| scaled::is_small_float(tensor))?;
     Some(Signed { scheme, tensor: tensor.name.clone(), scale: None })
 }
 
-/// What tensors show: a sign of the table, which names its scheme, or else codes beside scales.
+/// What tensors reveal: a sign in the table, which names its scheme, or otherwise codes beside scales.
 fn signed(tensors: &[Tensor]) -> Option<Signed> {
     let beside = || {
         scaled::first(tensors).map(|found| Signed {
@@ -180,7 +181,7 @@ fn signed(tensors: &[Tensor]) -> Option<Signed> {
     sign_of(tensors, SIGNS).or_else(beside).or_else(|| sign_of(tensors, SCALES))
 }
 
-/// The first sign among tensors, in the order of the signs.
+/// The first sign that any tensor matches, in the order of the signs.
 fn sign_of(tensors: &[Tensor], signs: &[Sign]) -> Option<Signed> {
     let mut best: Option<(usize, &Tensor)> = None;
     let mut by_name: Option<HashMap<&str, DType>> = None;
@@ -204,7 +205,7 @@ fn sign_of(tensors: &[Tensor], signs: &[Sign]) -> Option<Signed> {
     best.map(|(at, tensor)| Signed { scheme: signs[at].scheme, tensor: tensor.name.clone(), scale: None })
 }
 
-/// What stands before a sign's suffix.
+/// The part of a tensor's name before the sign's suffix.
 fn ends<'t>(tensor: &'t Tensor, sign: &Sign) -> Option<&'t str> {
     let base = tensor.name.strip_suffix(sign.suffix)?;
     (sign.dtypes.is_empty() || sign.dtypes.contains(&tensor.dtype)).then_some(base)

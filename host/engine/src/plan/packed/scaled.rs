@@ -1,5 +1,5 @@
-//! Codes that are known by the scales beside them, whatever either is called: a tensor of integers or of floats of 8 bits
-//! and fewer, and one of its module whose name speaks of scales or zero points and whose shape fits over it.
+//! Recognises codes by the scales beside them, whatever their names: a tensor of integers or of floats of at
+//! most 8 bits, and a sibling whose name mentions scales or zero points and whose shape fits it.
 
 use apr_sdk::{DType, DTypeKind, Tensor};
 use std::collections::HashMap;
@@ -7,28 +7,28 @@ use std::collections::HashMap;
 /// Codes and what scales them.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled<'t> {
-    /// The codes.
+    /// The tensor of integers or small floats.
     pub codes: &'t Tensor,
     /// Their scales, or their zero points.
     pub scale: &'t Tensor,
 }
 
-/// Words that end the name of codes, behind the name of their module.
+/// Words that follow a module's name in the name of its codes.
 const WEIGHTS: [&str; 10] =
     ["weight", "weights", "kernel", "kernels", "qweight", "codes", "packed", "quantized", "data", "w"];
 
-/// The first codes of a model that have scales, in the order of the scales.
+/// The first codes in a model that have scales, in the order of the scales.
 pub fn first(tensors: &[Tensor]) -> Option<Scaled<'_>> {
     let (codes, scale) = each(tensors, &|codes, scale| !is_own(codes, scale)).next()?;
     Some(Scaled { codes: &tensors[codes], scale: &tensors[scale] })
 }
 
-/// Numbers of all codes and what scales them, integer rows as apr writes them included.
+/// Pairs of indices of codes and what scales them, including integer rows written by apr.
 pub fn pairs(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     each(tensors, &|_, _| true).collect()
 }
 
-/// Numbers of codes and their scales, of those that `counts`.
+/// Pairs of indices of codes and their scales, among those that `counts` accepts.
 fn each<'t>(
     tensors: &'t [Tensor],
     counts: &'t dyn Fn(&Tensor, &Tensor) -> bool,
@@ -54,7 +54,7 @@ fn each<'t>(
 }
 
 impl Scaled<'_> {
-    /// What such weights are called in messages.
+    /// What messages call such weights.
     pub fn scheme(&self) -> &'static str {
         match (self.scale.dtype, self.codes.dtype) {
             (DType::F8_E8M0, _) => "codes with scales of powers of two",
@@ -68,13 +68,13 @@ impl Scaled<'_> {
     }
 }
 
-/// What kind of number an element is, and how many bits it has.
+/// The kind of an element, and its size in bits.
 fn bits(dtype: DType) -> Option<(DTypeKind, u32)> {
     let info = dtype.info()?;
     Some((info.kind, info.block_bytes * 8 / info.block_elements))
 }
 
-/// Whether a tensor may hold the codes of a matrix, or of a stack of them.
+/// Whether a tensor may hold the codes of a matrix, or of stacked matrices.
 pub(super) fn is_code(tensor: &Tensor) -> bool {
     tensor.shape.len() > 1
         && match bits(tensor.dtype) {
@@ -84,12 +84,13 @@ pub(super) fn is_code(tensor: &Tensor) -> bool {
         }
 }
 
-/// Whether a tensor is a matrix, or a stack of them, of floats of 8 bits or fewer.
+/// Whether a tensor is a matrix, or stacked matrices, of floats of 8 bits or fewer.
 pub(super) fn is_small_float(tensor: &Tensor) -> bool {
     is_code(tensor) && bits(tensor.dtype).is_some_and(|(kind, _)| kind == DTypeKind::Float)
 }
 
-/// The name of what has a weight: `a` of `a.weight`, `a.w1` of `a.w1_weight`; all of a name that ends in none of the words.
+/// The name of the module that a weight belongs to: `a` for `a.weight`, `a.w1` for `a.w1_weight`; the whole
+/// name if it ends in none of the words.
 fn stem(name: &str) -> &str {
     let at = name.rfind(is_separator).map_or(0, |at| at + 1);
     if WEIGHTS.contains(&&name[at..]) { name[..at].trim_end_matches(is_separator) } else { name }
@@ -99,12 +100,14 @@ fn is_separator(letter: char) -> bool {
     matches!(letter, '.' | '/' | '_')
 }
 
-/// What codes or their module may be called if `name` is that of their scales, and whether a module may be meant.
+/// Possible names of the codes, or of their module, for scales called `name`; and whether it could be a
+/// module.
 fn candidates(name: &str) -> impl Iterator<Item = (String, bool)> {
     let last = name.rfind(['.', '/']).map_or(0, |at| at + 1);
     let module = name[..last.saturating_sub(1)].rfind(['.', '/']).map_or(0, |at| at + 1);
     let cuts = name.match_indices(is_separator).map(|(at, _)| at);
-    // `a.w_scale` and `a.w.scale` belong to `a.w`, both and `a.scale` to `a`; `a.weight_quantizer.scale` to `a.weight` alone.
+    // `a.w_scale` and `a.w.scale` belong to `a.w`; both, and `a.scale`, to `a`; `a.weight_quantizer.scale`
+    // only to `a.weight`.
     let before = cuts.clone().filter(move |at| *at > module && speaks_of_scales(&name[last.max(at + 1)..]));
     let before = before.map(move |at| (name[..at].to_owned(), at + 1 >= last));
     // `a.scale_w` belongs to `a.w`.
@@ -114,7 +117,7 @@ fn candidates(name: &str) -> impl Iterator<Item = (String, bool)> {
     before.chain(behind).chain(top)
 }
 
-/// Whether a word of a name's part says that it scales or shifts.
+/// Whether a part of a name mentions scaling or shifting.
 fn speaks_of_scales(part: &str) -> bool {
     let mut word = String::new();
     let mut letters = part.chars().peekable();
@@ -138,16 +141,16 @@ fn speaks_of_scales(part: &str) -> bool {
     false
 }
 
-/// Whether a tensor called like the scales of codes is theirs.
+/// Whether a tensor named like the scales of codes really scales them.
 fn belongs(codes: &Tensor, scale: &Tensor) -> bool {
     let is_itself = codes.name == scale.name;
-    // Where all of a model was cast to one small type, what is called a scale is a weight as well.
+    // If the whole model was cast to one small type, a tensor called a scale is a weight as well.
     let is_cast_alike =
         codes.dtype == scale.dtype && bits(codes.dtype).is_some_and(|b| b.0 == DTypeKind::Float);
     !is_itself && !is_cast_alike && fits_over(codes, &scale.shape)
 }
 
-/// Whether these are integer rows as apr writes and undoes them: `NAME` and `NAME.scale`.
+/// Whether these are integer rows that apr writes and can undo: `NAME` and `NAME.scale`.
 pub fn is_own(codes: &Tensor, scale: &Tensor) -> bool {
     [DType::I8, DType::I4].contains(&codes.dtype)
         && scale.dtype == DType::F32
@@ -155,8 +158,8 @@ pub fn is_own(codes: &Tensor, scale: &Tensor) -> bool {
         && codes.shape.split_last().is_some_and(|(_, rows)| rows == scale.shape)
 }
 
-/// Whether a shape fits over that of codes: one value, or one for each row, each column, or each block of a grid. An element
-/// of the codes may hold several.
+/// Whether a shape fits that of codes: one value; or one per row, per column, or per block of a grid. An
+/// element of the codes may hold several codes.
 fn fits_over(codes: &Tensor, scale: &[u64]) -> bool {
     let held = u64::from(bits(codes.dtype).map_or(1, |(_, bits)| bits.max(1)));
     let scale: Vec<u64> = scale.iter().copied().filter(|n| *n != 1).collect();
@@ -167,7 +170,7 @@ fn fits_over(codes: &Tensor, scale: &[u64]) -> bool {
         let mut axes = axes.into_iter();
         scale.iter().all(|n| axes.any(|size| cuts_into(size, held, *n)))
     };
-    // In the order of the axes, or of a transpose.
+    // Axes may be in order or transposed.
     if along(codes.shape.clone()) || along(codes.shape.iter().rev().copied().collect()) {
         return true;
     }
@@ -175,8 +178,8 @@ fn fits_over(codes: &Tensor, scale: &[u64]) -> bool {
     matches!((all.and_then(|all| all.checked_mul(held)), &scale[..]), (Some(all), [n]) if *n > 0 && all % n == 0)
 }
 
-/// Whether an axis of `size` elements, each of up to `held` codes, falls into `n` blocks of one size, the last one of which
-/// may be shorter.
+/// Whether an axis of `size` elements, each holding up to `held` codes, divides into `n` equal blocks, the
+/// last of which may be shorter.
 fn cuts_into(size: u64, held: u64, n: u64) -> bool {
     let widths =
         std::iter::successors(Some(1u64), |width| Some(width * 2)).take_while(|width| *width <= held);

@@ -1,29 +1,30 @@
-//! By which tensors packed weights are known, as data: a tensor whose name ends in such a way, of such types, and where one
-//! name would say too little, another one beside it. The first row that fits names the scheme.
+//! The tensors that identify packed weights, as data: the suffix of a tensor's name, its types, and, where
+//! that would be ambiguous, a second tensor beside it. The first row that matches names the scheme.
 //!
-//! What needs no row: codes with scales beside them, under any name (`scaled.rs`). Rows follow what the schemes' own packages write; `X` is a module's name, or that of stacked experts.
+//! No row is needed for codes with scales beside them, under any name (`scaled.rs`). Rows follow what the
+//! schemes' own packages write; `X` is the name of a module, or of stacked experts.
 
 use apr_sdk::DType;
 
-/// A tensor that no model has whose weights are plain.
+/// A tensor that does not occur in a model with plain weights.
 #[derive(Debug)]
 pub struct Sign {
-    /// What the scheme is called in messages.
+    /// What messages call the scheme.
     pub scheme: &'static str,
-    /// What the tensor's name ends in, behind `X`.
+    /// The suffix of the tensor's name, after `X`.
     pub suffix: &'static str,
-    /// The types that it may have; any, if none is listed.
+    /// The types it may have; any, if empty.
     pub dtypes: &'static [DType],
-    /// What the name of another tensor has behind the same `X`, and the types of that.
+    /// The suffix of another tensor with the same `X`, and its types.
     pub beside: Option<(&'static str, &'static [DType])>,
 }
 
-/// A suffix that says enough by itself.
+/// A suffix that is sufficient evidence by itself.
 const fn alone(scheme: &'static str, suffix: &'static str) -> Sign {
     Sign { scheme, suffix, dtypes: ANY, beside: None }
 }
 
-/// A suffix that says enough beside another of these types.
+/// A suffix that is evidence only beside another tensor of these types.
 const fn pair(
     scheme: &'static str,
     (suffix, dtypes): (&'static str, &'static [DType]),
@@ -35,10 +36,10 @@ const fn pair(
 const ANY: &[DType] = &[];
 const POWERS: &[DType] = &[DType::F8_E8M0, DType::U8];
 const BYTES: &[DType] = &[DType::U8];
-/// What several codes lie in at once.
+/// The types of words that hold several codes each.
 const WORDS: &[DType] = &[DType::U8, DType::I16, DType::I32, DType::U32];
 
-/// Every sign, those that say most first.
+/// All signs, most specific first.
 pub static SIGNS: &[Sign] = &[
     alone("bitsandbytes NF4", ".quant_state.bitsandbytes__nf4"),
     alone("bitsandbytes FP4", ".quant_state.bitsandbytes__fp4"),
@@ -83,18 +84,18 @@ pub static SIGNS: &[Sign] = &[
     alone("integers of torch.ao", "._packed_params.dtype"),
 ];
 
-/// What says enough even where no codes lie beside it, and names no scheme.
+/// Signs that are evidence even without codes beside them, and name no scheme.
 pub static SCALES: &[Sign] =
     &[alone("codes with scales", ".weight_scale"), alone("codes with scales", ".weight_scales")];
 
-/// Metadata keys that announce packed weights wherever they stand: names of JSON objects.
+/// Metadata keys that announce packed weights at any depth: names of JSON objects.
 pub const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
 
-/// A key that announces them where it is the first name, and has one of these members.
+/// A key that announces them at the top level if it has one of these members.
 pub const TOP: (&str, [&str; 5]) =
     ("quantization", ["bits", "group_size", "mode", "quant_algo", "qformat_weight"]);
 
-/// Members of such an object that name the scheme, the best first.
+/// Members of such an object that name the scheme, in order of preference.
 pub const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "format"];
 
 /// Companion files that announce them.

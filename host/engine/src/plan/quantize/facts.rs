@@ -1,10 +1,10 @@
-//! What a recipe is told of a model and its tensors.
+//! What recipes are told about a model and its tensors.
 
 use crate::architecture::TensorSpec;
 use apr_sdk::{Bytes, Model, ModelFacts, Tensor, TensorFacts, Value, ValueType};
 use serde_json::{Map, Value as Json};
 
-/// What is known of a tensor.
+/// The facts about a tensor.
 pub fn of_tensor(tensor: &Tensor, spec: &TensorSpec) -> TensorFacts {
     let mut facts = TensorFacts::default();
     facts.name.clone_from(&tensor.name);
@@ -15,8 +15,8 @@ pub fn of_tensor(tensor: &Tensor, spec: &TensorSpec) -> TensorFacts {
     facts
 }
 
-/// What is known of the model: its canonical configuration and, under the id of each format that said something, its keys
-/// that are single numbers or words.
+/// The facts about the model: its canonical configuration and, under the id of each format with metadata, its
+/// keys that are single numbers or words.
 pub fn of_model(model: &Model) -> ModelFacts {
     let mut facts = ModelFacts::default();
     let held = model.architecture.as_ref().and_then(|architecture| architecture.config.inline());
@@ -33,7 +33,7 @@ pub fn of_model(model: &Model) -> ModelFacts {
     facts
 }
 
-/// The longest list that is told: one number for each layer.
+/// Elements in a list that is passed on: one number per layer.
 const LONGEST: usize = 4096;
 
 fn scalar(value: &Value) -> Option<Json> {

@@ -1,4 +1,4 @@
-//! An importance matrix: how much each column of a weight matters, as quantizer plugins read it from a file.
+//! Importance matrices: how much each column of a weight matters, as read from a file by quantizer plugins.
 
 use crate::engine::Engine;
 use crate::open::files::Files;
@@ -9,21 +9,21 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The most values of a matrix: 4 GiB of them. The largest model with experts that is known has a hundredth.
+/// Values in a matrix: 4 GiB of them. The largest known model with experts has a hundredth.
 const MOST: usize = 1 << 30;
 
-/// The importance of a model's columns.
+/// The importance of each column of a model's weights.
 #[derive(Debug, Default)]
 pub struct ImportanceMatrix {
-    /// By dialect and name.
+    /// Values by (dialect, tensor name).
     tensors: HashMap<(String, String), Arc<[f32]>>,
     values: usize,
-    /// What a model quantized with it records: format, key, value.
+    /// What a model quantized with the matrix records: (format, key, value).
     pub records: Vec<(String, String, Value)>,
 }
 
 impl ImportanceMatrix {
-    /// Reads a file, by the first plugin that knows its form.
+    /// Reads a file with the first plugin that recognises it.
     ///
     /// # Errors
     /// NotFound and the like; any error from the plugins.
@@ -48,11 +48,11 @@ impl ImportanceMatrix {
         })))
     }
 
-    /// Keeps the tensors whose names have one of `include`, if there is any, and none of `exclude`, as llama-quantize
-    /// does.
+    /// Keeps the tensors whose names contain one of `include` (all, if that is empty) and none of `exclude`,
+    /// like llama-quantize.
     ///
     /// # Errors
-    /// InvalidArgument for a text that is in no name.
+    /// InvalidArgument for a text that occurs in no name.
     pub fn choose(&mut self, include: &[String], exclude: &[String]) -> Result<()> {
         for (flag, texts) in [("--include-weights", include), ("--exclude-weights", exclude)] {
             for text in texts {
@@ -72,27 +72,27 @@ impl ImportanceMatrix {
         Ok(())
     }
 
-    /// The values for a tensor, under whichever of its names.
+    /// The values for a tensor, under any of its names.
     pub fn of(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
         let by_dialect = facts.names.iter().find_map(|name| self.tensors.get(name));
-        // Without a table a name may be that of any dialect.
+        // Without a table, a name may belong to any dialect.
         let dialects = || self.tensors.keys().map(|(dialect, _)| dialect.clone()).next();
         by_dialect.or_else(|| self.tensors.get(&(dialects()?, facts.name.clone())))
     }
 
-    /// The values for a tensor that say anything: those that are not all 0.
+    /// The values for a tensor, unless all are 0 and so carry no information.
     pub fn telling(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
         self.of(facts).filter(|values| values.iter().any(|value| *value > 0.0))
     }
 
-    /// How much of it was used.
+    /// A note about how much of the matrix was used.
     pub fn summary(&self, tensors: &[TensorFacts]) -> String {
         let used = tensors.iter().filter(|facts| facts.has_importance).count();
         let all = self.tensors.len();
         format!("the importance matrix knows {}, of which the model has {used}", n_of(all, "tensor"))
     }
 
-    /// Why none of it was used.
+    /// A warning that none of the matrix was used.
     pub fn unused(&self, tensors: &[TensorFacts]) -> String {
         let all = n_of(self.tensors.len(), "tensor");
         let why = match tensors.iter().find(|facts| self.of(facts).is_some()) {

@@ -1,14 +1,15 @@
-//! What is said where the flags for types cannot do what they say.
+//! Notes about tensors that the type flags cannot change.
 
 use super::Quantization;
 use crate::expression::PlannedTensor;
 use crate::wording::n_of;
 use apr_sdk::{DType, DTypeKind, Error, Result};
 
-/// What `--precision` and `--dequantize` leave as it is, and a user would not expect.
+/// What `--precision` and `--dequantize` leave unchanged although a user would not expect it.
 ///
 /// # Errors
-/// InvalidArgument if `--precision` changes nothing, and there are tensors that it does not speak of.
+/// InvalidArgument if `--precision` changes nothing although there are tensors of types that it does not
+/// apply to.
 pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let is_changed = tensors.iter().any(PlannedTensor::is_retyped);
@@ -27,7 +28,7 @@ pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec
     if let Some(dtype) = wishes.dequantize {
         let kinds = [DTypeKind::Int, DTypeKind::Uint];
         let is_integer = |tensor: &apr_sdk::Tensor| {
-            // Positions and indices lie in I64, masks in bytes of one dimension.
+            // Positions and indices are I64, masks one-dimensional bytes.
             let integers = tensor.dtype.info().is_some_and(|info| kinds.contains(&info.kind));
             integers && tensor.shape.len() > 1 && tensor.dtype != DType::I64
         };

@@ -1,5 +1,5 @@
-//! Which tensors of a planned model become another type because the user asked for it: cast, dequantized, or quantized by a
-//! recipe of a quantizer plugin. Pure data; the pipeline does it.
+//! Changes the types of a planned model's tensors as the user asked: casts, dequantizes, or quantizes by a
+//! recipe of a quantizer plugin. Pure data; the pipeline does the work.
 
 mod facts;
 mod importance;
@@ -25,34 +25,34 @@ use apr_sdk::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What types the user asked for.
+/// The types that the user asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Quantization {
-    /// The recipe (`--quantize`), by name.
+    /// The name of the recipe (`--quantize`).
     pub recipe: Option<String>,
-    /// What the recipe's plugin is told: `tensor-type`, `output-tensor-type`, `token-embedding-type`, `leave-output-tensor`,
-    /// `pure`.
+    /// Options for the recipe's plugin: `tensor-type`, `output-tensor-type`, `token-embedding-type`,
+    /// `leave-output-tensor`, `pure`.
     pub options: Options,
-    /// The float type for tensors that are floats (`--precision`).
+    /// The type for tensors that are floats (`--precision`).
     pub precision: Option<DType>,
-    /// The float type for tensors that are blocks (`--dequantize`).
+    /// The type for tensors that are blocks (`--dequantize`).
     pub dequantize: Option<DType>,
-    /// Whether tensors that are blocks already stay as they are.
+    /// Whether tensors that are already blocks stay unchanged.
     pub keep_quantization: bool,
     /// Whether blocks may become blocks of another type.
     pub allow_requantize: bool,
-    /// The importance matrix's file.
+    /// The file with the importance matrix.
     pub importance: Option<PathBuf>,
-    /// Of the tensors that it knows, those whose names have one of these texts are used; all, if there is none.
+    /// Use the matrix only for tensors whose names contain one of these texts; for all, if empty.
     pub include_weights: Vec<String>,
-    /// Those whose names have one of these are not.
+    /// Do not use it for tensors whose names contain one of these.
     pub exclude_weights: Vec<String>,
-    /// How small the weights are to be; the recipe is chosen by it.
+    /// How small the weights should be; decides on the recipe.
     pub target: Option<Target>,
 }
 
 impl Quantization {
-    /// Whether anything is asked.
+    /// Whether nothing is requested.
     pub fn is_nothing(&self) -> bool {
         self.recipe.is_none()
             && self.precision.is_none()
@@ -61,41 +61,42 @@ impl Quantization {
             && self.importance.is_none()
     }
 
-    /// Whether types are chosen by a recipe.
+    /// Whether a recipe chooses the types.
     pub fn has_recipe(&self) -> bool {
         self.recipe.is_some() || self.target.is_some()
     }
 }
 
-/// What the user is told of the types that were chosen.
+/// What to tell the user about the chosen types.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
-    /// For the summary.
+    /// Lines for the summary.
     pub notes: Vec<String>,
     /// What the user should look at.
     pub warnings: Vec<String>,
 }
 
-/// What is at hand for a choice.
+/// What the choice of types depends on.
 pub struct TypeChooser<'a> {
-    /// The engine.
+    /// The context: plugins and workers.
     pub engine: &'a Engine,
-    /// The source.
+    /// The model to convert.
     pub source: &'a OpenedModel,
-    /// The target.
+    /// The format to write.
     pub target: &'a Format,
-    /// The target's writer, if it was not asked for types yet.
+    /// The target's writer, unless it has been asked for types already.
     pub writer: Option<&'a dyn Writer>,
-    /// What is known of each tensor.
+    /// What the architecture says about each tensor.
     pub specs: &'a TensorSpecs,
 }
 
 impl TypeChooser<'_> {
-    /// Gives tensors of `model` the types that the user asked for; says what was done, and what to warn of.
+    /// Gives tensors of `model` the requested types; returns what was done, and what to warn about.
     ///
     /// # Errors
-    /// InvalidArgument for a recipe that no plugin has, options that it does not understand, an importance matrix that does
-    /// not fit or is missing, and blocks that would become other blocks unasked; any error from the plugins.
+    /// InvalidArgument for a recipe that no plugin has, options it does not understand, an importance matrix
+    /// that does not fit or is missing, and blocks that would become other blocks without consent; any error
+    /// from the plugins.
     pub fn apply(&self, wishes: &Quantization, planned: &mut PlannedModel) -> Result<Said> {
         let mut said = Said::default();
         if let Some(dtype) = wishes.precision {
@@ -108,7 +109,7 @@ impl TypeChooser<'_> {
             }
         }
         said.warnings.extend(left_over::left_over(wishes, &planned.tensors)?);
-        // A model of one type of floats is a recipe of that name.
+        // A model with a single float type is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.engine.registry.quantizers() {
                 self.record(planned, quantizer.records(dtype.name())?);
@@ -123,7 +124,7 @@ impl TypeChooser<'_> {
         Ok(said)
     }
 
-    /// Casts every tensor of floats, but for those that the target wants otherwise.
+    /// Casts every float tensor, except where the target prefers another type.
     fn cast(&self, dtype: DType, planned: &mut PlannedModel) -> Result<()> {
         let Some(writer) = self.writer else { return Ok(()) };
         let tensors = planned.tensors.iter().enumerate();
@@ -140,7 +141,7 @@ impl TypeChooser<'_> {
         Ok(())
     }
 
-    /// Puts what belongs to the target into its metadata.
+    /// Puts the records for the target's format into its metadata.
     fn record(&self, planned: &mut PlannedModel, records: impl IntoIterator<Item = (String, String, Value)>) {
         for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
             if let Some(file) = planned.rest_mut().foreign_mut(self.target.id()).files.first_mut() {
@@ -214,7 +215,7 @@ impl TypeChooser<'_> {
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
         self.record(planned, quantizer.records(&recipe)?);
         if let Some(importance) = &importance {
-            // A file that names a matrix was made with it.
+            // A file that names a matrix must have been made with it.
             if is_importance_used {
                 self.record(planned, importance.records.iter().cloned());
                 notes.push(importance.summary(&tensors));
@@ -229,7 +230,7 @@ impl TypeChooser<'_> {
     }
 }
 
-/// Gives one tensor the type that a recipe wants for it; says whether importance decides how.
+/// Gives one tensor the type that a recipe assigns; returns whether importance affects the result.
 fn take(
     wishes: &Quantization,
     assignment: Assignment,
@@ -240,7 +241,7 @@ fn take(
     let Some(dtype) = assignment.dtype else { return Ok(false) };
     let (tensor, from) = (&one.tensor, one.expression.stored_dtype());
     if one.expression.is_stored_as(dtype) {
-        // Its bytes are what they would become.
+        // Its bytes already are what they would become.
         one.retype(dtype, registry, None);
         return Ok(false);
     }
@@ -289,11 +290,12 @@ fn take(
             .hint("make the importance matrix with more text, or choose a larger type"));
     }
     one.retype(dtype, registry, Some(&importance));
-    // Blocks that become others without loss need none.
+    // Lossless conversions between blocks need no importance.
     Ok(one.expression.is_encoded())
 }
 
-/// What a file says of the columns of a tensor: as many values as a row has, for each matrix of one with three dimensions.
+/// The importance of a tensor's columns: as many values as a row has, for each matrix if it has three
+/// dimensions.
 fn of_columns(one: &PlannedTensor, values: &Arc<[f32]>) -> Result<ColumnImportance> {
     let shape = &one.tensor.shape;
     let (matrices, rows) = match shape[..] {
@@ -318,7 +320,7 @@ fn name_some(names: &[String], what: &str) -> String {
     }
 }
 
-/// The own name of a recipe that the user named in any case.
+/// The proper name of a recipe, whose case the user may get wrong.
 ///
 /// # Errors
 /// InvalidArgument for a recipe that no plugin has; any error from the plugins.
@@ -326,7 +328,7 @@ pub fn recipe_name(registry: &Registry, wanted: &str) -> Result<String> {
     find_recipe(registry, wanted).map(|(_, name)| name)
 }
 
-/// The quantizer that has a recipe, and the recipe's own name.
+/// The quantizer that offers a recipe, and the recipe's proper name.
 fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
     let mut known = Vec::new();
     if let Ok(number) = wanted.parse() {
@@ -346,7 +348,7 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
     }
     let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
     let near = known.iter().filter(|_| !is_number).min_by_key(|name| {
-        // Who leaves the separators out means what has them.
+        // Also accept names without separators.
         let bare = |text: &str| text.to_lowercase().replace(['_', '-', '.'], "");
         let (name, wanted) = (bare(name), bare(wanted));
         (strsim::levenshtein(&name, &wanted), name.len().abs_diff(wanted.len()))
@@ -357,7 +359,8 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
     Err(Error::invalid_argument(message).hint(registry.quantizer_hint(&hint)))
 }
 
-/// The recipe by whose number files know it (llama-quantize takes such numbers): one of what it records, and not all do.
+/// Finds a recipe by the number that it records in files, as llama-quantize accepts it; not every recipe has
+/// one.
 fn numbered(quantizer: &dyn Quantizer, number: u32) -> Result<Option<String>> {
     let mut recipes = Vec::new();
     for recipe in quantizer.recipes()? {

@@ -1,4 +1,4 @@
-//! Integers whose rows have scales: `NAME` and `NAME.scale` (design section 7).
+//! Integers with one scale per row: `NAME` and `NAME.scale`.
 
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
@@ -7,18 +7,19 @@ use crate::registry::{Format, Registry};
 use apr_sdk::{DType, Error, Result, Tensor};
 use std::collections::{HashMap, HashSet};
 
-/// What the name of a tensor's scales has behind the tensor's own.
+/// The suffix for the name of a tensor's scales.
 const SUFFIX: &str = ".scale";
 
-/// The name of the scales of a tensor.
+/// The name of a tensor's scales.
 fn name_of(tensor: &str) -> String {
     format!("{tensor}{SUFFIX}")
 }
 
-/// Adds the scales of every tensor that becomes integers behind it.
+/// Adds a tensor of scales after every tensor that becomes integers.
 ///
 /// # Errors
-/// Unsupported if the target has no place for them, or if a tensor has no rows; InvalidArgument if one of that name exists.
+/// Unsupported if the target cannot hold them, or if a tensor has no rows; InvalidArgument if the name is
+/// taken.
 pub fn add(target: &Format, planned: &mut PlannedModel) -> Result<()> {
     let names: HashSet<&str> = planned.tensors.iter().map(|one| one.tensor.name.as_str()).collect();
     let mut added = Vec::new();
@@ -38,7 +39,7 @@ pub fn add(target: &Format, planned: &mut PlannedModel) -> Result<()> {
     Ok(())
 }
 
-/// The scales of a tensor that becomes integers, and how they are made.
+/// The scales of a tensor that becomes integers, with their expression.
 fn scales_for(
     target: &Format,
     tensor: &Tensor,
@@ -64,10 +65,10 @@ fn scales_for(
     Ok(PlannedTensor::new(Tensor { name, dtype: DType::F32, shape, payload }, scales))
 }
 
-/// Makes integers whose scales are there floats of `dtype` again, and leaves out the scales.
+/// Turns integers that have scales back into floats of `dtype`, and drops the scales.
 ///
 /// # Errors
-/// Unsupported for scales of a payload of an unknown kind.
+/// Unsupported for scales whose payload is of an unknown kind.
 pub fn undo(
     source: &OpenedModel,
     dtype: DType,
@@ -104,7 +105,7 @@ pub fn undo(
     Ok(())
 }
 
-/// Where a tensor's scales are in the planned model.
+/// Index of a tensor's scales in the planned model.
 fn scales_of(scales: &HashMap<&str, usize>, tensors: &[PlannedTensor], tensor: &Tensor) -> Option<usize> {
     let (_, rows) = tensor.shape.split_last()?;
     if ![DType::I8, DType::I4].contains(&tensor.dtype) || rows.is_empty() {
@@ -114,7 +115,7 @@ fn scales_of(scales: &HashMap<&str, usize>, tensors: &[PlannedTensor], tensor: &
     (tensors[at].tensor.shape == rows).then_some(at)
 }
 
-/// Whether a tensor is one of the source as it is.
+/// Whether a tensor is taken from the source unchanged.
 fn is_whole(source: &OpenedModel, one: &PlannedTensor) -> bool {
     let number = one.expression.is_leaf().then(|| one.expression.source_tensor()).flatten();
     let of = number.and_then(|number| Expression::of(number, source.model.tensors.get(number)?).ok());

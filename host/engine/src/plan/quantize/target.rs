@@ -1,19 +1,19 @@
-//! `--target-size` and `--target-bpw`: the recipe that makes most of the room.
+//! `--target-size` and `--target-bpw`: finds the recipe that makes the best use of the available size.
 
 use crate::expression::PlannedTensor;
 use apr_sdk::{Assignment, Error, ErrorKind, Quantizer, Result, checked_elements, checked_payload_len};
 use std::sync::Arc;
 
-/// How small the weights are to be.
+/// How small the weights should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     /// At most so many bytes of weights.
     Bytes(u64),
-    /// At most so many bits for each weight, on average over all tensors.
+    /// At most so many bits per weight, averaged over all tensors.
     BitsPerWeight(f64),
 }
 
-/// What a recipe makes of a model.
+/// A recipe and the size it would give.
 struct Candidate {
     quantizer: Arc<dyn Quantizer>,
     recipe: String,
@@ -21,21 +21,21 @@ struct Candidate {
     bytes: u64,
 }
 
-/// What the weights must fit.
+/// The model to fit, and the constraints.
 pub struct Room<'a> {
-    /// The model's tensors.
+    /// The planned tensors.
     pub tensors: &'a [PlannedTensor],
     /// Whether there is an importance matrix.
     pub has_importance: bool,
-    /// Whether the target holds integers with scales for their rows.
+    /// Whether the target can hold integers with one scale per row.
     pub row_scales: bool,
 }
 
-/// Asks a quantizer what a recipe makes of the model.
+/// Asks a quantizer for a recipe's assignments.
 type Assign<'a> = dyn Fn(&dyn Quantizer, &str) -> Result<Vec<Assignment>> + 'a;
 
 impl Target {
-    /// The recipe with the most bytes of those that fit. One that needs importance is taken only if there is some.
+    /// The largest recipe that fits. One that needs importance is only considered if there is a matrix.
     ///
     /// # Errors
     /// InvalidArgument if none fits, naming the smallest.
@@ -67,7 +67,7 @@ impl Target {
             for recipe in quantizer.recipes()? {
                 let assigned = match assign(quantizer.as_ref(), &recipe.name) {
                     Ok(assigned) => assigned,
-                    // It has no type for some tensor: others may.
+                    // This recipe has no type for some tensor; others may.
                     Err(error) if error.kind() == ErrorKind::Unsupported => continue,
                     Err(error) => return Err(error),
                 };
@@ -106,7 +106,7 @@ impl Target {
     }
 }
 
-/// Bytes of a model's weights under a recipe.
+/// Bytes of a model's weights with these assignments.
 fn bytes_of(tensors: &[PlannedTensor], assigned: &[Assignment]) -> Result<u64> {
     let mut bytes = 0u64;
     for (PlannedTensor { tensor, .. }, assignment) in tensors.iter().zip(assigned) {

@@ -1,4 +1,4 @@
-//! Encodes units of a payload: whole blocks, which a plugin is trusted with one by one.
+//! Encodes units of a payload: whole blocks, which are passed to the plugin one by one.
 
 use crate::plan::encoded::Encoded;
 use apr_sdk::{BlockAt, Error, Result, Writer};
@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 /// Encodes a tensor's payload.
 pub struct Coder<'a> {
-    /// Whose format it is.
+    /// The writer of the format, which encodes blocks.
     pub writer: Arc<dyn Writer>,
-    /// What was agreed on.
+    /// The method, and the upper bounds agreed on.
     pub encoded: &'a Encoded,
 }
 
 impl Coder<'_> {
-    /// Encodes the blocks of a unit that begins `at` bytes from the payload's begin; gives their bytes, one after another,
-    /// and how many each has.
+    /// Encodes the blocks of a unit that begins `at` bytes into the payload; returns their bytes,
+    /// concatenated, and the length of each.
     ///
     /// # Errors
-    /// Any error from the writer; Plugin if it gives more bytes than its bound, or none.
+    /// Any error from the writer; Plugin if a block is empty or exceeds its bound.
     pub fn encode(&self, at: u64, raw: &[u8]) -> Result<(Vec<u8>, Box<[u32]>)> {
         let Encoded { codec, own, block_size, .. } = self.encoded;
         let size = usize::try_from(*block_size).unwrap_or(usize::MAX);
@@ -40,12 +40,12 @@ impl Coder<'_> {
         Ok((stored, lengths.into()))
     }
 
-    /// How many blocks a unit of so many raw bytes has.
+    /// The number of blocks in a unit of so many raw bytes.
     pub fn n_blocks(&self, raw_len: u64) -> u64 {
         raw_len.div_ceil(self.encoded.block_size)
     }
 
-    /// The most bytes that such a unit can become.
+    /// Upper bound for such a unit once encoded.
     pub fn bound(&self, raw_len: u64) -> u64 {
         let (full, last) = (raw_len / self.encoded.block_size, raw_len % self.encoded.block_size);
         let last = if last > 0 { self.encoded.bound_of(last) } else { 0 };

@@ -1,44 +1,44 @@
-//! What was committed in order, and where it came to lie.
+//! What was committed in order, and where it was written.
 
 use crate::tiles::sink::TileRecord;
 
-/// A unit that is committed.
+/// A committed unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its offset in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Its bytes there.
+    /// Length in the file, in bytes.
     pub len: u64,
-    /// Their CRC-32.
+    /// CRC-32 of the bytes in the file.
     pub stored: u32,
-    /// That of its raw bytes.
+    /// CRC-32 of the raw bytes.
     pub raw: u32,
-    /// The bytes of each block; none of a raw payload.
+    /// The length of each encoded block; empty for raw payload.
     pub blocks: Box<[u32]>,
 }
 
-/// What was committed in order, by the number of its file.
+/// What was committed in order, by file.
 #[derive(Clone, Debug, Default)]
 pub struct Committed {
-    /// `None` for a file whose offsets were known before.
+    /// `None` for a file whose offsets were known in advance.
     pub files: Vec<Option<CommittedFile>>,
 }
 
-/// What was committed to a file in order.
+/// What was committed in order to one file.
 #[derive(Clone, Debug)]
 pub struct CommittedFile {
-    /// The number of the first segment.
+    /// Index of the first segment committed this way.
     pub first: usize,
-    /// Offset and length of each segment from that on.
+    /// Offset and length of each segment from there on.
     pub places: Vec<(u64, u64)>,
-    /// The units.
+    /// The committed units, in file order.
     pub units: Vec<Unit>,
-    /// How many raw bytes a unit of each segment has, and the number of its first one.
+    /// For each segment, the raw bytes per unit, and the index of its first unit.
     pub cuts: Vec<(u64, usize)>,
 }
 
 impl CommittedFile {
-    /// The units of segment number `segment` of the file, and how many raw bytes each but the last has.
+    /// The units of segment `segment` of the file, and the raw length of all but the last.
     pub fn of_segment(&self, segment: usize) -> Option<(&[Unit], u64)> {
         let at = segment.checked_sub(self.first)?;
         let (len, begin) = *self.cuts.get(at)?;
@@ -46,22 +46,22 @@ impl CommittedFile {
         Some((self.units.get(begin..end)?, len))
     }
 
-    /// Where it ends, without what `finish` appends.
+    /// Where the unit ends in the file.
     pub fn end(&self) -> u64 {
         self.places.last().map_or(0, |(offset, len)| offset + len)
     }
 }
 
 impl Unit {
-    /// What it is to a later run: its offset, u64, the CRC-32 of its bytes and of its raw ones, and the bytes of each block,
-    /// u32; little-endian.
+    /// The record for a later run: offset (u64), CRC-32 of the stored and of the raw bytes, and the length of
+    /// each block (u32); little-endian.
     pub fn record(&self) -> TileRecord {
         let words = [self.stored, self.raw];
         let words = words.iter().chain(&self.blocks).flat_map(|word| word.to_le_bytes());
         self.offset.to_le_bytes().into_iter().chain(words).collect()
     }
 
-    /// The same back, but for its length.
+    /// Decodes a record; the unit's length is left at 0.
     pub fn of_record(record: &[u8]) -> Option<Unit> {
         let (offset, rest) = record.split_first_chunk()?;
         let (words, []) = rest.as_chunks::<4>() else { return None };

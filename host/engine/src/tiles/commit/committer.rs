@@ -1,4 +1,4 @@
-//! One file whose payload is committed in order.
+//! Commits the payload of one file in order.
 
 use super::coder::Coder;
 use super::committed::{CommittedFile, Unit};
@@ -15,20 +15,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// A segment that is committed in order.
 struct Lane<'a> {
     segment: &'a Segment,
-    /// Its length, where that does not follow from what is written.
+    /// Its length, if that does not follow from what is written.
     len: u64,
-    /// Who encodes it.
+    /// Encodes it, unless it is raw.
     coder: Option<Coder<'a>>,
-    /// The number of its first unit in the file.
+    /// Index of its first unit in the file.
     first: usize,
     n_units: usize,
     raw_len: u64,
-    /// Raw bytes of a unit; the last may be shorter.
+    /// Raw bytes per unit; the last may be shorter.
     unit_len: u64,
 }
 
 impl Lane<'_> {
-    /// Raw bytes of its unit number `unit`.
+    /// Raw length of its unit `unit`.
     fn len_of(&self, unit: usize) -> u64 {
         self.unit_len.min(self.raw_len - unit as u64 * self.unit_len)
     }
@@ -37,33 +37,33 @@ impl Lane<'_> {
 /// A file whose payload is committed in order.
 pub struct Committer<'a> {
     file: usize,
-    /// The number of its first such segment.
+    /// Index of its first such segment.
     first: usize,
     lanes: Vec<Lane<'a>>,
-    /// The names of the tensors of these, for errors; empty for what is of none.
+    /// The names of the segments' tensors, for errors; empty for a segment that has none.
     names: Vec<&'a str>,
-    /// How many units it has.
+    /// The number of units.
     pub n_units: usize,
-    /// How many units may be begun and not committed.
+    /// How many units may be started but not committed.
     window: usize,
-    /// The number of its first unit in the journal.
+    /// Index of its first unit in the journal.
     base: usize,
     state: Mutex<State>,
-    /// Told when `next` grows.
+    /// Signalled when `next` grows.
     moved: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The unit that is committed next.
+    /// The unit to commit next.
     next: usize,
-    /// How many an earlier run committed.
+    /// How many units an earlier run committed.
     kept: usize,
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     offset: u64,
-    /// Whether a thread is committing.
+    /// Whether some thread is committing.
     is_writing: bool,
-    /// Units of which some bytes are there.
+    /// Units of which some bytes have arrived.
     filling: HashMap<usize, Filling>,
     /// Units that wait for their turn.
     ready: HashMap<usize, Ready>,
@@ -83,8 +83,8 @@ struct Ready {
 }
 
 impl<'a> Committer<'a> {
-    /// File number `number` from its segment number `first` on. So many units may be begun and not committed; the journal
-    /// numbers them from `base` on.
+    /// Commits file `number` from its segment `first` on. At most `window` units may be started but not
+    /// committed; the journal numbers them from `base`.
     pub fn new(
         (number, file, first): (usize, &'a OutputFile, usize),
         writer: &Arc<dyn Writer>,
@@ -113,7 +113,7 @@ impl<'a> Committer<'a> {
         Committer { file: number, first, lanes, names, n_units, window, base, state, moved: Condvar::new() }
     }
 
-    /// Takes the tensors' names, for errors.
+    /// Sets the tensors' names, for errors.
     pub fn name(&mut self, model: &'a Model) {
         for (name, lane) in self.names.iter_mut().zip(&self.lanes) {
             if let Segment::Payload { tensor, .. } = lane.segment {
@@ -122,14 +122,15 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn wake(&self) {
-        // Under the lock, or one could look before and sleep after.
+        // While locked, or a thread could check before and go to sleep after.
         let _state = self.lock();
         self.moved.notify_all();
     }
 
-    /// Waits until everything before the unit at `at` of a segment is committed; says whether work goes on.
+    /// Waits until everything before the unit at offset `at` of a segment is committed; returns whether to
+    /// continue.
     pub fn await_turn(&self, segment: usize, at: u64, stopped: &dyn Fn() -> bool) -> bool {
         let Some((lane, unit)) = self.unit_at(segment, at) else { return true };
         self.wait(lane.first + unit, 0, stopped).is_some()
@@ -139,13 +140,13 @@ impl<'a> Committer<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The unit that a byte of a segment lies in.
+    /// The unit that contains a byte of a segment.
     fn unit_at(&self, segment: usize, at: u64) -> Option<(&Lane<'a>, usize)> {
         let lane = self.lanes.get(segment.checked_sub(self.first)?)?;
         Some((lane, usize::try_from(at / lane.unit_len).ok()?))
     }
 
-    /// Waits until at most `ahead` units before this one are not committed; `None` if work was stopped.
+    /// Waits until at most `ahead` units before this one are uncommitted; `None` if the work was stopped.
     fn wait(&self, unit: usize, ahead: usize, stopped: &dyn Fn() -> bool) -> Option<MutexGuard<'_, State>> {
         let mut state = self.lock();
         while unit > state.next + ahead && !stopped() {
@@ -154,7 +155,7 @@ impl<'a> Committer<'a> {
         (!stopped()).then_some(state)
     }
 
-    /// Takes raw bytes that begin `at` bytes from the begin of a segment; says whether work goes on.
+    /// Accepts raw bytes that begin `at` bytes into a segment; returns whether to continue.
     ///
     /// # Errors
     /// Any error from encoding and the sink.
@@ -183,7 +184,8 @@ impl<'a> Committer<'a> {
         Ok(true)
     }
 
-    /// Encodes a unit, and commits all that are next; one that an earlier run committed is only compared.
+    /// Encodes a unit, and commits every unit whose turn has come. A unit that an earlier run committed is
+    /// only compared.
     fn done(&self, lane: &Lane<'_>, unit: usize, raw: Cow<'_, [u8]>, sink: &dyn TileSink) -> Result<()> {
         let (number, sum) = (lane.first + unit, crc32fast::hash(&raw));
         {
@@ -206,7 +208,8 @@ impl<'a> Committer<'a> {
         self.commit(number, Ready { stored, blocks, raw: sum }, sink)
     }
 
-    /// Commits a unit, and all that follow it and are ready, unless another thread is at it: that will.
+    /// Commits a unit and those after it that are ready, unless another thread is already doing so: then that
+    /// one will.
     fn commit(&self, number: usize, ready: Ready, sink: &dyn TileSink) -> Result<()> {
         let mut state = self.lock();
         state.ready.insert(number, ready);
@@ -219,7 +222,7 @@ impl<'a> Committer<'a> {
             let next = state.next;
             let Some(Ready { stored, blocks, raw }) = state.ready.remove(&next) else { break };
             let offset = state.offset;
-            // The others go on meanwhile.
+            // The others continue meanwhile.
             drop(state);
             done = sink.write_at(self.file, offset, &stored).map_err(|e| self.of_tensor(next, e));
             let (len, sum) = (stored.len() as u64, crc32fast::hash(&stored));
@@ -237,18 +240,18 @@ impl<'a> Committer<'a> {
         done
     }
 
-    /// The number of the lane that a unit is of.
+    /// Index of the lane that a unit belongs to.
     fn lane_of(&self, unit: usize) -> usize {
         self.lanes.partition_point(|lane| lane.first + lane.n_units <= unit)
     }
 
-    /// An error in the name of a unit's tensor: who commits it may have made another.
+    /// Adds the name of a unit's tensor to an error: the committing thread may have computed another one.
     fn of_tensor(&self, unit: usize, error: Error) -> Error {
         let name = self.names.get(self.lane_of(unit)).filter(|name| !name.is_empty());
         name.into_iter().fold(error, |error, name| error.tensor(*name))
     }
 
-    /// Notes that the next unit is there, and writes what follows it up to the next one.
+    /// Records that the next unit is committed, and writes what follows it up to the next unit.
     fn note(&self, state: &mut State, unit: Unit, sink: &dyn TileSink) -> Result<()> {
         state.offset += unit.len;
         state.next += 1;
@@ -259,7 +262,7 @@ impl<'a> Committer<'a> {
         self.pass(state, sink)
     }
 
-    /// Gives segments their places, up to the one that the next unit is of, and writes those that are no payload.
+    /// Settles the places of segments up to that of the next unit, and writes those that are not payload.
     fn pass(&self, state: &mut State, sink: &dyn TileSink) -> Result<()> {
         loop {
             let at = state.places.len();
@@ -287,7 +290,7 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Writes what comes before the first unit, and keeps the units that `records` has, as far as they are still there.
+    /// Writes what comes before the first unit, and keeps the units in `records` that are still intact.
     ///
     /// # Errors
     /// Any error from the sink.
@@ -309,7 +312,7 @@ impl<'a> Committer<'a> {
         Ok(())
     }
 
-    /// What an earlier run recorded of a unit, if it can be one that begins at this offset.
+    /// An earlier run's record of a unit, if it can be a unit at this offset.
     fn recorded(&self, number: usize, record: &[u8], offset: u64) -> Option<Unit> {
         let lane = self.lanes.get(self.lane_of(number))?;
         let raw_len = lane.len_of(number - lane.first);
@@ -324,10 +327,10 @@ impl<'a> Committer<'a> {
         fits.then_some(unit)
     }
 
-    /// Where everything came to lie.
+    /// Where everything was written.
     ///
     /// # Errors
-    /// Plugin if something was never made.
+    /// Plugin if something was never computed.
     pub fn finish(self) -> Result<CommittedFile> {
         let Committer { first, lanes, n_units, state, .. } = self;
         let State { places, units, .. } = state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -340,7 +343,7 @@ impl<'a> Committer<'a> {
     }
 }
 
-/// The bytes of a unit, once all are there.
+/// The bytes of a unit, once they are complete.
 fn whole<'b>(
     mut state: MutexGuard<'_, State>,
     lane: &Lane<'_>,

@@ -1,9 +1,10 @@
-//! Payload whose place is known only once everything before it is written: an encoded one, and whatever follows it in its
-//! file. Its raw bytes come in tiles, from any thread; they are collected into *units*, which are whole blocks, at least
-//! 1 MiB. Whoever brings the last byte of a unit encodes it, and whoever has a unit ready commits all that are next.
+//! Payload whose place is known only after everything before it is written: encoded payload, and whatever
+//! follows it in its file. Its raw bytes arrive in tiles, from any thread, and are collected into *units* of
+//! whole blocks, at least 1 MiB. The thread that delivers the last byte of a unit encodes it, and a thread
+//! with a finished unit commits every unit whose turn has come.
 //!
-//! Threads begin tiles in ascending order, and wait only for units before their own: the first that is not done never
-//! waits, so that one is always at work. A thread that is far ahead waits, which bounds memory.
+//! Threads start tiles in ascending order, and only wait for units before their own. The first unfinished one
+//! never waits, so there is always one at work. A thread that is far ahead waits, which bounds memory.
 
 mod coder;
 pub mod committed;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 pub struct Commits<'a>(Vec<Option<Committer<'a>>>);
 
 impl<'a> Commits<'a> {
-    /// Those of a layout; units are numbered from `base` on.
+    /// The files of a layout; units are numbered from `base`.
     ///
     /// # Errors
     /// Unsupported for a format without a writer.
@@ -46,7 +47,8 @@ impl<'a> Commits<'a> {
         Ok(Commits(files))
     }
 
-    /// Writes what comes before the first units, and keeps what an earlier run committed, as far as it is still there.
+    /// Writes what comes before the first units, and keeps what an earlier run committed, as far as it is
+    /// intact.
     ///
     /// # Errors
     /// Any error from the sink.
@@ -54,7 +56,7 @@ impl<'a> Commits<'a> {
         if self.0.iter().all(Option::is_none) {
             return Ok(());
         }
-        // Of one that is recorded twice, the later record is of what is there.
+        // If a unit is recorded twice, the later record describes what is there.
         let records: HashMap<u64, &TileRecord> =
             earlier.into_iter().flatten().map(|(number, record)| (*number, record)).collect();
         self.0.iter().flatten().try_for_each(|committer| committer.begin(sink, &records))
@@ -65,7 +67,7 @@ impl<'a> Commits<'a> {
         committer.ok_or_else(|| Error::plugin(format!("file {file} is not committed in order")))
     }
 
-    /// Takes raw bytes that begin `at` bytes from the begin of a segment, each byte once; says whether work goes on.
+    /// Accepts raw bytes that begin `at` bytes into a segment, each byte once; returns whether to continue.
     ///
     /// # Errors
     /// Any error from encoding and the sink.
@@ -79,29 +81,30 @@ impl<'a> Commits<'a> {
         self.committer(file)?.put((segment, at), bytes, sink, stopped)
     }
 
-    /// Waits until everything before the unit at `at` of a segment is committed; says whether work goes on.
+    /// Waits until everything before the unit at offset `at` of a segment is committed; returns whether to
+    /// continue.
     pub fn await_turn(&self, (file, segment, at): (usize, usize, u64), stopped: &dyn Fn() -> bool) -> bool {
         self.committer(file).map_or(true, |committer| committer.await_turn(segment, at, stopped))
     }
 
-    /// Wakes all who wait, because nothing will come any more.
+    /// Wakes all waiting threads, because nothing more will come.
     pub fn wake(&self) {
         for committer in self.0.iter().flatten() {
             committer.wake();
         }
     }
 
-    /// Where everything came to lie.
+    /// Where everything was written.
     ///
     /// # Errors
-    /// Plugin if something was never made.
+    /// Plugin if something was never computed.
     pub fn finish(self) -> Result<Committed> {
         let files = self.0.into_iter().map(|committer| committer.map(Committer::finish).transpose());
         Ok(Committed { files: files.collect::<Result<_>>()? })
     }
 }
 
-/// The writer of a file.
+/// The writer for a file.
 fn writer_of(engine: &Engine, laid_out: &LaidOut<'_>, file: usize) -> Result<Arc<dyn Writer>> {
     let scope = laid_out.layout.scopes.iter().find(|scope| scope.files.contains(&file));
     match scope.and_then(|scope| scope.format.as_ref()) {

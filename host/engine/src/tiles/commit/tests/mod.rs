@@ -1,4 +1,4 @@
-//! Order, bound and end of what is committed. Threads are in `tests/convert/encoded.rs`.
+//! Order, bound and end of commits. `tests/convert/encoded.rs` covers threads.
 
 use super::committer::Committer;
 use crate::layout::{OutputFile, Placed, Segment};
@@ -9,7 +9,7 @@ use apr_sdk::{BlockAt, CheckedModel, Codec, Error, LayoutRequest, LayoutSink, Re
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// Puts the block's number before each block.
+/// Prefixes each block with its number.
 struct Numbering;
 
 impl Writer for Numbering {
@@ -31,7 +31,7 @@ impl Writer for Numbering {
     }
 }
 
-/// Files in memory that note where they were written, and what was finished.
+/// Files in memory that record where they were written, and what was finished.
 struct Noting {
     files: Memory,
     written: Mutex<Vec<(u64, usize)>>,
@@ -82,10 +82,10 @@ impl TileSink for Noting {
     }
 }
 
-/// Bytes of a block. Units are as long.
+/// Bytes per block, and per unit.
 const BLOCK: u64 = 1 << 20;
 
-/// Three and a half units encoded, a pad, a text, half a unit raw.
+/// Three and a half encoded units, a pad, text, half a unit of raw payload.
 fn file(codec: u32) -> OutputFile {
     let encoded = Encoded::new(&Numbering, (0, 3 * BLOCK + BLOCK / 2), codec.into(), BLOCK, true).unwrap();
     let mut file = OutputFile { floats_from: Some(0), ..OutputFile::default() };
@@ -106,12 +106,12 @@ fn committer(file: &OutputFile, window: usize) -> Committer<'_> {
     Committer::new((0, file, 0), &writer, window, 100)
 }
 
-/// Raw bytes of a unit of half a block or more.
+/// The raw bytes of a unit, half a block or longer.
 fn unit(number: u8, len: u64) -> Vec<u8> {
     vec![number; usize::try_from(len).unwrap()]
 }
 
-/// Puts the units of these numbers, in halves, the second first; number 4 is the raw payload.
+/// Puts these units, each in two halves, second half first; number 4 is the raw payload.
 fn put(committer: &Committer<'_>, sink: &Noting, numbers: &[u8]) -> Result<()> {
     for &number in numbers {
         let half = BLOCK / 2;
@@ -164,7 +164,7 @@ fn who_is_too_far_ahead_waits_and_gives_up_when_work_stops() {
     let committer = committer(&file, 2);
     committer.begin(&sink, &HashMap::new()).unwrap();
     put(&committer, &sink, &[1]).unwrap();
-    // The third of two would wait for ever here; one that is told to stop does not.
+    // With a window of two, the third would wait forever here; told to stop, it does not.
     assert!(!committer.put((0, 2 * BLOCK), &unit(2, BLOCK), &sink, &|| true).unwrap());
     assert!(!committer.await_turn(0, BLOCK, &|| true));
     put(&committer, &sink, &[0, 2, 3, 4]).unwrap();
@@ -200,7 +200,7 @@ fn the_longest_prefix_that_is_still_there_is_kept() {
     put(&before, &first, &[0, 1, 2, 3, 4]).unwrap();
     let whole = first.bytes();
     let all = first.finished.lock().unwrap().clone();
-    // How many units are kept if this byte of the file is another, or this record is gone.
+    // How many units are kept if this byte of the file is changed, or this record is missing.
     let cases = [(None, None, 5), (Some(3), None, 0), (Some(2 * 1_048_584), None, 2), (None, Some(3), 3)];
     for (damaged, gone, kept) in cases {
         let sink = Noting::new();

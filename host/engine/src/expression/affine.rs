@@ -1,4 +1,5 @@
-//! Floats multiplied and added to, in F32: what a dialect adds to norms, and what the scales of rows make of integers.
+//! Multiplies floats and adds to them, in F32: applies a dialect's offset to norms, and row scales to
+//! integers.
 
 use super::Expression;
 use super::cast::{integer_bits, stored_floats};
@@ -8,29 +9,29 @@ use super::spool::Spool;
 use crate::values::cast::{self, Changes};
 use apr_sdk::{DType, Error, Result};
 
-/// A multiplication, an addition, or one after the other.
+/// A multiplication, an addition, or both in that order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Affine {
-    /// The values, as F32.
+    /// The values, in F32.
     pub of: Expression,
-    /// What each row is multiplied by: an F32 for each.
+    /// The factors for the rows, one F32 each.
     pub factor: Option<Factor>,
-    /// What is added to each value then.
+    /// A constant to add to each value afterwards.
     pub add: Option<Constant>,
 }
 
-/// An F32 for each row.
+/// One F32 factor per row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Factor {
-    /// The factors, which can be read at any place.
+    /// The factors, which must be readable at any offset.
     pub of: Expression,
-    /// Elements of a row.
+    /// Elements per row.
     pub row_len: u64,
-    /// The factor of the first row.
+    /// Index of the first row's factor.
     pub first: u64,
 }
 
-/// A number, by its bits.
+/// A number, stored by its bits so that it can be hashed and compared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Constant(u32);
 
@@ -54,16 +55,16 @@ impl std::fmt::Debug for Constant {
 }
 
 impl Expression {
-    /// Its values in F32 with a constant added, in rows of `row_len`.
+    /// The values in F32 plus a constant, in rows of `row_len`.
     pub fn plus(self, c: f32, row_len: u64) -> Expression {
         let added = |of| Expression::Affine(Box::new(Affine { of, factor: None, add: Some(c.into()) }));
         self.untyped().each_part(|part, _| added(part.floats(row_len)))
     }
 
-    /// Its values in F32, each row of `row_len` multiplied by its own of `factors`.
+    /// The values in F32, with each row of `row_len` multiplied by its own factor from `factors`.
     ///
     /// # Errors
-    /// Plugin for fewer factors than rows; Unsupported for a dtype that is unknown.
+    /// Plugin for fewer factors than rows; Unsupported for an unknown dtype.
     pub fn times_rows(self, factors: Expression, row_len: u64) -> Result<Expression> {
         let base = self.untyped();
         let rows: u64 = base.parts().iter().map(Expression::elements).sum::<u64>() / row_len.max(1);
@@ -71,7 +72,7 @@ impl Expression {
         if factors.byte_len()? / 4 < rows {
             return Err(Error::plugin(format!("{rows} rows have fewer factors")));
         }
-        // They are read with the rows, which are made in any order.
+        // Factors are read with their rows, which are computed in any order.
         let is_random = |one: &Expression| Ok::<_, Error>(one.is_leaf() && one.access()?.is_random());
         let factors = match factors {
             Expression::Concat(_) => Spool::of(factors),
@@ -86,7 +87,7 @@ impl Expression {
 }
 
 impl Affine {
-    /// Fails if its values cannot be had.
+    /// Fails if the values cannot be computed.
     pub(super) fn check(&self) -> Result<()> {
         if let Expression::Cast(cast) = &self.of
             && let (Some(_), Some(factor)) = (integer_bits(cast.of.dtype()), &self.factor)
@@ -96,10 +97,10 @@ impl Affine {
         self.at_once(DType::F32).map(drop)
     }
 
-    /// What adds to stored floats and casts the sums to `to`; `None` if more is done.
+    /// The kernel that adds to stored floats and casts the sums to `to`; `None` if more is involved.
     ///
     /// # Errors
-    /// Unsupported for types between which no cast is.
+    /// Unsupported for types that cannot be cast.
     pub(super) fn at_once(&self, to: DType) -> Result<Option<cast::CastKernel>> {
         match (stored_floats(&self.of), self.factor.is_none(), self.add) {
             (Some(from), true, Some(c)) => cast::CastKernel::new(from, to, Some(c.get())),
@@ -107,7 +108,7 @@ impl Affine {
         }
     }
 
-    /// The values, what that did to them, and whether that says which were not finite.
+    /// Computes the values; returns the changes, and whether these count the non-finite ones.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
         if let Some(cast) = self.at_once(DType::F32)? {
             return Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true));

@@ -1,4 +1,5 @@
-//! Each element as a float of another type, rounded once; and small integers as F32, which holds them exactly.
+//! Converts each element to another float type, rounding once; and small integers to F32, which holds them
+//! exactly.
 
 use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
@@ -6,22 +7,22 @@ use crate::values::cast::{self, Changes};
 use crate::values::integers;
 use apr_sdk::{DType, DTypeKind, Error, Result};
 
-/// A cast.
+/// A conversion of each element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cast {
-    /// Floats; or integers of 8 or 4 bits, which become F32 to be multiplied.
+    /// Floats, or integers of 8 or 4 bits that become F32 in order to be multiplied.
     pub of: Expression,
-    /// The type after.
+    /// The target type.
     pub to: DType,
 }
 
-/// Bits of an integer type that F32 holds exactly, if it is one.
+/// The bits of an integer type that F32 holds exactly; `None` for other types.
 pub(super) fn integer_bits(dtype: DType) -> Option<u32> {
     let info = dtype.info().filter(|info| info.kind == DTypeKind::Int)?;
     Some(info.block_bytes * 8 / info.block_elements.max(1)).filter(|bits| [4, 8].contains(bits))
 }
 
-/// The type of the floats that are stored, where `of` is those, or those in F32.
+/// The stored float type, if `of` is stored floats or those in F32.
 pub(super) fn stored_floats(of: &Expression) -> Option<DType> {
     let stored = match of {
         Expression::Cast(cast) if cast.to == DType::F32 => &cast.of,
@@ -31,10 +32,11 @@ pub(super) fn stored_floats(of: &Expression) -> Option<DType> {
     Some(dtype).filter(|dtype| !dtype.is_block() && integer_bits(*dtype).is_none())
 }
 
-/// What casts stored floats to `to` on their way through `of`, an addition included; `None` if more is done.
+/// The kernel that casts stored floats to `to` by way of `of`, including an addition; `None` if more is
+/// involved.
 ///
 /// # Errors
-/// Unsupported for types between which no cast is.
+/// Unsupported for types that cannot be cast.
 fn at_once(of: &Expression, to: DType) -> Result<Option<cast::CastKernel>> {
     match of {
         Expression::Affine(affine) => affine.at_once(to),
@@ -46,10 +48,10 @@ fn at_once(of: &Expression, to: DType) -> Result<Option<cast::CastKernel>> {
 }
 
 impl Expression {
-    /// What makes it of its leaf in one go, element by element; `None` if more is done.
+    /// The kernel that computes it from its leaf in one step, element by element; `None` if more is involved.
     ///
     /// # Errors
-    /// Unsupported for types between which no cast is.
+    /// Unsupported for types that cannot be cast.
     pub(super) fn at_once(&self) -> Result<Option<cast::CastKernel>> {
         match self {
             Expression::Cast(cast) => at_once(&cast.of, cast.to),
@@ -58,7 +60,7 @@ impl Expression {
         }
     }
 
-    /// Its elements as F32, in rows of `row_len` where they are blocks.
+    /// The elements in F32; if they are blocks, in rows of `row_len`.
     pub(super) fn floats(self, row_len: u64) -> Expression {
         match self.dtype().is_block() {
             true => self.decoded(row_len),
@@ -66,7 +68,7 @@ impl Expression {
         }
     }
 
-    /// Its elements as floats of another type; itself if they are.
+    /// The elements as floats of another type; unchanged if they already are.
     pub(super) fn cast(self, to: DType) -> Expression {
         if self.dtype() == to {
             return self;
@@ -76,7 +78,8 @@ impl Expression {
 }
 
 impl Cast {
-    /// Fails if there is no such cast. Integers are values only with a factor: bare, they are not taken for weights.
+    /// Fails if there is no such cast. Integers count as values only with a factor: by themselves they are
+    /// not weights.
     pub(super) fn check(&self, has_factor: bool) -> Result<()> {
         if matches!(self.of, Expression::Cast(_)) {
             return Err(Error::plugin("a cast of a cast"));
@@ -102,7 +105,7 @@ impl Cast {
         Ok(Outcome { changes, loss: None })
     }
 
-    /// The elements as F32, what that did to them, and whether that says which were not finite.
+    /// Computes the elements in F32; returns the changes, and whether these count the non-finite ones.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
         if let Some(bits) = integer_bits(self.of.dtype()) {
             integers::values(bits, of.leaf, &mut buffers.values);

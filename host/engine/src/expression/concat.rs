@@ -1,9 +1,10 @@
-//! Several expressions one after another, in row-major order: along the outermost axis. What is joined along another axis is
+//! Several expressions in sequence, in row-major order: along the outermost axis. Joining along another axis
+//! is a sequence of regions.
 //! regions one after another.
 
 use super::Expression;
 
-/// These one after another; one alone is itself.
+/// The parts in sequence; a single part is returned as it is.
 pub fn concat(parts: Vec<Expression>) -> Expression {
     let mut flat: Vec<Expression> = Vec::with_capacity(parts.len());
     for part in parts {

@@ -1,4 +1,4 @@
-//! F32 as blocks, by the quantizer that knows them, in whole rows; what that loses is measured by decoding them again.
+//! Encodes F32 as blocks with their quantizer, in whole rows; the loss is measured by decoding them again.
 
 use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
@@ -10,30 +10,30 @@ use std::sync::Arc;
 /// Quantized values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Encode {
-    /// The values, as F32.
+    /// The values, in F32.
     pub of: Expression,
-    /// The type of the blocks.
+    /// The target block type.
     pub to: DType,
-    /// Elements of a row.
+    /// Elements per row.
     pub row_len: u64,
-    /// How much each column counts.
+    /// How much each column matters, if known.
     pub importance: Option<ColumnImportance>,
 }
 
-/// The importance of the columns of each matrix of a tensor.
+/// The importance of the columns of each matrix in a tensor.
 #[derive(Clone, Debug)]
 pub struct ColumnImportance {
     values: Arc<[f32]>,
-    /// Rows of a matrix.
+    /// Rows per matrix.
     rows: u64,
-    /// The row of the tensor that the first row here is.
+    /// The tensor's row that is row 0 here.
     first: u64,
-    /// A hash of the values: a tensor may be a thousand parts that share them.
+    /// A hash of the values: a thousand parts of one tensor may share them.
     hash: u64,
 }
 
 impl ColumnImportance {
-    /// As many values as a row has, for each matrix of so many rows.
+    /// One value per column for each matrix of `rows` rows.
     pub fn new(values: Arc<[f32]>, rows: u64) -> ColumnImportance {
         let mut hasher = DefaultHasher::new();
         values.iter().for_each(|value| value.to_bits().hash(&mut hasher));
@@ -59,13 +59,13 @@ impl Hash for ColumnImportance {
     }
 }
 
-/// Whether importance says nothing, and counts as none.
+/// Whether importance carries no information, and counts as missing.
 pub fn is_all_zero(importance: &[f32]) -> bool {
     importance.iter().all(|value| *value == 0.0)
 }
 
 impl Expression {
-    /// Its values as blocks of `to`, in rows of `row_len`.
+    /// The values as blocks of `to`, in rows of `row_len`.
     pub(super) fn encoded(
         self,
         to: DType,
@@ -96,7 +96,7 @@ impl Encode {
         Ok(Outcome { changes, loss: Some(loss) })
     }
 
-    /// Encodes matrix by matrix, for each has its own importance.
+    /// Encodes matrix by matrix, since each has its own importance.
     fn quantize(
         &self,
         quantizer: &dyn Quantizer,
@@ -127,7 +127,7 @@ impl Encode {
     }
 }
 
-/// Decodes blocks that were made of `buffers.values`, and says how far they are from those.
+/// Decodes blocks that were encoded from `buffers.values`, and measures the difference.
 pub(super) fn again(
     quantizer: &dyn Quantizer,
     (dtype, row_len): (DType, u64),
@@ -140,8 +140,8 @@ pub(super) fn again(
     Ok(Loss::between(&buffers.values, &buffers.again))
 }
 
-/// How many finite values their blocks make infinite. What is not finite is answered by the caller, unless it is allowed:
-/// then it is encoded as it comes.
+/// How many finite values became infinite in their blocks. Values that were not finite are an error in the
+/// caller, unless allowed: then they are encoded as they are.
 pub(super) fn became_infinite(buffers: &Buffers) -> u64 {
     let became = |(before, after): (&f32, &f32)| before.is_finite() && !after.is_finite();
     buffers.values.iter().zip(&buffers.again).filter(|(x, y)| became((x, y))).count() as u64

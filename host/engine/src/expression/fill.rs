@@ -1,9 +1,9 @@
-//! Bytes that were computed: what a table generates, and rows of zeros.
+//! Computed bytes: tensors that a table generates, and rows of zeros.
 
 use apr_sdk::DType;
 use std::sync::Arc;
 
-/// Computed bytes.
+/// Computed bytes, in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fill {
     /// The type of its elements.

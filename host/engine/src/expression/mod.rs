@@ -1,10 +1,10 @@
-//! What a tensor of the planned model is made of, as pure data: the only way in which a value is ever moved or changed
-//! (design section 3). A closed set of nodes, each in a file of its own with what it needs and how it is evaluated.
+//! How a tensor of the planned model is computed, as pure data: the only way in which a value is ever moved
+//! or changed. A closed set of nodes; each has its own file with its operands and its evaluation.
 //!
-//! *Normal form*, which the constructors keep: a `Concat` is outermost; a `Region` stands only over
-//! a `Source` or a `Spool`; types follow each other in one order, `Source` to floats (`Cast`, `Decode`) to changed
-//! floats (`Affine`) to the type that is written (`Cast`, `Encode`, `RowCodes`, `RowScales`, `Repack`). So every
-//! part of a `Concat` has one leaf, whose bytes lie in the order of the result.
+//! *Normal form*, maintained by the constructors: a `Concat` is outermost; a `Region` applies only to a
+//! `Source` or a `Spool`; conversions are in a fixed order, from `Source` to floats (`Cast`, `Decode`) to
+//! changed floats (`Affine`) to the type that is written (`Cast`, `Encode`, `RowCodes`, `RowScales`,
+//! `Repack`). So every part of a `Concat` has one leaf, whose bytes are in the order of the result.
 
 mod affine;
 mod cast;
@@ -47,35 +47,35 @@ use spool::Spool;
 use crate::registry::Registry;
 use apr_sdk::{DType, Error, Result, Tensor, checked_payload_len};
 
-/// Bytes of a tile, where nothing forces another size.
+/// Bytes per tile, unless something demands another size.
 pub const TILE: u64 = 1 << 20;
 
-/// What a tensor is made of: its bytes, row-major and little-endian.
+/// How a tensor's bytes, row-major and little-endian, are computed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expression {
-    /// Stored bytes, as they lie.
+    /// Stored bytes, unchanged.
     Source(Source),
-    /// Bytes that were computed.
+    /// Computed bytes.
     Fill(Fill),
-    /// Some of the elements of another, in any order.
+    /// Some elements of another expression, in any order.
     Region(Box<Region>),
-    /// Several one after another.
+    /// Several expressions in sequence.
     Concat(Vec<Expression>),
-    /// Each element as a float of another type.
+    /// Each element converted to another float type.
     Cast(Box<Cast>),
     /// Floats multiplied and added to, in F32.
     Affine(Box<Affine>),
-    /// Blocks as F32.
+    /// Blocks decoded to F32.
     Decode(Box<Decode>),
-    /// F32 as blocks.
+    /// F32 encoded as blocks.
     Encode(Box<Encode>),
-    /// Blocks as blocks of another type, without loss.
+    /// Blocks converted losslessly to blocks of another type.
     Repack(Box<Repack>),
-    /// F32 as integers, whose rows have a scale each.
+    /// F32 as integers with one scale per row.
     RowCodes(Box<RowCodes>),
     /// The scales of such rows.
     RowScales(Box<RowScales>),
-    /// Another, written to scratch first.
+    /// Another expression, written to scratch first.
     Spool(Box<Spool>),
 }
 
@@ -83,7 +83,7 @@ impl Expression {
     /// All of tensor number `number` of the source.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown, or a payload of an unknown kind.
+    /// Unsupported for an unknown dtype or kind of payload.
     pub fn of(number: usize, tensor: &Tensor) -> Result<Expression> {
         source::of(number, tensor)
     }
@@ -118,7 +118,8 @@ impl Expression {
         }
     }
 
-    /// What its values are taken from, of one that is no `Concat`: a source, a region, a fill, a spool.
+    /// Where the values of an expression other than a `Concat` come from: a source, a region, a fill, or a
+    /// spool.
     pub fn leaf(&self) -> &Expression {
         let mut at = self;
         while let Some(operand) = at.operand() {
@@ -127,7 +128,7 @@ impl Expression {
         at
     }
 
-    /// The same of another leaf.
+    /// Replaces the leaf.
     fn set_leaf(&mut self, leaf: Expression) {
         match self {
             Expression::Cast(cast) => cast.of.set_leaf(leaf),
@@ -141,12 +142,12 @@ impl Expression {
         }
     }
 
-    /// Whether it is stored bytes as they lie, or regions of them, and no value is changed.
+    /// Whether it is stored bytes, or regions of them, with unchanged values.
     pub fn is_leaf(&self) -> bool {
         self.operand().is_none()
     }
 
-    /// The parts that are one after another.
+    /// The parts of a `Concat`; otherwise the expression itself.
     pub fn parts(&self) -> &[Expression] {
         match self {
             Expression::Concat(parts) => parts,
@@ -154,7 +155,7 @@ impl Expression {
         }
     }
 
-    /// The same, taken apart.
+    /// Like [`Expression::parts`], by value.
     pub fn into_parts(self) -> Vec<Expression> {
         match self {
             Expression::Concat(parts) => parts,
@@ -162,7 +163,7 @@ impl Expression {
         }
     }
 
-    /// The same of each part, of which it is told how many elements are before it.
+    /// Applies `change` to each part, along with the number of elements before it.
     fn each_part(self, mut change: impl FnMut(Expression, u64) -> Expression) -> Expression {
         let Expression::Concat(parts) = self else { return change(self, 0) };
         let mut before = 0u64;
@@ -183,12 +184,12 @@ impl Expression {
         self.dtype().info().and_then(of).unwrap_or(0)
     }
 
-    /// The type of what is stored, before any value is changed.
+    /// The stored dtype, before any value is changed.
     pub fn stored_dtype(&self) -> DType {
         self.parts().first().map_or(DType::U8, |part| part.leaf().dtype())
     }
 
-    /// Whether some of it is read from scratch.
+    /// Whether any of it is read from scratch.
     pub fn is_spooled(&self) -> bool {
         let mut is_spooled = false;
         self.below(&mut |below| is_spooled |= matches!(below, Expression::Spool(_)));
@@ -206,7 +207,7 @@ impl Expression {
         }
     }
 
-    /// The source tensor that its leaf is of, if it is of one; of one that is no `Concat`.
+    /// The source tensor that the leaf belongs to, if there is one; for an expression other than a `Concat`.
     pub fn source_tensor(&self) -> Option<usize> {
         match self.leaf() {
             Expression::Source(source) => source.tensor,
@@ -216,7 +217,7 @@ impl Expression {
         }
     }
 
-    /// Every source that it takes bytes from.
+    /// Calls `tell` with every source that bytes come from.
     pub fn sources<'e>(&'e self, tell: &mut dyn FnMut(&'e Source)) {
         self.below(&mut |below| {
             if let Expression::Source(source) = below {
@@ -239,7 +240,7 @@ impl Expression {
         }
     }
 
-    /// Changes every expression in it, the innermost first.
+    /// Calls `change` with every expression in it, innermost first.
     fn each_mut(&mut self, change: &mut dyn FnMut(&mut Expression)) {
         match self {
             Expression::Source(_) | Expression::Fill(_) => {}
@@ -260,7 +261,7 @@ impl Expression {
         change(self);
     }
 
-    /// The same of the tensors that `numbers` has, in its order, where the sources are counted among those.
+    /// Renumbers sources that are indices into `numbers` to the tensors listed there.
     pub fn renumber(&mut self, numbers: &[usize]) {
         self.each_mut(&mut |below| {
             if let Expression::Source(Source { tensor: Some(tensor), .. }) = below
@@ -271,10 +272,10 @@ impl Expression {
         });
     }
 
-    /// Bytes of it; `u64::MAX` for more than a number can say.
+    /// Length in bytes; `u64::MAX` on overflow.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown, or rows that are no whole blocks.
+    /// Unsupported for an unknown dtype, or rows that are not whole blocks.
     pub fn byte_len(&self) -> Result<u64> {
         match self {
             Expression::Source(source) => Ok(source.len),
@@ -288,11 +289,11 @@ impl Expression {
         }
     }
 
-    /// Checks that it makes all of `planned`, and that there is a way to each type.
+    /// Checks that it computes all of `planned`, and that every conversion exists.
     ///
     /// # Errors
-    /// Plugin, with what does not fit: only a wrong architecture table makes such a thing. Unsupported for a cast that there
-    /// is not, a type that no quantizer knows, or parts of rows where rows are needed whole.
+    /// Plugin, with the mismatch, which only a wrong architecture table can cause. Unsupported for a missing
+    /// cast, a type that no quantizer knows, or parts of rows where whole rows are needed.
     pub fn check(&self, planned: &Tensor, registry: &Registry) -> Result<()> {
         let wrong = |what: String| Err(Error::plugin(what).tensor(&planned.name));
         let mut made = 0u64;
@@ -325,7 +326,7 @@ impl Expression {
         Ok(())
     }
 
-    /// Fails if there is no way from one of its types to the next.
+    /// Fails if one of its conversions does not exist.
     fn check_ways(&self, registry: &Registry) -> Result<()> {
         let (mut at, mut has_factor) = (self, false);
         while let Some(operand) = at.operand() {
@@ -344,17 +345,17 @@ impl Expression {
         Ok(())
     }
 
-    /// Whether it multiplies each row by a factor of its own.
+    /// Whether it multiplies each row by its own factor.
     fn has_factor(&self) -> bool {
         matches!(self, Expression::Affine(affine) if affine.factor.is_some())
     }
 
-    /// Whether making it loses what a type with fewer values cannot say, which is measured as it is made.
+    /// Whether it converts to a type with fewer values, so that the loss is measured along the way.
     pub fn is_quantized(&self) -> bool {
         matches!(self, Expression::Encode(_) | Expression::Repack(_) | Expression::RowCodes(_))
     }
 
-    /// Whether values become blocks.
+    /// Whether values are encoded as blocks.
     pub fn is_encoded(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Expression::Encode(_)))
     }
@@ -364,7 +365,7 @@ impl Expression {
         Expression::Fill(Fill { dtype, bytes: bytes.into() })
     }
 
-    /// What changes its values, in words; empty if nothing does.
+    /// The operations that change its values, in words; empty if there are none.
     pub fn words(&self) -> Vec<String> {
         let Some(part) = self.parts().first() else { return Vec::new() };
         let mut words = Vec::new();
@@ -391,7 +392,7 @@ impl Expression {
         words
     }
 
-    /// Whether one of the expressions that change its values is such a one.
+    /// Whether any of the expressions that change its values satisfies `is_one`.
     fn any(&self, is_one: &dyn Fn(&Expression) -> bool) -> bool {
         is_one(self) || self.operand().is_some_and(|operand| operand.any(is_one))
     }

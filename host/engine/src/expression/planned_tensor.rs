@@ -1,5 +1,5 @@
-//! A tensor of the planned model, and how it gets another type: what is done to its values follows from the type that is
-//! stored and the one that is wanted, in one step between the two, whatever type was planned before.
+//! A tensor of the planned model, and how its type is changed: the conversion follows from the stored type
+//! and the requested one, in a single step between the two, whatever type was planned before.
 
 use super::Expression;
 use super::encode::ColumnImportance;
@@ -9,40 +9,40 @@ use apr_sdk::{DType, Tensor};
 /// A tensor of the planned model.
 #[derive(Clone, Debug)]
 pub struct PlannedTensor {
-    /// What it will be: its name, type and shape.
+    /// The declaration: name, type and shape in the output.
     pub tensor: Tensor,
-    /// What it is made of; of the tensor's type.
+    /// How it is computed; has the tensor's type.
     pub expression: Expression,
     /// What a table does to it, in words: `rename`, `stack 4`.
     pub words: Vec<String>,
-    /// The type that it becomes if that holds every value exactly.
+    /// The type it becomes if that holds every value exactly.
     pub narrow_if_exact: Option<DType>,
 }
 
 impl PlannedTensor {
-    /// A tensor as it is made.
+    /// A tensor with its expression.
     pub fn new(tensor: Tensor, expression: Expression) -> PlannedTensor {
         PlannedTensor { tensor, expression, words: Vec::new(), narrow_if_exact: None }
     }
 
-    /// Whether it has another type than what is stored.
+    /// Whether its type differs from the stored one.
     pub fn is_retyped(&self) -> bool {
         self.tensor.dtype != self.expression.stored_dtype()
     }
 
-    /// Elements of a row.
+    /// Elements per row.
     pub fn row_len(&self) -> u64 {
         self.tensor.shape.last().copied().unwrap_or(1)
     }
 
-    /// Gives it another type.
+    /// Changes its type.
     pub fn retype(&mut self, dtype: DType, registry: &Registry, importance: Option<&ColumnImportance>) {
         let row_len = self.row_len();
         self.tensor.dtype = dtype;
         self.remake(|expression| expression.typed(dtype, row_len, registry, importance));
     }
 
-    /// Makes integers of it, with a scale for each row.
+    /// Turns it into integers with one scale per row.
     pub fn code(&mut self, dtype: DType) {
         let row_len = self.row_len();
         self.tensor.dtype = dtype;
@@ -51,7 +51,7 @@ impl PlannedTensor {
         });
     }
 
-    /// Makes something else of what it is made of.
+    /// Replaces its expression.
     pub fn remake(&mut self, change: impl FnOnce(Expression) -> Expression) {
         let nothing = Expression::Concat(Vec::new());
         self.expression = change(std::mem::replace(&mut self.expression, nothing));
@@ -59,7 +59,7 @@ impl PlannedTensor {
 }
 
 impl Expression {
-    /// Its values as `to`, in rows of `row_len`.
+    /// The values as `to`, in rows of `row_len`.
     pub fn typed(
         self,
         to: DType,
@@ -81,7 +81,7 @@ impl Expression {
         }
     }
 
-    /// Whether its bytes are stored in this type, and nothing is done to their values but for a change of type.
+    /// Whether its bytes are stored in this type, and its values only undergo changes of type.
     pub fn is_stored_as(&self, dtype: DType) -> bool {
         self.parts().iter().all(|part| match part {
             Expression::Affine(_) => false,
@@ -90,7 +90,7 @@ impl Expression {
         })
     }
 
-    /// Its values before they get the type that is written.
+    /// The values before conversion to the type that is written.
     pub(super) fn untyped(self) -> Expression {
         self.each_part(|mut part, _| {
             loop {

@@ -1,5 +1,5 @@
-//! Some of the elements of another expression, in any order: a permutation, a transpose, a split, a slice. Regions are
-//! composed and pushed down to what is stored when they are made.
+//! Some elements of another expression, in any order: a permutation, a transpose, a split, a slice. Regions
+//! are composed and pushed down to the stored bytes on construction.
 
 use super::concat::concat;
 use super::source::{Source, Storage, unit};
@@ -7,18 +7,18 @@ use super::spool::Spool;
 use super::{Expression, Fill, Granule};
 use apr_sdk::{Error, Extent, Result, Tensor};
 
-/// A box of what is stored.
+/// A box of stored elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// A source in a run of a file, or a spool.
+    /// A source in a byte range of a file, or a spool.
     pub of: Expression,
-    /// Its first unit ([`unit()`]).
+    /// Index of the first unit ([`unit()`]).
     pub start: u64,
-    /// Size and stride of each dimension, outermost first, in units. None for one unit.
+    /// Size and stride of each dimension, outermost first, in units; empty for a single unit.
     pub dims: Vec<(u64, u64)>,
 }
 
-/// The same box with as few dimensions as can be: neighbours that make one run are one dimension.
+/// The same box with as few dimensions as possible: merges neighbours that form one run.
 pub fn merged(dims: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut out: Vec<(u64, u64)> = Vec::new();
     for &(size, stride) in dims.iter().filter(|(size, _)| *size != 1) {
@@ -32,7 +32,7 @@ pub fn merged(dims: &[(u64, u64)]) -> Vec<(u64, u64)> {
     out
 }
 
-/// Whether a box lies inside so many units.
+/// Whether a box is within so many units.
 fn fits(start: u64, dims: &[(u64, u64)], units: u64) -> bool {
     let steps = dims
         .iter()
@@ -41,7 +41,7 @@ fn fits(start: u64, dims: &[(u64, u64)], units: u64) -> bool {
 }
 
 impl Region {
-    /// A box of what lies in a run, or of a spool: its normal form.
+    /// A box of a contiguous source, or of a spool: its normal form.
     pub(super) fn over(of: Expression, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
         let dims = merged(dims);
         let each = u64::from(unit(of.dtype())?.block_bytes);
@@ -70,10 +70,10 @@ impl Region {
         }
     }
 
-    /// Bytes of it.
+    /// Length in bytes.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn byte_len(&self) -> Result<u64> {
         let each = u64::from(unit(self.of.dtype())?.block_bytes);
         Ok(self.dims.iter().fold(each, |len, (size, _)| len.saturating_mul(*size)))
@@ -81,11 +81,11 @@ impl Region {
 }
 
 impl Expression {
-    /// Some of the elements of tensor number `number` of the source, which is `tensor`: a box that begins at unit `start` of
-    /// its row-major payload, with these sizes and strides in units, outermost first.
+    /// Some elements of tensor number `number` of the source, declared as `tensor`: a box that begins at unit
+    /// `start` of its row-major payload, with these sizes and strides in units, outermost first.
     ///
     /// # Errors
-    /// Plugin for a box that is not inside the tensor; as [`Expression::of`].
+    /// Plugin for a box outside of the tensor; as [`Expression::of`].
     pub fn boxed(number: usize, tensor: &Tensor, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
         let units = tensor.payload_len()? / u64::from(unit(tensor.dtype)?.block_bytes);
         if !fits(start, dims, units) {
@@ -94,11 +94,11 @@ impl Expression {
         Expression::of(number, tensor)?.region(start, dims)
     }
 
-    /// Some of its elements: a box that begins at unit `start`, with these sizes and strides in units of its type, outermost
-    /// first. What cannot be read that way is spooled.
+    /// Some of its elements: a box that begins at unit `start`, with these sizes and strides in units of its
+    /// type, outermost first. Spools what cannot be read that way.
     ///
     /// # Errors
-    /// Plugin for a box outside; Unsupported for a dtype that is unknown.
+    /// Plugin for a box outside; Unsupported for an unknown dtype.
     pub fn region(self, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
         let units = self.byte_len()? / u64::from(unit(self.dtype())?.block_bytes);
         let dims = merged(dims);
@@ -133,7 +133,8 @@ impl Expression {
     }
 }
 
-/// A box of changed values as a box of its leaf: where each element is changed by itself, or where the box has whole rows.
+/// A box of changed values as a box of its leaf: possible if elements are changed independently, or the box
+/// has whole rows.
 fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Option<Expression>> {
     let (granule, leaf) = (Granule::of(changed)?, changed.leaf());
     // After a move, a row could no longer be matched with its own factor or importance.
@@ -151,7 +152,7 @@ fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Optio
     let rows = |bytes: u64, dtype| Ok::<_, Error>(bytes / u64::from(unit(dtype)?.block_bytes));
     let (before, after) = (rows(granule.before, leaf.dtype())?, rows(granule.after, changed.dtype())?);
     let whole = |units: u64| units.is_multiple_of(after).then(|| units / after * before);
-    // One unit is a row of its own where a row becomes one value.
+    // One unit is a row of its own if each row becomes a single value.
     let (outer, run) = match dims.split_last() {
         Some((&(size, 1), outer)) => (outer, size),
         _ => (dims, 1),
@@ -163,7 +164,7 @@ fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Optio
     leaf.clone().region(start, &dims).map(Some)
 }
 
-/// None of its elements; it is still of the same source.
+/// None of its elements, but still of the same source.
 fn emptied(of: Expression) -> Expression {
     let dtype = of.dtype();
     match of {
@@ -176,7 +177,7 @@ fn emptied(of: Expression) -> Expression {
     }
 }
 
-/// The units of computed bytes.
+/// The selected units of computed bytes.
 fn picked(fill: &Fill, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
     let each = usize::try_from(unit(fill.dtype)?.block_bytes).unwrap_or(1);
     let count: u64 = dims.iter().map(|(size, _)| size).product();
@@ -193,7 +194,7 @@ fn picked(fill: &Fill, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
     Ok(Expression::Fill(Fill { dtype: fill.dtype, bytes: bytes.into() }))
 }
 
-/// A box of several, one after another: cut along its outermost dimension where one part ends and the next begins.
+/// A box across several parts: cut along its outermost dimension where one part ends and the next begins.
 fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
     let each = u64::from(unit(parts.first().map_or(apr_sdk::DType::U8, Expression::dtype))?.block_bytes);
     let ends: Vec<u64> = parts
@@ -206,7 +207,7 @@ fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<E
     let part_of = |unit: u64| ends.partition_point(|end| *end <= unit);
     let (&(size, stride), inner) = dims.split_first().unwrap_or((&(1, 1), &[]));
     let reach: u64 = inner.iter().map(|(size, stride)| (size - 1) * stride).sum();
-    // Runs of outermost indices whose boxes lie in one part.
+    // Runs of outermost indices whose boxes are in one part.
     let mut runs: Vec<(usize, u64, u64)> = Vec::new();
     let mut index = 0;
     while index < size {
@@ -230,18 +231,18 @@ fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<E
 
 /// An axis of a box.
 struct Axis {
-    /// Its size.
+    /// Number of indices.
     size: u64,
-    /// From one index to the next in row-major order.
+    /// Distance between indices in row-major order, in units.
     step: u64,
-    /// The same in what it is a box of.
+    /// Distance between indices in the underlying expression, in units.
     stride: u64,
-    /// How many more indices the inner box may go.
+    /// How far the inner box can still go along this axis, in indices.
     room: u64,
 }
 
-/// A box of a region's units in row-major order, as a box of what it is a region of. `None` where a step of the box would
-/// carry from one axis of the region into the next.
+/// A box of a region's units in row-major order, as a box of the underlying expression. `None` if a step of
+/// the box would carry from one axis of the region into the next.
 fn through(region: &Region, start: u64, dims: &[(u64, u64)]) -> Option<(u64, Vec<(u64, u64)>)> {
     let joined = merged(&region.dims);
     let mut axes: Vec<Axis> = Vec::with_capacity(joined.len());
@@ -257,7 +258,7 @@ fn through(region: &Region, start: u64, dims: &[(u64, u64)]) -> Option<(u64, Vec
         axis.room = axis.size.checked_sub(1 + digit)?;
     }
     let mut out = Vec::new();
-    // Innermost first; what goes over an axis's end goes on along the one outside it.
+    // Innermost first; what exceeds an axis continues along the next outer one.
     for &(mut size, mut stride) in dims.iter().rev() {
         while size > 1 {
             if stride == 0 {
@@ -266,7 +267,7 @@ fn through(region: &Region, start: u64, dims: &[(u64, u64)]) -> Option<(u64, Vec
             }
             let axis = axes.iter_mut().find(|axis| stride / axis.step < axis.size)?;
             let hop = (stride % axis.step == 0).then_some(stride / axis.step)?;
-            // All of the axis, if the box goes on beyond it.
+            // All of the axis, if the box continues beyond it.
             let within = if (size - 1).checked_mul(hop)? <= axis.room { size } else { axis.size / hop };
             let whole = within == size || (axis.size % hop == 0 && size % within == 0);
             axis.room = axis.room.checked_sub((within - 1) * hop).filter(|_| whole)?;

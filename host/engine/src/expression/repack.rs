@@ -1,4 +1,4 @@
-//! Blocks as blocks of another type that holds the same values, without going through floats.
+//! Converts blocks to another block type that holds the same values, without going through floats.
 
 use super::Expression;
 use super::encode::{again, became_infinite};
@@ -10,23 +10,23 @@ use apr_sdk::{DType, Error, Result};
 /// Blocks of another type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Repack {
-    /// The blocks before.
+    /// The original blocks.
     pub of: Expression,
-    /// The type after.
+    /// The target type.
     pub to: DType,
-    /// Elements of a row.
+    /// Elements per row.
     pub row_len: u64,
 }
 
 impl Expression {
-    /// Its blocks as blocks of `to`, in rows of `row_len`.
+    /// The blocks as blocks of `to`, in rows of `row_len`.
     pub(super) fn repacked(self, to: DType, row_len: u64) -> Expression {
         self.each_part(|of, _| Expression::Repack(Box::new(Repack { of, to, row_len })))
     }
 }
 
 impl Repack {
-    /// Fails if no plugin does it.
+    /// Fails if no plugin can do this.
     pub(super) fn check(&self, registry: &Registry) -> Result<()> {
         let pair = (self.of.dtype(), self.to);
         registry.repacker(pair).map(drop).ok_or_else(|| no_way(pair))
@@ -40,7 +40,7 @@ impl Repack {
     ) -> Result<Outcome> {
         let pair @ (from, to) = (self.of.dtype(), self.to);
         buffers.values.resize(of.elements, 0.0);
-        // What the blocks mean is looked at as if they were quantized.
+        // The meaning of the blocks is examined as if they had been quantized.
         of.registry.quantizer_of(from)?.decode(from, of.leaf, of.row_len, &mut buffers.values)?;
         let mut changes = Changes { nonfinite: not_finite(&buffers.values), ..Changes::default() };
         let repacker = of.registry.repacker(pair).ok_or_else(|| no_way(pair))?;

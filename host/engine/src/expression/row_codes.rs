@@ -1,4 +1,4 @@
-//! F32 as integers whose rows have a scale each, in a tensor of its own: `NAME` and `NAME.scale` (design section 7).
+//! Encodes F32 as integers with one scale per row, which are a tensor of their own: `NAME` and `NAME.scale`.
 
 use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
@@ -6,23 +6,23 @@ use crate::values::integers;
 use crate::values::loss::Loss;
 use apr_sdk::{DType, Error, Result};
 
-/// The integers.
+/// Integer codes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowCodes {
-    /// The values, as F32.
+    /// The values, in F32.
     pub of: Expression,
-    /// The type of the integers: I8 or I4.
+    /// The integer type: I8 or I4.
     pub to: DType,
-    /// Elements of a row.
+    /// Elements per row.
     pub row_len: u64,
 }
 
-/// Bits of such an integer.
+/// Bits per integer.
 pub(super) fn bits(dtype: DType) -> u32 {
     if dtype == DType::I4 { 4 } else { 8 }
 }
 
-/// Fails if rows of integers end inside of a byte.
+/// Fails if rows of integers end inside a byte.
 pub(super) fn whole_bytes(row_len: u64, dtype: DType) -> Result<()> {
     match row_len.is_multiple_of(u64::from(dtype.require()?.block_elements)) {
         true => Ok(()),
@@ -31,14 +31,14 @@ pub(super) fn whole_bytes(row_len: u64, dtype: DType) -> Result<()> {
 }
 
 impl Expression {
-    /// Its values as integers, in rows of `row_len`.
+    /// The values as integers, in rows of `row_len`.
     pub(super) fn row_codes(self, to: DType, row_len: u64) -> Expression {
         self.each_part(|of, _| Expression::RowCodes(Box::new(RowCodes { of, to, row_len })))
     }
 }
 
 impl RowCodes {
-    /// Fails for rows that end inside of a byte.
+    /// Fails for rows that end inside a byte.
     pub(super) fn check(&self) -> Result<()> {
         whole_bytes(self.row_len, self.to)
     }

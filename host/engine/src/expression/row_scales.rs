@@ -1,4 +1,4 @@
-//! The scales of rows that become integers: the greatest magnitude of a row is the greatest integer.
+//! The scales of rows that become integers: a row's greatest magnitude maps to the greatest integer.
 
 use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
@@ -6,19 +6,19 @@ use super::row_codes::{RowCodes, bits};
 use crate::values::integers;
 use apr_sdk::Result;
 
-/// An F32 for each row.
+/// One F32 scale per row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowScales {
-    /// The values, as F32.
+    /// The values, in F32.
     pub of: Expression,
-    /// Bits of the integers.
+    /// Bits per integer.
     pub bits: u32,
-    /// Elements of a row.
+    /// Elements per row.
     pub row_len: u64,
 }
 
 impl Expression {
-    /// The scales that go with its integers; `None` if it makes none.
+    /// The scales that belong to these integers; `None` if they are something else.
     pub fn row_scales(&self) -> Option<Expression> {
         let of_part = |part: &Expression| match part {
             Expression::RowCodes(codes) => {
@@ -49,7 +49,7 @@ impl RowScales {
         Ok(Outcome { changes, loss: None })
     }
 
-    /// The scales of the rows whose values are at hand: those that were just made integers.
+    /// The scales of the rows whose values are in `buffers`, because they were just encoded.
     pub fn of_values(&self, of: &Evaluation<'_>, buffers: &Buffers, out: &mut [u8]) {
         let most = f32::from(integers::most(self.bits));
         integers::scales(most, &buffers.values, of.row_elements(), out);

@@ -1,5 +1,5 @@
-//! Stored bytes as they lie: in a run of a file, in compressed blocks, or in a stream. What lies turned is a `Region` of
-//! the run that it lies in.
+//! Stored bytes, unchanged: in a byte range of a file, in compressed blocks, or in a stream. A strided view
+//! is a `Region` of the byte range that contains it.
 
 use super::gather::Gather;
 use super::region::{Region, merged};
@@ -13,29 +13,29 @@ use std::hash::{Hash, Hasher};
 /// Stored bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The number of the source's tensor; `None` for other bytes of the source.
+    /// Index of the source's tensor; `None` for other bytes of the source.
     pub tensor: Option<usize>,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// Bytes of it.
+    /// Length in bytes.
     pub len: u64,
-    /// How they are stored.
+    /// How the bytes are stored.
     pub storage: Storage,
 }
 
 /// How bytes are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In a run of a file.
+    /// In a byte range of a file.
     Extent {
-        /// Where.
+        /// The byte range.
         extent: Extent,
-        /// The order of the bytes of its numbers.
+        /// The byte order of multi-byte fields.
         endian: Endian,
     },
     /// In compressed blocks.
     Blocks(Box<Codec>),
-    /// In a stream that is read from beginning to end.
+    /// In a stream that is read from start to end.
     Sequential,
 }
 
@@ -53,11 +53,11 @@ impl Hash for Source {
     }
 }
 
-/// What is counted in where elements are moved: elements, blocks of block types, and bytes where bits run on. The table's
-/// row has the bytes of a unit as `block_bytes`.
+/// The unit in which elements are moved: an element, a block for block types, or a byte for packed types.
+/// `block_bytes` of the table row is its size.
 ///
 /// # Errors
-/// Unsupported for a dtype that the table lacks.
+/// Unsupported for a dtype that is not in the table.
 pub fn unit(dtype: DType) -> Result<&'static DTypeInfo> {
     let info = dtype.require()?;
     if info.packing == Packing::Flat { DType::U8.require() } else { Ok(info) }
@@ -89,43 +89,43 @@ pub(super) fn of(number: usize, tensor: &Tensor) -> Result<Expression> {
 }
 
 impl Source {
-    /// Bytes of the source's files that belong to no tensor, as they lie.
+    /// Bytes of the source's files that belong to no tensor.
     pub fn bytes(extent: Extent) -> Expression {
         let storage = Storage::Extent { extent, endian: Endian::Little };
         Expression::Source(Source { tensor: None, dtype: DType::U8, len: extent.len, storage })
     }
 }
 
-/// How a leaf's bytes are obtained.
+/// How to obtain a leaf's bytes.
 #[derive(Clone, Debug)]
 pub enum Access<'e> {
-    /// Bytes as they lie.
+    /// Copy the bytes.
     Copy(Extent),
-    /// Numbers whose bytes are reversed.
+    /// Reverse the bytes of each multi-byte field.
     Swap(Extent, &'static DTypeInfo),
-    /// Elements collected from many places.
+    /// Gather elements from many places.
     Gather(Box<Gather>),
-    /// Blocks of a tensor of the source, decoded.
+    /// Decode compressed blocks of a source tensor.
     Decode {
-        /// The tensor's number.
+        /// Index of the tensor.
         tensor: usize,
         /// The compression method.
         codec: &'e Codec,
     },
-    /// The stream of a tensor of the source, followed from beginning to end.
+    /// Follow the stream of a source tensor from start to end.
     Stream {
-        /// The tensor's number.
+        /// Index of the tensor.
         tensor: usize,
     },
-    /// Bytes that are held.
+    /// Bytes in memory.
     Held(&'e [u8]),
 }
 
 impl Expression {
-    /// How the bytes of its leaf are had; of one that is no `Concat`.
+    /// How to obtain the bytes of its leaf; for an expression other than a `Concat`.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn access(&self) -> Result<Access<'_>> {
         let at_once = |extent, endian, info: &'static DTypeInfo| match endian {
             Endian::Big if !info.swap.is_empty() => Access::Swap(extent, info),
@@ -172,7 +172,7 @@ impl Expression {
 }
 
 impl Access<'_> {
-    /// What it is called in a plan; nothing for a copy.
+    /// The word for it in a plan; `None` for a copy.
     pub fn name(&self) -> Option<&'static str> {
         match self {
             _ if self.extent().is_some_and(|extent| extent.file == SPOOL) => Some("spool"),
@@ -185,7 +185,7 @@ impl Access<'_> {
         }
     }
 
-    /// Where the bytes lie that it reads, if they lie in one extent.
+    /// The extent that it reads, if there is only one.
     pub fn extent(&self) -> Option<Extent> {
         match self {
             Access::Copy(extent) | Access::Swap(extent, _) => Some(*extent),
@@ -194,12 +194,12 @@ impl Access<'_> {
         }
     }
 
-    /// Whether its bytes can be had at any place, in any order.
+    /// Whether its bytes are available at any offset, in any order.
     pub fn is_random(&self) -> bool {
         !matches!(self, Access::Decode { .. } | Access::Stream { .. })
     }
 
-    /// Bytes of a tile: whole elements where they matter.
+    /// Bytes per tile: whole elements where they matter.
     pub fn tile_len(&self) -> u64 {
         match self {
             Access::Swap(_, info) => TILE - TILE % u64::from(info.block_bytes),
@@ -208,7 +208,7 @@ impl Access<'_> {
         }
     }
 
-    /// Bytes that are best made at once, if they are made in order: whole elements.
+    /// Bytes best produced at once when reading in order: whole elements.
     pub fn window(&self) -> u64 {
         match self {
             Access::Gather(gather) => gather.window(),
@@ -216,7 +216,7 @@ impl Access<'_> {
         }
     }
 
-    /// The most memory that a thread needs for it, in bytes. Blocks above [`SHARED`] come on top, one at a time.
+    /// The most memory that a thread needs, in bytes. Blocks above [`SHARED`] come on top, one at a time.
     pub fn memory(&self) -> u64 {
         match self {
             Access::Gather(_) => Gather::memory(),
@@ -225,11 +225,11 @@ impl Access<'_> {
         }
     }
 
-    /// Fills `out` with the bytes at `at`, whole elements; gives the CRC-32 of the source's bytes if
-    /// that differs.
+    /// Fills `out` with the bytes at offset `at`, whole elements; returns the CRC-32 of the source's bytes if
+    /// it differs.
     ///
     /// # Errors
-    /// Any error from `read`; Unsupported for what can be had only in order.
+    /// Any error from `read`; Unsupported for sequential payload.
     pub fn fill(
         &self,
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,

@@ -1,11 +1,11 @@
-//! What cannot be read the way a region wants it, such as a stream whose rows change places, is first written to scratch,
-//! row-major and little-endian, and read from there.
+//! Payload that cannot be read the way a region needs it, such as a stream whose rows are reordered, is first
+//! written to scratch, row-major and little-endian, and read from there.
 
 use super::{Access, Expression};
 use apr_sdk::{Error, FileId, Result};
 use std::collections::{BTreeSet, HashMap};
 
-/// The scratch file's number in an extent: no model has so many files.
+/// The scratch file's number in an extent: no model has that many files.
 pub const SPOOL: FileId = FileId::MAX;
 
 /// An expression that is written to scratch before it is used.
@@ -13,7 +13,7 @@ pub const SPOOL: FileId = FileId::MAX;
 pub struct Spool {
     /// What is written.
     pub of: Expression,
-    /// Where it lies in the scratch file, once [`Spools::place`] gave it a place.
+    /// Offset in the scratch file, once [`Spools::place`] has assigned it.
     pub at: u64,
 }
 
@@ -25,11 +25,11 @@ impl Spool {
 }
 
 impl Expression {
-    /// Makes it one whose bytes can be had from the first to the last, a tile at a time: what is gathered in
-    /// short runs is spooled.
+    /// Makes the expression readable from start to end, a tile at a time: spools what would be gathered in
+    /// short runs.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn ascend(&mut self) -> Result<()> {
         let parts = match self {
             Expression::Concat(parts) => parts.as_mut_slice(),
@@ -46,24 +46,24 @@ impl Expression {
     }
 }
 
-/// Everything that is spooled for a model, each once.
+/// Everything that is spooled for a model, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Spools {
-    /// What is spooled, and where each lies.
+    /// What is spooled, with its offset.
     all: Vec<(Expression, u64)>,
-    /// The places of those that are there.
+    /// The offset of each spooled expression.
     places: HashMap<Expression, u64>,
-    /// The files of the source that some of it is gathered from.
+    /// The source files that any of it is gathered from.
     files: BTreeSet<FileId>,
-    /// Bytes of all of them.
+    /// Total length in bytes.
     pub len: u64,
 }
 
 impl Spools {
-    /// Gives every spool in `expression` its place.
+    /// Assigns an offset to every spool in `expression`.
     ///
     /// # Errors
-    /// Unsupported for more bytes than a file can have, or a dtype that is unknown.
+    /// Unsupported for more bytes than a file can hold, or an unknown dtype.
     pub fn place(&mut self, expression: &mut Expression) -> Result<()> {
         let mut failed = None;
         expression.each_mut(&mut |below| {
@@ -96,12 +96,12 @@ impl Spools {
         Ok(at)
     }
 
-    /// Whether some of it is gathered from this file of the source.
+    /// Whether any of it is gathered from this source file.
     pub fn gathers(&self, file: FileId) -> bool {
         self.files.contains(&file)
     }
 
-    /// What gets into the scratch file, and where. What a spool is made of comes before it.
+    /// What is written to the scratch file, and where. A spool comes after those that it is computed from.
     pub fn all(&self) -> &[(Expression, u64)] {
         &self.all
     }
@@ -109,7 +109,7 @@ impl Spools {
     /// The most memory that a thread needs to fill it, in bytes.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn memory(&self) -> Result<u64> {
         let parts = self.all.iter().flat_map(|(of, _)| of.parts());
         parts.map(Expression::memory).try_fold(0, |most, memory| Ok(memory?.max(most)))

@@ -91,8 +91,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Notes what was read for the tile at `at` of a run, in the order in which it lies in the source: its CRC-32, and the
-    /// bytes where they are at hand.
+    /// Records what was read for the tile at offset `at` of a run, in source order: its CRC-32, and the bytes if
+    /// they are available.
     pub fn saw(&self, run: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
         let from = self.tiles.runs[run].read_from(at, len);
         if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
@@ -179,15 +179,15 @@ pub struct Common {
 
 /// State of one output, shared by the threads.
 pub struct Shared<'a> {
-    /// The engine.
+    /// The context: plugins, workers, cancellation.
     pub engine: &'a Engine,
-    /// The job.
+    /// What to do.
     pub job: Job<'a>,
-    /// What it shares with the others.
+    /// The state shared with the other outputs.
     pub common: &'a Common,
-    /// Nothing more is made of it: it failed, or all work stops.
+    /// Set when nothing more is to be written to this output: it failed, or all work stops.
     stop: AtomicBool,
-    /// What it failed with, and in which unit.
+    /// The first failure, and the unit it happened in.
     failed: Mutex<Option<(usize, Error)>>,
 }
 

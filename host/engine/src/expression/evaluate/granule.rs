@@ -1,38 +1,38 @@
-//! How much of an expression can be evaluated by itself: an element, a block, or a row.
+//! The smallest part of an expression that can be evaluated separately: an element, a block, or a row.
 
 use super::super::{Expression, TILE, unit};
 use apr_sdk::{Error, Result, checked_payload_len};
 
-/// The most bytes that a row may have in its widest form where whole rows are evaluated: threads hold several forms of one
-/// each. A thousand times what the widest models have.
+/// Bytes of a row in its widest form, if whole rows are evaluated: each thread holds several forms of one. A
+/// thousand times what the widest models have.
 const MOST_ROW: u64 = 1 << 30;
 
-/// The smallest part of an expression that can be evaluated by itself.
+/// The smallest part of an expression that can be evaluated separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granule {
-    /// Bytes of its leaf.
+    /// Bytes of the leaf.
     pub before: u64,
     /// Bytes of the result.
     pub after: u64,
-    /// Elements.
+    /// Number of elements.
     pub elements: u64,
-    /// Whether it is a row.
+    /// Whether it is a whole row.
     pub is_row: bool,
 }
 
 impl Granule {
-    /// That of an expression that is no `Concat`.
+    /// The granule of an expression other than a `Concat`.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown, or rows that are no whole blocks; LimitExceeded for rows that are too long
-    /// to be held.
+    /// Unsupported for an unknown dtype, or rows that are not whole blocks; LimitExceeded for rows that are
+    /// too long to be held in memory.
     pub fn of(expression: &Expression) -> Result<Granule> {
         let (from, to) = (expression.leaf().dtype(), expression.dtype());
         let Some(row_len) = expression.row_len() else {
             let bytes = |dtype| unit(dtype).map(|info| u64::from(info.block_bytes));
             return Ok(Granule { before: bytes(from)?, after: bytes(to)?, elements: 1, is_row: false });
         };
-        // Rows of nothing are cut as if they were of some block: there is no byte to be cut.
+        // Empty rows are cut as if they were blocks: there is no byte to cut.
         let elements = match row_len {
             0 => u64::from(from.require()?.block_elements) * u64::from(to.require()?.block_elements),
             row_len => row_len,
@@ -50,27 +50,27 @@ impl Granule {
         Ok(granule)
     }
 
-    /// Bytes of the leaf for so many bytes of the result, which are whole.
+    /// Bytes of the leaf for so many bytes of the result, which are whole granules.
     pub fn before(&self, after: u64) -> u64 {
         after / self.after.max(1) * self.before
     }
 
-    /// Bytes of the result for so many bytes of the leaf, which are whole.
+    /// Bytes of the result for so many bytes of the leaf, which are whole granules.
     pub fn after(&self, before: u64) -> u64 {
         before / self.before.max(1) * self.after
     }
 
-    /// How many elements so many bytes of the result stand for.
+    /// The number of elements in so many bytes of the result.
     pub fn elements(&self, after: u64) -> u64 {
         after / self.after.max(1) * self.elements
     }
 
-    /// Bytes of the widest form of a row.
+    /// Bytes of a row in its widest form.
     fn widest(&self) -> u64 {
         self.elements.saturating_mul(4).max(self.before).max(self.after)
     }
 
-    /// Bytes of a tile: whole elements, or whole rows whose F32 are at most a tile's bytes, or one row.
+    /// Bytes per tile: whole elements; or whole rows that take up at most a tile in F32, or one row.
     pub fn tile_len(&self) -> u64 {
         match self.is_row {
             false => TILE / self.before.max(self.after) * self.after,
@@ -78,18 +78,18 @@ impl Granule {
         }
     }
 
-    /// The most memory that a thread needs beside the tile, in bytes.
+    /// The most memory that a thread needs besides the tile, in bytes.
     pub fn memory(&self) -> u64 {
         match self.is_row {
             false => TILE,
-            // Bytes before and after, and the values twice: before, and as they are decoded again.
+            // Bytes before and after, and the values twice: the originals, and the decoded ones.
             true => TILE.max(self.widest()).saturating_mul(4),
         }
     }
 }
 
 impl Expression {
-    /// Elements of a row, if it is evaluated in rows.
+    /// Elements per row, if evaluated in rows.
     fn row_len(&self) -> Option<u64> {
         let own = match self {
             Expression::Affine(affine) => affine.factor.as_ref().map(|factor| factor.row_len),
@@ -103,10 +103,11 @@ impl Expression {
         own.or_else(|| self.operand()?.row_len())
     }
 
-    /// The most memory that a thread needs for it, in bytes, but for large blocks; of one that is no `Concat`.
+    /// The most memory that a thread needs, in bytes, excluding large blocks; for an expression other than a
+    /// `Concat`.
     ///
     /// # Errors
-    /// Unsupported for a dtype that is unknown.
+    /// Unsupported for an unknown dtype.
     pub fn memory(&self) -> Result<u64> {
         let changing = if self.is_leaf() { 0 } else { Granule::of(self)?.memory() };
         Ok(self.access()?.memory().saturating_add(changing))

@@ -1,4 +1,5 @@
-//! Numbers that are found by reading an expression before anything is planned of it: whether a narrower type holds every
+//! Questions answered by reading an expression before planning: does a narrower type hold every value, are
+//! all zero?
 //! value, whether all are zero.
 
 use super::super::{Expression, Granule};
@@ -10,18 +11,18 @@ use crate::open::OpenedModel;
 use apr_sdk::{DType, DTypeKind, Error, Extent, Result};
 use std::ops::ControlFlow;
 
-/// What is asked of the values of an expression.
+/// A question about the values of an expression.
 #[derive(Clone, Debug)]
 pub enum Measure<'e> {
-    /// Whether every value is finite, and exactly one of a type.
+    /// Whether every value is finite and exactly representable in a type.
     ExactIn(&'e Expression, DType),
     /// Whether every value is zero, of either sign.
     IsZero(&'e Expression),
 }
 
-/// Answers each, side by side on all threads; reads each as far as the first value that decides.
+/// Answers each question, on all threads; reads only up to the first decisive value.
 ///
-/// Of what can be read only in order, the whole is read, even if only some of it is wanted.
+/// Sequential payload is read completely, even if only part of it is needed.
 ///
 /// # Errors
 /// Any error from reading; Unsupported if there is no cast; Cancelled.
@@ -68,7 +69,7 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: boo
     Ok(holds)
 }
 
-/// Whether values are all zeros, of either sign where they are F32.
+/// Whether all values are zero, of either sign if they are F32.
 fn is_zero(bytes: &[u8], part: &Expression) -> bool {
     let sign = if part.dtype() == DType::F32 { 0x7f } else { 0xff };
     bytes.chunks(4).all(|value| match value {
@@ -78,7 +79,7 @@ fn is_zero(bytes: &[u8], part: &Expression) -> bool {
 }
 
 impl Expression {
-    /// The same in F32 if it is floats or blocks; else as it is.
+    /// The expression in F32 if it is floats or blocks; otherwise unchanged.
     fn in_floats(self) -> Expression {
         let Some(info) = self.dtype().info() else { return self };
         match info.kind {

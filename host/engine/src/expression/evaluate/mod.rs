@@ -1,4 +1,5 @@
-//! Evaluates expressions: makes bytes of the result out of the leaf's bytes, a run of whole granules at a time.
+//! Evaluates expressions: computes bytes of the result from the leaf's bytes, a run of whole granules at a
+//! time.
 
 pub(super) mod granule;
 pub(super) mod measure;
@@ -10,73 +11,73 @@ use crate::values::cast::{self, Changes};
 use crate::values::loss::Loss;
 use apr_sdk::{Error, Extent, Result};
 
-/// Fills bytes with those at the start of an extent.
+/// Fills a slice with the bytes at the start of an extent.
 pub type Read<'r> = &'r dyn Fn(Extent, &mut [u8]) -> Result<()>;
 
-/// What one thread keeps between evaluations.
+/// Buffers that a thread keeps between evaluations.
 #[derive(Default)]
 pub struct Buffers {
-    /// Values on their way.
+    /// Intermediate values.
     pub(super) values: Vec<f32>,
-    /// The same as they are decoded again.
+    /// The values decoded again after encoding.
     pub(super) again: Vec<f32>,
-    /// Whether that was done in this evaluation.
+    /// Whether this evaluation filled `again`.
     pub(super) has_again: bool,
-    /// What rows are multiplied by.
+    /// The rows' factors.
     pub(super) factors: Vec<f32>,
-    /// If `values` are those that the last expression took its own from: what making them did.
+    /// If `values` are the operand of the last expression: the changes from computing them.
     held: Option<Changes>,
-    /// Whether the next expression takes them too.
+    /// Whether the next expression uses them too.
     keeps: bool,
 }
 
 impl Buffers {
-    /// Whether the last expression was made of values that are still there: another that is made of the same ones of the
-    /// same leaf need not make them again.
+    /// Whether the operand of the last expression is still in `values`, so that another expression with the
+    /// same operand and leaf need not compute it again.
     pub fn holds_values(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Has the next evaluation, which is of the same operand over the same bytes, take the values that are there.
+    /// Lets the next evaluation, of the same operand over the same bytes, reuse the values.
     pub fn keep_values(&mut self) {
         self.keeps = true;
     }
 
-    /// Nothing of what is there is what it seems.
+    /// Invalidates the values.
     pub fn forget_values(&mut self) {
         self.held = None;
     }
 }
 
-/// What came of an evaluation besides the bytes.
+/// The result of an evaluation besides the bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// What casts and additions did to the values.
+    /// The changes that casts and additions made to the values.
     pub changes: Changes,
-    /// How far quantized values are from what they were.
+    /// The loss from quantizing the values.
     pub loss: Option<Loss>,
 }
 
-/// A run of an expression that is evaluated.
+/// The evaluation of a run of an expression.
 pub struct Evaluation<'a> {
-    /// The quantizers.
+    /// Provides the quantizers.
     pub registry: &'a Registry,
-    /// Reads what is not of the leaf: factors of rows.
+    /// Reads bytes other than the leaf's: the rows' factors.
     pub read: Read<'a>,
-    /// The leaf's bytes.
+    /// The leaf's bytes for this run.
     pub leaf: &'a [u8],
-    /// The number of the first row; 0 where granules are elements.
+    /// Index of the first row; 0 if granules are elements.
     pub(super) row: u64,
-    /// Elements of a granule.
+    /// Elements per granule.
     pub(super) row_len: u64,
     pub(super) elements: usize,
 }
 
 impl<'a> Evaluation<'a> {
-    /// The run that starts at byte `at` of an expression of this granule; `leaf` are its leaf's bytes.
+    /// The run that starts at byte `at` of an expression with this granule; `leaf` holds its leaf's bytes.
     ///
     /// # Errors
-    /// LimitExceeded for more than memory can have.
+    /// LimitExceeded if it does not fit in memory.
     pub fn new(
         granule: Granule,
         (registry, read): (&'a Registry, Read<'a>),
@@ -101,7 +102,7 @@ pub(super) fn not_finite(values: &[f32]) -> u64 {
 }
 
 impl Expression {
-    /// Fills `out` with a run of the result; of one that is no `Concat`.
+    /// Fills `out` with a run of the result; for an expression other than a `Concat`.
     ///
     /// # Errors
     /// Any error from the quantizers and reading.
@@ -135,7 +136,8 @@ impl Expression {
         }
     }
 
-    /// Fills `buffers.values` with the elements in F32; what that did to them, and whether that says which were not finite.
+    /// Fills `buffers.values` with the elements in F32; returns the changes, and whether these count the
+    /// non-finite ones.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
         buffers.values.resize(of.elements, 0.0);
         match self {
@@ -150,14 +152,15 @@ impl Expression {
         }
     }
 
-    /// The same, with those that are not finite among the changes.
+    /// Like [`Expression::values`], always counting non-finite values among the changes.
     pub(super) fn judged_values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<Changes> {
         let (mut changes, is_judged) = self.values(of, buffers)?;
         changes.nonfinite += if is_judged { 0 } else { not_finite(&buffers.values) };
         Ok(changes)
     }
 
-    /// The same as the operand of what is evaluated: they are there already where another was made of them just before.
+    /// Like [`Expression::judged_values`], for the operand of the current expression: its values may be in
+    /// the buffer already.
     pub(super) fn operand_values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<Changes> {
         if let Some(changes) = buffers.held {
             return Ok(changes);
@@ -167,7 +170,8 @@ impl Expression {
         Ok(changes)
     }
 
-    /// The first element of a run that is not finite or does not stay so: its number, and what it is and becomes.
+    /// The first element of a run that is not, or does not stay, finite: its index, and its value before and
+    /// after.
     pub fn first_bad(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Option<(u64, String)> {
         let mut at = Some(self);
         while let Some(one) = at {
@@ -176,9 +180,9 @@ impl Expression {
             }
             at = one.operand();
         }
-        // Of the values that enter the last change; what decodes or adds makes them itself.
+        // Compares the values before the last conversion; decoding and adding compute them anew.
         match self {
-            // They are at hand.
+            // Their values are in the buffer.
             Expression::Repack(_) => {}
             Expression::Decode(_) | Expression::Affine(_) => drop(self.values(of, buffers).ok()?),
             last => drop(last.operand()?.values(of, buffers).ok()?),
@@ -192,7 +196,7 @@ impl Expression {
                 let last = cast::CastKernel::new(apr_sdk::DType::F32, cast.to, None).ok().flatten()?;
                 last.first_bad(bytemuck::cast_slice(&buffers.values))
             }
-            // As they were decoded again.
+            // Compares with the values decoded again.
             _ if !buffers.has_again => None,
             _ => {
                 let pairs = (0u64..).zip(buffers.values.iter().zip(&buffers.again));

@@ -1,4 +1,4 @@
-//! Payload in order, whatever kind it is: decoded, row-major, little-endian, a piece at a time.
+//! Reads payload of any kind in order: decoded, row-major, little-endian, a piece at a time.
 
 use super::super::{Access, Expression};
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 /// Fills a window with the bytes at an offset of the payload.
 type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
 
-/// What fills windows with a leaf's bytes; those of a stream must follow each other.
+/// A function that fills windows with a leaf's bytes; for a stream they must be consecutive.
 fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> Result<Box<Fill<'a>>> {
     Ok(match leaf.access()? {
         Access::Decode { tensor, codec } => {
@@ -30,7 +30,7 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
     })
 }
 
-/// What a leaf is, in order, a window at a time: as many bytes as are best made at once.
+/// A leaf's bytes in order, a window at a time: as many as are best produced at once.
 struct Windows<'a> {
     engine: &'a Engine,
     fill: Box<Fill<'a>>,
@@ -56,7 +56,7 @@ impl<'a> Windows<'a> {
         Ok(Windows { engine, fill, buffer: Vec::new(), window, tile_len, len, at: 0 })
     }
 
-    /// Fills `buffer` with the next window; says whether there was one.
+    /// Fills `buffer` with the next window; returns whether there was one.
     fn next(&mut self) -> Result<bool> {
         if self.at >= self.len {
             return Ok(false);
@@ -71,11 +71,11 @@ impl<'a> Windows<'a> {
     }
 }
 
-/// The payload of a tensor, read at rising places: no more of it than is asked for, unless it can only be had in order.
+/// Reads a tensor's payload at ascending offsets, and no more than requested, unless it is sequential.
 pub struct Ascending<'a> {
     engine: &'a Engine,
     fill: Box<Fill<'a>>,
-    /// What a stream gave last, and where it began: the next bytes may begin in it.
+    /// The last piece of a stream, and its offset: the next bytes may begin in it.
     held: Option<(u64, Vec<u8>)>,
 }
 
@@ -90,12 +90,13 @@ impl<'a> Ascending<'a> {
         Ok(Ascending { engine, fill: filled(engine, opened, leaf)?, held })
     }
 
-    /// Fills `out`, whole elements, with the bytes at `at`, which is not before what the last call began with.
+    /// Fills `out`, whole elements, with the bytes at `at`, which must not be before the start of the last
+    /// call.
     ///
     /// # Errors
     /// As [`stream`], without the file and the tensor.
     pub fn read_at(&mut self, at: u64, out: &mut [u8]) -> Result<()> {
-        /// Bytes of a stream that are passed over at once.
+        /// Bytes of a stream skipped at once.
         const PASSED: u64 = 1 << 16;
         self.engine.check_cancelled()?;
         let Some((begin, held)) = &mut self.held else { return (self.fill)(at, out) };
@@ -119,7 +120,7 @@ impl<'a> Ascending<'a> {
     }
 }
 
-/// The payload of a tensor, to be taken in order in pieces of any size.
+/// Reads a tensor's payload in order, in pieces of any size.
 pub struct InPieces<'a> {
     windows: Windows<'a>,
     opened: &'a OpenedModel,
@@ -130,11 +131,11 @@ pub struct InPieces<'a> {
 }
 
 impl<'a> InPieces<'a> {
-    /// The payload of tensor number `tensor`, of which nothing is read yet.
+    /// The payload of tensor number `tensor`, before anything is read.
     ///
     /// # Errors
-    /// Malformed if there are bytes and its shape needs none; any error from the reader. With the file as the user typed it
-    /// and the tensor.
+    /// Malformed if there are bytes although the shape needs none; any error from the reader. Errors carry
+    /// the file as the user typed it and the tensor.
     pub fn new(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<InPieces<'a>> {
         let decl = &opened.model.tensors[tensor];
         let windows = || Windows::new(engine, opened, Expression::of(tensor, decl)?, 1);
@@ -165,11 +166,11 @@ impl<'a> InPieces<'a> {
     }
 }
 
-/// Hands the payload of tensor number `tensor` to `each`, in order, in pieces of at most one tile.
+/// Passes the payload of tensor number `tensor` to `each`, in order, in pieces of at most one tile.
 ///
 /// # Errors
-/// Malformed if the payload does not have the length its shape says; what reading, the reader or `each` raise. With
-/// the file as the user typed it and the tensor.
+/// Malformed if the payload's length does not match its shape; any error from reading, the reader or `each`.
+/// Errors carry the file as the user typed it and the tensor.
 pub fn stream(
     engine: &Engine,
     opened: &OpenedModel,
@@ -182,8 +183,8 @@ pub fn stream(
     pieces().map_err(|e| opened.files.show(e.tensor(&decl.name)))
 }
 
-/// Hands the bytes of a leaf to `each`, in order, in pieces of at most one tile that are multiples of `granule`, until it
-/// breaks.
+/// Passes the bytes of a leaf to `each`, in order, in pieces of at most one tile that are multiples of
+/// `granule`, until it breaks.
 ///
 /// # Errors
 /// As [`stream`].

@@ -1,8 +1,8 @@
-//! Collects a strided view into row-major order.
+//! Gathers a strided view in row-major order.
 //!
-//! A view is cut into *boxes*: index ranges along every dimension, chosen so that a box's elements lie in long runs both
-//! in the file and in the output, whichever way the dimensions are turned. So every byte of the file is read about once,
-//! in reads of some KiB at least, with memory for one box and no more.
+//! A view is cut into *boxes*: index ranges along every dimension, chosen so that a box's elements are in
+//! long runs both in the file and in the output, whatever the order of dimensions. So every byte of the file
+//! is read about once, in reads of at least some KiB, with memory for a single box.
 
 mod scatter;
 
@@ -10,43 +10,43 @@ use crate::values::swap;
 use apr_sdk::{DTypeInfo, Endian, Extent, Result, View};
 use scatter::{Plane, scatter};
 
-/// How much is held and read at once.
+/// How much to hold and read at once.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     /// Bytes of a box.
     part: u64,
-    /// Bytes that are read into memory before they are moved to their places: they stay in the cache meanwhile.
+    /// Bytes read into memory before they are moved into place: meanwhile they stay in the cache.
     strip: u64,
-    /// Bytes between two runs that are read rather than skipped: a read of its own costs as much.
+    /// Bytes between two runs that are read rather than skipped: a separate read costs as much.
     gap: u64,
     /// Runs that are read one by one before they are moved together: they fill cache lines of the output.
     runs: u64,
-    /// Bytes of a run that need be no longer: where both are as long, a smaller box stays in the cache.
+    /// Bytes of a run that is long enough: once both are this long, a smaller box stays in the cache.
     long: u64,
 }
 
-/// A box of F32 is 512 × 4096: read 2 KiB and written 16 KiB at a time, or all 8 MiB where a row has no more.
+/// A box of F32 is 512 × 4096: read 2 KiB and written 16 KiB at a time, or all 8 MiB if a row has no more.
 const SIZES: Sizes = Sizes { part: 8 << 20, strip: 1 << 20, gap: 4 << 10, runs: 32, long: 512 << 10 };
 
-/// How many times longer the runs in the output may be than those in the file: threads read side by side but wait for each
+/// How many times longer the output's runs may be than the file's: threads read in parallel but wait for each
 /// other to write, and a write costs several reads.
 const LONGER: u64 = 8;
 
-/// A strided view, ready to be read.
+/// A strided view, prepared for reading.
 #[derive(Clone, Debug)]
 pub struct Gather {
     extent: Extent,
     info: &'static DTypeInfo,
     swap: bool,
     start: u64,
-    /// Sizes and strides, outermost first, in elements; neighbours that make one run are one dimension.
+    /// Sizes and strides, outermost first, in elements; neighbours that form one run are merged.
     dims: Vec<(u64, u64)>,
-    /// The dimensions that move in the file, the one of the shortest steps first.
+    /// The dimensions with a stride in the file, shortest first.
     by_stride: Vec<usize>,
     /// The size of a box along each dimension.
     side: Vec<u64>,
     sizes: Sizes,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct Part {
 }
 
 impl Gather {
-    /// The view of an extent; its bounds were checked when the model was built.
+    /// A view of an extent; its bounds were checked when the model was built.
     pub fn new(extent: Extent, view: &View, info: &'static DTypeInfo, shape: &[u64]) -> Gather {
         Gather::with_sizes(extent, view, info, shape, SIZES)
     }
@@ -91,12 +91,12 @@ impl Gather {
         gather
     }
 
-    /// Bytes that are best made at once, if they are made in order: whole elements.
+    /// Bytes best produced at once when reading in order: whole elements.
     pub fn window(&self) -> u64 {
         2 * (self.sizes.part - self.sizes.part % self.element)
     }
 
-    /// The most memory that reading takes beside what is filled, in bytes.
+    /// The most memory that reading takes besides the result, in bytes.
     pub const STRIP: u64 = SIZES.strip;
 
     /// The most memory that a box takes, in bytes.
@@ -110,8 +110,8 @@ impl Gather {
         Extent::new(self.extent.file, self.extent.offset + skipped, self.extent.len.saturating_sub(skipped))
     }
 
-    /// Grows a box from one element, each time along the dimension that lengthens the run in the output, or the one in the
-    /// file where that is far shorter, until both are long or there is no room.
+    /// Grows a box from one element: each time along the dimension that lengthens the run in the output, or
+    /// the one in the file if that is far shorter, until both are long or there is no room.
     fn choose_side(&self) -> Vec<u64> {
         let n_dims = self.dims.len();
         let mut side = vec![1; n_dims];
@@ -144,14 +144,14 @@ impl Gather {
             }
             side[grow] = (side[grow] * by).min(self.dims[grow].0);
         }
-        // Boxes of about one size, so that none is a sliver.
+        // Equalizes the sizes of boxes, so that none is a sliver.
         for (side, (size, _)) in side.iter_mut().zip(&self.dims) {
             *side = size.div_ceil(size.div_ceil(*side).max(1)).max(1);
         }
         side
     }
 
-    /// The dimensions that can be read in one run: each begins close to where the one before it ends.
+    /// The dimensions that can be read in one run: each begins close to the end of the one before.
     fn runs(&self) -> &[usize] {
         let mut end = 1;
         let joined = self.by_stride.iter().take_while(|&&d| {
@@ -163,21 +163,21 @@ impl Gather {
         &self.by_stride[..joined.count()]
     }
 
-    /// Whether tiles of it, one after another, read about as much as they are: it lies in runs that go the output's way, or is
-    /// no more than a tile.
+    /// Whether consecutive tiles read about as much as they contain: its runs follow the output's order, or
+    /// it is at most a tile.
     pub fn is_ascending(&self) -> bool {
         let total = self.dims.iter().fold(self.element, |bytes, (size, _)| bytes.saturating_mul(*size));
         let is_run = |(size, stride): &(u64, u64)| *stride == 1 && size * self.element >= self.sizes.gap;
         total <= self.sizes.strip || self.dims.last().is_some_and(is_run)
     }
 
-    /// How many boxes there are.
+    /// The number of boxes.
     pub fn n_parts(&self) -> usize {
         let along = self.dims.iter().zip(&self.side).map(|((size, _), side)| size.div_ceil(*side));
         usize::try_from(along.product::<u64>()).unwrap_or(usize::MAX)
     }
 
-    /// Box number `number`, in the order of the output.
+    /// Box number `number`, in output order.
     pub fn part(&self, number: usize) -> Part {
         let mut number = number as u64;
         let n_dims = self.dims.len();
@@ -192,10 +192,10 @@ impl Gather {
         part
     }
 
-    /// Where the bytes of a box go: how long each run of the output is, and where each begins in it, in bytes.
+    /// Where the bytes of a box go: the length of each run in the output, and where each begins, in bytes.
     pub fn runs_of(&self, part: &Part) -> (u64, impl Iterator<Item = u64>) {
         let n_dims = self.dims.len();
-        // Dimensions that the box has whole are part of the run.
+        // Dimensions that the box covers completely are part of the run.
         let whole = (0..n_dims).rev().take_while(|&d| part.size[d] == self.dims[d].0).count();
         let cut = (n_dims - whole).saturating_sub(1);
         let run: u64 = part.size[cut..].iter().product();
@@ -214,7 +214,8 @@ impl Gather {
         (run * element, (0..count).map(offset))
     }
 
-    /// Fills `out` with the bytes at `at` of the result; both are whole elements. `strip` is kept between calls.
+    /// Fills `out` with the bytes at offset `at` of the result; both are whole elements. `strip` is reused
+    /// between calls.
     ///
     /// # Errors
     /// Any error from `read`.
@@ -229,7 +230,7 @@ impl Gather {
         let mut part = Part { first: vec![0; self.dims.len()], size: vec![1; self.dims.len()] };
         let mut done = at / self.element;
         while !rest.is_empty() {
-            // The largest box that begins here, ends before the end, and is one run of the output.
+            // The largest box that begins here, ends before the end, and is one run in the output.
             let mut left = rest.len() as u64 / self.element;
             let mut number = done;
             for ((size, _), first) in self.dims.iter().zip(&mut part.first).rev() {
@@ -254,7 +255,7 @@ impl Gather {
         Ok(())
     }
 
-    /// Fills `out` with a box, row-major. `strip` is kept between calls.
+    /// Fills `out` with a box, row-major. `strip` is reused between calls.
     ///
     /// # Errors
     /// Any error from `read`.
@@ -269,7 +270,8 @@ impl Gather {
         let place = |at: &[u64]| -> u64 {
             self.start + at.iter().zip(&self.dims).map(|(at, (_, stride))| at * stride).sum::<u64>()
         };
-        // What one read brings: the dimensions that lie close together, the last of them only as far as memory goes.
+        // The extent of one read: dimensions that are close together, the last of them as far as memory
+        // allows.
         let mut step = vec![1; n_dims];
         let mut reach = 1;
         for &d in &self.by_stride {
@@ -284,9 +286,9 @@ impl Gather {
                 break;
             }
         }
-        // A dimension that does not move in the file costs no read.
+        // A dimension without a stride in the file costs no read.
         (0..n_dims).filter(|&d| self.dims[d].1 == 0).for_each(|d| step[d] = part.size[d]);
-        // Several reads, side by side in memory, where the output's own run goes across them.
+        // Several reads, side by side in memory, if the output's run goes across them.
         let apart = step[last] == 1 && part.size[last] > 1;
         let mut from: Vec<u64> = self.dims.iter().map(|(_, stride)| *stride).collect();
         if apart {
@@ -316,7 +318,7 @@ impl Gather {
             }
             let begin: u64 = at.iter().zip(&to).map(|(at, to)| at * to).sum();
             self.place_strip(&size, &from, &to, &strip[..need], &mut out[bytes(begin)..]);
-            // The next strip, in the order of the output.
+            // The next strip, in output order.
             let next = (0..n_dims).rev().find(|&d| {
                 at[d] += step[d];
                 let more = at[d] < part.size[d];
@@ -335,12 +337,12 @@ impl Gather {
         Ok(())
     }
 
-    /// Moves a strip to its places, plane by plane: across the output's run and along the file's.
+    /// Moves a strip into place, plane by plane: across the output's run and along the file's.
     fn place_strip(&self, size: &[u64], from: &[u64], to: &[u64], strip: &[u8], out: &mut [u8]) {
         let last = size.len() - 1;
         let long = |d: &&usize| **d != last && size[**d] > 1;
         let across = self.by_stride.iter().find(long).copied();
-        // A dimension that does not move in the file makes rows as well as any.
+        // A dimension without a stride in the file serves as rows just as well.
         let across = across.or_else(|| (0..last).find(|&d| size[d] > 1));
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let plane = Plane {
@@ -366,7 +368,7 @@ impl Gather {
     }
 }
 
-/// The distances between neighbours along each dimension of a dense array.
+/// The strides of a dense array.
 fn row_major(sizes: impl DoubleEndedIterator<Item = u64>) -> Vec<u64> {
     let mut step = 1;
     let mut steps: Vec<u64> = sizes

@@ -1,21 +1,21 @@
-//! Moves elements from the order they lie in a file to the order of a tensor, in memory.
+//! Moves elements in memory from their order in a file to their order in a tensor.
 
-/// Elements of a square that is moved at once: a row of one of F32 is a cache line.
+/// Elements of a square that is moved at once: a row of F32 is a cache line.
 const SQUARE: usize = 16;
 
-/// A plane of elements: `rows` × `columns`, with the distances between neighbours, in elements, at the source. At the
-/// destination the columns lie side by side.
+/// A plane of elements, `rows` × `columns`, with distances in elements. At the destination, columns are
+/// adjacent.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// How many columns.
+    /// Number of columns.
     pub columns: usize,
-    /// From one row to the next, at the source.
+    /// Distance between rows at the source.
     pub from_row: usize,
-    /// From one column to the next, at the source.
+    /// Distance between columns at the source.
     pub from_column: usize,
-    /// From one row to the next, at the destination.
+    /// Distance between rows at the destination.
     pub to_row: usize,
 }
 

@@ -1,11 +1,11 @@
-//! Every view comes out as if it were read element by element.
+//! Every view must come out as if it were read element by element.
 
 #![allow(clippy::cast_possible_truncation, reason = "a test's numbers are small")]
 
 use super::*;
 use apr_sdk::DType;
 
-/// The element at each index, one after another.
+/// Reads the elements one by one.
 fn slowly(file: &[u8], view: &View, info: &DTypeInfo, shape: &[u64]) -> Vec<u8> {
     let width = info.block_bytes as usize;
     let mut out = Vec::new();
@@ -37,7 +37,7 @@ fn check(dtype: DType, shape: &[u64], strides: &[u64], start: u64, endian: Endia
         Ok(())
     };
     let case = || format!("{dtype} {shape:?} {strides:?} {endian:?} {sizes:?}");
-    // All boxes, each byte exactly once.
+    // All boxes together cover each byte exactly once.
     let (mut strip, mut all, mut times) = (Vec::new(), vec![0; want.len()], vec![0; want.len()]);
     for number in 0..gather.n_parts() {
         let part = gather.part(number);
@@ -83,7 +83,7 @@ fn every_order_of_dimensions_comes_out_row_major_whatever_the_sizes() {
         for order in orders {
             for shape in [[2, 3, 4, 5], [7, 1, 3, 2], [1, 17, 1, 19]] {
                 for (dtype, endian) in [(DType::U8, Endian::Little), (DType::F32, Endian::Big)] {
-                    // Dense, and with room between the runs.
+                    // Dense, and with gaps between the runs.
                     for room in [0, 1, 5] {
                         let mut strides = vec![0; 4];
                         let mut step = 1;
@@ -158,9 +158,9 @@ fn boxes_are_small_where_both_runs_are_long_and_favour_the_output() {
         let part = gather.part(0);
         (part.size.iter().product::<u64>() * 4, gather.runs_of(&part).0)
     };
-    // Rows permuted: half a MiB is read at once, and the whole box is one run of the output.
+    // Permuted rows: half a MiB is read at once, and the whole box is one run in the output.
     assert_eq!(boxed(&[32, 64, 2, 4096], &[1 << 19, 4096, 1 << 18, 1]), (1 << 20, 1 << 20));
-    // Transposed.
+    // A transpose.
     assert_eq!(boxed(&[4096, 4096], &[1, 4096]), (8 << 20, 8 << 20));
     assert_eq!(boxed(&[16384, 16384], &[1, 16384]), (8 << 20, 16 << 10));
 }
@@ -171,7 +171,7 @@ fn long_runs_and_small_views_can_be_had_tile_by_tile() {
         let view = View { strides: strides.to_vec(), start: 0, endian: Endian::Little };
         Gather::new(Extent::new(0, 0, 1 << 40), &view, DType::F32.info().unwrap(), shape).is_ascending()
     };
-    // Rows in another order; a transpose; rows of 4000 bytes; a transpose of a tile.
+    // Reordered rows; a transpose; rows of 4000 bytes; a transpose the size of a tile.
     assert!(is_ascending(&[32, 64, 2, 4096], &[128 * 4096, 4096, 64 * 4096, 1]));
     assert!(!is_ascending(&[4096, 4096], &[1, 4096]));
     assert!(!is_ascending(&[1000, 1000], &[2000, 1]));

@@ -1,4 +1,4 @@
-//! Whether a table is sound: by itself, and on a model's names and shapes.
+//! Checks a table: by itself, and on a model's names and shapes.
 
 use crate::architecture::config::lost::{Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
@@ -12,16 +12,16 @@ use apr_sdk::{Error, Payload, Result, Tensor, Value, escape};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
-/// What is wrong with a table.
+/// Problems of a table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
-    /// What makes it fail on some model.
+    /// Problems that make it fail on some model.
     pub errors: Vec<String>,
-    /// What is missing or may surprise.
+    /// Omissions and possible surprises.
     pub warnings: Vec<String>,
 }
 
-/// Looks at a table alone: every name in its expressions, every place, every name of a tensor.
+/// Checks a table by itself: every name in its expressions, every place, every tensor name.
 pub fn check(table: &Table) -> Findings {
     let mut found = Findings::default();
     if table.sources.is_empty() {
@@ -57,7 +57,7 @@ pub fn check(table: &Table) -> Findings {
     found
 }
 
-/// Every expression with where it stands and the names that it may use besides the configuration's.
+/// Every expression with its location, and the names it may use besides the configuration's.
 fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
     let mut all: Vec<(String, &Expression, Vec<&str>)> = Vec::new();
     all.extend(table.places.iter().map(|(place, count)| (format!("place `{place}`"), count, Vec::new())));
@@ -117,7 +117,7 @@ fn names_of_expressions(table: &Table, found: &mut Findings) {
 fn names_of_tensors(table: &Table, found: &mut Findings) {
     let dialects = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     for dialect in dialects {
-        // Tensors of which a model has one or the other may share a name.
+        // Rules for alternative tensors may share a name.
         let mut seen: HashMap<&str, (&str, bool)> = HashMap::new();
         for rule in &table.rules {
             for pattern in images(rule, dialect).0 {
@@ -151,26 +151,26 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
     }
 }
 
-/// What came of a table on a model.
+/// The result of trying a table on a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tried {
     /// The dialect of the model.
     pub from: String,
     /// The other dialect.
     pub to: String,
-    /// How many tensors the model has.
+    /// Number of tensors in the model.
     pub tensors: usize,
-    /// How many the other dialect has for them.
+    /// Number of corresponding tensors in the other dialect.
     pub there: usize,
-    /// Names of those that are left out on the way.
+    /// Names of tensors that are dropped on the way.
     pub dropped: Vec<String>,
 }
 
-/// Leads a model's names and shapes from its dialect to every other that the table knows, and back. `lookup` gives the
-/// model's keys.
+/// Translates a model's names and shapes from its dialect to every other in the table, and back. `lookup`
+/// returns the model's keys.
 ///
 /// # Errors
-/// Any error from the translation; Failed if something else comes back.
+/// Any error from the translation; Failed if the way back does not restore the model.
 pub fn try_on(
     table: &Table,
     tensors: &[Tensor],
@@ -210,7 +210,7 @@ pub fn try_on(
 /// Names and shapes in another dialect.
 struct Way {
     tensors: Vec<Tensor>,
-    /// Names and bytes of those that were computed.
+    /// Names and bytes of computed tensors.
     computed: Vec<(String, Vec<u8>)>,
     dropped: Vec<String>,
 }
@@ -254,7 +254,7 @@ fn compare(tensors: &[Tensor], there: &Way, back: &Way, (from, to): (&str, &str)
 }
 
 impl Table {
-    /// The dialect in which the table knows most of the names; its own if it knows none.
+    /// The dialect in which the table recognises most of the names; its own if it recognises none.
     pub fn nearest_dialect(&self, names: &[&str]) -> &str {
         let known = |id: &str| names.iter().filter(|name| knows(self, id, name)).count();
         let dialects = self.dialects.iter().map(|d| (known(&d.id), d.id.as_str()));

@@ -1,11 +1,12 @@
-//! Which float types tensors get, between what the user asked for and what the target is used to.
+//! Chooses float types between the user's request and the target's preference.
 
 use apr_sdk::{DType, DTypeChoice, DTypeKind, Error, Result, TensorFacts, Writer};
 
-/// The type for each tensor; `wanted` is what the user asked for. A writer without an opinion on any leaves it to the user.
+/// The type for each tensor; `wanted` is the user's request. If the writer has no preference for any, the
+/// user's applies.
 ///
 /// # Errors
-/// Any error from the writer; Plugin if it answers for more or fewer tensors.
+/// Any error from the writer; Plugin if it answers for a different number of tensors.
 pub fn choices(
     writer: &dyn Writer,
     facts: &[TensorFacts],
@@ -26,7 +27,7 @@ pub fn choices(
     Ok(facts.iter().map(choose).collect())
 }
 
-/// Whether a type is one of floats.
+/// Whether a type is a float type.
 pub fn is_float(dtype: DType) -> bool {
     dtype.info().is_some_and(|info| info.kind == DTypeKind::Float)
 }

@@ -1,4 +1,4 @@
-//! A table begun from a model: what it shares with the nearest table, and what is its own.
+//! Drafts a table from a model: what it shares with the nearest table, and what is new.
 
 use super::{Tables, try_on};
 use crate::architecture::config::base::{Bases, with_base};
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use toml::Value as Item;
 
-/// The dialect whose keys are the configuration's names: in which a table is drafted.
+/// The dialect of drafts, whose keys are the configuration's names.
 const HOME: &str = "hf";
 
-/// Sizes of shapes that are looked for first, of several that are equal.
+/// Names of sizes in order of preference, where several have the same value.
 const SIZES: &[&str] = &[
     "hidden_size",
     "intermediate_size",
@@ -26,10 +26,10 @@ const SIZES: &[&str] = &[
     "head_dim",
 ];
 
-/// The text of a table for `model`. What it cannot know is said in comments that begin with `# ?`.
+/// The text of a table for `model`. Comments that begin with `# ?` mark what it cannot know.
 ///
 /// # Errors
-/// InvalidArgument for a model without tensors, or one that a table knows whole.
+/// InvalidArgument for a model without tensors, or one that a table covers completely.
 pub fn draft(
     tables: &Tables,
     base_text: &dyn Fn(&str) -> Result<String>,
@@ -45,7 +45,7 @@ pub fn draft(
         let message = format!("the tensors' names are of {} kinds, which no table could list", kinds.len());
         return Err(Error::unsupported(message).hint("pass --arch none to convert it as a bag of tensors"));
     }
-    // With less in common there is nothing to build on.
+    // With less in common, there is nothing to build on.
     let near = tables.nearest(&names, &model.dialect).filter(|near| near.known * 3 >= names.len());
     let dialect = match (&near, model.dialect.as_str()) {
         (Some(near), "none") => near.dialect.clone(),
@@ -71,18 +71,18 @@ struct Draft<'a> {
     names: Vec<&'a str>,
     near: Option<&'a Near<'a>>,
     dialect: String,
-    /// The keys of the dialect by which tables find their models.
+    /// The dialect's keys that identify architectures.
     keys: Vec<String>,
     lookup: &'a dyn Fn(&str) -> Option<Value>,
 }
 
-/// The most kinds of names for which a table is drafted. The largest architectures have some hundreds.
+/// Kinds of names in a draft. The largest architectures have some hundreds.
 const MOST_KINDS: usize = 4096;
 
-/// Tensors whose names are of one pattern.
+/// Tensors whose names follow one pattern.
 struct Kin<'a> {
     pattern: String,
-    /// For each place, its name and how many there are.
+    /// Name and count of each place.
     places: Vec<(String, u64)>,
     tensors: Vec<&'a Tensor>,
 }
@@ -137,7 +137,7 @@ impl Draft<'_> {
         Ok(out)
     }
 
-    /// The architecture's id: what the model calls itself.
+    /// The architecture's id, as the model states it.
     fn id(&self) -> String {
         let said = self.keys.iter().find_map(|key| match from_value(&(self.lookup)(key)?)? {
             Scalar::Text(text) => Some(text),
@@ -148,11 +148,11 @@ impl Draft<'_> {
         said.chars().take(64).map(fits).collect()
     }
 
-    /// The tensors that the nearest table does not know, by the pattern of their names.
+    /// The tensors that the nearest table does not know, grouped by name pattern.
     fn unknown(&self) -> Vec<Kin<'_>> {
         let known = |name: &str| self.near.is_some_and(|n| knows(n.table, &self.dialect, name));
         let unknown = || self.model.tensors.iter().filter(|tensor| !known(&tensor.name));
-        // A number that is the same in all names of a pattern is a part of the name.
+        // A number that is the same in all names of a pattern is part of the name.
         let mut numbers: HashMap<String, Vec<BTreeSet<u64>>> = HashMap::new();
         for tensor in unknown() {
             let (pattern, found) = patterned(&tensor.name, &|_| true);
@@ -238,7 +238,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Keys that the nearest table does not know; gives all sizes by name.
+    /// Writes the keys that the nearest table does not know; returns all sizes by name.
     fn configuration(&self, out: &mut String) -> Result<Vec<(String, i64)>> {
         let mut sizes: Vec<(String, i64)> = Vec::new();
         let mut used = std::collections::HashSet::new();
@@ -284,7 +284,7 @@ impl Draft<'_> {
             }
             let name = quoted(&canonical_name(key));
             match self.effect(key, kind) {
-                // A dialect that does not say it then gives another model, which is refused.
+                // A dialect that cannot state it would give a different model, which is refused.
                 Some(effect) => {
                     let _ = writeln!(
                         entries,
@@ -304,7 +304,8 @@ impl Draft<'_> {
         Ok(sizes)
     }
 
-    /// What a key that the nearest table does not know does to the model, as far as its name or that table says.
+    /// How a key that the nearest table does not know affects the model, as far as its name or that table
+    /// tells.
     fn effect(&self, key: &str, kind: &str) -> Option<String> {
         const WORDS: [&str; 5] = ["multiplier", "scal", "softcap", "clip", "clamp"];
         let value = (self.lookup)(key)?;
@@ -314,7 +315,7 @@ impl Draft<'_> {
         known.map(str::to_owned).or_else(|| sounds.then(|| "may scale or limit activations".to_owned()))
     }
 
-    /// Tensors that the nearest table knows in another shape, or in every layer.
+    /// Tensors that the nearest table has with another shape, or in every layer.
     fn changed(
         &self,
         out: &mut String,
@@ -389,8 +390,8 @@ impl Draft<'_> {
     }
 }
 
-/// A name with its numbers as places: `layer` for the first, `expert` behind `experts`, else `n`, `m`, ... `is_place` says
-/// which numbers, counted from 0, become places.
+/// A name with its numbers as places: `layer` for the first, `expert` after `experts`, otherwise `n`, `m`,
+/// ... `is_place` tells which numbers, counted from 0, become places.
 fn patterned(name: &str, is_place: &dyn Fn(usize) -> bool) -> (String, Vec<(String, u64)>) {
     let mut numbers: Vec<(String, u64)> = Vec::new();
     let (mut words, mut before, mut at) = (Vec::new(), "", 0);
@@ -421,7 +422,8 @@ fn patterned(name: &str, is_place: &dyn Fn(usize) -> bool) -> (String, Vec<(Stri
     }
 }
 
-/// The configuration's word for a size; the number itself where none has it. Small numbers are rarely what they equal.
+/// The configuration's name for a size, or the number itself if there is none. Small numbers rarely stand for
+/// something that equals them.
 fn size_word(size: u64, sizes: &[(String, i64)]) -> String {
     let same = |(_, n): &&(String, i64)| size >= 8 && u64::try_from(*n) == Ok(size);
     sizes.iter().find(same).map_or_else(|| size.to_string(), |(word, _)| word.clone())

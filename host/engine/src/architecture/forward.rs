@@ -1,4 +1,4 @@
-//! A model as another dialect calls it, to be compared with one that is in that dialect: nothing is written, no type
+//! Translates a model into another model's dialect in order to compare them: nothing is written, no type
 //! changes, and no keys are placed.
 
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
@@ -14,19 +14,19 @@ use apr_sdk::{DType, Error, Model, Result, escape};
 /// A model in the dialect of another.
 #[derive(Debug)]
 pub struct Forward {
-    /// Its tensors, under that dialect's names and made of the model's own.
+    /// The tensors under that dialect's names, computed from the model's own.
     pub tensors: Vec<PlannedTensor>,
     /// Tensors that the dialect has no place for, and why.
     pub dropped: Vec<(String, String)>,
-    /// What both state of the configuration, and differently: the name, and both values.
+    /// Configuration values that both state, but differently: the name, and both values.
     pub differing: Vec<(String, String, String)>,
 }
 
-/// The tensors of `opened` in the dialect of `other`, and where the two configurations contradict each other.
+/// The tensors of `opened` in the dialect of `other`, and contradictions between the two configurations.
 ///
 /// # Errors
-/// Unsupported if no table leads there, or the table does not know a tensor; Malformed for a model that lacks what its
-/// architecture has.
+/// Unsupported if no table translates it, or the table does not know a tensor; Malformed for a model that
+/// lacks what its architecture has.
 pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<Forward> {
     let (model, to) = (&opened.model, other.dialect.as_str());
     let tables = engine.tables();
@@ -60,13 +60,14 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let translated = translate(&request)?;
     let mut forward = Forward { tensors: Vec::new(), dropped: translated.dropped, differing: Vec::new() };
     for made in translated.tensors {
-        // What is added to is added in F32, and stays that wide: so it can be compared with what was made so.
+        // Sums are computed in F32 and stay that wide, so that they can be compared with values computed the
+        // same way.
         let narrow = [DType::F16, DType::BF16].contains(&made.dtype);
         let dtype = if made.add != 0.0 && narrow { DType::F32 } else { made.dtype };
         forward.tensors.push(planned(made, dtype, called, registry)?);
     }
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
-    // Not every key says what it is made of: both are taken as that dialect's keys say them.
+    // Not every key can be read back: both configurations are compared as that dialect's keys state them.
     let keys = config.write(table, theirs, &first)?;
     let would = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &first)?;
@@ -78,7 +79,7 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
             forward.differing.push((name.clone(), own.to_string(), value.to_string()));
         }
     }
-    // A key that the table always writes is of another architecture, where it is another.
+    // A key that the table always writes belongs to another architecture if it differs.
     for key in &theirs.keys {
         let Source::Constant(wanted) = &key.value else { continue };
         let have = stated(other, &key.key).as_ref().and_then(from_value);

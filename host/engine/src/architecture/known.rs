@@ -1,5 +1,5 @@
-//! A model as its architecture's table knows it, in whatever dialect it is: which table that is, and its configuration
-//! under canonical names.
+//! A model as its architecture's table describes it, in any dialect: which table that is, and the
+//! configuration under canonical names.
 
 use crate::architecture::config::{Config, canonical};
 use crate::architecture::model::{find_table, stated};
@@ -8,17 +8,18 @@ use crate::architecture::translate::images;
 use crate::engine::Engine;
 use apr_sdk::{Model, Result};
 
-/// What a table knows of a model.
+/// What a table tells about a model.
 pub(super) struct Known<'t> {
-    /// The table.
+    /// The table of its architecture.
     pub(super) table: &'t Table,
-    /// The dialect that the model is in.
+    /// The dialect of the model.
     pub(super) dialect: String,
-    /// What the model states.
+    /// The configuration that the model states.
     pub(super) config: Config,
 }
 
-/// What is known of a model; `arch` is the user's word on the architecture. With `none`, as without a table, nothing is.
+/// What is known about a model; `arch` is the architecture that the user named. Nothing for `none`, or
+/// without a table.
 ///
 /// # Errors
 /// Any error from parsing the tables, and a configuration that contradicts itself.
@@ -26,7 +27,7 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
     if arch == Some("none") || arch.is_none() && model.dialect == "none" && model.architecture.is_none() {
         return Ok(None);
     }
-    // Two tables that could be meant are a matter of translation, and so is one that does not exist.
+    // Ambiguous and missing tables only matter for translation.
     let found = find_table(engine.tables(), model, arch).ok().flatten();
     let Some((table, dialect)) = found.filter(|(table, dialect)| table.knows(dialect)) else {
         return Ok(None);
@@ -45,7 +46,7 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
 }
 
 impl Known<'_> {
-    /// The dimensions of the model's tensors, by their canonical names.
+    /// Looks up dimensions of the model's tensors by their canonical names.
     pub(super) fn dimensions(&self, model: &Model) -> impl Fn(&str, usize) -> Option<u64> {
         |name: &str, axis: usize| {
             let rule = self.table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;

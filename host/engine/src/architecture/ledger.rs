@@ -1,13 +1,14 @@
-//! What a translation did with each key and tensor of its source, for the account of where everything went.
+//! Records what a translation did with each key and tensor of its source, so that everything can be accounted
+//! for.
 
 use crate::architecture::config::canonical;
 use crate::architecture::table::{ConfigName, Dialect, Table};
 use std::collections::{HashMap, HashSet};
 
-/// Why a key that no table speaks of is dropped.
+/// The reason for dropping a key that no table mentions.
 const OF_FORM: &str = "is stated outside the configuration, and the output cannot hold it";
 
-/// The keys by which a table's dialects state its configuration.
+/// The keys in which a table's dialects state its configuration.
 fn said(table: &Table) -> HashSet<String> {
     let keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).map(|key| key.key.clone());
     let names = |entry: &ConfigName| {
@@ -17,25 +18,25 @@ fn said(table: &Table) -> HashSet<String> {
     keys.chain(table.config.iter().flat_map(names)).collect()
 }
 
-/// What a translation did.
+/// A record of a translation.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     table: String,
     /// Keys of the source that state the configuration.
     used: HashSet<String>,
-    /// What the table leaves out, and why: tensors, and keys.
+    /// Tensors and keys that the table drops, with the reason.
     tensors: HashMap<String, String>,
     from: Dialect,
     /// Names of the canonical configuration.
     names: HashSet<String>,
-    /// Keys by which the table's dialects state the configuration.
+    /// Keys in which the table's dialects state the configuration.
     said: HashSet<String>,
     dialects: Vec<Dialect>,
 }
 
 impl Ledger {
-    /// The ledger of a translation from a dialect: keys that state the configuration, tensors that are left out with their
-    /// reasons, and of all tensors the table's own name and the file's.
+    /// The ledger of a translation: keys that state the configuration, dropped tensors with reasons, and for
+    /// all tensors the table's name and the file's.
     pub(super) fn new<'a>(
         table: &Table,
         from: &str,
@@ -60,12 +61,12 @@ impl Ledger {
         }
     }
 
-    /// Why the table leaves a tensor out.
+    /// Why the table drops a tensor.
     pub fn dropped_tensor(&self, name: &str) -> Option<&str> {
         self.tensors.get(name).map(String::as_str)
     }
 
-    /// Whether a key states something of the configuration.
+    /// Whether a key states part of the configuration.
     pub fn is_used(&self, key: &str) -> bool {
         self.used.contains(key) && !self.from.ignores(key)
     }
@@ -75,23 +76,23 @@ impl Ledger {
         self.names.contains(name)
     }
 
-    /// Whether a key of any of the table's dialects states something that the table leads to the output, or that says
-    /// nothing of the model.
+    /// Whether a key in any of the table's dialects states something that the table translates into the
+    /// output, or that says nothing about the model.
     pub fn is_said(&self, key: &str) -> bool {
         self.said.contains(key) || self.dialects.iter().any(|dialect| dialect.ignores(key))
     }
 
-    /// Whether a dropped key belongs to the source's form, as far as is known.
+    /// Whether a key was dropped only because of the source's form, as far as is known.
     pub fn is_of_form(rule: &str) -> bool {
         rule == OF_FORM
     }
 
-    /// Why what is not known is dropped.
+    /// The reason for dropping something unknown.
     pub fn unknown(&self) -> String {
         format!("the table of `{}` does not know it", self.table)
     }
 
-    /// Why a key that states nothing is dropped; `first` says that it is of the file with the configuration.
+    /// Why a key that states nothing is dropped; `first` says that it is in the file with the configuration.
     pub fn rule_of_key(&self, first: bool, key: &str) -> String {
         let own = self.from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
         match self.from.reason(key).filter(|_| first) {

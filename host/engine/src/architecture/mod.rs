@@ -1,5 +1,5 @@
-//! Architectures are data (design section 6): tables say what each tensor and key is called in each dialect, and this
-//! engine translates a model from one to another.
+//! Architectures are data: tables give the name of each tensor and key in each dialect, and this engine
+//! translates models from one to another.
 
 mod check;
 mod choices;

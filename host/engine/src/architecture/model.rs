@@ -1,4 +1,5 @@
-//! A whole model from one dialect to the one that its target wants: tensors, configuration, and what is said of both.
+//! Translates a whole model into the dialect that its target wants: tensors and configuration, with notes
+//! about both.
 
 use crate::architecture::Tables;
 use crate::architecture::config::codes::refuse_codes;
@@ -25,25 +26,25 @@ use apr_sdk::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// What became of a model.
+/// The result of a translation.
 #[derive(Debug, Default)]
 pub struct Translation {
-    /// The tensors of the changed model; `None` if the model was left as it is.
+    /// The translated tensors; `None` if the model was left unchanged.
     pub tensors: Option<Vec<PlannedTensor>>,
     /// What was done with each key and tensor, if there was a translation.
     pub ledger: Option<Ledger>,
-    /// What the summary should say.
+    /// Lines for the summary.
     pub notes: Vec<String>,
     /// What the user should look at.
     pub warnings: Vec<String>,
 }
 
-/// What the user asked.
+/// The user's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wishes<'a> {
     /// `--arch`.
     pub arch: Option<&'a str>,
-    /// Whether an architecture is wanted even where the target would do without.
+    /// Whether an architecture is required even if the target does not need one.
     pub required: bool,
     /// `--precision`.
     pub precision: Option<DType>,
@@ -53,14 +54,14 @@ pub struct Wishes<'a> {
     pub removed: &'a [Removed],
 }
 
-/// Gives bytes that lie in the source.
+/// Reads bytes of the source.
 pub type Fetch<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes>;
 
-/// Translates `model` into the dialect that `target` wants, if it wants another.
+/// Translates `model` into the dialect that `target` wants, if that is another.
 ///
 /// # Errors
-/// Unsupported if the target requires another dialect and no table leads there, or the table does not know a tensor;
-/// Malformed for a model that lacks what its architecture has.
+/// Unsupported if the target requires another dialect and no table translates it, or the table does not know
+/// a tensor; Malformed for a model that lacks what its architecture has.
 pub fn translate_model(
     engine: &Engine,
     model: &mut Model,
@@ -93,7 +94,7 @@ pub fn translate_model(
     }
     let journey = Journey { table, from: &from, to: want, target, registry: &engine.registry, fetch };
     match journey.translate(model, writer, wishes) {
-        // A target that only would rather have other names does without, where the table does not fit all of the model.
+        // A target that merely prefers other names does without if the table does not fit the whole model.
         Err(error)
             if !required
                 && wishes.arch.is_none()
@@ -112,7 +113,7 @@ pub fn translate_model(
     }
 }
 
-/// The table of the model's architecture, and the dialect that the model is in.
+/// The table of the model's architecture, and the model's dialect.
 pub(super) fn find_table<'t>(
     tables: &'t Tables,
     model: &Model,
@@ -122,7 +123,7 @@ pub(super) fn find_table<'t>(
     if let Some(id) = arch {
         let table = tables.find(id)?;
         let from = match model.dialect.as_str() {
-            // Names alone must say which dialect it is.
+            // The dialect can only be told from the names.
             "none" => table.nearest_dialect(&names_of(model)).to_owned(),
             known => known.to_owned(),
         };
@@ -138,7 +139,7 @@ pub(super) fn find_table<'t>(
     Ok(tables.detect(&model.dialect, &lookup)?.map(|table| (table, model.dialect.clone())))
 }
 
-/// A key that the model's own format states.
+/// The value of a key in the model's own format.
 pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
     model.foreign_of(&model.format)?.get(key).cloned()
 }
@@ -151,7 +152,7 @@ fn ways_out(error: Error) -> Error {
     error.hint(OTHER_TABLE)
 }
 
-/// A dimension of the tensor that a canonical name has in the dialect `from`.
+/// A dimension of the tensor with a canonical name, which the model has in the dialect `from`.
 pub(super) fn dimension<'t>(
     table: &Table,
     from: &str,
@@ -165,7 +166,7 @@ pub(super) fn dimension<'t>(
     tensor.shape.get(axis).copied()
 }
 
-/// One translation's fixed points.
+/// What stays the same throughout one translation.
 pub(super) struct Journey<'a> {
     pub(super) table: &'a Table,
     pub(super) from: &'a str,
@@ -187,7 +188,7 @@ impl Journey<'_> {
         let removed =
             |removed: &Removed| Removed { tensor: own(&removed.tensor), rule: removed.rule.clone() };
         let removed: Vec<Removed> = wishes.removed.iter().map(removed).collect();
-        // What was left out still says what the configuration leaves to tensors.
+        // Tensors that were left out still tell what the configuration leaves to tensors.
         let first = |name: &str, axis: usize| {
             let all = names.iter().chain(removed.iter().map(|removed| &removed.tensor));
             dimension(self.table, self.from, all, name, axis)
@@ -271,7 +272,8 @@ impl Journey<'_> {
         Config::read(self.table, from, &|key| stated(model, key), dimensions)
     }
 
-    /// What the model calls itself, in small letters with hyphens: in its card, and in the headings of its README.
+    /// The model's names for itself, in lower case with hyphens: from its card, and from the headings of its
+    /// README.
     fn names(&self, model: &Model) -> Result<Vec<String>> {
         const LONGEST: u64 = 1 << 20;
         let small = |text: &str| text.trim().to_lowercase().replace([' ', '_'], "-");
@@ -294,10 +296,10 @@ impl Journey<'_> {
         Ok(names)
     }
 
-    /// States what the source's dialect says by a computed tensor alone.
+    /// States what the source's dialect expresses only as a computed tensor.
     ///
     /// # Errors
-    /// Unsupported for such a tensor that no configuration makes; any error from reading.
+    /// Unsupported for such a tensor that no configuration produces; any error from reading.
     pub(super) fn recover(
         &self,
         tensors: &[Tensor],
@@ -332,7 +334,8 @@ impl Journey<'_> {
         Ok(())
     }
 
-    /// Says which keys of the source's configuration have no counterpart, and takes out those that are now said otherwise.
+    /// Reports keys of the source's configuration that have no counterpart, and removes those that are now
+    /// stated differently.
     fn say_what_is_left(
         &self,
         model: &mut Model,
@@ -364,7 +367,7 @@ impl Journey<'_> {
         model.foreign.remove(at);
     }
 
-    /// Fails if the table gives two tensors one name.
+    /// Fails if the table gives two tensors the same name.
     fn refuse_same_names(&self, tensors: &[Made], model: &Model) -> Result<()> {
         let mut named: HashMap<&str, &Made> = HashMap::with_capacity(tensors.len());
         let twice = tensors.iter().find_map(|made| Some((named.insert(&made.name, made)?, made)));
@@ -384,7 +387,7 @@ impl Journey<'_> {
         Err(Error::malformed(message).tensor(&second.name).hint(hint))
     }
 
-    /// Whether the target holds the source's own keys as they are.
+    /// Whether the target holds the source's own keys unchanged.
     fn carries_foreign(&self, policy: ForeignPolicy) -> bool {
         let carries = self.target.manifest.carries.foreign;
         carries == ForeignCarrier::All || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None
@@ -412,7 +415,7 @@ impl Journey<'_> {
         }
     }
 
-    /// Puts the translated tensors into the model, with the dtypes that the target's writer wants.
+    /// Puts the translated tensors into the model, with the dtypes that the target's writer prefers.
     fn tensors(
         &self,
         model: &Model,
@@ -423,7 +426,7 @@ impl Journey<'_> {
     ) -> Result<Translation> {
         let facts: Vec<_> = translated.tensors.iter().map(|made| made.facts.clone()).collect();
         let choices = match came_from_target || self.from == self.to {
-            // What was the target's own, or in its dialect, keeps its types.
+            // A model of the target's own format, or in its dialect, keeps its types.
             true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
             _ => choices(writer, &facts, wishes.precision)?,
         };
@@ -469,7 +472,7 @@ impl Journey<'_> {
         Ok(translation)
     }
 
-    /// The target's keys: over those that it brought along itself, or as a record of their own.
+    /// Places the target's keys: over those it already has, or in a new record.
     fn place_keys(
         &self,
         (model, n_tensors): (&mut Model, u64),
@@ -483,10 +486,10 @@ impl Journey<'_> {
             return;
         }
         for (key, value) in keys {
-            // What it left unsaid, or says under another name, stays so; and the names that it has for itself.
+            // What it leaves unstated, or states under another name, stays that way; so do its own names.
             let is_name = |k: &Key| match k.value {
                 Source::Constant(_) => k.key == key,
-                // What is computed for others to read, and not read here.
+                // Computed for other readers, and not read here.
                 Source::Expression(_) => k.key == key && k.sets.is_none() && dialect.same_names,
             };
             let Some(have) = foreign.get(&key).filter(|_| !dialect.keys.iter().any(is_name)) else {
@@ -502,12 +505,12 @@ impl Journey<'_> {
     }
 }
 
-/// Whether a dtype is one that casts lead from.
+/// Whether casts from a dtype exist.
 fn is_cast(dtype: DType) -> bool {
     [DType::F64, DType::F32, DType::F16, DType::BF16].contains(&dtype)
 }
 
-/// Whether some value of `from` may not fit `to`.
+/// Whether a value of `from` may not fit `to`.
 fn narrows(from: DType, to: DType) -> bool {
     let exact = [
         (DType::F16, DType::F32),
@@ -519,7 +522,7 @@ fn narrows(from: DType, to: DType) -> bool {
     !exact.contains(&(from, to))
 }
 
-/// What a tensor is made of, in the type of what is stored, and the table's words for it.
+/// The expression for a tensor, in the stored type, and the table's description of it.
 ///
 /// # Errors
 /// LimitExceeded for too many zeros; Plugin for boxes that are not in the source.

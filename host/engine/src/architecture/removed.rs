@@ -1,4 +1,5 @@
-//! Tensors that the user left out: what a table would miss is excused by them, and what cannot be joined without them says so.
+//! Tensors that the user left out: they excuse what a table would miss, and cause an error where others
+//! cannot be joined without them.
 
 use crate::architecture::translate::{Outer, Request, find_rule, outer_key, outer_places};
 use apr_sdk::{Error, Result, Tensor};
@@ -8,14 +9,14 @@ use std::sync::Arc;
 /// A tensor of the source that the user left out.
 #[derive(Clone, Debug)]
 pub struct Removed {
-    /// The tensor.
+    /// The tensor's declaration.
     pub tensor: Tensor,
-    /// What leaves it out: `--exclude 'x'`.
+    /// The flag that leaves it out: `--exclude 'x'`.
     pub rule: Arc<str>,
 }
 
 impl Removed {
-    /// The groups that tensors were taken from: the number of the rule, and the numbers of its outer places.
+    /// The groups that tensors were taken from: index of the rule, and numbers of its outer places.
     ///
     /// # Errors
     /// What evaluating the table's conditions raises.
@@ -31,7 +32,7 @@ impl Removed {
     }
 }
 
-/// The error for a tensor that is joined with others that are there, and is not; `name` is the table's.
+/// The error for a missing tensor that would be joined with others; `name` is the table's.
 pub(super) fn incomplete(request: &Request<'_>, name: String) -> Error {
     let Some(removed) = request.removed.iter().find(|removed| removed.tensor.name == name) else {
         return Error::malformed("missing, but related tensors are present").tensor(name);
@@ -43,6 +44,6 @@ pub(super) fn incomplete(request: &Request<'_>, name: String) -> Error {
 }
 
 fn rule_of(removed: &Removed) -> &str {
-    // What no pattern takes has none to name.
+    // A tensor that no pattern selects has no pattern to name.
     removed.rule.strip_prefix("no ").map_or(&removed.rule, |_| "--include")
 }

@@ -1,5 +1,4 @@
-//! What the table of a model's architecture says of each tensor that the model has: its role, its shape, what is expected
-//! of its values.
+//! What the table of a model's architecture says about each of its tensors: role, shape, expected values.
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::known::{Known, known};
@@ -11,34 +10,34 @@ use crate::architecture::translate::images;
 use crate::engine::Engine;
 use apr_sdk::{Model, Result, Tensor};
 
-/// What is known of one tensor; nothing, if no table knows it.
+/// What is known about one tensor; empty if no table knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorSpec {
-    /// What it is in its architecture.
+    /// Its role in the architecture.
     pub role: Option<String>,
-    /// The shape that the configuration gives it, where the dialect has the canonical tensor's.
+    /// The shape according to the configuration, where the dialect has the canonical shape.
     pub shape: Option<Vec<u64>>,
-    /// What is expected of its values.
+    /// The expected ranges of its values.
     pub expected: Option<Expected>,
-    /// What it is called in every dialect of the table: (dialect, name).
+    /// Its name in every dialect of the table: (dialect, name).
     pub names: Vec<(String, String)>,
 }
 
 static NOTHING: TensorSpec = TensorSpec { role: None, shape: None, expected: None, names: Vec::new() };
 
-/// What is known of each tensor of a model, in the model's order.
+/// What is known about each tensor of a model, in model order.
 #[derive(Clone, Debug, Default)]
 pub struct TensorSpecs(Vec<TensorSpec>);
 
 impl TensorSpecs {
-    /// What is known of this tensor.
+    /// What is known about this tensor.
     pub fn of(&self, tensor: usize) -> &TensorSpec {
         self.0.get(tensor).unwrap_or(&NOTHING)
     }
 }
 
-/// What is known of each tensor of a model in whatever dialect it is, in the model's order. `arch` is the user's word on
-/// the architecture; with `none`, as without a table, nothing is known.
+/// What is known about each tensor of a model in any dialect, in model order. `arch` is the architecture that
+/// the user named; nothing is known for `none`, or without a table.
 ///
 /// # Errors
 /// Any error from parsing the tables, and a configuration that contradicts itself.
@@ -66,7 +65,7 @@ fn spec(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Re
     if is_canonical_shape(side) {
         let scope = scope.at(&numbers);
         for size in rule.shapes.get(at).into_iter().flatten() {
-            // What the configuration does not state is not known.
+            // What the configuration does not state is unknown.
             match size.value(&scope)? {
                 Some(_) => shape.push(size.size(&scope)?),
                 None => return Ok(TensorSpec { role: rule.role.clone(), shape: None, expected, names }),
@@ -77,7 +76,8 @@ fn spec(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Re
     Ok(TensorSpec { role: rule.role.clone(), shape, expected, names })
 }
 
-/// What a rule's tensor number `at` is called in every dialect. Where several tensors are one, that one's name.
+/// The name of a rule's tensor `at` in every dialect. If several tensors are joined there, the joined one's
+/// name.
 fn names(table: &Table, rule: &Rule, at: usize, numbers: &[(String, u64)]) -> Vec<(String, String)> {
     let number = |place: &str| numbers.iter().find(|(name, _)| name == place).map_or(0, |(_, n)| *n);
     let dialects = table.dialects.iter().map(|dialect| dialect.id.as_str()).chain([CANONICAL]);
@@ -89,10 +89,10 @@ fn names(table: &Table, rule: &Rule, at: usize, numbers: &[(String, u64)]) -> Ve
     dialects.filter_map(name).collect()
 }
 
-/// A rule, its side in a dialect, which of its names, and the numbers in that.
+/// A rule, its side in a dialect, the index of the matching name, its pattern, and the numbers in the name.
 type Found<'t> = (&'t Rule, Option<&'t Side>, usize, &'t Pattern, Vec<u64>);
 
-/// The rule for a name: an open one, else the first whose condition holds.
+/// The rule for a name: an open one, otherwise the first whose condition holds.
 fn find<'t>(
     table: &'t Table,
     dialect: &str,
@@ -115,37 +115,37 @@ fn find<'t>(
     Ok(first)
 }
 
-/// Whether tensors of a side have the shapes of the canonical ones.
+/// Whether tensors of a side have the canonical shapes.
 fn is_canonical_shape(side: Option<&Side>) -> bool {
     let keeps = |operation: &Operation| matches!(operation, Operation::PermuteRope(_) | Operation::Add(_));
     side.is_none_or(|side| side.operations.iter().chain(side.each.iter().flatten()).all(keeps))
 }
 
-/// What a side adds to the values of its tensor number `at`.
+/// What a side adds to the values of its tensor `at`.
 fn added(side: &Side, at: usize) -> f64 {
     let each = side.each.get(at).into_iter().flatten();
     let constant = |operation: &Operation| if let Operation::Add(c) = operation { *c } else { 0.0 };
     side.operations.iter().chain(each).map(constant).sum()
 }
 
-/// One kind of tensor of an architecture, as the layout contract has it: in a dialect and in the canonical one.
+/// One kind of tensor of an architecture, for the layout contract: in a dialect and in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContractTensor {
-    /// What it is.
+    /// The role in the architecture.
     pub role: Option<String>,
-    /// Its name in the dialect.
+    /// The name in the dialect.
     pub name: String,
-    /// Its canonical name.
+    /// The canonical name.
     pub canonical_name: String,
-    /// Its shape as expressions over the configuration, outermost first: rows, then columns.
+    /// The shape as expressions over the configuration, outermost first: rows, then columns.
     pub canonical_shape: Vec<String>,
-    /// The same, innermost first, as ggml counts dimensions (F-LAYOUT-CONTRACT-001: the reverse).
+    /// The shape innermost first, as ggml counts dimensions (F-LAYOUT-CONTRACT-001: the reverse).
     pub reversed_shape: Vec<String>,
-    /// Whether the two differ: so for each of two dimensions.
+    /// Whether the two differ, which holds for every two-dimensional tensor.
     pub reversed: bool,
 }
 
-/// The tensors of a table that a dialect has one for one, in the table's order.
+/// The tensors of a table that correspond one to one in a dialect, in table order.
 pub fn contract(table: &Table, dialect: &str) -> Vec<ContractTensor> {
     let of_rule = |rule: &Rule| {
         let (patterns, side) = images(rule, dialect);

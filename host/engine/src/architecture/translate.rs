@@ -1,5 +1,5 @@
-//! A model's tensors from one dialect to another: which exist, what they are called, and of which boxes of the source's
-//! they are made. Pure data; nothing is read.
+//! Translates a model's tensors from one dialect to another: which ones exist, their names, and which boxes
+//! of the source's tensors they consist of. Pure data; nothing is read.
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::config::counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
@@ -16,78 +16,78 @@ use std::collections::{BTreeMap, HashMap};
 /// A tensor of the result.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Its name.
+    /// The name in the target's dialect.
     pub name: String,
-    /// Its dtype, that of the source's tensors.
+    /// The dtype, that of the source's tensors.
     pub dtype: DType,
-    /// Its shape, in elements.
+    /// The shape, in elements.
     pub shape: Vec<u64>,
-    /// The boxes that make it up.
+    /// The boxes it consists of, in row-major order.
     pub boxes: Vec<Box_>,
-    /// What is added to each value.
+    /// A constant added to each value.
     pub add: f64,
-    /// Its bytes, if it was computed.
+    /// The bytes of a computed tensor.
     pub bytes: Option<Vec<u8>>,
     /// The operations, in words.
     pub words: Vec<&'static str>,
-    /// What a writer or a recipe may know of it.
+    /// What writers and recipes are told about it.
     pub facts: TensorFacts,
 }
 
-/// A translation.
+/// The result of a translation.
 #[derive(Clone, Debug, Default)]
 pub struct Translated {
-    /// The tensors, in the order of the output.
+    /// The tensors, in output order.
     pub tensors: Vec<Made>,
-    /// Tensors of the source that are left out, and why.
+    /// Tensors of the source that are dropped, and why.
     pub dropped: Vec<(String, String)>,
-    /// Tensors of which rows are zeros because the source lacks them.
+    /// Tensors in which some rows are zero because the source lacks them.
     pub padded: Vec<String>,
 }
 
 /// What to translate.
 pub struct Request<'a> {
-    /// The table.
+    /// The architecture's table.
     pub table: &'a Table,
-    /// The configuration and its defaults.
+    /// The configuration with its defaults.
     pub scope: &'a ConfigScope<'a>,
-    /// The source's tensors, by the table's own names.
+    /// The source's tensors, under the table's own names.
     pub tensors: &'a [Tensor],
-    /// The same as the source calls them.
+    /// The source's tensors, under their own names.
     pub called: &'a [Tensor],
-    /// Those that the user left out, by the table's own names.
+    /// The tensors that the user left out, under the table's own names.
     pub removed: &'a [Removed],
     /// The source's dialect.
     pub from: &'a str,
     /// The target's dialect.
     pub to: &'a str,
-    /// Whether tensors keep the source's order, whatever the target's dialect is used to.
+    /// Whether tensors keep the source's order, regardless of the target's dialect.
     pub keep_order: bool,
 }
 
-/// Tensors of one rule that belong together: one layer's, say.
+/// Tensors of one rule that belong together, such as those of one layer.
 #[derive(Default)]
 pub(super) struct Group {
-    /// By image and inner numbers: the tensor's number in the source.
+    /// Indices of tensors in the source, by image and inner numbers.
     pub found: BTreeMap<(usize, Vec<u64>), usize>,
-    /// Tensors that stay as they are, or are left out: of an open name, or there already under another.
+    /// Tensors that are unchanged or dropped: open names, and duplicates under another name.
     pub others: Vec<usize>,
 }
 
 /// Numbers of the outer places, in the order of [`outer_places`].
 pub(super) type Outer = Vec<u64>;
 
-/// Translates tensors.
+/// Translates the tensors of a model.
 ///
 /// # Errors
-/// Unsupported for a tensor that the table does not know, with the nearest names; Malformed for one that is missing or
-/// has another shape than the configuration says; any error from the operations.
+/// Unsupported for a tensor that the table does not know, with similar names; Malformed for one that is
+/// missing or whose shape contradicts the configuration; any error from the operations.
 pub fn translate(request: &Request<'_>) -> Result<Translated> {
     check_counts(request)?;
     let mut translated = Translated::default();
     let groups = match_names(request, &mut translated)?;
     find_missing(request, &groups)?;
-    // With what sorts them, as the target's dialect or the source has it.
+    // With their sort keys: the order of the target's dialect, or the source's.
     let mut made: Vec<((usize, String), Made)> = Vec::new();
     for ((number, outer), group) in &groups {
         let rule = &request.table.rules[*number];
@@ -121,7 +121,7 @@ pub fn translate(request: &Request<'_>) -> Result<Translated> {
     Ok(translated)
 }
 
-/// Gives tensors of another dialect the names that files of the target's have instead of the table's, where they must.
+/// Renames tensors from another dialect where files of the target's dialect use other names than the table.
 fn rename(request: &Request<'_>, tensors: &mut [Made]) -> Result<()> {
     let Some(dialect) = request.table.dialect(request.to).filter(|_| !request.table.is_own(request.from))
     else {
@@ -141,7 +141,7 @@ fn rename(request: &Request<'_>, tensors: &mut [Made]) -> Result<()> {
     Ok(())
 }
 
-/// The places that tell groups of a rule apart: those that every name of it has, in both dialects.
+/// The places that distinguish groups of a rule: those in every name of it, in both dialects.
 pub(super) fn outer_places<'a>(request: &Request<'_>, rule: &'a Rule) -> Vec<&'a str> {
     let names = |dialect: &str| match rule.side(dialect) {
         Some(side) if side.dropped.is_none() => side.images.iter().collect::<Vec<_>>(),
@@ -154,7 +154,7 @@ pub(super) fn outer_places<'a>(request: &Request<'_>, rule: &'a Rule) -> Vec<&'a
     shared.map(String::as_str).collect()
 }
 
-/// A rule's names in the source's dialect, and whether they are its members.
+/// A rule's names in the source's dialect, and its side there unless they are the members'.
 pub(super) fn images<'a>(rule: &'a Rule, dialect: &str) -> (&'a [Pattern], Option<&'a Side>) {
     match rule.side(dialect) {
         Some(side) => (&side.images, Some(side)),
@@ -181,7 +181,7 @@ fn match_names(
             unknown.push(tensor.name.as_str());
             continue;
         };
-        // An open name takes what lies beyond, by its own condition.
+        // An open name matches anything with its prefix, on its own condition.
         if !found.pattern.is_open() {
             for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
                 match counts.iter().find(|(counted, _)| *counted == place) {
@@ -200,7 +200,7 @@ fn match_names(
         let slot = (found.image, inner);
         let is_own = request.called[at].name == tensor.name;
         let taken = group.found.get(&slot).copied();
-        // The table's own name counts; of others the first.
+        // The table's own name takes precedence; otherwise the first.
         match taken {
             _ if found.pattern.is_open() => group.others.push(at),
             Some(_) if !is_own => group.others.push(at),
@@ -212,7 +212,7 @@ fn match_names(
     }
     match unknown.is_empty() {
         true => Ok(groups),
-        // Not one of them: then it is another thing.
+        // Not a single match: this is a different kind of model.
         false if groups.is_empty() => {
             let tensors = n_of(request.tensors.len(), "tensor");
             let message = format!("architecture `{}` knows none of its {tensors}", request.table.id);
@@ -235,19 +235,19 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The number at a place of the name; 0 if it has none there.
+    /// The number at a place of the name; 0 if the name does not have it.
     fn number(&self, place: &str) -> u64 {
         let at = self.pattern.places().iter().position(|p| p == place);
         at.and_then(|at| self.numbers.get(at).copied()).unwrap_or(0)
     }
 }
 
-/// Which group of its rule a name belongs to.
+/// The group of its rule that a name belongs to.
 pub(super) fn outer_key(found: &Place<'_>, outer: &[&str]) -> Outer {
     outer.iter().map(|place| found.number(place)).collect()
 }
 
-/// The rule for a name whose condition holds: an open one, else the first.
+/// The rule for a name whose condition holds: an open one, otherwise the first.
 pub(super) fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<Place<'a>>> {
     let mut first = None;
     for (rule, entry) in request.table.rules.iter().enumerate() {
@@ -267,14 +267,14 @@ pub(super) fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<
     Ok(first)
 }
 
-/// Whether a model has what a rule speaks of, with these numbers: two rules may share a name.
+/// Whether a model has a rule's tensors with these numbers: two rules may share a name.
 fn exists(request: &Request<'_>, rule: &Rule, pattern: &Pattern, numbers: &[u64]) -> Result<bool> {
     let Some(when) = &rule.when else { return Ok(true) };
     let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
     when.holds(&request.scope.at(&numbers))
 }
 
-/// A tensor that stays as it is, or is left out.
+/// A tensor that is unchanged or dropped.
 fn other(
     request: &Request<'_>,
     rule: &Rule,
@@ -302,7 +302,8 @@ fn other(
     Ok(None)
 }
 
-/// Whether a rule's tensors keep the names that they have: both dialects have the members', however a file calls them.
+/// Whether a rule's tensors keep their names: both dialects use the members' names, whatever a file calls
+/// them.
 pub(super) fn is_kept(request: &Request<'_>, rule: &Rule) -> bool {
     let own = |dialect: &str| request.table.is_own(dialect) && rule.side(dialect).is_none();
     own(request.from) && own(request.to)
@@ -314,7 +315,7 @@ pub(super) fn whole(number: usize, tensor: &Tensor) -> Result<Box_> {
     Ok(Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)] })
 }
 
-/// The error for names that the table does not have: the nearest that it has, with the numbers of the unknown one.
+/// The error for unknown names: lists the most similar known ones, with the numbers of the unknown.
 fn unknown_names(request: &Request<'_>, unknown: &[&str]) -> Error {
     let blank = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
     let wanted = blank(unknown[0]);
@@ -336,7 +337,7 @@ fn unknown_names(request: &Request<'_>, unknown: &[&str]) -> Error {
     Error::unsupported(message).tensor(unknown[0]).hint(hint)
 }
 
-/// Fails if a tensor that the table wants is not there, and the user did not leave it out.
+/// Fails if a tensor that the table requires is missing, unless the user left it out.
 fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<()> {
     let mut missing = Vec::new();
     let excused = Removed::groups(request)?;
@@ -383,7 +384,7 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
     Err(Error::malformed(message).tensor(first))
 }
 
-/// The result's tensors of one group.
+/// The result's tensors for one group.
 fn work_group(
     request: &Request<'_>,
     rule: &Rule,
@@ -412,7 +413,7 @@ fn work_group(
     work.make(group, translated).map_err(named)
 }
 
-/// Tensors that the target's dialect holds and the source lacks, computed from the configuration.
+/// Tensors in the target's dialect that the source lacks, computed from the configuration.
 fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
     let mut out = Vec::new();
     let present: HashMap<usize, ()> = groups.keys().map(|(number, _)| (*number, ())).collect();
@@ -490,14 +491,14 @@ mod tests {
         assert_eq!(names(&translated(&spelled, "hf", CANONICAL).unwrap()), spelled);
         assert_eq!(names(&translated(&spelled, CANONICAL, "hf").unwrap()), spelled);
         assert_eq!(names(&translated(&spelled, CANONICAL, "gguf").unwrap()), ["blk.0.norm.weight"]);
-        // The table's own name counts, the other is said to be left out.
+        // The table's own name takes precedence; the other tensor is reported as dropped.
         let twice = ["thing.layers.0.norm.weight", "layers.0.norm.weight"];
         let there = translated(&twice, "hf", "gguf").unwrap();
         assert_eq!(names(&there), ["blk.0.norm.weight"]);
         assert_eq!(there.tensors[0].boxes[0].tensor, Some(1));
         assert_eq!(there.dropped[0].0, twice[0]);
         assert_eq!(names(&translated(&twice, "hf", CANONICAL).unwrap()), twice);
-        // Another dialect's names are not called otherwise.
+        // Renames of one dialect do not apply to another's names.
         translated(&["thing.blk.0.norm.weight"], "gguf", "hf").unwrap_err();
     }
 

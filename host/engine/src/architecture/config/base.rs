@@ -1,4 +1,4 @@
-//! Tables that build on others: what of the base stays.
+//! Tables that build on others, and how they are merged with their base.
 
 use apr_sdk::{Error, Result};
 use std::collections::HashMap;
@@ -12,15 +12,15 @@ pub struct Bases<F> {
 }
 
 impl<F: Fn(&str) -> Result<String>> Bases<F> {
-    /// `text` gives the text of a table by its id.
+    /// `text` returns the text of a table by its id.
     pub fn new(text: F) -> Bases<F> {
         Bases { text, whole: Mutex::default() }
     }
 
-    /// The text of a table.
+    /// The TOML text of a table.
     ///
     /// # Errors
-    /// Any error from giving it.
+    /// Any error from `text`.
     pub fn text(&self, id: &str) -> Result<String> {
         (self.text)(id)
     }
@@ -36,10 +36,10 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
     }
 }
 
-/// The table's TOML with what it takes over from its base, which is `depth` tables deep in others' bases.
+/// The table's TOML merged with its base; `depth` counts the bases of bases.
 ///
 /// # Errors
-/// InvalidArgument for text that is no TOML, and for bases in a circle; any error from the bases' texts.
+/// InvalidArgument for text that is not TOML, and for circular bases; any error from the bases' texts.
 pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
@@ -68,8 +68,8 @@ pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, de
     Ok(whole)
 }
 
-/// Puts `over` on top of `under`: tables by key, lists of tensors by `name`, lists of keys by `key`, what is ignored,
-/// dropped, renamed or refused behind what the base has of it, all else replaced.
+/// Merges `over` into `under`: tables by key, lists of tensors by `name`, lists of keys by `key`; entries to
+/// ignore, drop, rename or refuse are appended to the base's; everything else is replaced.
 fn merge(under: &mut Toml, over: Toml) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
@@ -88,7 +88,7 @@ fn merge(under: &mut Toml, over: Toml) {
             (Some(Item::Array(have)), Item::Array(more))
                 if ["ignore", "drop", "rename", "refuse"].contains(&key.as_str()) =>
             {
-                // What is refused for the same keys is said anew.
+                // A refusal for the same keys replaces the base's.
                 if key == "refuse" {
                     let keys = |item: &Item| item.get("keys").cloned();
                     have.retain(|old| keys(old).is_none() || more.iter().all(|new| keys(new) != keys(old)));

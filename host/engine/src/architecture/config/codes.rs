@@ -1,5 +1,5 @@
-//! Weights that lie in integers or in floats of 8 bits and fewer. Without scales nobody knows their values, so they go
-//! into another dialect's names and rows only where that changes nothing.
+//! Weights stored as integers or as floats of 8 bits or fewer. Without scales their values are unknown, so
+//! they are translated into another dialect only where that changes nothing.
 
 use crate::architecture::translate::Made;
 use crate::expression::merged;
@@ -28,7 +28,7 @@ pub fn refuse_codes(made: &[Made], sources: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a type of weights holds codes. Positions and indices of experts lie in I64.
+/// Whether a dtype of weights holds codes. Positions and expert indices are I64.
 fn is_code(dtype: DType) -> bool {
     let Some(info) = dtype.info() else { return false };
     match info.kind {

@@ -1,4 +1,4 @@
-//! How many layers, experts, heads there are: what the configuration says against what the tensors show.
+//! Compares the configuration's numbers of layers, experts and heads with the tensors.
 
 use crate::architecture::config::key_of;
 use crate::architecture::table::expression::{Expression, Scope};
@@ -6,10 +6,11 @@ use crate::architecture::translate::Request;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};
 
-/// The most groups of one rule: layers times experts, with room.
+/// Groups of one rule: layers times experts, with room to spare.
 pub(in crate::architecture) const MOST_GROUPS: u64 = 1_000_000;
 
-/// Fails for a count that the model cannot have: each of a place is a tensor, or a part of one along a dimension.
+/// Fails for an impossible count: each layer, expert or head needs a tensor, or part of one along a
+/// dimension.
 pub(in crate::architecture) fn check_counts(request: &Request<'_>) -> Result<()> {
     let n_tensors = request.tensors.len() + request.removed.len();
     let all = request.tensors.iter().chain(request.removed.iter().map(|removed| &removed.tensor));
@@ -26,7 +27,7 @@ pub(in crate::architecture) fn check_counts(request: &Request<'_>) -> Result<()>
     Ok(())
 }
 
-/// The error for a count of a place, naming the keys that it comes from.
+/// The error for an impossible count, naming the keys it comes from.
 pub(in crate::architecture) fn too_many(request: &Request<'_>, place: &str, count: u64, has: &str) -> Error {
     let expression = expression_of(request, place);
     let mut said: Vec<String> = Vec::new();
@@ -46,7 +47,7 @@ pub(in crate::architecture) fn too_many(request: &Request<'_>, place: &str, coun
         .hint("correct the configuration, or get the model again: tensors may be missing")
 }
 
-/// How many there are of a place, if the configuration says.
+/// The number at a place, if the configuration states it.
 pub(in crate::architecture) fn count_of(request: &Request<'_>, place: &str) -> Result<Option<u64>> {
     match request.table.places.iter().find(|(p, _)| p == place) {
         Some((_, count)) if count.value(request.scope)?.is_some() => count.size(request.scope).map(Some),
@@ -54,12 +55,12 @@ pub(in crate::architecture) fn count_of(request: &Request<'_>, place: &str) -> R
     }
 }
 
-/// How many there are of every place that the table counts.
+/// The number at every place that the table counts.
 pub(in crate::architecture) fn counts<'a>(request: &Request<'a>) -> Result<Vec<(&'a String, Option<u64>)>> {
     request.table.places.iter().map(|(place, _)| Ok((place, count_of(request, place)?))).collect()
 }
 
-/// The error for a tensor with a number that the count of its place leaves no room for, or of a place without a count.
+/// The error for a tensor whose number exceeds the count of its place, or whose place has no count.
 pub(in crate::architecture) fn uncounted(
     request: &Request<'_>,
     place: &str,

@@ -1,4 +1,4 @@
-//! Tensors that a dialect holds and that follow from the configuration.
+//! Tensors of a dialect that are computed from the configuration.
 
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::table::Table;
@@ -8,10 +8,10 @@ use apr_sdk::{DType, Error, Result, escape};
 /// A computed tensor: dtype, shape and little-endian bytes.
 pub type Generated = (DType, Vec<u64>, Vec<u8>);
 
-/// Makes the tensor of a rule's `generate`; `None` if the configuration does not ask for it.
+/// Computes a tensor for a rule's `generate`; `None` if the configuration does not call for it.
 ///
 /// # Errors
-/// InvalidArgument for an unknown generator, or a configuration that it cannot work with.
+/// InvalidArgument for an unknown generator, or a configuration that it cannot handle.
 pub fn generate(what: &str, scope: &dyn Scope) -> Result<Option<Generated>> {
     match what {
         "llama3_freqs" => llama3_freqs(scope),
@@ -29,8 +29,8 @@ fn number(scope: &dyn Scope, name: &str) -> Result<Option<f64>> {
     })
 }
 
-/// The divisors of Llama 3's rotary frequencies, as llama.cpp's converter computes them (`rope_freqs.weight`): 1 below
-/// the wavelength `ctx / high`, the factor above `ctx / low`, smooth between.
+/// The divisors of Llama 3's rotary frequencies, as computed by llama.cpp's converter (`rope_freqs.weight`):
+/// 1 below the wavelength `ctx / high`, the factor above `ctx / low`, smooth in between.
 fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     if scope.value("rope_scaling_type")? != Some(Scalar::Text("llama3".to_owned())) {
         return Ok(None);
@@ -47,7 +47,7 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     if low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
         return Err(Error::invalid_argument("Llama 3's rope scaling is stated with impossible numbers"));
     }
-    // The converter computes with F32 tensors, and Python's floats join in as F32.
+    // The converter uses F32 tensors, to which Python floats are converted.
     #[allow(clippy::cast_possible_truncation, reason = "as above")]
     let [theta, dim, factor, low, high, context] = [theta, dim, factor, low, high, context].map(|x| x as f32);
     let (low_wavelength, high_wavelength) = (context / low, context / high);
@@ -85,7 +85,7 @@ fn longrope_factors(scope: &dyn Scope, name: &str) -> Result<Option<Generated>> 
     Ok(Some((DType::F32, vec![items.len() as u64], bytes)))
 }
 
-/// The names of the configuration that a tensor of a rule's `generate` follows from.
+/// The configuration names that a rule's `generate` uses.
 pub fn follows_from(what: &str) -> &'static [&'static str] {
     match what {
         "llama3_freqs" => &[
@@ -99,7 +99,8 @@ pub fn follows_from(what: &str) -> &'static [&'static str] {
     }
 }
 
-/// What a tensor of a rule's `generate` says of the configuration: names and values; `None` if they cannot be told.
+/// The configuration names and values that a tensor of a rule's `generate` implies; `None` if they cannot be
+/// told.
 ///
 /// # Errors
 /// Any error from [`generate`].
@@ -114,7 +115,7 @@ pub fn recover(
     let named = |name: &str, value: Scalar| (name.to_owned(), value);
     let kind = |kind: &str| named("rope_scaling_type", Scalar::Text(kind.to_owned()));
     let list = |name: &str| {
-        // The shortest decimal that is this float: what people wrote.
+        // The shortest decimal for this float: what people wrote.
         let items = floats.clone().map(|x| Scalar::Float(x.to_string().parse().unwrap_or(f64::NAN)));
         Ok(Some(vec![kind("longrope"), named(name, Scalar::List(items.collect()))]))
     };
@@ -123,8 +124,8 @@ pub fn recover(
         "longrope_factors_short" => return list("rope_scaling_short_factor"),
         _ => {}
     }
-    // The factor is the largest divisor. Files do not say the other three; those that Llama 3 has are tried, and are
-    // right if the same tensor follows.
+    // The factor is the largest divisor. Files do not state the other three; those of Llama 3 are tried, and
+    // are right if they give the same tensor.
     let factor = floats.fold(0.0, f32::max);
     for context in [8192, 4096, 2048, 1024, 512, 256, 128, 64, 16_384, 32_768, 65_536, 131_072] {
         let stated = vec![

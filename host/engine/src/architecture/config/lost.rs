@@ -1,4 +1,4 @@
-//! What of a configuration the keys and the computed tensors of a dialect do not tell its readers.
+//! Finds what a dialect's keys and computed tensors do not tell its readers about a configuration.
 
 use crate::architecture::config::generate::{follows_from, recover};
 use crate::architecture::config::refusal::not_covered;
@@ -9,24 +9,24 @@ use apr_sdk::{Result, Value, escape};
 
 /// What was written in a dialect.
 pub struct Written<'a> {
-    /// The dialect.
+    /// The target's dialect.
     pub dialect: &'a Dialect,
-    /// Its keys.
+    /// The keys that were written.
     pub keys: &'a [(String, Value)],
-    /// Names and bytes of the tensors that were computed from the configuration.
+    /// Names and bytes of tensors computed from the configuration.
     pub computed: &'a [(String, Vec<u8>)],
 }
 
-/// What of a configuration was written nowhere.
+/// What was written nowhere.
 #[derive(Debug, Default)]
 pub struct Lost {
-    /// Names without further ado.
+    /// Configuration names without further consequences.
     pub names: Vec<String>,
-    /// What follows from others, in words.
+    /// Consequences of others, in words.
     pub effects: Vec<String>,
 }
 
-/// What of the configuration is not told by what was written.
+/// Finds the configuration that the written data does not tell.
 ///
 /// # Errors
 /// Unsupported if some of it changes what the model computes; any error from reading and evaluating.
@@ -65,7 +65,7 @@ pub fn lost(
     Ok(lost)
 }
 
-/// The configuration that a reader finds.
+/// The configuration that a reader would find.
 fn told(table: &Table, config: &Config, written: &Written<'_>, dimensions: Dimensions<'_>) -> Result<Config> {
     let Written { dialect, keys, computed } = written;
     let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
@@ -74,7 +74,8 @@ fn told(table: &Table, config: &Config, written: &Written<'_>, dimensions: Dimen
         let image = side.images.first();
         let bytes = computed.iter().find(|(name, _)| image.is_some_and(|i| i.numbers(name).is_some()));
         let (Some(what), Some((_, bytes))) = (&side.generated, bytes) else { continue };
-        // Names and values in the model's own words; where the tensor does not lead back to them, it tells them all the same.
+        // Names and values in the model's own words: even if the tensor cannot be traced back to them, it
+        // conveys them.
         let own = |name: &&str| Some(((*name).to_owned(), config.get(name)?.clone()));
         let recovered = recover(what, bytes, table, config, dimensions)?;
         let recovered = recovered.unwrap_or_else(|| follows_from(what).iter().filter_map(own).collect());

@@ -1,4 +1,4 @@
-//! The configuration: from the keys of one dialect to canonical names, and to the keys of another.
+//! The configuration: read from one dialect's keys to canonical names, and written to another's keys.
 
 pub(crate) mod base;
 pub(crate) mod codes;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json};
 use std::cell::Cell;
 use std::collections::HashSet;
 
-/// What a model states of itself, under canonical names, in the table's order.
+/// What a model states about itself, under canonical names, in table order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     values: Vec<(String, Scalar)>,
@@ -24,27 +24,27 @@ pub struct Config {
 /// Dimensions of canonical tensors, for `dim("name", axis)`.
 pub type Dimensions<'a> = &'a dyn Fn(&str, usize) -> Option<u64>;
 
-/// The configuration with its defaults, and numbers of places (`layer`).
+/// The configuration with its defaults, and the numbers at places (`layer`).
 pub struct ConfigScope<'a> {
     table: &'a Table,
     config: &'a Config,
     numbers: &'a [(String, u64)],
     dimensions: Dimensions<'a>,
     depth: Cell<u32>,
-    /// Defaults evaluated for one value so far.
+    /// Defaults evaluated for the current value.
     steps: Cell<u32>,
 }
 
-/// The most defaults that are evaluated for one value: few, but each may ask for others several times.
+/// Defaults evaluated for one value: there are few, but each may ask for others several times.
 const MOST_STEPS: u32 = 10_000;
 
 impl<'a> ConfigScope<'a> {
-    /// The values of `config`, else the defaults of `table`.
+    /// The values of `config`, falling back to the defaults of `table`.
     pub fn new(table: &'a Table, config: &'a Config, dimensions: Dimensions<'a>) -> ConfigScope<'a> {
         ConfigScope { table, config, numbers: &[], dimensions, depth: Cell::new(0), steps: Cell::new(0) }
     }
 
-    /// The same with numbers at places.
+    /// This scope with numbers at places.
     pub fn at(&self, numbers: &'a [(String, u64)]) -> ConfigScope<'a> {
         ConfigScope { numbers, depth: Cell::new(0), steps: Cell::new(0), ..*self }
     }
@@ -85,12 +85,12 @@ impl Scope for ConfigScope<'_> {
 }
 
 impl Config {
-    /// The value that was stated for a name.
+    /// The value stated for a name.
     pub fn get(&self, name: &str) -> Option<&Scalar> {
         self.values.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
-    /// All values that were stated.
+    /// All stated values.
     pub fn values(&self) -> &[(String, Scalar)] {
         &self.values
     }
@@ -103,10 +103,10 @@ impl Config {
         }
     }
 
-    /// The configuration that a model's canonical JSON states. Keys that the table does not know are left.
+    /// Parses a model's canonical JSON. Keys that the table does not know are ignored.
     ///
     /// # Errors
-    /// Malformed for what is no JSON object, InvalidArgument for a value of the wrong kind.
+    /// Malformed for anything but a JSON object; InvalidArgument for a value of the wrong kind.
     pub fn from_json(table: &Table, json: &[u8]) -> Result<Config> {
         let json: Map<String, Json> = match json {
             [] => Map::new(),
@@ -124,10 +124,10 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration as a JSON object.
+    /// Serializes the configuration as a JSON object.
     ///
     /// # Errors
-    /// Unsupported for a float that JSON cannot say.
+    /// Unsupported for a float that JSON cannot express.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let mut json = Map::new();
         for (name, value) in &self.values {
@@ -136,7 +136,7 @@ impl Config {
         Ok(Json::Object(json).to_string().into_bytes())
     }
 
-    /// Reads the keys of a dialect; `lookup` gives a key's value. Says which keys were used.
+    /// Reads the keys of a dialect; `lookup` returns a key's value. Returns the keys that were used.
     ///
     /// # Errors
     /// InvalidArgument for a value of the wrong kind.
@@ -156,10 +156,10 @@ impl Config {
                     break;
                 }
             }
-            // All names that say the same are accounted for.
+            // Account for all names that state the same.
             used.extend(names_in(entry, dialect).filter(|name| lookup(name).is_some()).map(str::to_owned));
         }
-        // Those that are computed with others come after them.
+        // Those computed from others come after them.
         let computed = |key: &&Key| key.sets.as_ref().is_some_and(|(_, from)| from.is_some());
         let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(computed);
         for key in before.into_iter().chain(after) {
@@ -178,13 +178,13 @@ impl Config {
                 config.set(name, of_kind(entry, value)?);
             }
         }
-        // In the table's order, whatever the order of keys was.
+        // In table order, whatever the order of keys was.
         let place = |name: &str| table.config.iter().position(|entry| entry.name == name);
         config.values.sort_by_key(|(name, _)| place(name));
         Ok((config, used))
     }
 
-    /// The names whose values `other` does not have, as far as an F32 tells numbers apart.
+    /// The names whose values differ in `other`, at F32 precision.
     ///
     /// # Errors
     /// Any error from evaluating defaults.
@@ -244,7 +244,7 @@ impl Config {
     }
 }
 
-/// A value whose floats are those of F32.
+/// A value with its floats rounded to F32.
 #[allow(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub(in crate::architecture) fn narrowed(value: &Scalar) -> Scalar {
     match value {
@@ -254,7 +254,7 @@ pub(in crate::architecture) fn narrowed(value: &Scalar) -> Scalar {
     }
 }
 
-/// What a dialect calls a name of the configuration; the name itself if it has none for it.
+/// A dialect's name for a configuration name, or the name itself.
 pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
     let Some(dialect) = table.dialect(dialect) else { return name };
     let entry = table.config.iter().find(|entry| entry.name == name);
@@ -297,18 +297,18 @@ impl Scope for ItScope<'_> {
     }
 }
 
-/// Whole numbers below are floats of their own: 2^53.
+/// All integers below this are exact as floats: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What transformers has for a length that is not known (`LARGE_INTEGER`, `VERY_LARGE_INTEGER`).
+/// The values that transformers uses for an unknown length (`LARGE_INTEGER`, `VERY_LARGE_INTEGER`).
 const UNLIMITED: [f64; 2] = [1e20, 1e30];
 
-/// Whether a value only says that none is known, which is as good as not stating it.
+/// Whether a value only means "unknown", which is as good as not stating it.
 fn is_unlimited(entry: &ConfigName, value: &Scalar) -> bool {
     matches!((value, entry.kind), (Scalar::Float(x), Kind::Int) if UNLIMITED.contains(x))
 }
 
-/// The value, if it is of the kind that the name wants.
+/// The value, if it is of the kind that the name requires.
 fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
     let fits = match (&value, entry.kind) {
         (Scalar::Int(_), Kind::Int | Kind::Float | Kind::IntOrList)
@@ -316,7 +316,7 @@ fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
         | (Scalar::Bool(_), Kind::Bool)
         | (Scalar::Text(_), Kind::Text)
         | (Scalar::List(_), Kind::List | Kind::IntOrList) => true,
-        // `64.0` is an integer for all that is meant.
+        // `64.0` counts as an integer.
         (Scalar::Float(x), Kind::Int | Kind::IntOrList) => x.fract() == 0.0 && x.abs() < EXACT,
         _ => false,
     };
@@ -331,7 +331,7 @@ fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
     })
 }
 
-/// A typed value as a scalar; `None` for one that lies in a file, or is no text.
+/// A typed value as a scalar; `None` if it is still in a file, or text that is not UTF-8.
 pub fn from_value(value: &Value) -> Option<Scalar> {
     let held = value.bytes.inline()?;
     if value.kind == ValueType::ARRAY {
@@ -340,7 +340,7 @@ pub fn from_value(value: &Value) -> Option<Scalar> {
     Some(match value.kind {
         ValueType::BOOL => Scalar::Bool(value.as_bool()?),
         ValueType::STRING => Scalar::Text(value.as_str()?.to_owned()),
-        // The shortest decimal that is this float: what people wrote.
+        // The shortest decimal for this float: what people wrote.
         ValueType::F32 => Scalar::Float(value.as_f32()?.to_string().parse().ok()?),
         ValueType::F64 => Scalar::Float(value.as_f64()?),
         ValueType::U8 => Scalar::Int(value.as_u8()?.into()),
@@ -355,7 +355,7 @@ pub fn from_value(value: &Value) -> Option<Scalar> {
     })
 }
 
-/// A scalar as a typed value; of the type that it is by itself, if none is asked for.
+/// A scalar as a typed value, of the requested type or otherwise its natural one.
 pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
     match (value, kind) {
         (Scalar::List(items), Some((of, true))) => {
@@ -376,14 +376,14 @@ pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
             };
             typed(value, Some((of, true)))
         }
-        // A list of one value for all layers may be asked for as a number, and is not one.
+        // A list with one value for all layers is not a number, even if one is requested.
         (Scalar::List(_), Some((_, false))) => None,
         (Scalar::Bool(truth), None | Some((ValueType::BOOL, _))) => Some(Value::from_bool(*truth)),
         (Scalar::Text(text), None | Some((ValueType::STRING, _))) => Some(Value::from_string(text)),
         (Scalar::Float(x), None | Some((ValueType::F64, _))) => Some(Value::from_f64(*x)),
         #[allow(clippy::cast_possible_truncation, reason = "the file's type is F32")]
         (Scalar::Float(x), Some((ValueType::F32, _))) => Some(Value::from_f32(*x as f32)),
-        // A whole float is an integer for all that is meant.
+        // A float without fraction counts as an integer.
         #[allow(
             clippy::cast_possible_truncation,
             reason = "the float is whole, and sizes are far below 2^53"
@@ -431,7 +431,7 @@ pub(in crate::architecture) fn to_json(value: &Scalar) -> Result<Json> {
     })
 }
 
-/// A key, and its values of which one marks the architecture (`*` for any).
+/// A key, and the values that mark the architecture (`*` for any).
 type Condition = (String, Vec<Scalar>);
 
 /// Whether a condition on a key holds.
@@ -445,19 +445,19 @@ fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> b
     }
 }
 
-/// Whether a list stands for JSON's null, which states nothing of any name.
+/// Whether a list stands for JSON null, which states nothing.
 fn is_null(value: &Scalar) -> bool {
     matches!(value, Scalar::List(items) if matches!(&items[..], [Scalar::Text(text)] if text == "null"))
 }
 
-/// Whether a dialect's keys mark an architecture: how many conditions held, `None` if not.
+/// Whether a dialect's keys mark an architecture: how many conditions hold, or `None`.
 pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
     let all_hold = |all: &&Vec<Condition>| !all.is_empty() && all.iter().all(|one| holds(one, lookup));
     dialect.detect.iter().filter(all_hold).map(Vec::len).max()
 }
 
-/// The keys that a model would have to state besides, for a dialect's keys to mark the architecture: the fewest. `None` if it
-/// states none of a condition's keys, or one otherwise.
+/// The keys that a model would additionally have to state to mark the architecture: the fewest. `None` if it
+/// states none of a condition's keys, or contradicts one.
 pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
     let lacks = |all: &'d Vec<Condition>| {
         let (stated, lacking): (Vec<_>, Vec<_>) = all.iter().partition(|(key, _)| lookup(key).is_some());

@@ -1,5 +1,5 @@
-//! What a model states and its table does not cover: such a model is refused by name, never translated into one that computes
-//! something else.
+//! What a model states but its table does not cover: such models are refused by name, never translated into
+//! something that computes differently.
 
 use crate::architecture::config::{ConfigScope, from_value};
 use crate::architecture::table::expression::{Expression, Scalar, Scope, same};
@@ -10,33 +10,33 @@ use apr_sdk::{Error, Result, Tensor, Value, escape};
 use std::collections::HashSet;
 use toml::{Table as Toml, Value as Item};
 
-/// Something that a dialect's files may state and the table does not cover. All that it names must hold.
+/// Something that a dialect's files may state but the table does not cover. All of its parts must hold.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// Keys, any of which is enough.
+    /// Keys, any of which is sufficient.
     keys: Vec<String>,
-    /// The values of these keys that it is about.
+    /// The values of these keys that it applies to.
     values: Values,
-    /// Whether keys count that the table reads, or ignores.
+    /// Whether it excludes keys that the table reads or ignores.
     only_unknown: bool,
-    /// A tensor's name.
+    /// The name of a tensor.
     tensor: Option<Pattern>,
-    /// Parts of the names that the model gives itself, in small letters with hyphens.
+    /// Parts of the model's names for itself, in lower case with hyphens.
     named: Vec<String>,
     /// A condition on the configuration, and on the numbers in the tensor's name.
     when: Option<Expression>,
-    /// What it does to the model.
+    /// The effect on the model.
     reason: String,
 }
 
-/// Values of a key; of a list every item.
+/// Values of a key; for a list, of every item.
 #[derive(Clone, Debug)]
 enum Values {
-    /// Whatever it is.
+    /// Any value.
     Any,
-    /// One of these.
+    /// Any of these.
     These(Vec<Scalar>),
-    /// Any but these.
+    /// Anything but these.
     Unless(Vec<Scalar>),
     /// A list that does not repeat this one.
     UnlessCycle(Vec<Scalar>),
@@ -44,7 +44,7 @@ enum Values {
 
 impl Values {
     fn hold(&self, value: &Value) -> bool {
-        // A value that is too long to be held is none of those that are listed.
+        // A value that is too long to be in memory is none of those listed.
         let Some(value) = from_value(value) else { return !matches!(self, Values::These(_)) };
         let items = match value {
             Scalar::List(items) => items,
@@ -62,10 +62,10 @@ impl Values {
     }
 }
 
-/// A list of constants; `None` if it is not there.
+/// A list of constants; `None` if it is missing.
 ///
 /// # Errors
-/// InvalidArgument for what is no list of constants.
+/// InvalidArgument for anything but a list of constants.
 pub fn values(toml: &Toml, key: &str) -> Result<Option<Vec<Scalar>>> {
     match toml.get(key) {
         None => Ok(None),
@@ -75,7 +75,7 @@ pub fn values(toml: &Toml, key: &str) -> Result<Option<Vec<Scalar>>> {
 }
 
 impl Refusal {
-    /// Reads a dialect's `refuse` entries; `named` puts the architecture's name into keys.
+    /// Parses a dialect's `refuse` entries; `named` inserts the architecture's name into keys.
     ///
     /// # Errors
     /// InvalidArgument for an entry without a condition or without a reason.
@@ -123,7 +123,7 @@ impl Refusal {
         matches!(self.values, Values::UnlessCycle(_))
     }
 
-    /// The reason for which this key and value would be refused where a table does not read it.
+    /// The reason why this key and value would be refused if the table did not read the key.
     pub(in crate::architecture) fn effect(&self, key: &str, value: &Value) -> Option<&str> {
         let is_it = self.only_unknown && self.keys.iter().any(|own| own == key) && self.values.hold(value);
         is_it.then_some(self.reason.as_str())
@@ -135,7 +135,7 @@ impl Refusal {
         self.when.as_ref().map(|when| (when, places.collect()))
     }
 
-    /// What the model states of it, in words; nothing if it does not hold.
+    /// What the model states that matches, in words; empty if it does not apply.
     fn found(&self, model: &Stated<'_>) -> Result<Vec<String>> {
         let reason = &self.reason;
         let is_named = |part: &String| model.names.iter().any(|name| name.contains(part));
@@ -174,28 +174,28 @@ impl Refusal {
 
 /// What a model states, in its dialect.
 pub struct Stated<'a> {
-    /// The dialect.
+    /// The dialect of the model.
     pub dialect: &'a Dialect,
-    /// The value of a key.
+    /// Looks up the value of a key.
     pub lookup: &'a dyn Fn(&str) -> Option<Value>,
     /// The keys that the table reads.
     pub used: &'a HashSet<String>,
     /// The configuration that they state.
     pub scope: &'a ConfigScope<'a>,
-    /// The tensors, by the table's own names.
+    /// The tensors, under the table's own names.
     pub tensors: &'a [Tensor],
-    /// What the model calls itself, in small letters with hyphens.
+    /// The model's names for itself, in lower case with hyphens.
     pub names: &'a [String],
 }
 
 impl Stated<'_> {
-    /// Whether the table reads a key, or says that it says nothing.
+    /// Whether the table reads a key, or declares that it says nothing.
     fn reads(&self, key: &str) -> bool {
         self.used.contains(key) || self.dialect.ignores(key)
     }
 
-    /// What the model states of a key of which the table writes one number or truth value, if it is another. Texts are
-    /// names, of which a table may read several.
+    /// What the model states for a key for which the table always writes one number or boolean, if it
+    /// differs. Texts are names, of which a table may read several.
     fn other_constant(&self, key: &Key) -> Option<String> {
         let Source::Constant(own @ (Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_))) = &key.value else {
             return None;
@@ -208,10 +208,10 @@ impl Stated<'_> {
     }
 }
 
-/// Fails if a model states what its table does not cover.
+/// Fails if a model states something that its table does not cover.
 ///
 /// # Errors
-/// Unsupported, naming everything of it; any error from evaluating conditions.
+/// Unsupported, naming all of it; any error from evaluating conditions.
 pub fn refuse(table: &Table, model: &Stated<'_>) -> Result<()> {
     let mut found = Vec::new();
     for refusal in &model.dialect.refused {
@@ -224,7 +224,7 @@ pub fn refuse(table: &Table, model: &Stated<'_>) -> Result<()> {
 /// Fails for what a table does not cover.
 ///
 /// # Errors
-/// Unsupported, naming everything that was `found`.
+/// Unsupported, naming everything in `found`.
 pub fn not_covered(table: &Table, mut found: Vec<String>) -> Result<()> {
     const SHOWN: usize = 8;
     if found.is_empty() {

@@ -1,4 +1,4 @@
-//! Models that no table translates: why there is none, and what may be done about it.
+//! Models that no table translates: the reason, and hints.
 
 use crate::architecture::config::from_value;
 use crate::architecture::model::{Translation, names_of, stated};
@@ -6,10 +6,10 @@ use crate::architecture::table::tables::Tables;
 use crate::registry::Format;
 use apr_sdk::{Error, Model, Result, escape};
 
-/// What becomes of a model that no table translates to the dialect `want`: its names are kept, if `target` does without.
+/// Handles a model that no table translates to the dialect `want`: its names are kept, if `target` allows it.
 ///
 /// # Errors
-/// Unsupported where `target` requires that dialect: why there is no table, and the ways out.
+/// Unsupported if `target` requires that dialect: the reason, with hints.
 pub fn no_table(
     tables: &Tables,
     model: &Model,
@@ -20,7 +20,7 @@ pub fn no_table(
     let have = model.dialect.as_str();
     let what = &target.manifest.name;
     let mut translation = Translation::default();
-    // To a bag of tensors that may stay one, no table matters.
+    // For a bag of tensors that may stay one, no table matters.
     if have == "none" && !required {
         return Ok(translation);
     }
@@ -60,7 +60,7 @@ pub fn no_table(
     Ok(translation)
 }
 
-/// Why none of the architectures that a model's keys fit is known to be its own: what it does not state.
+/// Explains which missing keys leave the architecture open, among those that the model's keys fit.
 fn untold(nearly: &[(&str, Vec<&str>)]) -> Option<String> {
     let quoted = |texts: Vec<&str>, between: &str| {
         let all: Vec<String> = texts.into_iter().map(|text| format!("`{}`", escape(text, 80))).collect();
@@ -81,7 +81,7 @@ fn untold(nearly: &[(&str, Vec<&str>)]) -> Option<String> {
     })
 }
 
-/// What the model's keys say of its architecture: those that tables go by.
+/// The model's keys about its architecture: those that tables use.
 fn said_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
     let keys = tables.marking_keys(&model.dialect);
     let said = |key: &String| {

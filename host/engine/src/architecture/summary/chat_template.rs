@@ -1,7 +1,7 @@
-//! Which family a chat template is of, by the marks that only that family writes around a turn.
+//! Recognises the family of a chat template by the marks that only that family writes around a turn.
 
-/// Families by their marks, the most telling first: all marks of a line must be there. The names are those that
-/// llama.cpp's `--chat-template` takes, with the marks that its `llama-chat.cpp` looks for; `gpt-oss` is ours.
+/// Families by their marks, most specific first: all marks in a line must occur. The names are those of
+/// llama.cpp's `--chat-template`, with the marks that its `llama-chat.cpp` looks for; `gpt-oss` is ours.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("gpt-oss", &["<|start|>", "<|channel|>"]),
     ("phi4", &["<|im_start|>", "<|im_sep|>"]),

@@ -1,5 +1,5 @@
-//! What people ask of a model first: what it is called, how large and how wide it is, what it takes to run it. Everything
-//! follows from its header: the table of its architecture says which key is which.
+//! Answers people's first questions about a model: its name, its size and dimensions, and what it takes to
+//! run it. Everything follows from the header, which the architecture's table interprets.
 
 mod chat_template;
 mod tokenizer;
@@ -16,90 +16,90 @@ use apr_sdk::{Bytes, ErrorKind, Model, Record, Result, checked_elements};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-/// A model in a few lines. What its header does not say is left out; sizes are in bytes.
+/// A model in a few lines. Whatever its header does not tell is left out; sizes are in bytes.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Summary {
-    /// What its makers call it.
+    /// The name that its makers gave it.
     pub name: Option<String>,
     /// The licence, as its makers name it.
     pub license: Option<String>,
-    /// The models that it was made from.
+    /// The models it was made from.
     pub base_models: Vec<String>,
-    /// The architecture's name for people, of its table.
+    /// The architecture's display name, from its table.
     pub architecture_name: Option<String>,
-    /// Elements of all tensors.
+    /// Number of elements in all tensors.
     pub parameters: u64,
-    /// Those of them that one token meets, where experts are chosen.
+    /// The number of these used per token, for a mixture of experts.
     pub active_parameters: Option<u64>,
-    /// Payload of all tensors.
+    /// Total payload of all tensors.
     pub weights_bytes: u64,
-    /// The recipe that it was quantized by.
+    /// The recipe it was quantized with.
     pub quantization: Option<String>,
-    /// Bits of payload for each parameter.
+    /// Bits of payload per parameter.
     pub bits_per_weight: Option<f64>,
-    /// Layers.
+    /// Number of layers.
     pub layers: Option<u64>,
-    /// The width of what goes from layer to layer.
+    /// The width of the hidden state between layers.
     pub embedding_width: Option<u64>,
-    /// The width inside a layer's feed forward.
+    /// The width inside a layer's feed-forward network.
     pub feed_forward_width: Option<u64>,
-    /// Rows of the embedding.
+    /// Number of rows in the embedding.
     pub vocabulary: Option<u64>,
-    /// Heads of queries.
+    /// Number of query heads.
     pub heads: Option<u64>,
-    /// Heads of keys and values.
+    /// Number of key and value heads.
     pub kv_heads: Option<u64>,
-    /// Values of a head.
+    /// Width of a head.
     pub head_width: Option<u64>,
-    /// Experts of a layer.
+    /// Number of experts per layer.
     pub experts: Option<u64>,
-    /// Those of them that a token goes through.
+    /// Number of experts used per token.
     pub experts_used: Option<u64>,
-    /// Tokens that it was made for.
+    /// The context length it was made for, in tokens.
     pub context: Option<u64>,
-    /// Tokens that attention looks back in the layers that have a window.
+    /// The attention window in tokens, for the layers that have one.
     pub sliding_window: Option<u64>,
-    /// How positions rotate.
+    /// The rotary position embedding.
     pub rope: Option<Rope>,
-    /// The cache of keys and values.
+    /// The size of the key-value cache.
     pub kv_cache: Option<KvCache>,
-    /// Weights and the cache together: what running it takes at least.
+    /// Weights and cache together: the minimum for running it.
     pub memory_bytes: Option<u64>,
-    /// The tokenizer.
+    /// An outline of the tokenizer.
     pub tokenizer: Option<Tokenizer>,
-    /// Which family's chat template it has: a name of the field's, or `other`.
+    /// The family of its chat template, by its usual name, or `other`.
     pub chat_template: Option<String>,
 }
 
-/// How positions rotate.
+/// The rotary position embedding.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rope {
     /// The base of the frequencies.
     pub theta: f64,
-    /// How they are scaled, if they are.
+    /// The kind of scaling, if any.
     pub scaling: Option<String>,
-    /// By how much.
+    /// The scaling factor.
     pub factor: Option<f64>,
 }
 
-/// The cache of keys and values, of F16, each layer with all of them.
+/// The key-value cache in F16, with all tokens in every layer.
 #[derive(Clone, Debug, Serialize)]
 pub struct KvCache {
-    /// For how many tokens.
+    /// Number of tokens.
     pub tokens: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Tokens for which the cache is computed, where nobody says and the model was made for more.
+/// Tokens in the cache, unless the user says otherwise or the model was made for fewer.
 const TOKENS: u64 = 4096;
 
-/// Sums up a model that was opened; `tokens` is how many the cache is to hold.
+/// Summarizes an opened model; `tokens` is the capacity of the cache.
 ///
 /// # Errors
-/// Any error from reading. A tokenizer, a card or a configuration that is not understood is left out: whoever converts it
-/// learns why.
+/// Any error from reading. A tokenizer, a card or a configuration that is not understood is left out:
+/// converting the model reports why.
 pub fn summary(engine: &Engine, opened: &OpenedModel, tokens: Option<u64>) -> Result<Summary> {
     let tokenizer = match opened.tokenizer(engine) {
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
@@ -108,7 +108,8 @@ pub fn summary(engine: &Engine, opened: &OpenedModel, tokens: Option<u64>) -> Re
     summary_of(engine, &opened.model, tokenizer.as_ref(), &|bytes| opened.fetch(bytes), tokens)
 }
 
-/// Sums up a model with this tokenizer. `fetch` reads what lies in its files, `tokens` is how many the cache is to hold.
+/// Summarizes a model with this tokenizer. `fetch` reads what is in its files, `tokens` is the capacity of
+/// the cache.
 ///
 /// # Errors
 /// As [`summary`].
@@ -136,7 +137,7 @@ pub fn summary_of(
         let template = templates.get("default").or_else(|| templates.values().next());
         summary.chat_template = template.and_then(Json::as_str).map(|t| chat_template::family(t).to_owned());
     }
-    // A configuration that contradicts itself is the business of what translates; here it says nothing.
+    // A configuration that contradicts itself is reported by translation; here it is ignored.
     if let Ok(Some(known)) = known(engine, model, None) {
         summary.read_config(&known, model, tokens);
         summary.active_parameters = summary.active(engine, model)?;
@@ -149,7 +150,7 @@ impl Summary {
         let card: Map<String, Json> = serde_json::from_slice(json).unwrap_or_default();
         let text = |key: &str| card.get(key).and_then(Json::as_str).map(str::to_owned);
         self.name = text("name").or_else(|| Some(card.get("ids")?.get(0)?.as_str()?.to_owned()));
-        // `other` only says that the name is told apart from it.
+        // `other` only means that the name is stated separately.
         let named = text("license_name");
         self.license = text("license").filter(|license| license != "other" || named.is_none()).or(named);
         let bases = card.get("base_models").and_then(Json::as_array).into_iter().flatten();
@@ -198,7 +199,7 @@ impl Summary {
             self.rope = float("rope_theta").map(|theta| Rope { theta, scaling, factor });
         }
         let tokens = tokens.unwrap_or_else(|| self.context.map_or(TOKENS, |context| context.min(TOKENS)));
-        // Where keys and values go through one projection, that is what is kept.
+        // If keys and values share one projection, its output is what is cached.
         let joined = number("kv_lora_rank").zip(number("qk_rope_head_dim")).map(|(rank, rope)| rank + rope);
         let apart = || self.kv_heads?.checked_mul(self.head_width?)?.checked_mul(2);
         let values = joined.or_else(apart).filter(|_| is_decoder(known));
@@ -207,7 +208,7 @@ impl Summary {
         self.memory_bytes = self.kv_cache.as_ref().and_then(|kv| kv.bytes.checked_add(self.weights_bytes));
     }
 
-    /// All parameters but those of the experts that a token does not go through.
+    /// All parameters except those of experts that a token does not use.
     fn active(&self, engine: &Engine, model: &Model) -> Result<Option<u64>> {
         let Some((experts, used)) = self.experts.zip(self.experts_used) else { return Ok(None) };
         let Ok(specs) = tensor_specs(engine, model, None) else { return Ok(None) };
@@ -225,7 +226,7 @@ impl Summary {
     }
 }
 
-/// The recipe whose records a quantized model has: one of a kind, whatever else it is called.
+/// The recipe whose records a quantized model has: the usual one, even if there are other names for it.
 fn recipe(engine: &Engine, model: &Model) -> Option<String> {
     if !model.tensors.iter().any(|tensor| tensor.dtype.is_block()) {
         return None;
@@ -249,13 +250,13 @@ fn recipe(engine: &Engine, model: &Model) -> Option<String> {
     found.map(|(name, _)| name)
 }
 
-/// `ORG/NAME` of an address that ends so.
+/// `ORG/NAME`, if an address ends that way.
 fn repository(url: &str) -> Option<&str> {
     let (host, path) = url.strip_prefix("https://")?.split_once('/')?;
     (!host.is_empty() && path.matches('/').count() == 1 && !path.ends_with('/')).then_some(path)
 }
 
-/// Whether it makes one token after another, of the tokens before: it has a head, and no encoder.
+/// Whether it generates tokens one after another: it has a head, and no encoder.
 fn is_decoder(known: &Known<'_>) -> bool {
     let mut roles = known.table.rules.iter().filter_map(|rule| rule.role.as_deref());
     roles.clone().any(|role| role == "output") && !roles.any(|role| role.starts_with("encoder."))

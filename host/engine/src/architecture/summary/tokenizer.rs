@@ -1,20 +1,20 @@
-//! The tokenizer in a few words: its tokens are counted, and not made.
+//! An outline of the tokenizer: tokens are counted, not built.
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value as Json};
 use std::fmt;
 
-/// What people ask of a tokenizer.
+/// The essentials of a tokenizer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tokenizer {
-    /// How it cuts: `bpe`, `unigram` or `wordpiece`.
+    /// The algorithm: `bpe`, `unigram` or `wordpiece`.
     pub kind: String,
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: u64,
-    /// The pre-tokenizer, where it has a name.
+    /// The name of the pre-tokenizer, if it has one.
     pub pre: Option<String>,
-    /// The ids of tokens that mean something: `bos`, `eos`, ...
+    /// The ids of special tokens: `bos`, `eos`, ...
     pub special: Map<String, Json>,
 }
 
@@ -30,7 +30,7 @@ struct Outline {
     chat_templates: Map<String, Json>,
 }
 
-/// How many items a list has.
+/// The number of items in a list.
 struct Count(u64);
 
 impl<'de> Deserialize<'de> for Count {
@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for Counter {
     }
 }
 
-/// The outline of a tokenizer's JSON ([`apr_sdk::tokenizer`]), and its chat templates; `None` for what is no such JSON.
+/// Outlines a tokenizer's JSON ([`apr_sdk::tokenizer`]), and its chat templates; `None` for anything else.
 pub(super) fn outline(json: &[u8]) -> Option<(Tokenizer, Map<String, Json>)> {
     let outline = serde_json::from_slice(json).ok()?;
     let Outline { kind, tokens, pre, special, chat_templates } = outline;

@@ -1,6 +1,6 @@
-//! Arrays that are described, not held: which boxes of which source tensors make up a tensor, in row-major order. Every
-//! reordering of a table is one of four steps on them: permute axes, slice, join, reshape. Sizes are in units of the
-//! dtype: elements, or blocks along the last axis.
+//! Arrays that are described rather than stored: which boxes of which source tensors make up a tensor, in
+//! row-major order. Every reordering in a table consists of four steps on these: permute axes, slice, join,
+//! reshape. Sizes are in units of the dtype: elements, or blocks along the last axis.
 
 use crate::expression::merged;
 use apr_sdk::{Error, Result};
@@ -8,43 +8,43 @@ use apr_sdk::{Error, Result};
 /// A box of a source tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Box_ {
-    /// The tensor's number in the source; `None` for zeros.
+    /// Index of the tensor in the source; `None` for zeros.
     pub tensor: Option<usize>,
-    /// Its first unit.
+    /// Index of its first unit.
     pub start: u64,
     /// Sizes and strides, outermost first, in units.
     pub dims: Vec<(u64, u64)>,
 }
 
-/// An array of boxes.
+/// An array made of boxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Array {
     /// One box, whose axes are groups of the box's dimensions.
     Leaf {
-        /// The source tensor; `None` for zeros.
+        /// Index of the source tensor; `None` for zeros.
         tensor: Option<usize>,
-        /// The first unit.
+        /// Index of the first unit.
         start: u64,
-        /// For each axis its dimensions: size and stride.
+        /// The dimensions of each axis: size and stride.
         axes: Vec<Vec<(u64, u64)>>,
     },
-    /// Arrays one after another along an axis.
+    /// Arrays joined along an axis.
     Joined {
-        /// The axis.
+        /// The axis along which they are joined.
         axis: usize,
         /// The arrays, whose other axes agree.
         parts: Vec<Array>,
     },
-    /// Boxes in row-major order, of which only the whole shape is known.
+    /// Boxes in row-major order, with only the total shape known.
     Flat {
-        /// The boxes.
+        /// The boxes, in row-major order.
         boxes: Vec<Box_>,
-        /// The shape.
+        /// The shape of them all together.
         shape: Vec<u64>,
     },
 }
 
-/// The most boxes of one tensor: 256 heads of 4 parts in 1000 experts.
+/// Boxes of one tensor: 256 heads of 4 parts in 1000 experts.
 const MOST_BOXES: u64 = 1 << 20;
 
 fn product(sizes: impl IntoIterator<Item = u64>) -> Option<u64> {
@@ -52,12 +52,12 @@ fn product(sizes: impl IntoIterator<Item = u64>) -> Option<u64> {
 }
 
 impl Array {
-    /// A whole tensor of `shape` units.
+    /// All of a tensor with `shape` units.
     pub fn whole(tensor: usize, shape: &[u64]) -> Array {
         Array::dense(Some(tensor), shape)
     }
 
-    /// Zeros.
+    /// Zeros, with `shape` units.
     pub fn zeros(shape: &[u64]) -> Array {
         Array::dense(None, shape)
     }
@@ -73,10 +73,10 @@ impl Array {
         Array::Leaf { tensor, start: 0, axes }
     }
 
-    /// The arrays one after another along `axis`.
+    /// Joins arrays along `axis`.
     ///
     /// # Errors
-    /// InvalidArgument if their other axes differ, or there is none.
+    /// InvalidArgument if their other axes differ, or there are no arrays.
     pub fn join(axis: usize, parts: Vec<Array>) -> Result<Array> {
         let rest = |array: &Array| {
             let mut shape = array.shape();
@@ -93,7 +93,7 @@ impl Array {
         })
     }
 
-    /// Its shape in units.
+    /// The shape in units.
     pub fn shape(&self) -> Vec<u64> {
         match self {
             Array::Leaf { axes, .. } => {
@@ -108,7 +108,7 @@ impl Array {
         }
     }
 
-    /// The array with its axes in another order: axis `n` of the result is axis `order[n]`.
+    /// Permutes the axes: axis `n` of the result is axis `order[n]`.
     ///
     /// # Errors
     /// Unsupported after a reshape that no axis survived.
@@ -127,10 +127,10 @@ impl Array {
         }
     }
 
-    /// The indices `from..to` of an axis.
+    /// Selects the indices `from..to` of an axis.
     ///
     /// # Errors
-    /// InvalidArgument for indices outside, or inside of what an earlier step merged.
+    /// InvalidArgument for indices out of range, or inside of what an earlier step merged.
     pub fn slice(&self, axis: usize, from: u64, to: u64) -> Result<Array> {
         let shape = self.shape();
         if axis >= shape.len() || from > to || to > shape[axis] {
@@ -175,10 +175,10 @@ impl Array {
         }
     }
 
-    /// The same units in row-major order under another shape.
+    /// Gives the same units in row-major order another shape.
     ///
     /// # Errors
-    /// InvalidArgument for another number of units, or sizes that cut across each other.
+    /// InvalidArgument for a different number of units, or sizes that cut across each other.
     pub fn reshape(&self, shape: &[u64]) -> Result<Array> {
         let have = self.shape();
         if have == shape {
@@ -216,7 +216,7 @@ impl Array {
         Ok(Array::Flat { boxes: self.boxes()?, shape: shape.to_vec() })
     }
 
-    /// The boxes that make it up, in row-major order.
+    /// The boxes it consists of, in row-major order.
     ///
     /// # Errors
     /// LimitExceeded for more than a million.
@@ -233,7 +233,7 @@ impl Array {
             }
             Array::Flat { boxes, .. } => boxes.iter().try_for_each(|one| push(into, one.clone())),
             Array::Joined { axis: 0, parts } => parts.iter().try_for_each(|part| part.push_boxes(into)),
-            // Whatever lies outside of the joined axis runs first.
+            // Whatever is outside of the joined axis varies slowest.
             Array::Joined { parts, .. } => {
                 let outer = parts[0].shape()[0];
                 (0..outer).try_for_each(|at| {
@@ -245,7 +245,7 @@ impl Array {
         }
     }
 
-    /// The array without its first axis, whose size is 1.
+    /// Removes the first axis, whose size is 1.
     fn without_first(&self) -> Result<Array> {
         match self {
             Array::Leaf { tensor, start, axes } => {
@@ -255,7 +255,7 @@ impl Array {
                 axis: axis - 1,
                 parts: parts.iter().map(Array::without_first).collect::<Result<_>>()?,
             }),
-            // Of parts joined along an axis of size 1, one holds it.
+            // If parts are joined along an axis of size 1, exactly one of them has it.
             Array::Joined { parts, .. } => match parts.iter().find(|part| part.shape()[0] == 1) {
                 Some(part) => part.without_first(),
                 None => Err(flat()),
@@ -269,7 +269,7 @@ fn flat() -> Error {
     Error::unsupported("the table goes on after a step that leaves no axes")
 }
 
-/// Adds a box; two that follow one another in the source are one.
+/// Adds a box; merges it with the previous one if they are consecutive in the source.
 fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
     let plain = |b: &Box_| match b.dims[..] {
         [(size, 1)] => Some(size),
@@ -290,7 +290,8 @@ fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
     Ok(())
 }
 
-/// The dimensions of `axes` in groups of the sizes of `shape`; a dimension is cut where a group ends inside of it.
+/// Regroups the dimensions of `axes` to the sizes of `shape`; splits a dimension where a group ends inside
+/// it.
 fn regroup(axes: &[Vec<(u64, u64)>], shape: &[u64]) -> Option<Vec<Vec<(u64, u64)>>> {
     let mut rest = merged(&axes.concat());
     rest.reverse();
@@ -316,7 +317,7 @@ fn regroup(axes: &[Vec<(u64, u64)>], shape: &[u64]) -> Option<Vec<Vec<(u64, u64)
     rest.is_empty().then_some(groups)
 }
 
-/// Where the joined axis of `have` is in `shape`, and how many of its indices one index there stands for.
+/// The position of the joined axis in `shape`, and how many of its old indices one new index stands for.
 fn joined_axis(have: &[u64], axis: usize, shape: &[u64]) -> Option<(usize, u64)> {
     let before = product(have[..axis].iter().copied())?;
     let at =
@@ -331,7 +332,7 @@ fn joined_axis(have: &[u64], axis: usize, shape: &[u64]) -> Option<(usize, u64)>
 mod tests {
     use super::*;
 
-    /// The units of the array, as numbers: 1000 × the tensor + the unit's place there.
+    /// The units of the array as numbers: 1000 × tensor + index of the unit.
     fn units(array: &Array) -> Vec<u64> {
         let mut out = Vec::new();
         for one in array.boxes().unwrap() {
@@ -368,12 +369,12 @@ mod tests {
         let wide = Array::join(1, vec![a.clone(), b.clone()]).unwrap();
         assert_eq!(wide.shape(), [2, 4]);
         assert_eq!(units(&wide), [0, 1, 2, 1000, 3, 4, 5, 1001]);
-        // What was joined comes apart again.
+        // What was joined can be separated again.
         assert_eq!(units(&wide.slice(1, 0, 3).unwrap()), units(&a));
         assert_eq!(units(&wide.slice(1, 3, 4).unwrap()), units(&b));
         assert_eq!(units(&wide.slice(0, 1, 2).unwrap()), [3, 4, 5, 1001]);
         assert_eq!(units(&wide.permute(&[1, 0]).unwrap()), [0, 3, 1, 4, 2, 5, 1000, 1001]);
-        // A reshape that leaves no axis still has its order.
+        // A reshape that keeps no axis still keeps the order.
         assert_eq!(units(&wide.reshape(&[8]).unwrap()), units(&wide));
         // A stack is joined along a new first axis.
         let stacked =

@@ -1,4 +1,4 @@
-//! The architecture that a model says it has.
+//! The architecture that a model claims to have.
 
 use crate::architecture::config::from_value;
 use crate::architecture::model::{find_table, stated};
@@ -6,12 +6,12 @@ use crate::architecture::table::expression::Scalar;
 use crate::engine::Engine;
 use apr_sdk::Model;
 
-/// The id of a model's architecture: of its table, else what the model itself calls it.
+/// The id of a model's architecture: from its table, otherwise as stated by the model.
 pub fn called(engine: &Engine, model: &Model) -> Option<String> {
     if let Some(architecture) = &model.architecture {
         return Some(architecture.id.clone());
     }
-    // A bag of tensors says nothing.
+    // A bag of tensors states nothing.
     model.foreign_of(&model.format).filter(|_| model.dialect != "none")?;
     let tables = engine.tables();
     if let Ok(Some((table, _))) = find_table(tables, model, None) {

@@ -1,4 +1,4 @@
-//! What a table expects of a tensor's values: ranges, each with its source.
+//! What a table expects of a tensor's values: ranges with their source.
 
 use apr_sdk::{Error, Result};
 use toml::{Table as Toml, Value as Item};
@@ -6,15 +6,15 @@ use toml::{Table as Toml, Value as Item};
 /// Ranges of a tensor's statistics, for its canonical values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expected {
-    /// Which figure, and between which bounds it lies, both included.
+    /// Statistics and their bounds, inclusive.
     pub ranges: Vec<(Figure, [f64; 2])>,
-    /// Whether a conversion stops where one does not; else that is a warning.
+    /// Whether a value out of range stops a conversion; otherwise it is a warning.
     pub must: bool,
-    /// Who says so.
+    /// Where the ranges come from.
     pub source: String,
 }
 
-/// A figure that may have a range.
+/// A statistic that may have a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// The mean.
@@ -28,7 +28,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Its name, in tables and messages.
+    /// The name in tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Figure::Mean => "mean",
@@ -43,7 +43,7 @@ impl Expected {
     /// Parses `{ mean = [low, high], std = [...], min = [...], max = [...], must = true, source = "..." }`.
     ///
     /// # Errors
-    /// InvalidArgument for another key, a range that is none, and ranges without a source.
+    /// InvalidArgument for an unknown key, an invalid range, and ranges without a source.
     pub fn parse(item: &Item) -> Result<Expected> {
         let wrong = |what: &str| Error::invalid_argument(format!("`expected` {what}"));
         let toml: &Toml = item.as_table().ok_or_else(|| wrong("is a table"))?;
@@ -73,7 +73,7 @@ impl Expected {
         Ok(expected)
     }
 
-    /// The same for values to which `constant` was added.
+    /// The ranges after adding `constant` to the values.
     pub fn moved(&self, constant: f64) -> Expected {
         let moved = |(figure, [low, high]): &(Figure, [f64; 2])| match figure {
             Figure::Std => (*figure, [*low, *high]),

@@ -1,6 +1,6 @@
-//! The expressions of architecture tables: integers and floats, names of the configuration, `+ - * /` (division of
-//! integers must be exact), comparisons, `min(a, b)`, `max(a, b)`, `floor(x)`, `sqrt(x)`, `ln(x)`, `if(condition, a, b)`,
-//! `defined(name)` and `dim("tensor", axis)`.
+//! The expressions of architecture tables: integers and floats, configuration names, `+ - * /` (integer
+//! division must be exact), comparisons, `min(a, b)`, `max(a, b)`, `floor(x)`, `sqrt(x)`, `ln(x)`,
+//! `if(condition, a, b)`, `defined(name)` and `dim("tensor", axis)`.
 
 use apr_sdk::{Error, Result, escape};
 use std::fmt;
@@ -8,15 +8,15 @@ use std::fmt;
 /// A value of the canonical configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
-    /// An integer.
+    /// A 64-bit integer.
     Int(i64),
-    /// A float.
+    /// A 64-bit float.
     Float(f64),
-    /// A truth value.
+    /// True or false.
     Bool(bool),
-    /// Text.
+    /// A string.
     Text(String),
-    /// A list.
+    /// A list of values.
     List(Vec<Scalar>),
 }
 
@@ -35,18 +35,18 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// What an expression may look at.
+/// What an expression can refer to.
 pub trait Scope {
-    /// The value of a name, if it is known.
+    /// The value of a name, if known.
     ///
     /// # Errors
-    /// What evaluating the name's default raises.
+    /// Any error from evaluating the name's default.
     fn value(&self, name: &str) -> Result<Option<Scalar>>;
 
-    /// Whether a name was stated, defaults aside.
+    /// Whether a name was stated, ignoring defaults.
     fn stated(&self, name: &str) -> bool;
 
-    /// A dimension of a tensor under its canonical name.
+    /// A dimension of a tensor, by its canonical name.
     fn dimension(&self, _tensor: &str, _axis: usize) -> Option<u64> {
         None
     }
@@ -96,16 +96,16 @@ enum Operator {
     Max,
 }
 
-/// The deepest nesting of an expression: a table is data from a folder, and recursion must end.
+/// Nesting of an expression: a table may come from any folder, and recursion must end.
 const DEEPEST: usize = 32;
-/// The most bytes of an expression: each operator in a row of them is a level of recursion too.
+/// Bytes of an expression: each operator in a chain is a level of recursion too.
 const LONGEST: usize = 2000;
 
 impl Expression {
-    /// Parses `text`.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// InvalidArgument, with the place.
+    /// InvalidArgument, with the position.
     pub fn parse(text: &str) -> Result<Expression> {
         if text.len() > LONGEST {
             return Err(Error::invalid_argument(format!(
@@ -124,7 +124,7 @@ impl Expression {
         Ok(Expression { text: text.to_owned(), root })
     }
 
-    /// The name, if the expression is one name and nothing else: then it can be read backwards.
+    /// The name, if the expression is a single name: then it can be read backwards.
     pub fn name(&self) -> Option<&str> {
         match &self.root {
             Node::Name(name) => Some(name),
@@ -132,10 +132,10 @@ impl Expression {
         }
     }
 
-    /// The value in `scope`; `None` if a name in it has none.
+    /// The value in `scope`; `None` if a name in it has no value.
     ///
     /// # Errors
-    /// InvalidArgument for operands of the wrong kind, a division that is not exact, or overflow.
+    /// InvalidArgument for operands of the wrong kind, inexact division, or overflow.
     pub fn value(&self, scope: &dyn Scope) -> Result<Option<Scalar>> {
         evaluate(&self.root, scope)
             .map_err(|e| Error::invalid_argument(format!("`{}`: {}", escape(&self.text, 200), e.message())))
@@ -144,7 +144,8 @@ impl Expression {
     /// The value as a size.
     ///
     /// # Errors
-    /// As [`Expression::value`]; InvalidArgument for what is unknown, negative or no integer.
+    /// As [`Expression::value`]; InvalidArgument for an unknown or negative value, or anything but an
+    /// integer.
     pub fn size(&self, scope: &dyn Scope) -> Result<u64> {
         let text = escape(&self.text, 200);
         match self.value(scope)? {
@@ -155,7 +156,7 @@ impl Expression {
         }
     }
 
-    /// Whether it holds; what is unknown does not.
+    /// Whether it is true; an unknown value counts as false.
     ///
     /// # Errors
     /// As [`Expression::value`].
@@ -167,7 +168,7 @@ impl Expression {
         })
     }
 
-    /// The names of the configuration and of places that it asks for, those of `defined` too.
+    /// The names of the configuration and of places that it uses, including those in `defined`.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         collect_names(&self.root, true, &mut names);
@@ -294,7 +295,7 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     })
 }
 
-/// Whether two values are the same; `64` and `64.0` are.
+/// Whether two values are equal; `64` and `64.0` are.
 pub fn same(a: &Scalar, b: &Scalar) -> bool {
     match (float(a), float(b), a, b) {
         (Some(x), Some(y), ..) => x.total_cmp(&y).is_eq(),
@@ -305,7 +306,7 @@ pub fn same(a: &Scalar, b: &Scalar) -> bool {
     }
 }
 
-/// The number as a float; integers up to 2^53 in size stay what they are.
+/// The number as a float; exact for integers up to 2^53.
 #[allow(clippy::cast_precision_loss, reason = "sizes and counts are far below 2^53")]
 fn float(value: &Scalar) -> Option<f64> {
     match value {

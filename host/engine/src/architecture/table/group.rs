@@ -1,5 +1,5 @@
-//! One group of tensors, a layer's experts say: from the source's names and rows to the canonical ones, and on to the
-//! target's.
+//! Translates one group of tensors, such as a layer's experts: from the source's names and rows to the
+//! canonical ones, and on to the target's.
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::config::counts::count_of;
@@ -15,19 +15,19 @@ use std::collections::HashSet;
 
 /// What the steps on one group share.
 pub(in crate::architecture) struct GroupWork<'a> {
-    /// The translation.
+    /// The translation as a whole.
     pub request: &'a Request<'a>,
-    /// The rule.
+    /// The rule that the group belongs to.
     pub rule: &'a Rule,
     /// The configuration, with the numbers of the places.
     pub scope: &'a ConfigScope<'a>,
     /// The numbers of the outer places.
     pub numbers: &'a [(String, u64)],
-    /// The group's tensors in the source.
+    /// Indices of the group's tensors in the source.
     pub sources: &'a [usize],
 }
 
-/// A member on its way: which, its inner numbers, its array.
+/// An intermediate member: its index, its inner numbers, its array.
 struct Member {
     pattern: usize,
     inner: Vec<u64>,
@@ -35,10 +35,10 @@ struct Member {
 }
 
 impl GroupWork<'_> {
-    /// The result's tensors of the group.
+    /// The result's tensors for the group.
     ///
     /// # Errors
-    /// Any error from the operations; Malformed for a tensor that is missing or of another shape.
+    /// Any error from the operations; Malformed for a tensor that is missing or has another shape.
     pub fn make(&self, group: &Group, translated: &mut Translated) -> Result<Vec<Made>> {
         let dtype = self.request.tensors[self.sources[0]].dtype;
         let (from, to) = (self.rule.side(self.request.from), self.rule.side(self.request.to));
@@ -112,7 +112,7 @@ impl GroupWork<'_> {
         Ok(out)
     }
 
-    /// Tensors that only change their names, if that.
+    /// Tensors that are at most renamed.
     fn renamed(&self, group: &Group) -> Result<Vec<Made>> {
         let mut out = Vec::new();
         for ((image, inner), &number) in &group.found {
@@ -195,7 +195,7 @@ impl GroupWork<'_> {
             };
             shapes.push(shape);
         }
-        // Forwards with arrays of no content, to see the shapes on the way.
+        // Run forwards with empty arrays, to learn the shapes along the way.
         let blank = shapes.iter().enumerate().map(|(n, shape)| Item::new(Array::whole(n, shape))).collect();
         let (blank, met) = forwards(&side.operations, blank, view)?;
         let mut undone = Vec::new();
@@ -238,7 +238,7 @@ impl GroupWork<'_> {
         Ok(out)
     }
 
-    /// Every member is there, and of each the inner numbers run from 0.
+    /// Checks that every member is there, with inner numbers that run from 0.
     fn check_whole(&self, members: &[Member], patterns: &[Pattern]) -> Result<()> {
         for (n, pattern) in patterns.iter().enumerate() {
             let places = self.inner_places(pattern);
@@ -264,7 +264,7 @@ impl GroupWork<'_> {
         Ok(())
     }
 
-    /// Compares a tensor with the shape that the table says its member has.
+    /// Compares a tensor with the shape that the table gives its member.
     fn check_shape(&self, pattern: usize, inner: &[u64], places: &[&str], tensor: &Tensor) -> Result<()> {
         let Some(shape) = self.rule.shapes.get(pattern) else { return Ok(()) };
         let mut numbers = self.numbers.to_vec();
@@ -272,7 +272,7 @@ impl GroupWork<'_> {
         let scope = self.request.scope.at(&numbers);
         let mut want = Vec::new();
         for size in shape {
-            // What the configuration does not state cannot be compared.
+            // A size that the configuration does not state cannot be compared.
             if size.value(&scope)?.is_none() {
                 return Ok(());
             }
@@ -287,7 +287,7 @@ impl GroupWork<'_> {
             .code(shape_rule(self.rule.role.as_deref(), tensor.shape.len())))
     }
 
-    /// The places of a name that do not tell groups apart.
+    /// The places of a name that do not distinguish groups.
     fn inner_places<'p>(&self, pattern: &'p Pattern) -> Vec<&'p str> {
         let is_outer = |place: &&str| self.numbers.iter().any(|(p, _)| p == place);
         pattern.places().iter().map(String::as_str).filter(|place| !is_outer(place)).collect()

@@ -1,4 +1,4 @@
-//! What of a table says which models are its own: to find a model's table, nothing else of any table is parsed.
+//! The part of a table that identifies its models: finding a model's table parses nothing else of any table.
 
 use crate::architecture::config::base::{Bases, with_base};
 use crate::architecture::config::{marks, unstated};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// A table's conditions on keys.
 #[derive(Debug)]
 pub struct Head {
-    /// Whether it only is a base for others.
+    /// Whether the table is only a base for others.
     pub is_base: bool,
     dialects: Vec<Dialect>,
 }
@@ -19,7 +19,7 @@ impl Head {
     /// Parses the head of a table that may build on one of `bases`, which are heads too.
     ///
     /// # Errors
-    /// InvalidArgument for what is no head; any error from the bases.
+    /// InvalidArgument for anything but a head; any error from the bases.
     pub fn on<F: Fn(&str) -> Result<String>>(head: &str, bases: &Bases<F>) -> Result<Head> {
         let toml = with_base(head, bases, 0)?;
         let mut dialects = Vec::new();
@@ -29,18 +29,18 @@ impl Head {
         Ok(Head { is_base: truth(&toml, "is_base")?, dialects })
     }
 
-    /// Whether a model's keys in `dialect` mark the architecture: how many conditions held, `None` if not.
+    /// Whether a model's keys in `dialect` mark the architecture: how many conditions hold, or `None`.
     pub fn marks(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
         self.dialect(dialect).and_then(|dialect| marks(dialect, lookup))
     }
 
-    /// The keys that a model would have to state besides, for its keys in `dialect` to mark the architecture; `None` if they
-    /// say otherwise.
+    /// The keys that a model would additionally have to state for its keys in `dialect` to mark the
+    /// architecture; `None` if they contradict it.
     pub fn unstated(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&str>> {
         self.dialect(dialect).and_then(|dialect| unstated(dialect, lookup))
     }
 
-    /// The keys of a dialect that conditions name.
+    /// The dialect's keys that appear in conditions.
     pub fn marking_keys(&self, dialect: &str) -> impl Iterator<Item = &str> {
         self.dialect(dialect).into_iter().flat_map(|d| &d.detect).flatten().map(|(key, _)| key.as_str())
     }
@@ -50,10 +50,10 @@ impl Head {
     }
 }
 
-/// A table's text without the sections that say nothing of its models' keys: a tenth of it. A text in which lines might look
-/// like the heads of sections, and not be any, is left as it is.
+/// A table's text without the sections that say nothing about its models' keys: a tenth of it. The text is
+/// kept whole if any line might be mistaken for a section header.
 pub fn cut(text: &str) -> Cow<'_, str> {
-    // Such strings may hold any line.
+    // Such strings may contain any line.
     if text.contains("\"\"\"") || text.contains("'''") {
         return Cow::Borrowed(text);
     }
@@ -71,8 +71,8 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// The name in a section's head; `None` for a line that might be of an array. No array has a bare word that is of letters
-/// and no constant.
+/// The name in a section header; `None` for a line that might belong to an array: no array contains a bare
+/// word of letters other than a constant.
 fn section(line: &str) -> Option<&str> {
     let line = line.trim();
     let name = line

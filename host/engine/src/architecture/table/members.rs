@@ -1,15 +1,15 @@
-//! Members of a table's TOML, by their kinds.
+//! Reads members of a table's TOML by kind.
 
 use crate::architecture::table::expression::{Expression, Scalar};
 use apr_sdk::{Error, Result, escape};
 use toml::{Table as Toml, Value as Item};
 
-/// The error for a value that is not `what` may be.
+/// The error for a value that `what` does not allow.
 pub fn bad(what: &str, value: &Item) -> Error {
     Error::invalid_argument(format!("{what} cannot be `{}`", escape(&value.to_string(), 120)))
 }
 
-/// A text.
+/// A string.
 pub fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
     match toml.get(key) {
         None => Ok(None),
@@ -18,7 +18,7 @@ pub fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
     }
 }
 
-/// A truth value; false where there is none.
+/// A boolean; false if missing.
 pub fn truth(toml: &Toml, key: &str) -> Result<bool> {
     match toml.get(key) {
         None => Ok(false),
@@ -27,7 +27,7 @@ pub fn truth(toml: &Toml, key: &str) -> Result<bool> {
     }
 }
 
-/// A list of text; a single text is a list of one.
+/// A list of strings; a single string counts as a list.
 pub fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
     let text = |item: &Item| item.as_str().map(str::to_owned).ok_or_else(|| bad(&format!("`{key}`"), item));
     match toml.get(key) {
@@ -48,7 +48,7 @@ pub fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
     }
 }
 
-/// An expression; a number or a truth value is one.
+/// An expression; a number or a boolean counts as one.
 pub fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
     match toml.get(key) {
         None => Ok(None),
@@ -60,7 +60,7 @@ pub fn expression(toml: &Toml, key: &str) -> Result<Option<Expression>> {
     }
 }
 
-/// A constant.
+/// A constant value.
 pub fn scalar(item: &Item) -> Result<Scalar> {
     Ok(match item {
         Item::Integer(n) => Scalar::Int(*n),
@@ -72,7 +72,7 @@ pub fn scalar(item: &Item) -> Result<Scalar> {
     })
 }
 
-/// A table inside; an empty one where there is none.
+/// A nested table; empty if missing.
 pub fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
     static EMPTY: std::sync::LazyLock<Toml> = std::sync::LazyLock::new(Toml::new);
     match toml.get(key) {

@@ -25,100 +25,101 @@ use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashSet;
 use toml::{Table as Toml, Value as Item};
 
-/// The dialect that is the tables' own: the names and rows of the configuration and the members.
+/// The tables' own dialect: the names and rows of the configuration and the members.
 pub const CANONICAL: &str = "canonical";
 
-/// A table.
+/// A parsed architecture table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// The architecture's id.
     pub id: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// How rows of Q and K rotate in memory for inference: `norm`, `neox` or `none`.
+    /// How rows of Q and K are arranged for rotary embedding at inference: `norm`, `neox` or `none`.
     pub rope: String,
     /// Where facts and names come from.
     pub sources: Vec<String>,
-    /// Whether it only is a base for others.
+    /// Whether the table is only a base for others.
     pub is_base: bool,
     /// The configuration's names, in order.
     pub config: Vec<ConfigName>,
-    /// How many there are of each place of names: `layer`, `expert`.
+    /// The number at each place of names: `layer`, `expert`.
     pub places: Vec<(String, Expression)>,
-    /// The dialects.
+    /// The dialects it describes.
     pub dialects: Vec<Dialect>,
-    /// The tensors.
+    /// The rules for tensors.
     pub rules: Vec<Rule>,
-    /// Tensors of a dialect that are left out.
+    /// Tensors of a dialect that are dropped.
     pub drops: Vec<Drop>,
 }
 
 /// A name of the canonical configuration.
 #[derive(Clone, Debug)]
 pub struct ConfigName {
-    /// The name.
+    /// The canonical name.
     pub name: String,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Its value where nothing is stated; never written as if it were.
+    /// The value if nothing is stated; never written as if it had been.
     pub default: Option<Expression>,
-    /// For a name that changes what the model computes: the values of which a dialect may lose the statement.
+    /// For a name that changes what the model computes: the values that a dialect may leave unstated.
     pub covers: Option<Vec<Scalar>>,
-    /// What follows where a dialect loses the statement, and in which case.
+    /// The consequence if a dialect leaves it unstated, and in which case.
     pub effect: Option<(String, Option<Expression>)>,
-    /// Its names in dialects that keep configuration under names: (dialect, names, of which the first is written).
+    /// Its names in dialects that store the configuration by name: (dialect, names, of which the first is
+    /// written).
     pub names: Vec<(String, Vec<String>)>,
 }
 
-/// What a configuration value is.
+/// The kind of a configuration value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An integer.
     Int,
-    /// A float; an integer is one too.
+    /// A float; an integer is accepted too.
     Float,
-    /// A truth value.
+    /// A boolean.
     Bool,
-    /// Text.
+    /// A string.
     Text,
     /// A list.
     List,
-    /// An integer for all layers, or a list of them.
+    /// An integer for all layers, or a list of one per layer.
     IntOrList,
 }
 
-/// A dialect's side of the configuration.
+/// A dialect's view of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Dialect {
-    /// Its id.
+    /// The dialect's id.
     pub id: String,
     /// Conditions on its keys, any of which marks the architecture: keys and their values (`*` for any).
     pub detect: Vec<Vec<(String, Vec<Scalar>)>>,
     /// Whether its keys are the configuration's names.
     pub same_names: bool,
-    /// Whether tensors are written in the bytewise order of their canonical names.
+    /// Whether tensors are written in bytewise order of their canonical names.
     pub by_name: bool,
-    /// What its own keys begin with: each of these must be in the table.
+    /// The prefix of its own keys, all of which must be in the table.
     pub prefix: Option<String>,
     /// Keys, in the order they are written.
     pub keys: Vec<Key>,
-    /// Keys that say nothing of the model, and why; one that ends in `*` is all that begin so.
+    /// Keys that say nothing about the model, and why; a trailing `*` matches any rest.
     pub ignored: Vec<(String, String)>,
-    /// Other names that files have.
+    /// Other names that files use.
     pub renames: Vec<Rename>,
-    /// What its files may state and the table does not cover.
+    /// What its files may state but the table does not cover.
     pub refused: Vec<Refusal>,
     /// Keys whose lists have an entry for each layer.
     pub per_layer: Vec<String>,
 }
 
 impl Dialect {
-    /// Whether a key says nothing of the model.
+    /// Whether a key says nothing about the model.
     pub fn ignores(&self, key: &str) -> bool {
         self.reason(key).is_some()
     }
 
-    /// Why a key says nothing of the model.
+    /// Why a key says nothing about the model.
     pub fn reason(&self, key: &str) -> Option<&str> {
         let is_it = |(ignored, _): &&(String, String)| match ignored.strip_suffix('*') {
             Some(start) => key.starts_with(start),
@@ -131,15 +132,16 @@ impl Dialect {
 /// A key of a dialect.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// The key.
+    /// The full name of the key.
     pub key: String,
-    /// Its type; by the value if `None`. `true` for an array of that type.
+    /// Its type, and whether it is an array; `None` to follow the value.
     pub kind: Option<(ValueType, bool)>,
     /// What is written.
     pub value: Source,
-    /// Whether it is written.
+    /// The condition for writing it.
     pub when: Option<Expression>,
-    /// The configuration name that reading it states, and the expression over `it`; the value's own name by default.
+    /// The configuration name that reading it states, with the expression over `it`; by default the value's
+    /// own name.
     pub sets: Option<(String, Option<Expression>)>,
 }
 
@@ -152,10 +154,10 @@ pub enum Source {
     Constant(Scalar),
 }
 
-/// How canonical tensors (the members) and those of each dialect belong together.
+/// How canonical tensors (the members) correspond to those of each dialect.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What they are.
+    /// Their role in the architecture.
     pub role: Option<String>,
     /// The canonical names.
     pub members: Vec<Pattern>,
@@ -165,43 +167,43 @@ pub struct Rule {
     pub optional: bool,
     /// For which numbers of places they exist.
     pub when: Option<Expression>,
-    /// What is expected of their values.
+    /// The expected ranges of their values.
     pub expected: Option<Expected>,
-    /// The dialects in which they have other names or rows: (dialect, side).
+    /// The dialects in which their names or rows differ: (dialect, side).
     pub sides: Vec<(String, Side)>,
 }
 
 /// A rule's tensors in one dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// The names.
+    /// The names in the dialect.
     pub images: Vec<Pattern>,
-    /// What leads from the members to the images.
+    /// The operations from the members to the images.
     pub operations: Vec<Operation>,
-    /// What is then done to each image alone.
+    /// Further operations on each image separately.
     pub each: Vec<Vec<Operation>>,
-    /// Why it has none.
+    /// Why the dialect has none.
     pub dropped: Option<String>,
-    /// What makes it where the source has none.
+    /// The generator, if the source has none.
     pub generated: Option<String>,
 }
 
-/// A tensor that a dialect's files may hold and that is left out.
+/// A tensor that a dialect's files may contain and that is dropped.
 #[derive(Clone, Debug)]
 pub struct Drop {
-    /// The dialect.
+    /// The dialect's id.
     pub dialect: String,
-    /// The name.
+    /// The tensor's name.
     pub pattern: Pattern,
-    /// Why.
+    /// Why it is dropped.
     pub reason: String,
 }
 
 impl Table {
-    /// Parses a table. `base` gives the text of another table, on which this one may build.
+    /// Parses a table. `base` returns the text of another table, for this one to build on.
     ///
     /// # Errors
-    /// InvalidArgument, saying where.
+    /// InvalidArgument, with the location.
     pub fn parse(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Table> {
         Table::on(text, &Bases::new(base))
     }
@@ -223,12 +225,12 @@ impl Table {
         })
     }
 
-    /// A dialect's side of the configuration.
+    /// A dialect's view of the configuration.
     pub fn dialect(&self, id: &str) -> Option<&Dialect> {
         self.dialects.iter().find(|d| d.id == id)
     }
 
-    /// Whether a dialect's files may have a tensor of this name, whatever the configuration says.
+    /// Whether a dialect's files may have a tensor with this name, whatever the configuration says.
     pub fn names(&self, dialect: &str, name: &str) -> bool {
         let open = |rule: &&Rule| rule.when.is_none() && rule.members.iter().any(Pattern::is_open);
         let mut open = self.rules.iter().filter(open).flat_map(|rule| match rule.side(dialect) {
@@ -238,7 +240,7 @@ impl Table {
         self.matches(dialect, name, false) || open.any(|pattern| pattern.numbers(name).is_some())
     }
 
-    /// Whether a name of the dialect, open or not, is this one.
+    /// Whether a name of the dialect matches, among open or other names.
     fn matches(&self, dialect: &str, name: &str, open: bool) -> bool {
         let is = |pattern: &Pattern| pattern.is_open() == open && pattern.numbers(name).is_some();
         let images =
@@ -247,14 +249,15 @@ impl Table {
         self.rules.iter().any(images) || self.drops.iter().any(dropped)
     }
 
-    /// The table's own name for a tensor that a file calls otherwise; `None` if it is called so, or unknown.
+    /// The table's own name for a tensor that a file calls differently; `None` if the name is the table's
+    /// own, or unknown.
     pub fn own_name(&self, dialect: &str, name: &str) -> Option<String> {
         let has = |d: &&Dialect| d.id == dialect || dialect == CANONICAL && d.same_names;
         let renames = self.dialects.iter().find(has).map_or(&[][..], |d| &d.renames);
         if renames.is_empty() || self.matches(dialect, name, false) {
             return None;
         }
-        // Another beginning, another end, or both.
+        // Another start, another end, or both.
         let mut others = vec![name.to_owned()];
         for is_end in [false, true] {
             let these = || renames.iter().filter(move |rename| rename.end.is_some() == is_end);
@@ -271,14 +274,14 @@ impl Table {
         dialect == CANONICAL || self.dialect(dialect).is_some_and(|d| d.same_names)
     }
 
-    /// Whether it says anything of a dialect.
+    /// Whether the table describes a dialect.
     pub fn knows(&self, dialect: &str) -> bool {
         dialect == CANONICAL || self.dialect(dialect).is_some()
     }
 }
 
 impl Rule {
-    /// Its side in a dialect; `None` where that has the members as they are.
+    /// The rule's side in a dialect; `None` if the dialect has the members unchanged.
     pub fn side(&self, dialect: &str) -> Option<&Side> {
         self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
     }

@@ -1,4 +1,4 @@
-//! Which table comes nearest to a model that none fits: for messages, and for what a draft builds on.
+//! Finds the table closest to a model that none fits: for messages, and as the basis of a draft.
 
 use crate::architecture::Tables;
 use crate::architecture::table::{CANONICAL, Rule, Table};
@@ -8,17 +8,17 @@ use std::collections::HashMap;
 
 /// How well a table knows a model's names in one of its dialects.
 pub struct Near<'t> {
-    /// The table.
+    /// The candidate table.
     pub table: &'t Table,
-    /// The dialect.
+    /// The dialect compared.
     pub dialect: String,
     /// How many of the names it knows.
     pub known: usize,
 }
 
 impl Tables {
-    /// The table that knows most of `names`, in `dialect` or, if that is `none`, in any; of several the one that wants the
-    /// fewest others, then the one that knows the most names besides.
+    /// The table that knows most of `names` in `dialect`, or in any if that is `none`; among several the one
+    /// that requires the fewest others, then the one that knows most names besides.
     pub fn nearest(&self, names: &[&str], dialect: &str) -> Option<Near<'_>> {
         let kinds = kinds(names);
         let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
@@ -35,13 +35,13 @@ impl Tables {
             let lacks = lacking(near.table, &near.dialect, &names).count();
             (Reverse(lacks), near.table.rules.len())
         };
-        // Of several that are equal the first.
+        // Among equals, the first.
         near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)
     }
 }
 
-/// Names that differ in numbers alone are of one kind: the first of each kind, and how many there are. Where names are of more
-/// kinds than any architecture has, the first of them tell enough.
+/// Names that differ only in numbers are of one kind: the first of each kind, and their number. If there are
+/// more kinds than any architecture has, the first ones are sufficient.
 fn kinds<'n>(names: &[&'n str]) -> Vec<(&'n str, usize)> {
     const MOST: usize = 1000;
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -62,12 +62,12 @@ fn kinds<'n>(names: &[&'n str]) -> Vec<(&'n str, usize)> {
     kinds
 }
 
-/// Whether a table knows a tensor of a dialect, be it as one that is left out or one that it calls otherwise.
+/// Whether a table knows a tensor of a dialect, even if it is dropped or renamed.
 pub(in crate::architecture) fn knows(table: &Table, dialect: &str, name: &str) -> bool {
     table.names(dialect, name) || table.own_name(dialect, name).is_some()
 }
 
-/// The rules that every model of the table has, and of which none of `names` is.
+/// The rules that every model of the table has but none of `names` matches.
 pub(in crate::architecture) fn missing<'t>(
     table: &'t Table,
     dialect: &str,
@@ -76,7 +76,7 @@ pub(in crate::architecture) fn missing<'t>(
     lacking(table, dialect, names).filter(|rule| rule.when.is_none())
 }
 
-/// The rules that models of the table may be expected to have, and of which none of `names` is.
+/// The rules that models of the table usually have but none of `names` matches.
 fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator<Item = &'t Rule> {
     let own = |name: &&str| table.own_name(dialect, name).unwrap_or_else(|| (*name).to_owned());
     let names: Vec<String> = names.iter().map(own).collect();

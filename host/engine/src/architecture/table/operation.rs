@@ -1,31 +1,32 @@
-//! The operations of architecture tables, on lists of arrays: each forwards (from canonical to a dialect) and backwards.
+//! The operations of architecture tables, on lists of arrays: forwards (from canonical to a dialect) and
+//! backwards.
 
 use crate::architecture::table::array::Array;
 use crate::architecture::table::expression::{Expression, Scope};
 use apr_sdk::{Error, Result, escape};
 
-/// One operation (design section 6). The set is closed: a new one needs two architectures that want it.
+/// One operation. The set is closed: a new one must be needed by two architectures.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// Rows of each head seen as `[2, d/2]` become `[d/2, 2]`: from halves to neighbours.
+    /// Rows of each head, viewed as `[2, d/2]`, become `[d/2, 2]`: from halves to neighbours.
     PermuteRope(Expression),
-    /// The last two axes change places.
+    /// Swaps the last two axes.
     Transpose,
-    /// A constant is added to every value.
+    /// Adds a constant to every value.
     Add(f64),
-    /// One array is cut along an axis into parts of these sizes.
+    /// Splits one array along an axis into parts of these sizes.
     Split(usize, Vec<Expression>),
-    /// All arrays are joined along an axis.
+    /// Joins all arrays along an axis.
     Concat(usize),
-    /// All arrays are joined along a new first axis.
+    /// Joins all arrays along a new first axis.
     Stack,
     /// Rows of `[groups, queries + 2, d]` become all queries, then all keys, then all values.
     Regroup(Expression, Expression),
-    /// These rows alone; backwards the others are zeros.
+    /// Keeps these rows; backwards, the others are zeros.
     SliceRows(Expression, Expression),
-    /// So many rows, the new ones zeros.
+    /// Pads with zeros to so many rows.
     PadRows(Expression),
-    /// Another shape, of the same elements in the same order.
+    /// Reshapes, keeping the row-major order.
     As(Vec<Expression>),
 }
 
@@ -69,7 +70,7 @@ impl Operation {
         })
     }
 
-    /// Its name and arguments in words, for the plan.
+    /// Its name, for the plan.
     pub fn word(&self) -> &'static str {
         match self {
             Operation::PermuteRope(_) => "permute",
@@ -95,13 +96,13 @@ impl Operation {
         }
     }
 
-    /// Whether the row-major order of values may change inside a row, or values change: not possible on blocks.
+    /// Whether it reorders values within a row, or changes them: impossible on blocks.
     pub fn needs_values(&self) -> bool {
         matches!(self, Operation::Transpose | Operation::Add(_))
     }
 }
 
-/// The arguments of a call: cut at commas outside of parentheses.
+/// The arguments of a call, split at commas outside of parentheses.
 fn arguments(inside: &str) -> Result<Vec<&str>> {
     let (mut depth, mut begin, mut out) = (0i32, 0, Vec::new());
     for (at, c) in inside.char_indices() {
@@ -122,17 +123,17 @@ fn arguments(inside: &str) -> Result<Vec<&str>> {
     Ok(out)
 }
 
-/// An array on its way, and what is added to its values.
+/// An intermediate array, and the constant added to its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// The array, in units of its dtype.
     pub array: Array,
-    /// What is added.
+    /// The constant to add.
     pub add: f64,
 }
 
 impl Item {
-    /// An array to whose values nothing is added.
+    /// An array without anything added.
     pub fn new(array: Array) -> Item {
         Item { array, add: 0.0 }
     }
@@ -142,17 +143,17 @@ impl Item {
     }
 }
 
-/// How the table's numbers are seen: the configuration, and elements of a block along the last axis.
+/// How to interpret the table's numbers: the configuration, and elements per block along the last axis.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The configuration.
     pub scope: &'a dyn Scope,
-    /// Elements of a unit along the last axis: 1, or those of a block.
+    /// Elements per unit along the last axis: 1, or those of a block.
     pub block: u64,
 }
 
 impl View<'_> {
-    /// A shape in elements, in units.
+    /// Converts a shape from elements to units.
     ///
     /// # Errors
     /// Unsupported for a row that is not whole blocks.
@@ -191,10 +192,10 @@ impl View<'_> {
 /// Shapes of a list of arrays, in units.
 pub type Shapes = Vec<Vec<u64>>;
 
-/// Does `operations` in order. Gives for each the shapes that it met, which going backwards needs.
+/// Applies `operations` in order. Returns the shapes that each one got, which undoing it requires.
 ///
 /// # Errors
-/// What does not fit the arrays; Unsupported for steps that blocks do not allow.
+/// An error if something does not fit the arrays; Unsupported for steps that blocks do not allow.
 pub fn forwards(
     operations: &[Operation],
     mut items: Vec<Item>,
@@ -208,7 +209,7 @@ pub fn forwards(
     Ok((items, met))
 }
 
-/// Undoes `operations`, which met these shapes on their way forwards.
+/// Undoes `operations`, which got these shapes on their way forwards.
 ///
 /// # Errors
 /// As [`forwards`].
@@ -358,7 +359,7 @@ fn transpose(array: &Array) -> Result<Array> {
     array.permute(&order)
 }
 
-/// The rows of each head from halves to neighbours, or back.
+/// Rearranges the rows of each head from halves to neighbours, or back.
 fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
     let shape = array.shape();
     let rows = shape.first().copied().unwrap_or(0);
@@ -374,7 +375,7 @@ fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
     array.reshape(&seen)?.permute(&order)?.reshape(&shape)
 }
 
-/// Rows of `[groups, queries + 2, d]` to all queries, keys, values.
+/// Rearranges rows of `[groups, queries + 2, d]` to all queries, keys, values.
 fn regroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
     let shape = array.shape();
     let (rows, each) = (shape.first().copied().unwrap_or(0), queries + 2);
@@ -393,7 +394,7 @@ fn regroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
     Array::join(0, vec![part(0, queries)?, part(queries, queries + 1)?, part(queries + 1, each)?])
 }
 
-/// All queries, keys, values to rows of `[groups, queries + 2, d]`.
+/// Rearranges all queries, keys, values to rows of `[groups, queries + 2, d]`.
 fn ungroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
     let shape = array.shape();
     let (rows, each) = (shape.first().copied().unwrap_or(0), queries + 2);
@@ -409,7 +410,7 @@ fn ungroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
     Array::join(1, vec![part(0, queries)?, part(queries, 1)?, part(queries + 1, 1)?])?.reshape(&shape)
 }
 
-/// The array with zeros before and behind: `rows` in all, the array's begin at `from`.
+/// The array with zeros before and after: `rows` in total, the array's beginning at `from`.
 fn padded(array: &Array, from: u64, rows: u64) -> Result<Array> {
     let shape = array.shape();
     let have = shape.first().copied().unwrap_or(0);
@@ -450,8 +451,8 @@ mod tests {
         texts.iter().map(|text| Operation::parse(text).unwrap()).collect()
     }
 
-    /// Forwards from whole tensors of `shapes`, then backwards from whole tensors of what came out, gives each member as
-    /// boxes of the images, which composed are the identity.
+    /// Runs forwards from whole tensors of `shapes`, then backwards from whole tensors of the result: each
+    /// member is then made of boxes of the images, and the composition is the identity.
     fn there_and_back(texts: &[&str], shapes: &[&[u64]], images: &[&[u64]]) {
         let operations = operations(texts);
         let whole = |shapes: &[&[u64]]| {
@@ -462,7 +463,7 @@ mod tests {
         assert_eq!(made, images, "{texts:?}");
         let back = backwards(&operations, whole(images), &met, VIEW).unwrap();
         let sizes: Vec<u64> = shapes.iter().map(|s| s.iter().product()).collect();
-        // Values of the members: 10000 × member + place.
+        // Values of the members: 10000 × member + index.
         let members: Vec<Vec<u64>> =
             sizes.iter().enumerate().map(|(m, n)| (0..*n).map(|u| m as u64 * 10_000 + u).collect()).collect();
         let gather = |array: &Array, from: &[Vec<u64>]| -> Vec<u64> {
@@ -501,7 +502,7 @@ mod tests {
         there_and_back(&["as(2, 4, 3)"], &[&[8, 3]], &[&[2, 4, 3]]);
         there_and_back(&["pad_rows(8)"], &[&[5, 2]], &[&[8, 2]]);
         there_and_back(&["permute_rope(2)", "stack"], &[&[8, 2], &[8, 2]], &[&[2, 8, 2]]);
-        // deepseek's kv_b: per head (nope, v) rows, cut apart, the first turned.
+        // deepseek's kv_b: (nope, v) rows per head, split, the first transposed.
         let cut = ["as(2, 5, 4)", "split(1, 3, 2)"];
         there_and_back(&cut, &[&[10, 4]], &[&[2, 3, 4], &[2, 2, 4]]);
     }

@@ -1,5 +1,5 @@
-//! Names with places for numbers: `model.layers.{layer}.mlp.experts.{expert}.down_proj.weight`. One that ends in `*` stands
-//! for every name that goes on.
+//! Names with places for numbers: `model.layers.{layer}.mlp.experts.{expert}.down_proj.weight`. A trailing
+//! `*` matches any rest.
 
 use apr_sdk::{Error, Result, escape};
 
@@ -9,17 +9,17 @@ pub struct Pattern {
     text: String,
     /// Text before each place, and after the last.
     pieces: Vec<String>,
-    /// The places' names, in order.
+    /// The names of the places, in order.
     places: Vec<String>,
-    /// Whether names may go on behind it.
+    /// Whether names may continue after it.
     is_open: bool,
 }
 
 impl Pattern {
-    /// Parses `text`.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// InvalidArgument for braces that do not close, or a place that is there twice.
+    /// InvalidArgument for unclosed braces, or a place that occurs twice.
     pub fn parse(text: &str) -> Result<Pattern> {
         let wrong =
             |what: &str| Error::invalid_argument(format!("the name pattern `{}` {what}", escape(text, 200)));
@@ -45,22 +45,22 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), pieces, places, is_open: open.is_some() })
     }
 
-    /// The pattern's text.
+    /// The pattern as text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it stands for every name that goes on.
+    /// Whether it matches every name with its prefix.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// The places' names, in order.
+    /// The names of the places, in order.
     pub fn places(&self) -> &[String] {
         &self.places
     }
 
-    /// The numbers at the places, if `name` is of this pattern. Numbers are written without leading zeros.
+    /// The numbers at the places, if `name` matches. Numbers have no leading zeros.
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let mut rest = name.strip_prefix(self.pieces[0].as_str())?;
         let mut numbers = Vec::with_capacity(self.places.len());

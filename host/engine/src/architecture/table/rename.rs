@@ -1,30 +1,30 @@
-//! Names as some files have them: with another beginning or end than the table's.
+//! Names in some files that start or end differently from the table's.
 
 use crate::architecture::table::expression::{Expression, Scope};
 use crate::architecture::table::members::{expression, list, tables, words};
 use apr_sdk::{Error, Result};
 use toml::Table as Toml;
 
-/// Another beginning, or another end.
+/// A different start or a different end.
 #[derive(Clone, Debug)]
 pub struct Rename {
-    /// What such names begin with.
+    /// What such names start with.
     pub start: Option<String>,
-    /// What such names end in.
+    /// What such names end with.
     pub end: Option<String>,
-    /// What the table has in its place.
+    /// The table's text in its place.
     pub to: String,
-    /// Where names that come from another dialect are written so too.
+    /// The condition for writing names from another dialect this way too.
     pub written: Option<Expression>,
-    /// What names begin with that are not written so.
+    /// Starts of names that are not written this way.
     pub but: Vec<String>,
 }
 
 impl Rename {
-    /// Reads a dialect's `rename` entries.
+    /// Parses a dialect's `rename` entries.
     ///
     /// # Errors
-    /// InvalidArgument for one that has not either `start` or `end`, or no `to`.
+    /// InvalidArgument for an entry without exactly one of `start` and `end`, or without `to`.
     pub(in crate::architecture) fn read(dialect: &Toml) -> Result<Vec<Rename>> {
         tables(dialect, "rename")?.into_iter().map(Rename::entry).collect()
     }
@@ -43,7 +43,7 @@ impl Rename {
         Ok(rename)
     }
 
-    /// The table's name for a file's, if it is such a name.
+    /// The table's name for a file's, if it applies.
     pub fn apply(&self, name: &str) -> Option<String> {
         let middle = name.strip_prefix(self.start.as_deref().unwrap_or_default())?;
         let middle = middle.strip_suffix(self.end.as_deref().unwrap_or_default())?;
@@ -53,7 +53,7 @@ impl Rename {
         })
     }
 
-    /// Whether names of other dialects are written so in a model of this configuration.
+    /// Whether names from other dialects are written this way in a model with this configuration.
     ///
     /// # Errors
     /// Any error from evaluating the condition.
@@ -61,7 +61,7 @@ impl Rename {
         self.written.as_ref().map_or(Ok(false), |when| when.holds(scope))
     }
 
-    /// A file's name for the table's, where names are written so.
+    /// The file's name for the table's, if names are written this way.
     pub fn undo(&self, name: &str) -> Option<String> {
         if self.but.iter().any(|start| name.starts_with(start)) {
             return None;

@@ -1,4 +1,4 @@
-//! The tables that are present. A table is parsed when it is asked for; which one a model is of is known by their heads.
+//! The available tables. A table is parsed on demand; the heads tell which one a model belongs to.
 
 use crate::architecture::config::base::Bases;
 use crate::architecture::table::Table;
@@ -7,26 +7,26 @@ use crate::registry::{Registry, TableTexts};
 use apr_sdk::{Error, Result, Value, escape};
 use std::sync::{Arc, OnceLock};
 
-/// Gives the text of a table by its id.
+/// Returns the text of a table by its id.
 type TextOf = Box<dyn Fn(&str) -> Result<String> + Send + Sync>;
 
-/// The tables that are present.
+/// The available tables.
 pub struct Tables {
     slots: Vec<Slot>,
     bases: Bases<TextOf>,
     heads_of_bases: Bases<TextOf>,
 }
 
-/// A table that a plugin has.
+/// A table that a plugin provides.
 struct Slot {
     id: String,
-    /// `None` if it is wrong.
+    /// `None` if it is broken.
     head: OnceLock<Option<Head>>,
     whole: OnceLock<Result<Table>>,
 }
 
 impl Tables {
-    /// The tables of every plugin, and those that lie in plugin folders. One that is wrong hides no other.
+    /// The tables of every plugin, and those in plugin folders. A broken one does not hide the others.
     pub fn of(registry: &Registry) -> Tables {
         let texts: Arc<TableTexts> = Arc::new(registry.table_texts());
         let slot = |id: &str| Slot { id: id.to_owned(), head: OnceLock::new(), whole: OnceLock::new() };
@@ -42,7 +42,7 @@ impl Tables {
         slot.whole.get_or_init(parse).as_ref().map_err(Error::clone)
     }
 
-    /// The heads of the tables of architectures, without bases, and without those whose heads are wrong already.
+    /// The heads of the tables of architectures, without bases and those known to be broken.
     fn heads(&self) -> impl Iterator<Item = (&Slot, &Head)> {
         let head = |slot: &Slot| {
             self.heads_of_bases.text(&slot.id).and_then(|text| Head::on(&text, &self.heads_of_bases)).ok()
@@ -54,12 +54,12 @@ impl Tables {
         heads.filter(|(_, head)| !head.is_base)
     }
 
-    /// The tables that are wrong, and what is wrong.
+    /// The broken tables with their errors.
     pub fn broken(&self) -> impl Iterator<Item = (&str, Error)> {
         self.slots.iter().filter_map(|slot| Some((slot.id.as_str(), self.whole(slot).err()?)))
     }
 
-    /// The tables of architectures, bases aside.
+    /// The tables of architectures, without bases.
     pub fn all(&self) -> impl Iterator<Item = &Table> {
         self.slots.iter().filter_map(|slot| self.whole(slot).ok()).filter(|table| !table.is_base)
     }
@@ -67,10 +67,10 @@ impl Tables {
     /// The table of an architecture.
     ///
     /// # Errors
-    /// InvalidArgument for an architecture without one, or with a wrong one.
+    /// InvalidArgument for an architecture without a table, or with a broken one.
     pub fn find(&self, id: &str) -> Result<&Table> {
         let is_it = |table: &&Table| table.id == id && !table.is_base;
-        // Plugins call their tables by their ids; what does not is looked for among all.
+        // Plugins name their tables by id; if this one does not, search them all.
         if let Some(slot) = self.slots.iter().find(|slot| slot.id == id)
             && let Some(table) = Some(self.whole(slot)?).filter(is_it)
         {
@@ -83,7 +83,7 @@ impl Tables {
         })
     }
 
-    /// The table that a model's keys in `dialect` mark: the one of which most conditions hold.
+    /// The table that a model's keys in `dialect` mark: the one with most conditions fulfilled.
     ///
     /// # Errors
     /// InvalidArgument if two fit equally well.
@@ -102,7 +102,8 @@ impl Tables {
         }
     }
 
-    /// The architectures that a model's keys in `dialect` would mark if it stated more, each with the keys that it lacks.
+    /// The architectures that a model's keys in `dialect` would mark if it stated more, with the keys it
+    /// lacks.
     pub(in crate::architecture) fn nearly<'t>(
         &'t self,
         dialect: &str,
@@ -115,7 +116,7 @@ impl Tables {
         self.heads().filter_map(lacks).collect()
     }
 
-    /// The keys of a dialect by which tables find their models, sorted.
+    /// The dialect's keys that identify architectures, sorted.
     pub(in crate::architecture) fn marking_keys(&self, dialect: &str) -> Vec<String> {
         let mut keys: Vec<String> =
             self.heads().flat_map(|(_, head)| head.marking_keys(dialect)).map(str::to_owned).collect();

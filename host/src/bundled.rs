@@ -1,5 +1,5 @@
-//! The plugins that are linked into the program (feature `bundled`): the only place where the host names any. A crate
-//! that is not referenced is not linked, hence the lines below; they are compared with `plugins/` by a test.
+//! The plugins linked into the program (feature `bundled`): the only place where the host names any. An
+//! unreferenced crate is not linked, hence the lines below; a test compares them with `plugins/`.
 
 use apr_sdk::PluginDecl;
 
@@ -17,7 +17,7 @@ mod referenced {
     extern crate apr_plugin_safetensors as _;
 }
 
-/// The declarations of the plugins that are linked in, by id.
+/// The declarations of the linked plugins, by id.
 #[cfg(not(target_family = "wasm"))]
 pub fn declared() -> Vec<&'static PluginDecl> {
     if !cfg!(feature = "bundled") {
@@ -25,12 +25,12 @@ pub fn declared() -> Vec<&'static PluginDecl> {
     }
     let mut found: Vec<&'static PluginDecl> =
         inventory::iter::<&'static PluginDecl>.into_iter().copied().collect();
-    // The order in which they registered themselves is the linker's.
+    // They register themselves in link order.
     found.sort_by_key(|decl| decl.manifest);
     found
 }
 
-/// The declarations of the plugins that are linked in, by id.
+/// The declarations of the linked plugins: none without the feature.
 #[cfg(target_family = "wasm")]
 pub fn declared() -> Vec<&'static PluginDecl> {
     #[cfg(feature = "bundled")]

@@ -1,4 +1,4 @@
-//! Converting a model: open, plan, write, verify, publish.
+//! Converts a model: open, plan, write, verify, publish.
 
 use crate::host::Host;
 use crate::output::resolve;
@@ -17,26 +17,26 @@ use apr_sdk::{Error, Result};
 use serde::Serialize;
 use std::time::Instant;
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Clone, Debug, Serialize)]
 pub struct Converted {
     /// `apr.convert/1`.
     pub schema: &'static str,
-    /// The input as typed.
+    /// The input, as typed.
     pub input: String,
-    /// The input's format.
+    /// The id of the input's format.
     pub from: String,
-    /// The output's format.
+    /// The id of the output's format.
     pub to: String,
-    /// The files that were written.
+    /// The files that were written, in layout order.
     pub files: Vec<ConvertedFile>,
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: usize,
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub bytes: u64,
-    /// Wall time.
+    /// Wall time in seconds.
     pub seconds: f64,
-    /// What was proved.
+    /// What verify has proved.
     pub verified: Vec<String>,
     /// Tensors with values that a cast or an addition could not keep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -44,9 +44,9 @@ pub struct Converted {
     /// How far quantized tensors are from what they were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantized: Option<Quantized>,
-    /// Where everything of the source went.
+    /// Where everything in the source went.
     pub coverage: Coverage,
-    /// What was found in the values and shapes of the tensors on their way.
+    /// The findings about the tensors' values and shapes.
     pub looked: ContractReport,
     /// What was assumed, changed or not carried.
     pub notes: Vec<String>,
@@ -54,24 +54,24 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-/// A file that was written.
+/// A file of the output.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConvertedFile {
-    /// Its path.
+    /// The file's path, as the user would type it.
     pub path: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// Says what a conversion would do.
+/// Plans a conversion.
 ///
 /// # Errors
-/// As [`convert`], but nothing is written.
+/// As [`convert`], without writing anything.
 pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
     plan_with(host, options, &|selected| Translated::new(selected))
 }
 
-/// Says what a conversion would do whose third stage is `translate`.
+/// Plans a conversion whose third stage is `translate`.
 ///
 /// # Errors
 /// As [`plan`]; any error from `translate`.
@@ -79,10 +79,10 @@ pub fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_
     plan_opened(host, options, Opened::new(host, options, false)?, translate)
 }
 
-/// Says what conversions of one source would do that differ in what is written: it is opened once.
+/// Plans conversions of one source that differ in what is written; the source is opened once.
 ///
 /// # Errors
-/// Any error from opening; each output's own as [`plan`].
+/// Any error from opening; errors of a single output, as in [`plan`], are in its own result.
 pub fn plan_all(host: &Host, all: &[ConvertOptions]) -> Result<Vec<Result<Plan>>> {
     let Some(first) = all.first() else { return Ok(Vec::new()) };
     let opened = Opened::new(host, first, false)?;
@@ -101,7 +101,7 @@ fn plan_opened(
     let LaidOut { source, mut plan, model, layout, spelled, .. } = laid_out;
     let summed = summary_of(host, &model, model.tokenizer.as_ref(), &|bytes| source.fetch(bytes), None)?;
     plan.summary = Some(summed);
-    // What is told of a million tensors takes the place of what it was made of.
+    // The list for a million tensors replaces the data it was made from.
     drop(source);
     plan.list(&layout, model, &spelled);
     plan.notes.extend(outlook.notes(false));
@@ -112,12 +112,12 @@ fn plan_opened(
 /// Converts a model.
 ///
 /// # Errors
-/// Whatever opening, planning, writing and verifying raise. Then nothing is under the output's name but what was there.
+/// Any error from opening, planning, writing and verifying. The output's name is then as it was before.
 pub fn convert(host: &Host, options: &ConvertOptions) -> Result<Converted> {
     convert_with(host, options, &|selected| Translated::new(selected))
 }
 
-/// Converts a model; the third stage is `translate`.
+/// Like [`convert`], with `translate` as the third stage.
 ///
 /// # Errors
 /// As [`convert`]; any error from `translate`.
@@ -125,8 +125,9 @@ pub fn convert_with(host: &Host, options: &ConvertOptions, translate: &Translate
     together(host, std::slice::from_ref(options), translate)?.pop().unwrap_or_else(|| Err(no_end()))
 }
 
-/// Converts a model to several outputs: it is opened and read once, and each of them is what its own run would give. The
-/// options differ in the output and in what is written. How each of them ended: one that fails leaves the others alone.
+/// Converts a model to several outputs. It is opened and read once, and each output is the same as on its
+/// own. The options differ in the output and in what is written. Returns a result for each: one that fails
+/// does not affect the others.
 ///
 /// # Errors
 /// Any error from opening.
@@ -155,7 +156,7 @@ fn together(
         let (mut numbers, mut begun) = (Vec::new(), Vec::new());
         let n_now = now.len();
         for (at, (number, (options, finished))) in now.into_iter().enumerate() {
-            // The last of all has it for itself.
+            // The last of all need not share it.
             let is_last = waiting.is_empty() && at + 1 == n_now;
             let own = if is_last { opened.take() } else { opened.clone() };
             let begin = |finished| {
@@ -178,15 +179,15 @@ fn together(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// A conversion among several: its number, and what there was to finish before it.
+/// A conversion among several: its index, and a publication that had to be finished first.
 type Waiting<'o> = (usize, (&'o ConvertOptions, Result<Option<Finished>>));
 
-/// Those outputs that can be written at the same time, and the others: into a folder that exists one is put at a time, for
-/// its files and those beside them are one model.
+/// Separates outputs that can be written at the same time from the rest: only one at a time goes into an
+/// existing folder, since its files and those beside them form one model.
 fn apart<'o>(host: &Host, all: Vec<Waiting<'o>>) -> (Vec<Waiting<'o>>, Vec<Waiting<'o>>) {
     let mut locks = Vec::new();
     all.into_iter().partition(|(_, (options, _))| {
-        // What is wrong with a path is said where it is used.
+        // Problems with a path are reported where it is used.
         let Ok((_, destination)) = resolve(host, options) else { return true };
         let lock = destination.target.beside(".apr-lock");
         let is_free = !locks.contains(&lock);
@@ -195,7 +196,7 @@ fn apart<'o>(host: &Host, all: Vec<Waiting<'o>>) -> (Vec<Waiting<'o>>, Vec<Waiti
     })
 }
 
-/// What never happens: as many conversions end as began.
+/// Cannot happen: every conversion that starts also ends.
 pub(crate) fn no_end() -> Error {
     Error::plugin("a conversion has no end")
 }

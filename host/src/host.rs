@@ -1,4 +1,4 @@
-//! The engine on this machine: its plugins, its threads, its files.
+//! The engine on this machine: plugins, threads, files.
 
 use crate::storage::disk::Disk;
 use crate::storage::open_file::allow_many_files;
@@ -11,23 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-/// The context of an operation on this machine. It is an [`Engine`], with what storage needs besides.
+/// The context of an operation on this machine: an [`Engine`], plus what storage needs.
 pub struct Host {
     engine: Engine,
-    /// The machine's threads; the engine's crew is made of them.
+    /// The machine's threads, which form the engine's crew.
     threads: Threads,
-    /// Jobs that write at least so many bytes keep a journal for `--resume` from the start.
+    /// Jobs that write at least this many bytes keep a journal for `--resume` from the start.
     pub journal_bytes: u64,
-    /// How often finished tiles are recorded in it, and how long a smaller job lasts before it begins one.
+    /// How often finished tiles are recorded, and how long a smaller job runs before it starts a journal.
     pub journal_interval: Duration,
-    /// Hears of every change that publishing makes to names on disk, before it is made.
+    /// Notified before publishing changes any name on disk.
     pub steps: Arc<dyn Steps>,
-    /// How many outputs are being written: while there is one, the process must not end without cleaning up.
+    /// The number of outputs being written: while there are any, the process must clean up before it ends.
     pub outputs: Arc<AtomicUsize>,
 }
 
 impl Host {
-    /// A host with these plugins, all the machine's threads, and no progress.
+    /// A host with these plugins, all the machine's threads, and no progress reports.
     pub fn new(registry: Registry) -> Host {
         allow_many_files();
         let mut host = Host {
@@ -42,7 +42,7 @@ impl Host {
         host
     }
 
-    /// Lets so many threads work on payload; results never depend on it.
+    /// Sets the number of threads that work on payload; results never depend on it.
     pub fn set_threads(&mut self, threads: usize) {
         self.threads = Threads::new(threads);
         self.engine.crew = Arc::new(self.threads);

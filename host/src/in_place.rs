@@ -1,4 +1,4 @@
-//! A model that takes the place of the one that it is made of: the same format, the same files, other metadata.
+//! Replaces a model with one made from it: same format, same files, other metadata.
 
 use crate::host::Host;
 use crate::output::Destination;
@@ -9,20 +9,20 @@ use apr_sdk::{Endian, Error, Model, Payload, Result, Tensor, escape};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where a model is, as a conversion to its own format wants to know it.
+/// Where a model is, from the viewpoint of a conversion to its own format.
 pub struct Own {
-    /// Its format.
+    /// The id of its format.
     pub format: String,
-    /// The file that it is opened by, or its folder.
+    /// The file that opens it, or its folder.
     pub input: PathBuf,
-    /// Where it has to go so that its files are the same.
+    /// The output path for which its files stay the same.
     pub output: PathBuf,
 }
 
-/// Where the model at `path` is, to be written anew: in its place, or elsewhere.
+/// Where the model at `path` is, in order to rewrite it in place or elsewhere.
 ///
 /// # Errors
-/// Any error from opening; InvalidArgument for some of a folder's files, and for what lies in a download cache.
+/// Any error from opening; InvalidArgument for part of a folder's files, and for files in a download cache.
 pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> Result<Own> {
     let mut opened = open(host, path, options)?;
     opened.forget_readers();
@@ -40,7 +40,7 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
         }
         return Ok(Own { format, input: path.to_owned(), output: path.to_owned() });
     }
-    // A format's first file is the one that it is opened by.
+    // A model is opened by its first file.
     let first = opened.files().into_iter().next().map(|(name, _)| name);
     let input = match first.filter(|_| path.is_dir()) {
         Some(name) => path.join(name),
@@ -51,12 +51,12 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
     Ok(Own { format, input, output })
 }
 
-/// Whether a model is several files of its format, which have names of their own.
+/// Whether a model consists of several files with names of their own.
 fn is_split(opened: &OpenedModel) -> bool {
     opened.model.foreign_of(&opened.format).is_some_and(|foreign| foreign.files.len() > 1)
 }
 
-/// Fails for a file of a download cache, which has its own digest for a name, and is shared.
+/// Fails for a file in a download cache, which is shared and named by its digest.
 fn refuse_cached(resolved: &Path) -> Result<()> {
     let blobs = resolved.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "blobs"));
     if blobs.and_then(Path::parent).is_none_or(|cache| !cache.join("snapshots").is_dir()) {
@@ -66,11 +66,11 @@ fn refuse_cached(resolved: &Path) -> Result<()> {
     Err(Error::invalid_argument(message).hint("write a copy: apr edit FILE -o OUT"))
 }
 
-/// Fails unless what is planned takes the place of every file of its source, and is another.
+/// Fails unless the plan replaces every file of its source, and changes something.
 ///
 /// # Errors
-/// Unsupported, with the file that would be left; Io for one that must not be written; InvalidArgument for a download cache,
-/// and if nothing is changed.
+/// Unsupported, with a file that would be left over; Io for a file that must not be written; InvalidArgument
+/// for a download cache, or if nothing changes.
 pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
     let (source, target) = (&laid_out.source, &destination.target);
     let finals = target.finals(&laid_out.layout);
@@ -100,7 +100,7 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
     Ok(())
 }
 
-/// Fails if metadata did not reach what was written: nobody edits a model for it to lose keys.
+/// Fails if the output lacks metadata: an edit must not lose keys.
 ///
 /// # Errors
 /// Unsupported, with the keys.
@@ -119,7 +119,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Whether two models say the same in all that editing changes.
+/// Whether two models are equal in everything that editing changes.
 fn is_same(a: &Model, b: &Model) -> bool {
     let keys = |model: &Model| -> Vec<_> {
         let files = model.foreign.iter().flat_map(|foreign| {
@@ -131,7 +131,7 @@ fn is_same(a: &Model, b: &Model) -> bool {
     keys(a) == keys(b) && config(a) == config(b) && a.assets == b.assets && a.tokenizer == b.tokenizer
 }
 
-/// What the user should know of what is replaced: other names of it, another byte order.
+/// Warnings about replaced files: other links to them, a change of byte order.
 pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String> {
     let target = &destination.target;
     let linked = target.finals(&laid_out.layout).into_iter().filter_map(|path| {

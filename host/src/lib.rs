@@ -1,4 +1,4 @@
-//! The program around the engine: its plugins, its storage, its matrix, its command line.
+//! The program around the engine: plugins, storage, the Rosetta matrix, the command line.
 
 pub mod bundled;
 pub mod convert;

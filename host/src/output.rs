@@ -1,4 +1,4 @@
-//! Which format the output has, and whether it is a file or a folder.
+//! Works out the format of the output, and whether it is a file or a folder.
 
 use crate::host::Host;
 use crate::storage::target::Target;
@@ -8,21 +8,21 @@ use apr_engine::plan::target::{format, stem_of};
 use apr_sdk::{Error, LayoutRequest, Result};
 use std::path::{Path, PathBuf};
 
-/// The output's place.
+/// The place of the output.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    /// Where it goes.
+    /// The file or folder to write.
     pub target: Target,
-    /// Whether the output is the folder, rather than files in it that have names of their own.
+    /// Whether the output is the folder itself, rather than files in it with names of their own.
     pub is_folder: bool,
-    /// Whether the output takes the place of the input.
+    /// Whether the output replaces the input.
     pub in_place: bool,
 }
 
-/// Works out what `OUT`, `--to` and `--max-shard-size` mean.
+/// Interprets `OUT`, `--to` and `--max-shard-size`.
 ///
 /// # Errors
-/// InvalidArgument if they do not say a format, or say two; NotFound if the folder to write in does not exist.
+/// InvalidArgument if they name no format, or two; NotFound if the folder to write in does not exist.
 pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'a>, Destination)> {
     let format = format(host, options)?;
     let extension = format.manifest.extensions.first().map_or("", String::as_str);
@@ -60,7 +60,7 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
             LayoutRequest::file(&name)
         }
     };
-    // A split model named like a file goes into that file's folder, its files named after it.
+    // A sharded model named like a file goes into that file's folder, with its files named after it.
     let target = match (folder, options.max_shard_size) {
         (true, _) => Target::new(&path, true)?,
         (false, None) => Target::new(&path, false)?,
@@ -77,13 +77,13 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
     Ok((Output { format, request, takes_many, shown }, destination))
 }
 
-/// Whether a path leads to the input, or to the folder that it is a file of.
+/// Whether a path leads to the input, or to the folder that contains it.
 fn is_input(path: &Path, input: &Path) -> bool {
     let (Ok(path), Ok(input)) = (path.canonicalize(), input.canonicalize()) else { return false };
     path == input || (path.is_dir() && input.parent() == Some(&path))
 }
 
-/// The input's name without extension and part number: what files in an output folder are named after.
+/// The input's name without extension and part number, after which files in an output folder are named.
 pub fn input_stem(input: &Path) -> String {
     let resolved: PathBuf = input.canonicalize().unwrap_or_else(|_| input.to_owned());
     if resolved.is_dir() {

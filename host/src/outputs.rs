@@ -1,4 +1,4 @@
-//! Which outputs are made of which input, where there are several inputs or several types, and what they are called.
+//! Works out the outputs for several inputs or types, and their names.
 
 use crate::host::Host;
 use crate::output::input_stem;
@@ -11,28 +11,28 @@ use apr_sdk::{DType, DTypeKind, Error, Result, escape};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What stands in an output's name for its type.
+/// The placeholder for the type in an output's name.
 pub const TYPE: &str = "{type}";
 
-/// What is converted, and to what.
+/// What to convert, and to what.
 #[derive(Clone, Debug, Default)]
 pub struct Operands {
-    /// The models.
+    /// The models to convert.
     pub inputs: Vec<PathBuf>,
-    /// The output: a file, with `{type}` where there are several types, or a folder.
+    /// The output: a file, with `{type}` if there are several types, or a folder.
     pub output: Option<PathBuf>,
-    /// The recipes that each of them is quantized by.
+    /// The recipes to quantize each of them with.
     pub recipes: Vec<String>,
 }
 
 impl Operands {
-    /// Whether it is one model that becomes one output, whose name is as it was typed.
+    /// Whether one model becomes one output, named as typed.
     pub fn is_plain(&self) -> bool {
         let is_named = self.output.as_ref().is_some_and(|output| !has_type(output));
         self.inputs.len() == 1 && (self.recipes.is_empty() || is_named && self.recipes.len() == 1)
     }
 
-    /// The conversions of each input, which are otherwise as `each` says. Nothing is written.
+    /// The conversions of each input, otherwise as in `each`. Nothing is written.
     ///
     /// # Errors
     /// InvalidArgument for outputs with the same name, or with that of an input, and if nothing tells the
@@ -63,7 +63,7 @@ impl Operands {
     ) -> Result<ConvertOptions> {
         let mut options = each.clone();
         options.quantization.recipe = recipe.cloned().or(options.quantization.recipe);
-        // One that no plugin has is said when its turn comes.
+        // An unknown recipe is reported when its turn comes.
         let shown =
             recipe.map(|recipe| recipe_name(&host.registry, recipe).unwrap_or_else(|_| recipe.clone()));
         if let (Some(report), Some(shown)) = (&each.report, &shown) {
@@ -92,7 +92,7 @@ impl Operands {
         Ok(options)
     }
 
-    /// Fails for two outputs of one name, and for one that is an input, before anything is written.
+    /// Fails, before anything is written, for two outputs with the same name, and for one that is an input.
     fn refuse_same<'a>(&self, all: impl Iterator<Item = &'a ConvertOptions>) -> Result<()> {
         let inputs: Vec<PathBuf> = self.inputs.iter().filter_map(|input| input.canonicalize().ok()).collect();
         let mut outputs: HashMap<PathBuf, &Path> = HashMap::new();
@@ -118,7 +118,7 @@ impl Operands {
     }
 }
 
-/// Whether a path says where the type goes in it.
+/// Whether a path has the placeholder for the type.
 pub fn has_type(path: &Path) -> bool {
     path.to_string_lossy().contains(TYPE)
 }
@@ -141,7 +141,7 @@ fn one_name(output: &Path) -> Error {
     error.in_file(output.display().to_string()).hint(hint)
 }
 
-/// The input's own format as the output's, where weights become smaller and nothing says another.
+/// The input's format as the output's, when weights get smaller and nothing names another format.
 fn own_format<'f>(format: &'f Format, options: &ConvertOptions) -> Result<&'f Format> {
     if format.manifest.folder || !format.manifest.writes || options.quantization.recipe.is_none() {
         let error =
@@ -151,8 +151,8 @@ fn own_format<'f>(format: &'f Format, options: &ConvertOptions) -> Result<&'f Fo
     writable(format)
 }
 
-/// What an output is called that has no name of its own: after its input and its type, as the field does:
-/// `Name-Size-Q4_K_M.gguf`. A type that the input's name ends in gives way.
+/// The default name of an output, after its input and type, as is customary: `Name-Size-Q4_K_M.gguf`.
+/// Replaces a type that the input's name ends with.
 fn name(host: &Host, input: &Path, format: &Format, shown: Option<&str>) -> Result<String> {
     let mut stem = input_stem(input);
     if let Some(shown) = shown {
@@ -172,7 +172,7 @@ fn name(host: &Host, input: &Path, format: &Format, shown: Option<&str>) -> Resu
     Ok(extension.map_or_else(|| stem.clone(), |extension| format!("{stem}.{extension}")))
 }
 
-/// A path whose folder is spelled in one way, and a link as what it leads to.
+/// A path with its folder in canonical form and links resolved.
 fn place(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

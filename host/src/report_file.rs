@@ -1,4 +1,5 @@
-//! The file of a report: an output beside the model's, which takes nothing from the user either.
+//! Writes the file of a report: an output beside the model's, which must not destroy anything of the user's
+//! either.
 
 use crate::storage::error::io_error;
 use apr_sdk::{Error, Result};
@@ -8,11 +9,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Fails unless a report can go to `path`: it must be none of the files that are read, given by device and inode, and none
-/// of the `outputs`; what exists is replaced with `force` only.
+/// Fails unless a report can be written to `path`: it must be none of the files that are read, given by
+/// device and inode, and none of the `outputs`; an existing file is only replaced with `force`.
 ///
 /// # Errors
-/// InvalidArgument for such a path, a folder, a pipe; NotFound if its folder is missing.
+/// InvalidArgument for such a path, a folder, or a pipe; NotFound if its folder is missing.
 pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: bool) -> Result<()> {
     let wrong = |message: &str, hint: &str| {
         Err(Error::invalid_argument(message).in_file(path.display().to_string()).hint(hint))
@@ -22,7 +23,7 @@ pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: boo
     }
     let Ok(meta) = std::fs::metadata(path) else {
         let folder = folder(path);
-        // What is to be an output's folder need not be there yet.
+        // The folder of an output need not exist yet.
         if folder.is_dir() || outputs.iter().any(|output| place(output).starts_with(place(folder))) {
             return Ok(());
         }
@@ -45,7 +46,7 @@ pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: boo
     Ok(())
 }
 
-/// Writes a report: a file is there whole, or as it was. A link is followed; a device is written to.
+/// Writes a report: the file is complete, or as it was. Links are followed; devices are written to.
 ///
 /// # Errors
 /// Any error from writing.
@@ -76,12 +77,12 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// The folder that a path's file lies in.
+/// The folder of a path's file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A path whose folder is spelled in one way, and a link to a file as what it leads to.
+/// A path with its folder in canonical form, and links to files resolved.
 fn place(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| {
         let folder = folder(path);

@@ -1,5 +1,5 @@
-//! Would loading this model elsewhere run code? Each of its files is asked by the report of its format; a format that
-//! declares none holds no code.
+//! Would loading this model elsewhere run code? Asks the format's report about each file; a format without
+//! that report holds no code.
 
 use crate::host::Host;
 use apr_engine::open::OpenOptions;
@@ -10,30 +10,30 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::path::Path;
 
-/// The report that formats which can hold code declare.
+/// The report that formats declare if they can hold code.
 pub const SCAN: &str = "scan";
 
-/// The most files of a folder that are looked at. 10,000: the largest models have a tenth of shards.
+/// Files of a folder to scan. 10,000: the largest models have a tenth as many shards.
 const MOST_FILES: usize = 10_000;
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug)]
 pub enum Scanned {
     /// One file's own report.
     File(FormatReport),
-    /// A file of a format without code, or a folder.
+    /// A file in a format without code, or a folder.
     Files(ScannedFiles),
 }
 
-/// What was found in files. JSON: `path`, `files` (each `file`, `format`, `passed`, `report` or `null`), `others` (files
-/// that no format knows), `ok`.
+/// The results for several files. JSON: `path`, `files` (each `file`, `format`, `passed`, `report` or
+/// `null`), `others` (files of unknown format), `ok`.
 #[derive(Debug, Serialize)]
 pub struct ScannedFiles {
-    /// The file or folder as typed.
+    /// The file or folder, as typed.
     pub path: String,
-    /// The files that a format recognises.
+    /// The files of known format.
     pub files: Vec<ScannedFile>,
-    /// The names of those that none does: nothing is said of them.
+    /// The names of the others, about which nothing is said.
     pub others: Vec<String>,
     /// Whether no file asks to run code.
     pub ok: bool,
@@ -42,18 +42,18 @@ pub struct ScannedFiles {
     pub warnings: Vec<String>,
 }
 
-/// One of them.
+/// The result for one file.
 #[derive(Debug, Serialize)]
 pub struct ScannedFile {
-    /// Its path, from the folder.
+    /// Path relative to the folder.
     pub file: String,
-    /// Its format.
+    /// The id of its format.
     pub format: String,
-    /// Whether it asks for no code.
+    /// Whether it does not ask to run code.
     pub passed: bool,
-    /// Its format's report; `null` where that can hold no code.
+    /// The format's report; `null` if the format cannot hold code.
     pub report: Option<Map<String, Json>>,
-    /// The report's text.
+    /// The text of that report.
     #[serde(skip)]
     pub text: Option<String>,
 }
@@ -84,12 +84,13 @@ pub fn scan(host: &Host, path: &Path, options: &OpenOptions) -> Result<Scanned> 
                 warnings,
             }))
         }
-        // One that no format recognises may still be scanned: that is just what may not load.
+        // A file of unknown format may still be scanned: files that do not load are exactly what a scan is
+        // for.
         Ok(_) | Err(_) => report(host, path, SCAN, options).map(Scanned::File),
     }
 }
 
-/// Each file of a folder, and of its folders: a model may lie in several, and code in any.
+/// Scans each file of a folder and its subfolders: a model may have several files, and any of them code.
 fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFiles> {
     let mut names = Vec::new();
     list(path, "", &mut names)?;
@@ -126,7 +127,7 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
     Ok(found)
 }
 
-/// The files below a folder. Links to folders are not followed: they may lead round in a circle.
+/// The files below a folder. Links to folders are not followed: they may be circular.
 fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
     let failed = |error: std::io::Error| {
         crate::storage::error::io_error(&error, "list").in_file(folder.display().to_string())

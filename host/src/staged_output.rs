@@ -1,4 +1,4 @@
-//! One output of a conversion from the plan to its final name: what is staged for it, filled together with the other outputs
+//! One output of a conversion from the plan to its final name: staged, filled together with the other outputs
 //! of its source, verified and published.
 
 use crate::convert::{Converted, ConvertedFile, no_end};
@@ -24,24 +24,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Tiles that an earlier run finished, by their numbers.
+/// Tiles that an earlier run finished, by index.
 type Records = Vec<(u64, TileRecord)>;
 
-/// How an output came to be filled; an error says whether what is finished is to be kept.
+/// The result of filling an output; an error says whether to keep what is finished.
 pub type Filled = std::result::Result<WrittenOutput, (Error, bool)>;
 
-/// Bytes that the outputs so far still need, each with the device that it is on.
+/// Bytes that the outputs so far still need, with the device of each.
 #[derive(Default)]
 pub struct Room(Vec<(u64, u64)>);
 
 impl Room {
-    /// What is needed on the device of a folder, if it is to hold `need` more bytes.
+    /// The total needed on the device of a folder if it is to hold `need` more bytes.
     fn with(&self, folder: &Path, need: u64) -> u64 {
         let before = self.0.iter().filter(|(of, _)| *of == device(folder)).map(|(_, need)| *need);
         before.fold(need, u64::saturating_add)
     }
 
-    /// Notes that it will hold so many more.
+    /// Reserves `need` bytes on the device of a folder.
     fn take(&mut self, folder: &Path, need: u64) {
         self.0.push((device(folder), need));
     }
@@ -51,7 +51,7 @@ fn device(folder: &Path) -> u64 {
     folder.metadata().map_or(0, |meta| meta.dev())
 }
 
-/// An output whose staged files are there.
+/// An output whose staged files exist.
 pub struct Staged<'h> {
     options: &'h ConvertOptions,
     laid_out: LaidOut<'h>,
@@ -59,16 +59,16 @@ pub struct Staged<'h> {
     staging: Staging,
 }
 
-/// An output that is begun.
+/// An output that has been started.
 pub enum Begun<'h> {
-    /// It had only been stopped while its files were put in place.
+    /// It had only been interrupted while its files were moved into place.
     Done(Box<Converted>),
-    /// It is to be filled.
+    /// It is ready to be filled.
     Staged(Box<Staged<'h>>),
 }
 
 impl<'h> Begun<'h> {
-    /// Plans an output of `opened` and makes its staged files; `room` knows the outputs before.
+    /// Plans an output of `opened` and creates its staged files; `room` knows about earlier outputs.
     ///
     /// # Errors
     /// Any error from planning and staging.
@@ -95,7 +95,7 @@ impl<'h> Begun<'h> {
             report_file::check(report, &identities, &target.finals(layout), options.force)?;
         }
         if options.resume {
-            // A wrong --resume must not cost what is there, nor leave anything.
+            // A wrong --resume must neither destroy what is there nor leave anything behind.
             Journal::records(&target.beside(".apr-journal"), &described::describe(host, &laid_out)?)?;
         }
         let own = layout.total().saturating_add(laid_out.spools.len);
@@ -106,7 +106,7 @@ impl<'h> Begun<'h> {
         Ok(Begun::Staged(Box::new(Staged { options, laid_out, destination, staging })))
     }
 
-    /// What is to be filled.
+    /// The output, if it is to be filled.
     pub fn staged(&mut self) -> Option<&mut Staged<'h>> {
         match self {
             Begun::Done(_) => None,
@@ -128,8 +128,8 @@ impl Staged<'_> {
         foresee(host, &self.laid_out, (&self.destination, &self.staging), self.options.force)
     }
 
-    /// The records of an earlier run, if it is taken up; begins a journal of large work. An error says whether what there
-    /// was is to be kept.
+    /// The records of an earlier run, if it is resumed; starts a journal for large jobs. An error says
+    /// whether to keep what was there.
     fn take_up(
         &self,
         host: &Host,
@@ -147,10 +147,11 @@ impl Staged<'_> {
         Ok(None)
     }
 
-    /// Gives it its name, once it is filled and verified, and says what was done.
+    /// Publishes the output once it is filled and verified, and describes what was done.
     ///
     /// # Errors
-    /// That of filling, with the way to go on if what is finished was kept; any error from publishing.
+    /// Any error from filling, with a hint how to continue if finished work was kept; any error from
+    /// publishing.
     pub fn end(self, host: &Host, filled: Filled, began: Instant) -> Result<Converted> {
         let Staged { options, laid_out, destination, staging } = self;
         let written = match filled {
@@ -159,7 +160,7 @@ impl Staged<'_> {
                 if keep {
                     staging.keep();
                     let again = "run it again with --resume: what is finished is kept";
-                    // What mends the machine comes first.
+                    // A hint that fixes the machine comes first.
                     let hint =
                         error.hint_text().map_or(again.to_owned(), |mend| format!("{mend}; then {again}"));
                     return Err(error.with_hint(hint));
@@ -232,7 +233,7 @@ pub fn laid_out<'h>(
     Ok((laid_out, destination))
 }
 
-/// Device and inode of every file that is read, and is not to be replaced.
+/// Device and inode of every file that is read and must not be replaced.
 fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)> {
     let values = options.set.iter().filter_map(|(_, value)| value.strip_prefix('@'));
     let besides = options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new));
@@ -242,7 +243,7 @@ fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)>
     files.iter().filter_map(|file| file.identity()).chain(besides).collect()
 }
 
-/// Fills and verifies the staged files of outputs that are made of one source.
+/// Fills and verifies the staged files of all outputs of one source.
 pub fn fill(host: &Host, mut outputs: Vec<&mut Staged<'_>>, began: Instant) -> Vec<Filled> {
     let expressions: Vec<_> =
         outputs.iter_mut().map(|one| std::mem::take(&mut one.laid_out.expressions)).collect();
@@ -257,10 +258,10 @@ pub fn fill(host: &Host, mut outputs: Vec<&mut Staged<'_>>, began: Instant) -> V
     outputs.into_iter().zip(carried).map(finished).collect()
 }
 
-/// What was carried into an output, and whether it has a journal.
+/// The payload written to an output, and whether it has a journal.
 type Carried = (std::result::Result<WrittenPayload, (Error, bool)>, bool);
 
-/// Carries the payload into all of them, each with its own journal and writeback.
+/// Writes the payload of all outputs, each with its own journal and writeback.
 fn carry(
     host: &Host,
     outputs: &[&Staged<'_>],
@@ -314,13 +315,13 @@ fn carry(
     earlier.into_iter().enumerate().map(ended).collect()
 }
 
-/// As many places for what the outputs become.
+/// Room for the results of so many outputs.
 fn vec_of_none<T>(len: usize) -> Vec<Option<T>> {
     std::iter::repeat_with(|| None).take(len).collect()
 }
 
-/// Does a job that writes to all recorders from number `at` on, each with its writeback beside it; what the job gives for
-/// each of them gets into `done`.
+/// Runs a job that writes to all recorders from index `at` on, each with its own writeback; the job's result
+/// for each goes into `done`.
 fn record<T>(
     recorders: &[&Recorder<'_>],
     threads: &Threads,
@@ -341,7 +342,7 @@ fn record<T>(
     }
 }
 
-/// Gives the staged files their names; also says what that means for others in the folder.
+/// Gives the staged files their names; also reports the consequences for other files in the folder.
 fn publish(
     host: &Host,
     options: &ConvertOptions,
@@ -351,7 +352,7 @@ fn publish(
     let target = &destination.target;
     let published =
         outlook(host, laid_out, (destination, &staging), options.force).and_then(|mut outlook| {
-            // One rename needs no record.
+            // A single rename needs no record.
             let alone = staging.files.len() == 1 || !target.is_within();
             let work = if alone { String::new() } else { described::digest(host, laid_out)? };
             let wishes = Wishes { force: options.force, removing: outlook.removing(), work };
@@ -364,13 +365,13 @@ fn publish(
         if is_kept || !target.beside(".apr-journal").exists() {
             return error;
         }
-        // Hours of work are not thrown away for a file in the way.
+        // Hours of work are not thrown away because a file is in the way.
         staging.keep();
         error.cause("what was written is kept: run the same command with --resume to go on")
     })
 }
 
-/// What is said of a conversion that had only been stopped while its files were put in place.
+/// The result of a conversion that had only been interrupted while its files were moved into place.
 fn put_in_place(
     laid_out: LaidOut<'_>,
     destination: &Destination,
@@ -404,8 +405,8 @@ fn put_in_place(
     }
 }
 
-/// Whether what was written before this error is kept for `--resume`: if the work was stopped, and if the machine failed
-/// where earlier work had been taken up, which is not lost for a full disk.
+/// Whether to keep what was written before this error for `--resume`: if the user stopped the work, or if the
+/// machine failed after earlier work had been resumed, which must not be lost to a full disk.
 fn is_kept(options: &ConvertOptions, error: &Error) -> bool {
     error.kind() == ErrorKind::Cancelled || options.resume && error.kind() == ErrorKind::Io
 }

@@ -1,12 +1,12 @@
-//! What kills the process inside a plugin (a fault, an abort, an overflow of the stack) cannot be caught. It can be named: one
-//! line on stderr says whose code it was, and the signal goes on as it would have.
+//! A plugin that kills the process (a fault, an abort, a stack overflow) cannot be caught, but it can be
+//! named: one line on stderr says whose code it was, and the signal takes its course.
 
 use super::running::running;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The signals of faults and aborts, and their names.
+/// The signals of faults and aborts, with their names.
 const SIGNALS: [(libc::c_int, &str); 5] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGABRT, "SIGABRT"),
@@ -15,41 +15,43 @@ const SIGNALS: [(libc::c_int, &str); 5] = [
     (libc::SIGFPE, "SIGFPE"),
 ];
 
-/// What was done on each of these signals before. For two of them that is the standard library, which looks for overflows of
-/// the stack, and gives every thread the other stack that a handler needs then.
+/// The previous handlers of these signals. Two of them belong to the standard library, which detects stack
+/// overflows and gives every thread the alternate stack that a handler needs then.
 static BEFORE: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; SIGNALS.len()];
 
-/// Has the program say which plugin it was in when a signal of a fault ends it.
+/// Makes the program name the current plugin when the signal of a fault ends it.
 ///
-/// Where a handler cannot be installed the signal does what it does without: that is no reason to refuse work.
+/// If a handler cannot be installed, the signal has its usual effect: that is no reason to refuse work.
 pub fn name_crashes() {
     for ((signal, _), slot) in SIGNALS.iter().zip(&BEFORE) {
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: a null action asks for the present one, which is written to `before`; all zeros are a sound value.
+        // SAFETY: a null action queries the current one, which is written to `before`; all zeros are a valid
+        // value.
         let before = unsafe {
             libc::sigaction(*signal, std::ptr::null(), before.as_mut_ptr());
             before.assume_init()
         };
-        // Before the handler is there, which needs it.
+        // Before the handler is installed, which needs it.
         if slot.set(before).is_err() {
             continue;
         }
         let mut action = before;
         action.sa_sigaction = on_signal as extern "C" fn(_, _, _) as *const () as libc::sighandler_t;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for, and only does what a handler may: it reads
-        // thread-locals and statics that are there, fills a buffer on its stack, and calls write, sigaction and raise.
+        // SAFETY: the handler has the signature for SA_SIGINFO, and only does what a handler may: it reads
+        // existing thread-locals and statics, fills a buffer on its stack, and calls write, sigaction and
+        // raise.
         unsafe {
             libc::sigaction(*signal, &raw const action, std::ptr::null_mut());
         }
     }
 }
 
-/// Has this thread, which runs no plugin, leave those signals to others when they are sent to the process: one that runs a
-/// plugin is to name it. Threads that it starts from now on would leave them too.
+/// Makes this thread, which runs no plugin, leave these signals to others when they are sent to the process,
+/// so that a thread in a plugin can name it. Threads that it starts from now on do the same.
 pub fn leave_crashes_to_others() {
     let mut signals = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the set is emptied, which makes it one, before anything else is done with it; what was blocked is not asked.
+    // SAFETY: the set is initialized by emptying it before anything else; the previous mask is not requested.
     unsafe {
         libc::sigemptyset(signals.as_mut_ptr());
         for (signal, _) in SIGNALS {
@@ -62,9 +64,11 @@ pub fn leave_crashes_to_others() {
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let Some(at) = SIGNALS.iter().position(|(known, _)| *known == signal) else { return };
     say(SIGNALS[at].1);
-    // SAFETY: as where the handler is installed; the action is the one that was there before. `info` is the kernel's.
+    // SAFETY: as where the handler is installed; the action is the previous one. `info` comes from the
+    // kernel.
     unsafe {
-        // A fault comes again once this returns; what was sent does not, and who was here before would wait for it.
+        // A fault recurs when this returns; a sent signal does not, and the previous handler would wait for
+        // it.
         let was_sent = !info.is_null() && (*info).si_code <= 0;
         match BEFORE[at].get().filter(|_| !was_sent) {
             Some(before) => {
@@ -78,7 +82,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     }
 }
 
-/// Writes the line, once: an overflow of the stack becomes an abort after its fault was told.
+/// Writes the line, once: a stack overflow turns into an abort after its fault was reported.
 fn say(signal: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let Some(call) = running() else { return };
@@ -93,6 +97,6 @@ fn say(signal: &str) {
             len += 1;
         }
     }
-    // Nobody is left to tell that stderr is closed.
+    // There is no one to tell that stderr is closed.
     let _ = rustix::io::write(std::io::stderr(), &line[..len]);
 }

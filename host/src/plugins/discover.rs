@@ -1,4 +1,4 @@
-//! What becomes of each file that may be a plugin: steps 2 to 9 of loading. Where they are looked for is `places`.
+//! Judges each file that may be a plugin: steps 2 to 9 of loading. `places` says where to look.
 
 use super::lazy::Library;
 use super::lock::Lock;
@@ -15,33 +15,33 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where to look and whom to trust. [`DiscoverOptions::from_environment`] is what `apr` uses.
+/// Where to look and whom to trust. `apr` uses [`DiscoverOptions::from_environment`].
 #[derive(Clone, Debug, Default)]
 pub struct DiscoverOptions {
-    /// Files and folders of `--plugin`; relative ones are what the user named.
+    /// Files and folders given with `--plugin`; may be relative.
     pub named: Vec<PathBuf>,
-    /// Files and folders of `APR_PLUGIN_PATH`; relative ones are refused.
+    /// Files and folders in `APR_PLUGIN_PATH`; relative ones are refused.
     pub plugin_path: Vec<PathBuf>,
     /// The user's own folder (`apr/plugins` in the data folder).
     pub user: Option<PathBuf>,
-    /// The running executable, beside which plugins may lie.
+    /// The running executable, which may have plugins beside it.
     pub executable: Option<PathBuf>,
-    /// Folders of the system.
+    /// System folders.
     pub system: Vec<PathBuf>,
-    /// Absolute folders whose files may have any owner (config `plugins.trusted_folders`).
+    /// Absolute folders whose files may have any owner (setting `plugins.trusted_folders`).
     pub trusted_folders: Vec<PathBuf>,
-    /// The lock file, which pins plugins by their digest, if there is one.
+    /// The lock file, which pins plugins by digest.
     pub lock: Option<PathBuf>,
-    /// Whether a plugin that the lock does not list is refused.
+    /// Whether plugins missing from the lock file are refused.
     pub listed_only: bool,
-    /// How libraries are tried before they are loaded; `None` to load them at once.
+    /// How to try libraries before loading them; `None` to load them directly.
     pub rehearsal: Option<Rehearsal>,
-    /// Whether plugins that are linked into the program take part, last in order.
+    /// Whether plugins linked into the program are included, last in order.
     pub bundled: bool,
 }
 
 impl DiscoverOptions {
-    /// What the environment says: `APR_PLUGIN_PATH`, the XDG folders, the executable, the system's folders.
+    /// The options given by the environment: `APR_PLUGIN_PATH`, XDG folders, the executable, system folders.
     pub fn from_environment() -> DiscoverOptions {
         let home = std::env::home_dir().filter(|home| home.is_absolute());
         let xdg = |name: &str, otherwise: &str| {
@@ -63,7 +63,8 @@ impl DiscoverOptions {
     }
 }
 
-/// Finds and judges every plugin. Their libraries are loaded when first needed; [`Registry::load_all`] does it now.
+/// Finds and judges every plugin. Libraries are loaded on demand; [`Registry::load_all`] loads them
+/// immediately.
 pub fn discover(options: &DiscoverOptions) -> Registry {
     let mut registry = Registry::new();
     let rules = TrustRules::new(&options.trusted_folders, options.executable.as_deref());
@@ -73,7 +74,7 @@ pub fn discover(options: &DiscoverOptions) -> Registry {
     let found = places::find(options);
     registry.skipped = found.skipped;
     for candidate in found.candidates {
-        // The same file by another way is the same plugin, not a second one.
+        // The same file found in another way is the same plugin, not a second one.
         if let Ok(path) = candidate.path.canonicalize()
             && !seen.insert(path)
         {
@@ -119,7 +120,7 @@ fn judge(
                 .code("E_UNTRUSTED")
                 .hint("give an absolute path"));
         }
-        // A pipe behind a name of the system's has no path of its own.
+        // A pipe that the system names has no path of its own.
         if candidate.path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
             return Err(Error::plugin(
                 "this is a device, a pipe or a socket, and a plugin is a regular file",
@@ -145,7 +146,7 @@ fn judge(
             return Ok(Arc::new(provider));
         }
         let section = section::read(&path);
-        // The id decides what the lock says, so a file that has none can only fail on its own account.
+        // The id decides what the lock file says, so a file without one can only fail by itself.
         let section = section?;
         plugin.manifest = Some(section.manifest.clone());
         plugin.abi = Some(section.head.abi);

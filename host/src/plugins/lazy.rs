@@ -1,4 +1,4 @@
-//! A plugin whose library is loaded when it is first asked for something: most commands need one or two of many.
+//! Loads a plugin's library on first use: most commands need one or two of many.
 
 use super::load::load;
 use super::rehearsal::Rehearsal;
@@ -9,7 +9,7 @@ use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A judged library, loaded at most once.
+/// A library that passed all checks, loaded at most once.
 pub(super) struct Library {
     path: PathBuf,
     id: String,
@@ -19,7 +19,7 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// The library at the canonical `path`, whose manifest is `section`.
+    /// The library at the canonical `path`, with its manifest in `section`.
     pub(super) fn new(path: PathBuf, section: &Section, rehearsal: Option<Rehearsal>) -> Library {
         let (id, manifest) = (section.manifest.id.clone(), section.bytes.clone());
         Library { path, id, manifest, rehearsal, module: OnceLock::new() }

@@ -1,5 +1,5 @@
-//! The lock file: plugins pinned by the digest of their file, so that another build under the same id is refused: step 4
-//! of loading.
+//! The lock file: pins plugins by the digest of their file, so that another build with the same id is
+//! refused: step 4 of loading.
 
 use crate::storage::small_file::{open_regular, read_bytes};
 use apr_sdk::{Error, ErrorKind, Result};
@@ -20,19 +20,19 @@ pub struct LockEntry {
     pub tier: String,
 }
 
-/// The lock file's entries.
+/// The contents of the lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
-    /// The pinned plugins.
+    /// The pinned plugins, by id.
     #[serde(default)]
     pub plugins: Vec<LockEntry>,
 }
 
 impl Lock {
-    /// Reads a lock file (JSON); none is an empty one.
+    /// Reads a lock file (JSON); a missing file counts as empty.
     ///
     /// # Errors
-    /// Plugin if it is there and cannot be read: it must not be passed over.
+    /// Plugin if it exists but cannot be read: it must not be ignored.
     pub fn read(path: &Path) -> Result<Lock> {
         let text = match read_bytes(path) {
             Ok(text) => text,
@@ -42,20 +42,21 @@ impl Lock {
         serde_json::from_slice(&text).map_err(|error| unreadable(path, &error.to_string()))
     }
 
-    /// Pins plugin `id` to one build; what was pinned under the id before is forgotten.
+    /// Pins plugin `id` to one build, replacing an earlier pin.
     pub fn pin(&mut self, id: &str, sha256: String, tier: &str) {
         self.forget(id);
         self.plugins.push(LockEntry { id: id.to_owned(), sha256, tier: tier.to_owned() });
     }
 
-    /// Forgets what is pinned under `id`; whether there was something.
+    /// Removes the pin of `id`; returns whether there was one.
     pub fn forget(&mut self, id: &str) -> bool {
         let before = self.plugins.len();
         self.plugins.retain(|entry| entry.id != id);
         self.plugins.len() < before
     }
 
-    /// Writes the lock file, by a temporary file and a rename: half a lock would lock out everything.
+    /// Writes the lock file through a temporary file and a rename: half a lock file would lock out
+    /// everything.
     ///
     /// # Errors
     /// Io.
@@ -97,7 +98,7 @@ pub fn sha256(path: &Path) -> Result<String> {
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Judges the library of plugin `id` by the lock.
+/// Checks the library of plugin `id` against the lock file.
 ///
 /// # Errors
 /// Plugin with `E_UNTRUSTED`.

@@ -1,4 +1,4 @@
-//! Plugins as files: found, judged before any of their code runs, loaded when first needed, and kept for ever.
+//! Plugins as files: found, judged before any of their code runs, loaded on demand, and never unloaded.
 
 mod crash;
 mod discover;

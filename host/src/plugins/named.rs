@@ -1,5 +1,5 @@
-//! Puts a plugin's name into its errors and a guard around its calls, so that a bundled plugin that panics, and a loaded
-//! one that breaks its contract, both end in an error that says whose it is.
+//! Adds a plugin's name to its errors and guards its calls, so that both a bundled plugin that panics and a
+//! loaded one that breaks its contract cause an error that names them.
 
 use super::running::{Running, within};
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
@@ -12,7 +12,7 @@ use apr_sdk::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who made an object.
+/// The plugin that created an object.
 struct Owner {
     /// The plugin, as messages name it.
     whose: &'static str,
@@ -20,17 +20,17 @@ struct Owner {
 }
 
 impl Owner {
-    /// Runs the plugin's code; names the plugin in what goes wrong.
+    /// Runs plugin code, naming the plugin in errors.
     fn call<T>(&self, doing: &'static str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         plugin(doing, || self.within(doing, f)).map_err(|error| self.name(error))
     }
 
-    /// Runs the plugin's code, so that a crash can name it.
+    /// Runs plugin code, so that a crash can name the plugin.
     fn within<T>(&self, doing: &'static str, f: impl FnOnce() -> T) -> T {
         within(Running { whose: self.whose, doing }, f)
     }
 
-    /// The count that a plugin gave, if it fits the room it had.
+    /// Checks that a count returned by a plugin fits the room it was given.
     fn checked(&self, filled: usize, room: usize) -> Result<usize> {
         if filled <= room {
             return Ok(filled);
@@ -39,7 +39,7 @@ impl Owner {
         Err(self.name(Error::plugin(message).code("E_PLUGIN")))
     }
 
-    /// The error with the plugin's name, if it is the plugin's fault and does not say whose yet.
+    /// Adds the plugin's name to an error that is the plugin's fault and has no name yet.
     #[cold]
     fn name(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::Plugin || error.message().starts_with("plugin `") {
@@ -52,7 +52,8 @@ impl Owner {
     }
 }
 
-/// How messages name a plugin. The texts are kept for ever, each once: a signal handler cannot ask whether they still are.
+/// The name of a plugin in messages. Stored forever, without duplicates: a signal handler cannot check
+/// lifetimes.
 fn whose(id: &str, version: &str) -> &'static str {
     static TEXTS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let text = format!("plugin `{}` {}", apr_sdk::escape(id, 80), apr_sdk::escape(version, 40));
@@ -65,7 +66,7 @@ fn whose(id: &str, version: &str) -> &'static str {
     text
 }
 
-/// An object of a plugin and whose it is.
+/// An object of a plugin, with its owner.
 struct Owned<T: ?Sized> {
     object: Guarded<T>,
     owner: Arc<Owner>,
@@ -125,7 +126,7 @@ impl<P: Provider> Provider for Named<P> {
 
 impl Reader for Owned<dyn Reader> {
     fn probe(&self, look: &Look<'_>) -> Score {
-        // "Not mine" is no error, so neither is a panic: it is told, and the next format is asked.
+        // "Not mine" is not an error, so neither is a panic: it is recorded, and the next format is asked.
         let score = guard(|| self.owner.within("probing", || self.object.probe(look)));
         score.unwrap_or_else(|panic| {
             self.owner.faults.note(panicked("probing", &panic).message());

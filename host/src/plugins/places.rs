@@ -1,4 +1,5 @@
-//! Where plugins are looked for, in which order, and which files of a folder are judged. Never the current directory.
+//! Where to look for plugins, in which order, and which files of a folder to judge. Never the current
+//! directory.
 
 use super::discover::DiscoverOptions;
 use apr_engine::registry::Origin;
@@ -7,57 +8,57 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A file or folder that is searched.
+/// A file or folder to search.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Its path as it was given.
+    /// The path as given.
     pub path: PathBuf,
-    /// Who named it.
+    /// Who named it, or what kind of folder it is.
     pub origin: Origin,
 }
 
 /// A file that may be a plugin.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its path as it was found.
+    /// The path as found.
     pub path: PathBuf,
-    /// Who named it, or the folder that it lies in.
+    /// Who named it, or the kind of folder it is in.
     pub origin: Origin,
 }
 
-/// What lies in the places.
+/// The contents of all places.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The files to be judged, in search order; a path that was named and is not there is one too.
+    /// The files to judge, in search order, including named paths that do not exist.
     pub candidates: Vec<Candidate>,
-    /// Libraries that are passed over because their names are not those of plugins.
+    /// Libraries that are skipped because their names are not those of plugins.
     pub skipped: Vec<PathBuf>,
 }
 
-/// What the names of architecture tables end with.
+/// The suffix of architecture tables.
 pub(super) const TABLE: &str = ".toml";
 
-/// The file name of the library of plugin `id` on this system.
+/// The file name of plugin `id`'s library on this system.
 pub fn file_name(id: &str) -> String {
     format!("{DLL_PREFIX}apr_plugin_{id}{DLL_SUFFIX}")
 }
 
-/// The file name of the architecture table whose plugin is called `id`.
+/// The file name of the architecture table with plugin id `id`.
 pub fn table_name(id: &str) -> String {
     format!("{id}{TABLE}")
 }
 
-/// Whether a file is judged as an architecture table.
+/// Whether a file is treated as an architecture table.
 pub fn is_table(path: &Path) -> bool {
     path.to_string_lossy().ends_with(TABLE)
 }
 
-/// The places, in search order, whether they are there or not.
+/// The places in search order, whether they exist or not.
 pub fn places(options: &DiscoverOptions) -> Vec<Place> {
     let place = |path: &Path, origin| Place { path: path.to_owned(), origin };
     let mut places: Vec<Place> = options.named.iter().map(|path| place(path, Origin::Flag)).collect();
     for path in &options.plugin_path {
-        // A folder that is not there yet is as common in such a list as it is in `PATH`; a library is meant to be there.
+        // A missing folder is as common in such a list as in `PATH`; a missing library is a mistake.
         let is_folder = path.is_dir() || (!path.exists() && !is_table(path) && !is_library(path));
         let origin = if is_folder { Origin::Variable } else { Origin::VariableFile };
         places.push(place(path, origin));
@@ -72,8 +73,8 @@ pub fn places(options: &DiscoverOptions) -> Vec<Place> {
     places
 }
 
-/// Where the program runs from cargo's target folder: what was built with it. There `deps` goes first: `cargo test`
-/// refreshes only that.
+/// The build folders, if the program runs from cargo's target folder. There `deps` comes first: `cargo test`
+/// updates only that.
 fn built(folder: &Path) -> Vec<PathBuf> {
     if folder.file_name().is_some_and(|name| name == "deps") {
         vec![folder.to_owned()]
@@ -84,7 +85,7 @@ fn built(folder: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// What lies in the places that `options` name.
+/// Lists the places that `options` name.
 pub fn find(options: &DiscoverOptions) -> Found {
     let mut found = Found::default();
     let mut built = HashSet::<OsString>::new();
@@ -97,7 +98,7 @@ pub fn find(options: &DiscoverOptions) -> Found {
         }
         let (plugins, others) = in_folder(&path);
         if origin == Origin::Built {
-            // Cargo's folders hold every library of the build, and each plugin of ours twice.
+            // Cargo's folders hold every library of the build, and each of our plugins twice.
             let new = plugins
                 .into_iter()
                 .filter(|p| p.file_name().is_some_and(|name| built.insert(name.to_owned())));
@@ -105,7 +106,7 @@ pub fn find(options: &DiscoverOptions) -> Found {
             continue;
         }
         if plugins.is_empty() && origin == Origin::Flag {
-            // Judged as what it is: a folder that was named for nothing.
+            // To be judged as what it is: a named folder without any plugin.
             found.candidates.push(Candidate { path, origin });
         }
         found.candidates.extend(plugins.into_iter().map(|path| Candidate { path, origin }));
@@ -114,7 +115,8 @@ pub fn find(options: &DiscoverOptions) -> Found {
     found
 }
 
-/// The files of a folder with a plugin's name, and the other libraries; both sorted. What cannot be listed holds none.
+/// The files of a folder that are named like plugins, and its other libraries; both sorted. Empty if the
+/// folder cannot be listed.
 fn in_folder(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -127,13 +129,13 @@ fn has_plugin_name(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(is_plugin_name)
 }
 
-/// Whether a file is called as this system's libraries are.
+/// Whether a file is named like a library on this system.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(DLL_SUFFIX) && !name.starts_with('.')
 }
 
-/// Libraries by their names, and architecture tables.
+/// Whether a name is that of a plugin's library or an architecture table.
 fn is_plugin_name(name: &str) -> bool {
     if name.len() > TABLE.len() && name.ends_with(TABLE) && !name.starts_with('.') {
         return true;

@@ -1,6 +1,6 @@
-//! A library that the user named or installed is loaded in a child process first: what kills a process while it is loaded
-//! (a fault, an abort, an exit) cannot be caught, and would take the user's work with it. What passed is remembered by its
-//! digest.
+//! Loads a library that the user named or installed in a child process first: what kills a process during
+//! loading (a fault, an abort, an exit) cannot be caught, and would take the user's work with it. Libraries
+//! that passed are remembered by digest.
 
 use super::lock::sha256;
 use apr_engine::registry::Origin;
@@ -10,30 +10,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How libraries are tried.
+/// How to try libraries.
 #[derive(Clone, Debug)]
 pub struct Rehearsal {
-    /// The program and its arguments; the library's path comes last. It loads the library and says [`SURVIVED`].
+    /// The program and its arguments, followed by the library's path. It loads the library and prints
+    /// [`SURVIVED`].
     pub command: Vec<PathBuf>,
-    /// Where it is remembered what passed; `None` to remember nothing.
+    /// Where to remember what passed; `None` to remember nothing.
     pub remembered: Option<PathBuf>,
-    /// Whether those that came with the program or the system are tried too, which are taken to be whole otherwise.
+    /// Whether to also try libraries that came with the program or the system, which are otherwise trusted to
+    /// work.
     pub every: bool,
 }
 
-/// What the child says on stdout once the library is loaded, or refused by an error of its own.
+/// What the child prints on stdout once the library is loaded, or refused by an ordinary error.
 pub const SURVIVED: &str = "survived";
 
-/// Loading takes milliseconds; a library that takes this long waits for something.
+/// Loading takes milliseconds; a library that takes this long is waiting for something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Rehearsal {
-    /// Whether a library that was found there is to be tried.
+    /// Whether a library found this way is to be tried.
     pub(super) fn concerns(&self, origin: Origin) -> bool {
         self.every || matches!(origin, Origin::Flag | Origin::VariableFile | Origin::Variable | Origin::User)
     }
 
-    /// Tries the library of plugin `id` at `path`, unless one of its digest passed before.
+    /// Tries the library of plugin `id` at `path`, unless one with its digest passed before.
     ///
     /// # Errors
     /// Plugin with `E_PLUGIN` if loading ends or stops the process; Io if no child can be started.
@@ -46,7 +48,7 @@ impl Rehearsal {
             return Ok(());
         }
         self.try_in_child(path, id)?;
-        // A verdict that cannot be kept costs a child the next time, nothing else.
+        // A verdict that cannot be stored only costs another child next time.
         if let Some(known) = known {
             let made = known.parent().map_or(Ok(()), std::fs::create_dir_all);
             drop(made.and_then(|()| std::fs::write(known, "")));
@@ -64,7 +66,7 @@ impl Rehearsal {
         let ended = wait(&mut child).map_err(failed)?;
         let mut said = String::new();
         if let (Some(_), Some(out)) = (ended, child.stdout.take()) {
-            // More than the word is the plugin's own chatter.
+            // Any further output comes from the plugin.
             let _ = out.take(64 * 1024).read_to_string(&mut said);
         }
         if said.lines().any(|line| line == SURVIVED) {
@@ -80,7 +82,7 @@ impl Rehearsal {
     }
 }
 
-/// Waits for the end; `None` if that took too long, and then the child is gone.
+/// Waits for the child to end; `None` if that took too long and it was killed.
 fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     let (began, mut pause) = (Instant::now(), Duration::from_micros(200));
     loop {

@@ -1,4 +1,4 @@
-//! Which plugin this thread is in, so that it can be named if a signal ends the process there.
+//! Tracks which plugin this thread is in, so that it can be named if a signal ends the process there.
 
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -8,16 +8,16 @@ use std::sync::atomic::{Ordering, compiler_fence};
 pub(super) struct Running {
     /// `plugin `x` 1.0`, escaped.
     pub whose: &'static str,
-    /// What it does: `opening`.
+    /// The activity: `opening`.
     pub doing: &'static str,
 }
 
 thread_local! {
-    // Without a destructor and without laziness: a signal handler may look.
+    // No destructor and no lazy initialization: a signal handler may read it.
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
 }
 
-/// What this thread's innermost plugin is doing.
+/// The innermost plugin call of this thread.
 pub(super) fn running() -> Option<Running> {
     RUNNING.try_with(Cell::get).ok().flatten()
 }
@@ -31,12 +31,12 @@ pub(super) fn within<T>(call: Running, f: impl FnOnce() -> T) -> T {
 
 fn set(call: Option<Running>) -> Option<Running> {
     let before = RUNNING.try_with(|running| running.replace(call)).ok().flatten();
-    // The plugin's code must not be moved before it: only a handler would notice.
+    // The plugin's code must not be moved before this: only a handler would notice.
     compiler_fence(Ordering::SeqCst);
     before
 }
 
-/// Puts back what was before, after a panic too.
+/// Restores the previous call, even after a panic.
 struct Restore(Option<Running>);
 
 impl Drop for Restore {

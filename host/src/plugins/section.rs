@@ -1,5 +1,5 @@
-//! Reads a plugin's manifest from its library file without loading it, and judges target, panics and interface: steps
-//! 5 to 8 of loading.
+//! Reads a plugin's manifest from its library file without loading it, and checks target, panic strategy and
+//! interface: steps 5 to 8 of loading.
 
 use crate::storage::small_file::open_regular;
 use apr_abi::manifest::{self, Head};
@@ -8,14 +8,14 @@ use object::read::{Object, ObjectSection};
 use object::{Architecture, BinaryFormat, Endianness, ReadCache, ReadRef};
 use std::path::Path;
 
-/// What a library says of itself.
+/// The manifest section of a library.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The head: interface, target, compiler.
     pub head: Head,
     /// The text, parsed.
     pub manifest: Manifest,
-    /// The section's bytes, to be compared with what the loaded library hands out.
+    /// The section's bytes, to compare with those of the loaded library.
     pub bytes: Vec<u8>,
     format: BinaryFormat,
     architecture: Architecture,
@@ -27,7 +27,7 @@ fn not_a_plugin(message: &str) -> Error {
     Error::plugin(message).code("E_NOT_A_PLUGIN")
 }
 
-/// Reads the manifest section of a library of any target: step 5.
+/// Reads the manifest section of a library for any target: step 5.
 ///
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`; Io if the file cannot be read.
@@ -36,7 +36,7 @@ pub fn read(path: &Path) -> Result<Section> {
     parse(&ReadCache::new(file))
 }
 
-/// As [`read`], of a library's bytes.
+/// Like [`read`], from a library's bytes.
 ///
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`.
@@ -65,7 +65,7 @@ pub fn parse<'data>(library: impl ReadRef<'data>) -> Result<Section> {
 }
 
 impl Section {
-    /// Judges whether this program may load the library: steps 6 to 8.
+    /// Checks whether this program may load the library: steps 6 to 8.
     ///
     /// # Errors
     /// Plugin with `E_TARGET`, `E_PANIC_ABORT`, `E_ABI_MAJOR` or `E_ABI_MINOR`.
@@ -119,7 +119,7 @@ impl Section {
     }
 }
 
-/// The name that `std::env::consts::ARCH` has for an architecture, where they are known to be the same.
+/// The name for an architecture in `std::env::consts::ARCH`, if it is known.
 fn architecture_name(architecture: Architecture) -> Option<&'static str> {
     Some(match architecture {
         Architecture::X86_64 => "x86_64",
@@ -134,7 +134,7 @@ fn architecture_name(architecture: Architecture) -> Option<&'static str> {
     })
 }
 
-/// Operating system and C library of a target triple: what follows architecture and vendor.
+/// The operating system and C library of a target triple: whatever follows architecture and vendor.
 fn system_of(target: &str) -> impl Iterator<Item = &str> {
     target.split('-').skip(2)
 }

@@ -1,24 +1,24 @@
-//! An architecture table as a file of its own: a plugin without code (design section 6).
+//! An architecture table in a file of its own: a plugin without code.
 
 use crate::storage::small_file::read_bytes;
 use apr_engine::registry::Provider;
 use apr_sdk::{Error, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
 
-/// The most bytes of a table: the largest of ours has a thirtieth.
+/// Bytes of a table: our largest has a thirtieth.
 const LONGEST: u64 = 1 << 20;
 
-/// A table's text.
+/// The text of a table.
 pub(super) struct TableFile {
     id: String,
     text: String,
 }
 
 impl TableFile {
-    /// Reads the table at `path`; gives what a manifest would say of it.
+    /// Reads the table at `path`; also returns the equivalent manifest.
     ///
     /// # Errors
-    /// Plugin with `E_NOT_A_PLUGIN` for a file that is no table.
+    /// Plugin with `E_NOT_A_PLUGIN` for a file that is not a table.
     pub(super) fn read(path: &Path) -> Result<(Manifest, TableFile)> {
         let refused = |what: String| Error::plugin(what).code("E_NOT_A_PLUGIN");
         let text = read_bytes(path)?;

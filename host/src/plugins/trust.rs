@@ -1,5 +1,5 @@
-//! Who may have put a plugin's file where it lies: step 3 of loading. The check is against mistakes and other users, not
-//! against one's own account: a plugin is native code and has the process's rights.
+//! Checks who may have placed a plugin's file: step 3 of loading. It protects against mistakes and other
+//! users, not against one's own account: a plugin is native code with the process's rights.
 
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -17,9 +17,10 @@ pub struct TrustRules {
 }
 
 impl TrustRules {
-    /// Root and the effective user are trusted; in `trusted_folders` every owner is, and beside the executable its own.
+    /// Trusts root and the effective user; any owner in `trusted_folders`; and beside the executable, the
+    /// executable's owner.
     pub fn new(trusted_folders: &[PathBuf], executable: Option<&Path>) -> TrustRules {
-        // A relative folder would mean another one wherever the command runs.
+        // A relative folder would depend on where the command runs.
         let absolute = trusted_folders.iter().filter(|folder| folder.is_absolute());
         let trusted_folders = absolute.filter_map(|folder| folder.canonicalize().ok()).collect();
         #[cfg(unix)]
@@ -40,10 +41,11 @@ impl TrustRules {
     }
 }
 
-/// Judges the canonical path `real` of a plugin, and the folder in which it was found as `found`, which may be a link.
+/// Judges the canonical path `real` of a plugin, and the folder where it was found as `found`, which may be a
+/// link.
 ///
 /// # Errors
-/// Plugin with `E_UNTRUSTED`, naming what is wrong with which file or folder.
+/// Plugin with `E_UNTRUSTED`, naming the problem and the file or folder.
 pub fn check(found: &Path, real: &Path, beside_executable: bool, rules: &TrustRules) -> Result<()> {
     check_path(real, beside_executable, rules)?;
     let folder = match found.parent() {
@@ -71,7 +73,7 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
         })?;
         let shown = place.to_string_lossy();
         let refused = |what: String| Error::plugin(what).code("E_UNTRUSTED");
-        // In a sticky folder others cannot replace what is not theirs; and what lies in it is judged too.
+        // In a sticky folder others cannot replace what is not theirs; and its contents are judged too.
         let sticky = data.is_dir() && data.mode() & STICKY != 0;
         if data.mode() & WORLD_WRITABLE != 0 && !sticky {
             return Err(
@@ -97,7 +99,7 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
     Ok(())
 }
 
-/// Elsewhere the system's own rules on who may write where are all there is.
+/// On other systems, their own rules about who may write where must suffice.
 #[cfg(not(unix))]
 fn check_path(_path: &Path, _beside_executable: bool, _rules: &TrustRules) -> Result<()> {
     Ok(())

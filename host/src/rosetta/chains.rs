@@ -1,13 +1,13 @@
-//! Chains of conversions: a seeded covering set, in which every ordered pair of formats is adjacent at least once for
-//! each length, or all there are.
+//! Chains of conversions: for each length, a seeded covering set in which every ordered pair of formats is
+//! adjacent at least once, or all there are.
 
 use apr_testkit::Random;
 
-/// The lengths of chains that are tried, in hops.
+/// Lengths of chains to try, in hops.
 pub const LENGTHS: std::ops::RangeInclusive<usize> = 3..=5;
 
-/// Chains of `n_hops` conversions over `n_formats` formats, in which every ordered pair is adjacent. No format follows
-/// itself. The same seed gives the same chains.
+/// Chains of `n_hops` conversions over `n_formats` formats, in which every ordered pair is adjacent. No
+/// format follows itself. The same seed gives the same chains.
 pub fn covering(n_formats: usize, n_hops: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = Random::new(seed ^ (n_hops as u64) << 32);
     let mut open: Vec<(usize, usize)> = pairs(n_formats);
@@ -18,7 +18,7 @@ pub fn covering(n_formats: usize, n_hops: usize, seed: u64) -> Vec<Vec<usize>> {
             let here = chain[chain.len() - 1];
             let fresh: Vec<usize> = open.iter().filter(|p| p.0 == here).map(|p| p.1).collect();
             let next = if fresh.is_empty() {
-                // Whoever has most left to give, so that the chain is of use again after this hop.
+                // Continue with the format that has most pairs left, so that the next hop is useful too.
                 let left = |n: usize| open.iter().filter(|p| p.0 == n).count();
                 (0..n_formats).filter(|&n| n != here).max_by_key(|&n| left(n)).unwrap_or(here)
             } else {
@@ -69,7 +69,7 @@ mod tests {
                     assert!(there, "{n} formats, {hops} hops: {pair:?} in {chains:?}");
                 }
                 assert!(chains.iter().all(|c| c.len() == hops + 1 && c.windows(2).all(|w| w[0] != w[1])));
-                // A covering set is worth having only if it is small.
+                // A covering set is only useful if it is small.
                 assert!(chains.len() <= pairs(n).len().div_ceil(hops) * 2, "{n} {hops}: {}", chains.len());
                 assert_eq!(chains, covering(n, hops, 1));
             }

@@ -1,4 +1,4 @@
-//! What must come of a model in a format, computed from the format's manifest before anything is tried.
+//! Computes, from a format's manifest alone, what must become of a model in that format.
 
 use crate::rosetta::specimens::{Extra, Specimen};
 use apr_sdk::manifest::ForeignCarrier;
@@ -13,7 +13,7 @@ pub fn obstacle(format: &FormatManifest, model: &Model) -> Option<String> {
     }
 }
 
-/// An obstacle for a column of a table.
+/// An obstacle in words, for a table cell.
 fn words(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::Count(have) => format!("{have} tensors, only one"),
@@ -27,7 +27,7 @@ fn words(obstacle: &Obstacle) -> String {
     }
 }
 
-/// Why a specimen cannot begin its way in a format, or `None` if it can.
+/// Why a specimen cannot be written in a format as a source, or `None` if it can.
 pub fn obstacle_at_source(format: &FormatManifest, specimen: &Specimen) -> Option<String> {
     let carries = &format.carries;
     match &specimen.extra {
@@ -45,7 +45,7 @@ fn holds(format: &FormatManifest, value: &Value) -> bool {
     type_words(value).split(' ').all(|word| format.carries.metadata_type(word))
 }
 
-/// `u8`, or `arr u8` for a list.
+/// The type in words: `u8`, or `arr u8` for a list.
 fn type_words(value: &Value) -> String {
     let kind = value.kind.name().unwrap_or("?");
     match value.array_head().and_then(|(item, _)| item.name()) {
@@ -54,7 +54,7 @@ fn type_words(value: &Value) -> String {
     }
 }
 
-/// An error without the format's name, which stands beside it.
+/// An error without the format's name, which is shown beside it.
 pub fn short(format: &FormatManifest, error: &Error) -> String {
     let text = error.message();
     for name in [format!("`{}` cannot hold ", format.id), format!("{} ", format.name)] {
@@ -65,22 +65,22 @@ pub fn short(format: &FormatManifest, error: &Error) -> String {
     text.to_owned()
 }
 
-/// What a model still has of its source's, besides tensors.
+/// What a model still has of its source besides tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// The metadata that only the source's format can say.
+    /// Metadata that only the source's format can express.
     pub metadata: bool,
-    /// The tokenizer.
+    /// Whether it still has the tokenizer.
     pub tokenizer: bool,
-    /// The companion files.
+    /// Whether it still has the companion files.
     pub companions: bool,
 }
 
 impl Fate {
-    /// At the source: everything.
+    /// Everything, as at the source.
     pub const WHOLE: Fate = Fate { metadata: true, tokenizer: true, companions: true };
 
-    /// After a conversion to `to`, of a model that began in `source`.
+    /// The fate after a conversion to `to`, for a model that began in `source`.
     pub fn after(self, source: &FormatManifest, to: &FormatManifest, policy: ForeignPolicy) -> Fate {
         let carried = match to.carries.foreign {
             ForeignCarrier::None => false,

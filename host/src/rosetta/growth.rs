@@ -1,39 +1,39 @@
-//! How error grows along a chain: the fitted exponent of `error = first · hops ^ exponent`. Random errors grow with the
-//! square root (0.5), a systematic one linearly (1): specification, section 14.5.
+//! How the error grows along a chain: fits the exponent in `error = first · hops ^ exponent`. Random errors
+//! grow with the square root (0.5), systematic ones linearly (1): specification, section 14.5.
 
 use serde::Serialize;
 
-/// From here on growth counts as linear. Half way between the square root's exponent and the line's.
+/// The exponent from which growth counts as linear: halfway between square root and line.
 const LINEAR: f64 = 0.75;
 
-/// The fewest points with an error that a growth can be read from.
+/// Points with an error that are needed to fit a growth.
 const FEWEST: usize = 3;
 
-/// How error grows.
+/// How the error grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No hop has any error.
     None,
-    /// There is error, and too few hops to say how it grows.
+    /// There is an error, but too few hops to tell how it grows.
     TooFew,
-    /// Slower than a line.
+    /// Slower than linear.
     Bounded,
-    /// Like a line or faster: a systematic error.
+    /// Linear or faster: a systematic error.
     Linear,
 }
 
 /// A fitted growth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// The exponent; absent where it cannot be fitted.
+    /// The exponent; `None` if it cannot be fitted.
     pub exponent: Option<f64>,
-    /// What that means.
+    /// The interpretation of the exponent.
     pub verdict: Verdict,
 }
 
-/// Fits the growth of `errors`, of which number 0 is that after one hop, by least squares over the logarithms. Hops without
-/// error have no logarithm and are left out.
+/// Fits the growth of `errors`, whose first item is the error after one hop, by least squares over the
+/// logarithms. Hops without error have no logarithm and are skipped.
 pub fn fit(errors: &[f64]) -> Growth {
     if errors.iter().any(|error| !error.is_finite()) {
         return Growth { exponent: None, verdict: Verdict::Linear };

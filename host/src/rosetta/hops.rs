@@ -1,4 +1,5 @@
-//! A chain of the user's own: one model through formats, compared with where it began after every hop.
+//! A user-defined chain: converts one model through formats, and compares it with the original after every
+//! hop.
 
 use crate::convert::{ConvertOptions, convert};
 use crate::host::Host;
@@ -11,52 +12,52 @@ use apr_sdk::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// A chain and what came of it. Keys of `apr.rosetta.chain/1`.
+/// A chain and its results. Keys of `apr.rosetta.chain/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chain {
-    /// The model as typed.
+    /// The model, as typed.
     pub input: String,
-    /// Its format.
+    /// The id of its format.
     pub from: String,
-    /// The hops that were done.
+    /// The completed hops.
     pub hops: Vec<Hop>,
     /// How the error grows.
     pub growth: Growth,
 }
 
-/// A hop and how its result compares with where the chain began.
+/// A hop, compared with the start of the chain.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hop {
-    /// The format that was converted to.
+    /// The id of the target format.
     pub to: String,
-    /// The file's length in bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Tensors whose type, shape and bytes are those of the beginning.
+    /// Number of tensors with the original type, shape and bytes.
     pub identical: usize,
-    /// All tensors.
+    /// Number of all tensors.
     pub tensors: usize,
-    /// The largest absolute difference of a value.
+    /// The largest absolute difference between two values.
     pub max_abs_diff: f64,
-    /// What is not as it was.
+    /// What differs from the original.
     pub findings: Vec<Finding>,
-    /// What the conversion said: what is not carried, what was assumed.
+    /// Notes from the conversion: what is not carried, what was assumed.
     pub notes: Vec<String>,
 }
 
-/// What is asked of a chain.
+/// The request for a chain.
 #[derive(Clone, Debug, Default)]
 pub struct ChainOptions {
-    /// The model.
+    /// The model to start with.
     pub input: PathBuf,
-    /// The formats, in order.
+    /// The ids of the formats, in order.
     pub via: Vec<String>,
-    /// How far values may be off after the last hop; without it bytes must be equal.
+    /// Tolerance for values after the last hop; without it, bytes must be equal.
     pub tolerance: Option<f64>,
-    /// An empty folder in which every file stays.
+    /// An empty folder in which to keep every file.
     pub keep: Option<PathBuf>,
 }
 
-/// Converts hop by hop and compares each result with the model at the beginning.
+/// Converts hop by hop and compares each result with the original model.
 ///
 /// # Errors
 /// InvalidArgument for a format that is not present; what a conversion refuses, with the hop; any error from comparing.
@@ -78,7 +79,7 @@ pub fn chain(host: &Host, options: &ChainOptions) -> Result<Chain> {
             error.with_file(input).hint(format!("choose another format for hop {}, to {id}", number + 1))
         })?;
         let result = open(host, &next, &OpenOptions { from: Some(id.clone()), ..OpenOptions::default() })?;
-        // The name of a tensor that no name was kept of is no finding.
+        // A tensor whose name was never stored is no finding.
         let file = next.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         name_after(&mut began.model, format, &file);
         let Comparison { findings, tensors, identical, max_abs_diff, .. } =
@@ -104,7 +105,7 @@ fn hop_options(input: &Path, output: &Path, to: &str) -> ConvertOptions {
         input: input.to_owned(),
         output: Some(output.to_owned()),
         to: Some(to.to_owned()),
-        // Every name as it is, so that tensors can be compared by name.
+        // Keep all names, so that tensors can be compared by name.
         arch: Some("none".to_owned()),
         ..ConvertOptions::default()
     }

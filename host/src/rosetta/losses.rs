@@ -1,23 +1,24 @@
-//! Which pairs of formats the present plugins make possible, and what each loses, by what the manifests say.
+//! The pairs of formats that the available plugins support, and what each pair loses according to the
+//! manifests.
 
 use apr_engine::registry::{Format, Registry};
 use apr_sdk::manifest::{Carries, ForeignCarrier, NameRule};
 use apr_sdk::{DType, FormatManifest};
 use serde::Serialize;
 
-/// The pairs that are possible. Keys of `apr.rosetta.list/1`.
+/// The supported pairs. Keys of `apr.rosetta.list/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pairs {
-    /// Every format that is present.
+    /// Every available format.
     pub formats: Vec<Role>,
-    /// Every ordered pair of a format that can be read and another that can be written.
+    /// Every ordered pair of a readable format and another, writable one.
     pub pairs: Vec<Pair>,
 }
 
 /// A format, and which side of a conversion it can be.
 #[derive(Clone, Debug, Serialize)]
 pub struct Role {
-    /// Its id.
+    /// The format's id.
     pub id: String,
     /// Whether it can be the source.
     pub reads: bool,
@@ -25,29 +26,29 @@ pub struct Role {
     pub writes: bool,
 }
 
-/// A source, a target, and what the target cannot hold of what the source can.
+/// A source, a target, and what the source can hold but the target cannot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pair {
-    /// The source's format.
+    /// The id of the source format.
     pub from: String,
-    /// The target's format.
+    /// The id of the target format.
     pub to: String,
     /// What is refused before anything is written.
     pub refuses: Refusals,
-    /// What does not arrive, though the conversion is done.
+    /// What is lost although the conversion succeeds.
     pub loses: Vec<String>,
 }
 
 /// What a target refuses.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Refusals {
-    /// Models of more or fewer tensors than one.
+    /// Models with any number of tensors but one.
     pub several_tensors: bool,
-    /// Element types, by name.
+    /// Dtypes, by name.
     pub dtypes: Vec<String>,
     /// The most dimensions, if the source can have more.
     pub max_dims: Option<usize>,
-    /// The most bytes of a name, if the source can have more.
+    /// The longest name in bytes, if the source can have longer ones.
     pub max_name_bytes: Option<usize>,
     /// Characters in names.
     pub names: Option<&'static str>,
@@ -57,7 +58,7 @@ pub struct Refusals {
     pub scalars: bool,
 }
 
-/// Every pair that the registry makes possible.
+/// Every pair that the registry supports.
 pub fn pairs(registry: &Registry) -> Pairs {
     let formats = registry.formats();
     let roles = formats.iter().map(|f| &f.manifest);
@@ -72,7 +73,7 @@ pub fn pairs(registry: &Registry) -> Pairs {
     }
 }
 
-/// Whether a model can go from one format to the other.
+/// Whether a model can be converted from one format to the other.
 pub fn is_pair(from: &Format, to: &Format) -> bool {
     from.id() != to.id() && from.manifest.reads && to.manifest.writes
 }
@@ -130,7 +131,7 @@ fn losses(from: &Carries, to: &Carries) -> Vec<String> {
 }
 
 impl Refusals {
-    /// The refusals in words, shortest first; empty where all is taken.
+    /// The refusals in words, shortest first; empty if everything is accepted.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.several_tensors {

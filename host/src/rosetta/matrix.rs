@@ -1,60 +1,60 @@
-//! The answer of a run: what arrived, what was refused and why, what was lost, and what is red.
+//! The result of a run: what arrived, what was refused and why, what was lost, and what failed (red).
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Models by the reason why they do not apply.
+/// Names of models that do not apply, by reason.
 pub type Reasons = BTreeMap<String, Vec<String>>;
 
-/// How every pair and chain went. Keys of `apr.rosetta.run/1`.
+/// The results of all pairs and chains. Keys of `apr.rosetta.run/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Matrix {
-    /// Every model's name, before any format's limits.
+    /// The name of every model, before any format's limits.
     pub models: Vec<String>,
-    /// Every format.
+    /// Every format as a source.
     pub formats: Vec<FormatRow>,
     /// Every ordered pair.
     pub pairs: Vec<PairRow>,
-    /// Chains, one row a length.
+    /// Chains, one row per length.
     pub chains: Vec<ChainRow>,
-    /// Everything that should not be.
+    /// Every failure.
     pub red: Vec<Red>,
-    /// Conversions that were done.
+    /// Number of conversions done.
     pub conversions: usize,
-    /// Wall time.
+    /// Wall time in seconds.
     pub seconds: f64,
 }
 
 /// A format as a source.
 #[derive(Clone, Debug, Serialize)]
 pub struct FormatRow {
-    /// Its id.
+    /// The format's id.
     pub id: String,
-    /// How many models begin in it.
+    /// Number of models that can start in it.
     pub models: usize,
-    /// Why the others do not.
+    /// Why the others cannot.
     pub not_applicable: Reasons,
 }
 
-/// An ordered pair.
+/// An ordered pair of formats.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PairRow {
-    /// The source's format.
+    /// The id of the source format.
     pub from: String,
-    /// The target's format.
+    /// The id of the target format.
     pub to: String,
-    /// Models that arrived with every tensor as it was.
+    /// Number of models that arrived with every tensor intact.
     pub arrived: usize,
-    /// Those of them that also came back.
+    /// Number of those that also came back intact.
     pub returned: usize,
-    /// Models that the target refused, as it should, by reason.
+    /// Models that the target refused, as expected, by reason.
     pub not_applicable: Reasons,
-    /// Why nothing comes back, where that is known.
+    /// Why nothing comes back, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_return: Option<String>,
     /// What did not arrive besides tensors, as it should not.
     pub loses: Vec<&'static str>,
-    /// Models that are red.
+    /// Number of models that failed.
     pub red: usize,
     /// Whether the same conversion on the command line gave the same bytes; absent if it was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,39 +64,39 @@ pub struct PairRow {
 /// The chains of one length.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ChainRow {
-    /// How many conversions each has.
+    /// Number of conversions in each.
     pub hops: usize,
-    /// How many chains.
+    /// Number of chains.
     pub chains: usize,
-    /// Models that went all the way, over all chains.
+    /// Number of models that went all the way, over all chains.
     pub arrived: usize,
-    /// Models that some format of the chain cannot hold.
+    /// Number of models that some format of the chain cannot hold.
     pub not_applicable: usize,
-    /// Models that are red.
+    /// Number of models that failed.
     pub red: usize,
 }
 
-/// A cell that should not be as it is.
+/// A failure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Red {
-    /// The formats, from the source on.
+    /// Ids of the formats, from the source on.
     pub route: Vec<String>,
-    /// The model.
+    /// The model's name.
     pub model: String,
     /// What is wrong.
     pub what: String,
-    /// Commands that show it.
+    /// Commands that reproduce it.
     pub commands: Vec<String>,
 }
 
 impl Matrix {
-    /// Whether no cell is red and something was tried.
+    /// Whether nothing failed and something was tried.
     pub fn is_green(&self) -> bool {
         self.red.is_empty() && self.pairs.iter().any(|pair| pair.arrived > 0)
     }
 
-    /// The matrix for a README: sources down, targets across; in each cell how many of the source's models arrive, and
-    /// letters for what is lost.
+    /// The matrix for a README: sources down, targets across; each cell has the number of the source's models
+    /// that arrive, and letters for what is lost.
     pub fn markdown(&self) -> String {
         let column = |f: &&FormatRow| self.pairs.iter().any(|pair| pair.to == f.id);
         let targets: Vec<&FormatRow> = self.formats.iter().filter(column).collect();

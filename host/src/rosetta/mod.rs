@@ -1,5 +1,5 @@
-//! Rosetta: every ordered pair of the formats that are present, tried with small models of every kind. What should
-//! arrive is computed beforehand from the manifests; nobody lists the pairs.
+//! Rosetta: tries every ordered pair of the available formats with small models of every kind. The expected
+//! result is computed from the manifests; nobody lists the pairs.
 
 mod chains;
 mod expect;

@@ -1,15 +1,15 @@
-//! Error against hops, drawn: as text for a terminal, as SVG for a page.
+//! Plots error against hops: as text for a terminal, as SVG for a page.
 
 use crate::rosetta::growth::{Growth, Verdict};
 use crate::rosetta::hops::Chain;
 use std::fmt::Write;
 
-/// Columns of the widest bar.
+/// Columns of the longest bar.
 const BAR: f64 = 40.0;
-/// The picture's size and margin, in pixels.
+/// Width, height and margin of the picture in pixels.
 const SIZE: (f64, f64, f64) = (480.0, 300.0, 48.0);
 
-/// A bar for each hop, and the fitted growth.
+/// One bar per hop, and the fitted growth.
 pub fn text(chain: &Chain) -> String {
     let most = largest(chain);
     let mut text = String::from("hop  largest error\n");
@@ -34,7 +34,7 @@ pub fn growth(growth: Growth) -> String {
     format!("{exponent}{verdict}")
 }
 
-/// A picture of the same: points joined by a line.
+/// The SVG: points joined by a line.
 pub fn svg(chain: &Chain) -> String {
     let (width, height, margin) = SIZE;
     let most = largest(chain);

@@ -1,5 +1,5 @@
-//! What a model could become: for each target, what would be refused or lost. Found by planning the conversion, which
-//! writes nothing.
+//! What a model could become: for each target, what would be refused or lost. Found by planning the
+//! conversion, which writes nothing.
 
 use crate::convert::{ConvertOptions, plan};
 use crate::host::Host;
@@ -8,37 +8,37 @@ use apr_sdk::{ErrorKind, Result, escape};
 use serde::Serialize;
 use std::path::Path;
 
-/// The targets of a model. Keys of `apr.rosetta.inspect/1`.
+/// The possible targets of a model. Keys of `apr.rosetta.inspect/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prospects {
-    /// The model as typed.
+    /// The model, as typed.
     pub input: String,
-    /// Its format.
+    /// The id of its format.
     pub format: String,
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: usize,
-    /// Every format that can be written.
+    /// Every writable format.
     pub targets: Vec<Target>,
 }
 
 /// What a model would be in another format.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {
-    /// The format.
+    /// The id of the target format.
     pub to: String,
-    /// Whether it can be written.
+    /// Whether the conversion is possible.
     pub possible: bool,
-    /// Whether only with `--arch none`, which keeps every name as it is.
+    /// Whether it is only possible with `--arch none`, which keeps all names.
     pub needs_arch_none: bool,
-    /// Bytes of the output.
+    /// Size of the output in bytes.
     pub bytes: Option<u64>,
     /// What would not be carried, and what would be assumed.
     pub notes: Vec<String>,
-    /// Why it cannot be written.
+    /// Why the conversion is not possible.
     pub refused: Option<String>,
 }
 
-/// Plans the conversion to every format that can be written.
+/// Plans the conversion to every writable format.
 ///
 /// # Errors
 /// Any error from opening the model; Cancelled.
@@ -47,7 +47,7 @@ pub fn prospects(host: &Host, input: &Path) -> Result<Prospects> {
     let mut targets = Vec::new();
     for format in host.registry.formats().iter().filter(|f| f.manifest.writes) {
         let extension = format.manifest.extensions.first().map_or("bin", String::as_str);
-        // Nothing is written there: a plan needs a name, and this one is nobody's.
+        // Nothing is written there: a plan needs a name, and this one is unused.
         let name = format!("apr-rosetta-{}-planned.{extension}", std::process::id());
         let options = |arch: Option<&str>| ConvertOptions {
             input: input.to_owned(),
@@ -58,7 +58,7 @@ pub fn prospects(host: &Host, input: &Path) -> Result<Prospects> {
         };
         let planned = plan(host, &options(None));
         let needs_arch_none = planned.is_err();
-        // Without names to translate, what is refused is the reason that counts.
+        // Without translation, the remaining reason is the one that matters.
         let planned = planned.or_else(|_| plan(host, &options(Some("none"))));
         targets.push(match planned {
             Ok(plan) => Target {

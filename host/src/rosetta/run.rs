@@ -1,4 +1,4 @@
-//! Running the whole matrix: sources first, then every pair, every round trip and the chains, on all threads.
+//! Runs the whole matrix: sources first, then every pair, every round trip and the chains, on all threads.
 
 use crate::convert::convert;
 use crate::host::Host;
@@ -17,26 +17,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What is to be run.
+/// The request for a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Only these formats; empty for all that are present.
+    /// Only these formats; all available ones if empty.
     pub formats: Vec<String>,
-    /// Only models whose name has one of these in it; empty for all.
+    /// Only models whose name contains one of these; all if empty.
     pub models: Vec<String>,
-    /// Every chain instead of a covering set.
+    /// Run every chain instead of a covering set.
     pub all: bool,
-    /// What the covering set is drawn with.
+    /// The seed of the covering set.
     pub seed: u64,
-    /// Models of formats that cannot be written.
+    /// A folder with models in read-only formats.
     pub fixtures: Option<PathBuf>,
-    /// An empty folder in which every model stays.
+    /// An empty folder in which to keep every model.
     pub keep: Option<PathBuf>,
-    /// The program and its first arguments, to run one conversion of each pair on the command line.
+    /// The program and its first arguments, to run one conversion per pair on the command line.
     pub command: Option<Vec<OsString>>,
 }
 
-/// One thing to do: a model and its way.
+/// One task: a model and its route.
 struct Task {
     source: usize,
     route: Vec<usize>,
@@ -46,17 +46,17 @@ struct Task {
 /// What a task belongs to.
 #[derive(Clone, Copy)]
 enum What {
-    /// A row of pairs: there, and back where there is a writer.
+    /// A row of pairs: there, and back if there is a writer.
     Pair(usize),
     /// A row of chains.
     Chain(usize),
 }
 
-/// Tries every pair and chain of the formats that are present.
+/// Tries every pair and chain of the available formats.
 ///
 /// # Errors
-/// InvalidArgument for a format that is not present or if nothing is left to try; Io for the scratch folder; Cancelled.
-/// What a plugin does wrong is in the answer.
+/// InvalidArgument for an unavailable format or if nothing is left to try; Io for the scratch folder;
+/// Cancelled. Faults of plugins are part of the result.
 pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
     let began = Instant::now();
     let formats = chosen(host, &options.formats)?;
@@ -92,13 +92,14 @@ pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
     Ok(matrix)
 }
 
-/// The numbers of the wanted formats in the registry.
+/// Indices of the requested formats in the registry.
 fn chosen(host: &Host, wanted: &[String]) -> Result<Vec<usize>> {
     for id in wanted {
         host.registry.format(id)?;
     }
     let all = host.registry.formats().iter().enumerate();
-    // Models begin in memory, where no other format's writer lays out parts: such formats are tried by tests of their own.
+    // Models begin in memory, where no other writer lays out parts: formats with parts have tests of their
+    // own.
     let whole = |f: &Format| f.manifest.parts.is_empty();
     let mut chosen: Vec<usize> = all
         .filter(|(_, f)| whole(f) && (wanted.is_empty() || wanted.iter().any(|id| id == f.id())))
@@ -227,7 +228,7 @@ fn work(
     if matches!(task.what, What::Chain(_))
         && let Some(why) = walk::known_obstacle(host, source, &task.route)?
     {
-        // That it is refused was tried in the pairs.
+        // That it is refused was tested with the pairs.
         return Ok(vec![Outcome::NotApplicable(why)]);
     }
     let folder = scratch.folder(&format!("ways/{number}"))?;
@@ -299,7 +300,8 @@ fn red(route: &[&str], model: &str, what: String, source: Option<&Source>) -> Re
     Red { route, model: model.to_owned(), what, commands }
 }
 
-/// One conversion of each pair as a user would type it: the same bytes as inside this process.
+/// Runs one conversion of each pair the way a user would type it: it must give the same bytes as within this
+/// process.
 fn command_lines(
     host: &Host,
     matrix: &mut Matrix,
@@ -365,7 +367,7 @@ fn typed(
     Ok((!same).then(|| "the command line gives other bytes than the library".to_owned()))
 }
 
-/// Does `n` things on all threads and gives the answers in order; the first error stops the rest.
+/// Runs `n` tasks on all threads and returns the results in order; the first error stops the rest.
 fn side_by_side<T: Send>(host: &Host, n: usize, each: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     map(host.crew.as_ref(), n, &|_, number| host.check_cancelled().and_then(|()| each(number)))
 }

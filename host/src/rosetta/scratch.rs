@@ -1,23 +1,23 @@
-//! A folder for models that live for a moment: in memory where the system has such a place, and always cleaned up.
+//! A folder for short-lived models: in memory if the system offers that, and always cleaned up.
 
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the models of a whole run take at most, with room to spare.
+/// Bytes that the models of a whole run may take, with room to spare.
 const ROOM: u64 = 512 << 20;
 
-/// A scratch folder. Removed when it is dropped, unless the user named it.
+/// A scratch folder. Removed on drop, unless the user named it.
 pub struct Scratch {
     path: PathBuf,
     keep: bool,
 }
 
 impl Scratch {
-    /// `keep`, which stays, or a fresh folder that does not.
+    /// Uses `keep`, which is not removed, or a new folder.
     ///
     /// # Errors
-    /// Io if it cannot be made; InvalidArgument if `keep` has something in it.
+    /// Io if it cannot be created; InvalidArgument if `keep` is not empty.
     pub fn new(keep: Option<&Path>) -> Result<Scratch> {
         let failed = |path: &Path, error: std::io::Error| {
             Error::io(format!("cannot make a scratch folder: {error}")).in_file(path.display().to_string())
@@ -37,14 +37,14 @@ impl Scratch {
             let path = base.join(format!("apr-rosetta-{}-{number}", std::process::id()));
             match std::fs::create_dir(&path) {
                 Ok(()) => return Ok(Scratch { path, keep: false }),
-                // A number that a process of the same id left behind.
+                // Left behind by a process with the same id.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(&path, error)),
             }
         }
     }
 
-    /// Makes a folder in it.
+    /// Creates a subfolder.
     ///
     /// # Errors
     /// Io.
@@ -56,7 +56,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Removes what a step left, unless all is kept.
+    /// Removes what a step left behind, unless everything is kept.
     pub fn clear(&self, folder: &Path) {
         if !self.keep {
             // What cannot be removed now is removed with the folder.
@@ -73,7 +73,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The system's folder in memory, if it is there and has room.
+/// The system's in-memory folder, if it exists and has room.
 fn in_memory() -> Option<PathBuf> {
     let memory = Path::new("/dev/shm");
     let space = rustix::fs::statvfs(memory).ok()?;

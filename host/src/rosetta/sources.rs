@@ -1,5 +1,5 @@
-//! The models that a run begins with: specimens written in each format, or the user's files of a format that has no
-//! writer.
+//! The models that a run starts with: specimens written in each format, or the user's files for a format
+//! without a writer.
 
 use crate::host::Host;
 use crate::rosetta::expect::{obstacle, obstacle_at_source, short};
@@ -12,34 +12,34 @@ use apr_sdk::{Error, ErrorKind, ForeignPolicy, Result};
 use apr_testkit::{Fixture, Subject};
 use std::path::{Path, PathBuf};
 
-/// A model in a file, where a way begins.
+/// A model in a file, at the start of a route.
 pub struct Source {
-    /// The format's number in the registry.
+    /// Index of the format in the registry.
     pub format: usize,
     /// The specimen's name, or `file/NAME` for a file of the user's.
     pub name: String,
-    /// The file.
+    /// The file to open.
     pub path: PathBuf,
-    /// How it is converted.
+    /// What to do with foreign metadata.
     pub policy: ForeignPolicy,
-    /// Whether a writer may say aloud that it cannot hold it.
+    /// Whether a writer may refuse it with an explicit error.
     pub may_refuse: bool,
 }
 
-/// What came of writing a specimen in a format.
+/// The result of writing a specimen in a format.
 pub enum Made {
-    /// It is there.
+    /// The model was written.
     Source(Source),
-    /// It cannot be, as was known beforehand or as the writer said.
+    /// The format cannot hold it, as predicted or according to the writer.
     NotApplicable(String),
-    /// It should be there and is not.
+    /// It should have been written but was not.
     Red(String),
 }
 
-/// Writes a specimen in a format, opens the file, and holds it against the specimen.
+/// Writes a specimen in a format, opens the file, and compares it with the specimen.
 ///
 /// # Errors
-/// Any error from the machine. What the format's plugin did wrong is in the answer.
+/// Any error from the machine. Faults of the format's plugin are part of the result.
 pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) -> Result<Made> {
     let there = &host.registry.formats()[format];
     let manifest = &there.manifest;
@@ -88,12 +88,12 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
     }
 }
 
-/// The folder of a model's source: its name, as one word.
+/// The folder for a model: its name as one word.
 pub fn folder_name(model: &str) -> String {
     model.replace(['/', ' '], "-")
 }
 
-/// Puts files into a folder; the first is the one to open.
+/// Writes files to a folder; the first is the one to open.
 fn put(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<PathBuf> {
     let mut entry = None;
     for (name, bytes) in files {
@@ -137,7 +137,7 @@ fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen, nameless
     Ok(())
 }
 
-/// What the opened file lacks of the specimen's extra.
+/// Which of the specimen's extras the opened file lacks.
 fn missing_extra(opened: &OpenedModel, format: &str, specimen: &Specimen) -> Result<Option<String>> {
     match &specimen.extra {
         Extra::Nothing => {}
@@ -163,10 +163,10 @@ fn missing_extra(opened: &OpenedModel, format: &str, specimen: &Specimen) -> Res
     Ok(None)
 }
 
-/// The user's files of a format that has no writer, copied so that nothing is ever written beside them.
+/// The user's files in a format without a writer, copied so that nothing is ever written beside them.
 ///
 /// # Errors
-/// Io; NotFound if no file in `folder` is of the format.
+/// Io; NotFound if no file in `folder` has the format.
 pub fn given(format: usize, there: &Format, folder: &Path, scratch: &Scratch) -> Result<Vec<Source>> {
     let reader = there.reader()?;
     let mut sources = Vec::new();

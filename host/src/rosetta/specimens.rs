@@ -1,35 +1,35 @@
-//! The small models that every pair is tried with: dtype by shape, names, metadata, companions. From seeds alone, so that
-//! the same plugins give the same models everywhere.
+//! The small models that every pair is tried with: dtypes and shapes, names, metadata, companions. Generated
+//! from seeds alone, so that the same plugins give the same models everywhere.
 //!
-//! Names are those of a bag of tensors: models that an architecture table knows come with those tables.
+//! Names are those of a bag of tensors: models for architecture tables come with those tables.
 
 use apr_engine::registry::Format;
 use apr_sdk::{DType, DTypeInfo, DTypeKind, ForeignPolicy, FormatManifest, Packing, Result, Value};
 use apr_testkit::{ModelFixture, Random, tensor_bytes, values};
 use std::collections::BTreeSet;
 
-/// A model of no format yet.
+/// A model that is not in any format yet.
 pub struct Specimen {
-    /// What it is, and what is special about it: `F32/4d`, `names/unicode`.
+    /// What is special about it: `F32/4d`, `names/unicode`.
     pub name: String,
-    /// Its tensors with their payloads.
+    /// Tensors with their payloads: (name, dtype, shape, bytes).
     pub tensors: Vec<(String, DType, Vec<u64>, Vec<u8>)>,
-    /// What it has besides.
+    /// What it has besides tensors.
     pub extra: Extra,
-    /// How it is converted.
+    /// What to do with foreign metadata.
     pub policy: ForeignPolicy,
-    /// Whether a writer may say aloud that it cannot hold it, though its manifest has no word for that.
+    /// Whether a writer may refuse it with an explicit error, although the manifest cannot express that.
     pub may_refuse: bool,
 }
 
 /// What a model may have besides tensors.
 #[derive(Clone)]
 pub enum Extra {
-    /// Nothing.
+    /// Only tensors.
     Nothing,
-    /// Metadata of whatever format it is first written in.
+    /// Metadata in whichever format it is first written.
     Metadata(Vec<(String, Value)>),
-    /// A tokenizer.
+    /// A small tokenizer.
     Tokenizer,
     /// Companion files.
     Assets,
@@ -55,8 +55,8 @@ impl Specimen {
     }
 }
 
-/// Every specimen for these formats. Limits that manifests state are tried from both sides, so more formats may mean more
-/// specimens.
+/// Every specimen for these formats. Limits in manifests are tried from both sides, so more formats may mean
+/// more specimens.
 ///
 /// # Errors
 /// None that the generators' own shapes could cause.
@@ -80,7 +80,7 @@ pub fn all(formats: &[Format]) -> Result<Vec<Specimen>> {
     Ok(specimens)
 }
 
-/// The shapes that a dtype is tried in: whole blocks in the last dimension, odd numbers everywhere else.
+/// The shapes to try for a dtype: whole blocks in the last dimension, odd sizes elsewhere.
 fn shapes(row: &DTypeInfo) -> Vec<(&'static str, Vec<u64>)> {
     let block = u64::from(row.block_elements);
     let (odd, longer) = match (block, row.packing) {
@@ -114,7 +114,7 @@ fn of_dtype(row: &DTypeInfo, what: &str, shape: &[u64]) -> Result<Specimen> {
         name: format!("{}/{what}", row.name),
         tensors: vec![
             ("first.weight".into(), row.dtype, shape.to_vec(), tensor_bytes(row.dtype, shape, 1)?),
-            // What follows shows whether the first one's end was right.
+            // The next tensor reveals whether the end of the first was right.
             ("second".into(), row.dtype, short.clone(), tensor_bytes(row.dtype, &short, 2)?),
         ],
         extra: Extra::Nothing,
@@ -124,7 +124,7 @@ fn of_dtype(row: &DTypeInfo, what: &str, shape: &[u64]) -> Result<Specimen> {
     })
 }
 
-/// Every bit pattern, NaN and infinity among them: a conversion copies, it does not judge.
+/// Every bit pattern, including NaN and infinity: a conversion copies, it does not judge.
 fn any_bits(row: &DTypeInfo) -> Result<Option<Specimen>> {
     if row.kind == DTypeKind::Bool {
         return Ok(None);
@@ -137,7 +137,7 @@ fn any_bits(row: &DTypeInfo) -> Result<Option<Specimen>> {
     Ok(Some(Specimen { name, tensors, extra: Extra::Nothing, policy, may_refuse: false }))
 }
 
-/// A single tensor of each dtype in a few shapes, for formats that hold no more.
+/// A single tensor of each dtype in a few shapes, for formats that hold only one.
 fn alone(formats: &[Format]) -> Result<Vec<Specimen>> {
     let one = || formats.iter().map(|f| &f.manifest.carries).filter(|carries| carries.one_tensor);
     let mut specimens = Vec::new();
@@ -180,7 +180,7 @@ fn names(formats: &[Format]) -> Result<Vec<Specimen>> {
         plain("names/control", &["tab\tline\nreturn\r", "\u{1b}[31mred"])?,
         plain("names/nul", &["nul\0byte"])?,
     ];
-    // A name that is a path, or nothing, may be refused by a format whose tensors are files.
+    // An empty name or one that is a path may be refused by a format whose tensors are files.
     for (name, tensors) in [
         ("names/paths", &["../up", "/root", ".", "..", "C:\\x", "a//b"][..]),
         ("names/nested", &["a", "a.b", "a/b"]),
@@ -198,7 +198,7 @@ fn names(formats: &[Format]) -> Result<Vec<Specimen>> {
     Ok(specimens)
 }
 
-/// Types of every width side by side, so that no end is where the next one's alignment wants it.
+/// Types of every width side by side, so that no tensor ends where the next one's alignment wants it.
 fn mixed() -> Result<Specimen> {
     let mut tensors = Vec::new();
     for (n, dtype) in (0u64..).zip([DType::I8, DType::F32, DType::F16, DType::I64, DType::I16, DType::F64]) {
@@ -208,7 +208,7 @@ fn mixed() -> Result<Specimen> {
     Ok(Specimen { tensors, ..plain("mixed/dtypes", &[])? })
 }
 
-/// Names and shapes as a small decoder has them.
+/// The names and shapes of a small decoder.
 fn layers() -> Result<Specimen> {
     let mut tensors = Vec::new();
     let mut add = |name: String, shape: &[u64]| -> Result<()> {
@@ -231,7 +231,7 @@ fn many() -> Result<Specimen> {
     plain("mixed/300-tensors", &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// One specimen for each type of value, and all values at once, kept on request.
+/// One specimen per value type, and one with all values at once, kept on request.
 fn metadata() -> Result<Vec<Specimen>> {
     let mut specimens = Vec::new();
     for (key, value) in values(|_| true) {

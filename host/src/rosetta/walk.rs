@@ -1,4 +1,5 @@
-//! One model's way through formats, by the same conversion that users run, judged after every hop.
+//! Converts one model along a route of formats, with the conversion that users run, and judges it after every
+//! hop.
 
 use crate::convert::{ConvertOptions, Converted, convert};
 use crate::host::Host;
@@ -11,33 +12,33 @@ use apr_engine::rosetta::compare::compare;
 use apr_sdk::{Bytes, ErrorKind, Model, Result, ValueType};
 use std::path::{Path, PathBuf};
 
-/// What came of a hop.
+/// The result of a hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every tensor arrived as it was, and of the rest exactly what should.
+    /// Every tensor arrived intact, and the rest exactly as expected.
     Arrived(Lost),
-    /// Refused, as was known beforehand or as the writer said.
+    /// Refused, as predicted or according to the writer.
     NotApplicable(String),
     /// Not what the manifests promise.
     Red(String),
 }
 
-/// What the model had at the source and has no more.
+/// What the model had at the source and has lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Metadata that only the source's format can say.
+    /// Metadata that only the source's format can express.
     pub metadata: bool,
-    /// The tokenizer.
+    /// Whether the tokenizer was lost.
     pub tokenizer: bool,
-    /// Companion files.
+    /// Whether companion files were lost.
     pub companions: bool,
 }
 
-/// Takes a source along a route of formats, by number in the registry; the files go into `folder`. The outcomes end with
-/// the first hop that did not arrive.
+/// Converts a source along a route of formats, given by index in the registry; the files go into `folder`.
+/// The outcomes end with the first hop that did not arrive.
 ///
 /// # Errors
-/// What stops the whole run: Cancelled, and a source that is gone.
+/// Whatever stops the whole run: Cancelled, and a source that is gone.
 pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Result<Vec<Outcome>> {
     let formats = host.registry.formats();
     let mut began = open(host, &source.path, &OpenOptions::default())?;
@@ -61,7 +62,7 @@ pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Res
     Ok(outcomes)
 }
 
-/// Why some format of a route cannot hold the source's model, if one cannot.
+/// Why some format of a route cannot hold the source's model, if so.
 ///
 /// # Errors
 /// A source that is gone.
@@ -70,19 +71,19 @@ pub fn known_obstacle(host: &Host, source: &Source, route: &[usize]) -> Result<O
     let formats = host.registry.formats();
     Ok(route.iter().find_map(|&to| {
         let why = obstacle(&formats[to].manifest, &model);
-        // Whatever the file is called, no name is an obstacle after that.
+        // Whatever the file's name is, it is no obstacle afterwards.
         name_after(&mut model, &formats[to], "1");
         why
     }))
 }
 
-/// The conversion of a hop.
+/// The options for one hop.
 pub fn options(input: &Path, output: &Path, to: &Format, source: &Source) -> ConvertOptions {
     ConvertOptions {
         input: input.to_owned(),
         output: Some(output.to_owned()),
         to: Some(to.id().to_owned()),
-        // A bag of tensors: every name stays as it is.
+        // A bag of tensors: keep all names.
         arch: Some("none".to_owned()),
         foreign: source.policy,
         ..ConvertOptions::default()
@@ -134,7 +135,7 @@ fn judge(
     if result.format != to.id() {
         return Ok(Outcome::Red(format!("what {} wrote is taken for `{}`", to.id(), result.format)));
     }
-    // What it was called before is lost, as the summary says.
+    // The previous name is lost, as the summary says.
     let file = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name_after(&mut began.model, to, &file);
     if let Some(finding) = compare(host, began, &result, None)?.findings.first() {
@@ -173,7 +174,7 @@ fn judge(
         match (nothing, same, should_arrive) {
             (true, ..) | (_, true, true) => {}
             (_, false, false) => *lost = true,
-            // What the summary says is no silent loss, where no manifest could have said it.
+            // A loss that the summary reports is not silent, if no manifest could have declared it.
             (_, false, true) if aloud => *lost = true,
             (_, false, true) => {
                 return Ok(Outcome::Red(format!("{} should carry the {what}, and it differs", to.id())));

@@ -30,7 +30,7 @@ pub fn declared() -> Vec<&'static PluginDecl> {
     found
 }
 
-/// The declarations of the linked plugins: none without the feature.
+/// The declarations of the linked plugins, by id; listed explicitly for WebAssembly.
 #[cfg(target_family = "wasm")]
 pub fn declared() -> Vec<&'static PluginDecl> {
     #[cfg(feature = "bundled")]

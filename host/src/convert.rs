@@ -41,7 +41,7 @@ pub struct Converted {
     /// Tensors with values that a cast or an addition could not keep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<ChangedTensor>,
-    /// How far quantized tensors are from what they were.
+    /// The losses of quantized tensors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantized: Option<Quantized>,
     /// Where everything in the source went.

@@ -1,4 +1,4 @@
-//! The machine's threads, as a crew. The system may refuse any of them; the calling one is always there.
+//! The machine's threads as a crew. The system may refuse any of them; the calling thread is always there.
 
 use apr_engine::crew::{Crew, Pass, Passes, panicked};
 use apr_sdk::Result;
@@ -7,25 +7,25 @@ use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 /// More workers than this only wait for each other and for the disk.
 const MOST: usize = 64;
 
-/// A crew of threads that live as long as a loop does.
+/// A crew of threads that live as long as a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     width: usize,
-    /// How many the system gives beside the calling one; it says so itself, but for tests.
+    /// How many threads the system grants besides the caller's: no limit, except in tests.
     granted: usize,
 }
 
 impl Threads {
-    /// So many workers, the caller among them; from 1 to 64.
+    /// A crew of `wanted` workers including the caller, between 1 and 64.
     pub fn new(wanted: usize) -> Threads {
         Threads { width: wanted.clamp(1, MOST), granted: usize::MAX }
     }
 
-    /// Runs `main` here, and `other` beside it on a thread of its own. `main` is told whether there is one: without, `other`
-    /// does not run. What `main` does must bring `other` to its end.
+    /// Runs `main` here and `other` on a separate thread. `main` is told whether there is one: if not,
+    /// `other` does not run. `main` must make `other` end.
     ///
     /// # Errors
-    /// A panic of `other`.
+    /// A panic in `other`.
     pub fn beside<T>(&self, other: impl FnOnce() + Send, main: impl FnOnce(bool) -> T) -> Result<T> {
         thread::scope(|scope| {
             let handle = self.start(scope, 0, other);
@@ -37,19 +37,20 @@ impl Threads {
         })
     }
 
-    /// Starts thread number `number`, or `None`.
+    /// Starts thread number `number`; `None` if refused.
     fn start<'scope>(
         &self,
         scope: &'scope Scope<'scope, '_>,
         number: usize,
         work: impl FnOnce() + Send + 'scope,
     ) -> Option<ScopedJoinHandle<'scope, ()>> {
-        // `Scope::spawn` panics where this is an error.
+        // `Scope::spawn` would panic where this returns an error.
         if number < self.granted { thread::Builder::new().spawn_scoped(scope, work).ok() } else { None }
     }
 }
 
-/// Starts the program's own work on a thread with a stack of so many bytes, or `None`. Messages call it the main thread.
+/// Runs the program itself on a thread with a stack of this size; `None` if refused. Messages call it the
+/// main thread.
 pub fn on_stack<T: Send + 'static>(
     stack: usize,
     work: impl FnOnce() -> T + Send + 'static,

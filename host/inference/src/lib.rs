@@ -1,5 +1,5 @@
-//! How a model computes: its tokens and its chat templates. Texts and tokens come in and go out as values; no file, no
-//! terminal, no clock.
+//! What running a model needs: its tokens and its chat templates. Texts and tokens are passed as values; no
+//! file, no terminal, no clock.
 
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The plugin that created an object.
 struct Owner {
-    /// The plugin, as messages name it.
+    /// The plugin's name in messages.
     whose: &'static str,
     faults: Arc<Faults>,
 }

@@ -52,7 +52,7 @@ pub struct PairRow {
     /// Why nothing comes back, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_return: Option<String>,
-    /// What did not arrive besides tensors, as it should not.
+    /// What was lost besides tensors, unexpectedly.
     pub loses: Vec<&'static str>,
     /// Number of models that failed.
     pub red: usize,

@@ -1,4 +1,4 @@
-//! What paths mean on this machine.
+//! Resolves paths on this machine.
 
 use super::model_folder::ModelFolder;
 use super::small_file;

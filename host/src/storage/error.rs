@@ -1,4 +1,4 @@
-//! The system's errors as ours.
+//! Converts the system's errors to ours.
 
 use apr_engine::wording::nearest;
 use apr_sdk::{Error, ErrorKind, escape};
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
-/// An I/O error as ours: NotFound has its own exit code.
+/// Converts an I/O error; NotFound has its own exit code.
 pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::not_found("no such file or folder"),
@@ -18,7 +18,7 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
                 .hint("raise the limit (`ulimit -f`), or write to a file system that takes larger files")
         }
         _ if error.raw_os_error().map(Errno::from_raw_os_error) == Some(Errno::MFILE) => {
-            // The soft limit was raised to the hard one when the program began.
+            // The soft limit was raised to the hard one when the program started.
             let may = getrlimit(Resource::Nofile).current.map(|n| format!("{n} ")).unwrap_or_default();
             Error::io(format!("cannot {verb}: apr may have no more than {may}files open at once")).hint(
                 "raise the hard limit (`ulimit -Hn`), which needs the administrator: apr uses all of it",

@@ -1,8 +1,9 @@
-//! What a stopped conversion leaves behind so that `--resume` need not begin anew.
+//! What an interrupted conversion leaves behind for `--resume` to continue from.
 //!
-//! The file `.NAME.apr-journal` is one line of JSON (what the work was: plan digest, plugins, inputs), then records: the
-//! tile's number, u64, little-endian, the length of what the engine knows of it, u32, that, and the CRC-32 of all of these.
-//! Records are appended only after the data they speak of is durable.
+//! The file `.NAME.apr-journal` starts with one line of JSON (a description of the work: plan digest,
+//! plugins, inputs). Then come records: the tile's index (u64, little-endian), the length of the engine's
+//! record (u32), that record, and the CRC-32 of all these. Records are appended only after the data they
+//! describe is durable.
 
 use super::error::io_error;
 use super::small_file::open_regular;
@@ -16,17 +17,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a record before what the engine knows.
+/// Bytes of a record before the engine's part.
 const HEAD: usize = 12;
 
-/// A journal being written.
+/// A journal that is being written.
 pub struct Journal {
     path: PathBuf,
     file: File,
 }
 
 impl Journal {
-    /// Begins a journal; `work` describes the job in one line.
+    /// Starts a journal; `work` describes the job in one line.
     ///
     /// # Errors
     /// Io.
@@ -37,19 +38,20 @@ impl Journal {
         Ok(Journal { path: path.to_owned(), file })
     }
 
-    /// The records of the journal at `path`, if it is of this work; and where they begin in it. Nothing is changed.
+    /// The records of the journal at `path`, if it belongs to this work, and the offset where they begin.
+    /// Changes nothing.
     ///
     /// # Errors
-    /// InvalidArgument if there is none, or if it is of other work: then it says what changed.
+    /// InvalidArgument if there is none, or if it belongs to other work, saying what changed.
     pub fn records(path: &Path, work: &serde_json::Value) -> Result<(Vec<u8>, u64)> {
         let shown = path.display().to_string();
         let begin = "run it without --resume to begin anew";
         let mut bytes = Vec::new();
-        // A link under the journal's name leads to a file of someone else's choice.
+        // A link with the journal's name may lead to any file, chosen by someone else.
         let opened =
             if path.is_symlink() { Err(std::io::ErrorKind::NotFound.into()) } else { open_regular(path) };
         let read = opened.and_then(|mut file| file.read_to_end(&mut bytes));
-        // One that was stopped before its first line was whole says nothing of any work.
+        // A journal without a complete first line does not belong to any work.
         let end = read.ok().and_then(|_| bytes.iter().position(|&b| b == b'\n'));
         let Some(end) = end else {
             return Err(Error::invalid_argument("there is nothing to resume: no journal")
@@ -70,7 +72,7 @@ impl Journal {
         Ok((records, bytes.len() as u64))
     }
 
-    /// Takes up a journal, and gives the tiles that it records with what is known of them.
+    /// Opens a journal to continue it, and returns its records by tile.
     ///
     /// # Errors
     /// As [`Journal::records`]; Io.
@@ -82,8 +84,8 @@ impl Journal {
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)
             .map_err(wrong)?;
-        // A crash may have torn the last record, or a disk changed one: what follows must not begin in the middle of one, nor
-        // tell of tiles what was never found.
+        // A crash may have torn the last record, or a disk damaged one: new records must not begin in the
+        // middle of one, nor may damaged ones count.
         let (mut whole, mut rest) = (Vec::new(), &records[..]);
         while let Some((number, record, later)) = first_record(rest) {
             whole.push((number, record.into()));
@@ -93,7 +95,7 @@ impl Journal {
         Ok((Journal { path: path.to_owned(), file }, whole))
     }
 
-    /// Makes the outputs durable, then records tiles that were finished before that.
+    /// Makes the outputs durable, then records tiles that were finished before.
     ///
     /// # Errors
     /// Io.
@@ -116,7 +118,7 @@ impl Journal {
     }
 }
 
-/// The first record, if it is whole and as it was written: its tile, what the engine knows, and what follows.
+/// The first record, if it is complete and undamaged: its tile, the engine's record, and the remaining bytes.
 fn first_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let (number, len) = head.split_first_chunk()?;

@@ -1,4 +1,5 @@
-//! When a job keeps a journal: from the start if it is large, else once it has lasted; and when finished tiles are recorded.
+//! Decides when a job keeps a journal (from the start if it is large, otherwise after some time) and when
+//! finished tiles are recorded.
 
 use super::journal::Journal;
 use super::staged::StagedFile;
@@ -7,23 +8,23 @@ use apr_sdk::Result;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// A journal that is there, or begins once the job has lasted as long as its interval.
+/// A journal that exists, or that starts once the job has run for its interval.
 pub struct Journaling<'a> {
     begin: &'a (dyn Fn() -> Result<Journal> + Sync),
     interval: Duration,
     state: Mutex<State>,
-    /// Tiles that are finished and not recorded yet.
+    /// Tiles that are finished but not recorded yet.
     finished: Mutex<Vec<(u64, TileRecord)>>,
 }
 
 struct State {
     journal: Option<Journal>,
-    /// When it begins, or records what was finished since.
+    /// When to start the journal, or to record what was finished since.
     due: Instant,
 }
 
 impl<'a> Journaling<'a> {
-    /// For a job that began at `since`; `begin` makes the journal, which records every `interval`.
+    /// For a job that started at `since`; `begin` creates the journal, which records every `interval`.
     pub fn new(
         since: Instant,
         interval: Duration,
@@ -33,7 +34,7 @@ impl<'a> Journaling<'a> {
         Journaling { begin, interval, state, finished: Mutex::default() }
     }
 
-    /// Begins it now.
+    /// Starts the journal now.
     ///
     /// # Errors
     /// As [`Journal::create`].
@@ -42,7 +43,7 @@ impl<'a> Journaling<'a> {
         Ok(())
     }
 
-    /// Goes on with one that was there before.
+    /// Continues an existing journal.
     pub fn take_up(&self, journal: Journal) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = State { journal: Some(journal), due: Instant::now() + self.interval };
@@ -53,13 +54,13 @@ impl<'a> Journaling<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).journal.is_some()
     }
 
-    /// Notes a finished tile.
+    /// Adds a finished tile.
     pub fn finished(&self, tile: usize, record: TileRecord) {
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         finished.push((tile as u64, record));
     }
 
-    /// Begins or records if it is time, unless another thread is at it.
+    /// Starts or records if it is time, unless another thread is doing so.
     ///
     /// # Errors
     /// Io.
@@ -74,7 +75,7 @@ impl<'a> Journaling<'a> {
         }
         state.due = Instant::now() + self.interval;
         if state.journal.is_none() {
-            // Of a job that still spools there is nothing to keep.
+            // A job that is still spooling has nothing to keep.
             if self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
                 return Ok(());
             }
@@ -83,7 +84,7 @@ impl<'a> Journaling<'a> {
         self.write(&mut state, outputs)
     }
 
-    /// Records all that is finished, if there is a journal.
+    /// Records everything that is finished, if there is a journal.
     ///
     /// # Errors
     /// Io.

@@ -9,14 +9,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Holds the lock file of an output.
+/// Holds the lock file of an output until dropped.
 pub struct Lock {
     path: PathBuf,
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of an output.
+    /// Locks an output.
     ///
     /// # Errors
     /// Io if another writer holds it, or the folder cannot be written.
@@ -25,12 +25,13 @@ impl Lock {
         Lock::at(path, &target.show(target.home()), &target.show(&target.path))
     }
 
-    /// The lock file at `path`, which lies in `folder` and is that of `output`, in words.
+    /// Locks the file at `path` in `folder`, on behalf of `output`, a name for messages.
     fn at(path: PathBuf, folder: &str, output: &str) -> Result<Lock> {
         loop {
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(false);
-            // A link of this name leads to a file of someone else's choice; a pipe waits for its reader.
+            // A link with this name may lead to any file, chosen by someone else; a pipe waits for its
+            // reader.
             options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
             let irregular = || {
                 let error = Error::io("this is not a regular file, and apr's lock file has this name");
@@ -56,7 +57,7 @@ impl Lock {
                     return Err(io_error(&e, "lock").in_file(path.display().to_string()));
                 }
             }
-            // The holder before us may have removed the file between our open and our lock.
+            // The previous holder may have removed the file between our open and our lock.
             let ours = file.metadata().map(|m| m.ino()).ok();
             if ours.is_some() && std::fs::metadata(&path).map(|m| m.ino()).ok() == ours {
                 return Ok(Lock { path, _file: file });
@@ -67,12 +68,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Removed while it is held, so that no one else's lock is taken away.
+        // Removed while it is held, so that no one else's lock is removed.
         remove(&self.path);
     }
 }
 
-/// Removes a lock file that nobody holds any more.
+/// Removes a lock file that nobody holds.
 pub(crate) fn sweep_lock(path: &Path) {
     if path.symlink_metadata().is_ok() {
         drop(Lock::at(path.to_owned(), "", ""));

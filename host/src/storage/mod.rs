@@ -1,4 +1,4 @@
-//! Where bytes lie on this machine: files that are read, and outputs that are staged, recorded and published.
+//! Files on this machine: inputs that are read, and outputs that are staged, recorded and published.
 
 pub mod disk;
 pub mod error;

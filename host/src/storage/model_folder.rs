@@ -1,4 +1,4 @@
-//! The folder that a model lies in: names in it lead to files, and none leads out of it.
+//! The folder of a model: resolves names in it to files, and confines them to it.
 
 use super::error::{io_error, with_way_out};
 use super::open_file::OpenFile;
@@ -10,25 +10,25 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder on disk, as it is, or as it will be.
+/// A folder on disk, as it is or as it will be.
 pub struct ModelFolder {
-    /// As typed.
+    /// The path, as typed.
     folder: PathBuf,
-    /// The folders that its files may lie in, resolved.
+    /// The resolved folders that its files may be in.
     resolved: Vec<PathBuf>,
-    /// What it is called.
+    /// The folder's name.
     name: String,
     /// The file that the user typed, if it was one: its name, and the path as typed.
     typed: Option<(String, PathBuf)>,
-    /// The folder as it will be, if that is what is opened.
+    /// The folder's future state, if that is to be opened.
     overlay: Option<Arc<Overlay>>,
 }
 
 impl ModelFolder {
-    /// What `path` leads to: a file in its folder, or a folder.
+    /// Finds what `path` leads to: a file in its folder, or a folder.
     ///
     /// # Errors
-    /// NotFound; Io; also for a folder whose files are being exchanged, or were when apr was stopped.
+    /// NotFound; Io, also for a folder whose files are being replaced, or whose replacement was interrupted.
     pub fn locate(path: &Path, overlay: Option<Arc<Overlay>>) -> Result<Entry> {
         let found = match overlay.as_ref().map(|overlay| overlay.place_of(path)) {
             Some(Staged::Here(backing)) => Found::File(Arc::clone(backing)),
@@ -55,7 +55,7 @@ impl ModelFolder {
         Ok(Entry { place, file })
     }
 
-    /// Where a path relative to the folder leads.
+    /// Resolves a path relative to the folder.
     fn confined(&self, path: &str) -> Result<PathBuf> {
         check_name(path)?;
         let typed = self.folder.join(path);
@@ -116,8 +116,9 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What a model's folder is called: as typed, but in a download cache (`models--ORG--NAME/snapshots/REVISION`) after the
-/// model, and where no name was typed (`.`) after the folder that is meant.
+/// The name of a model's folder: as typed, except that a download cache
+/// (`models--ORG--NAME/snapshots/REVISION`) is named after its model, and a path without a name (`.`) after
+/// the actual folder.
 fn name_of_folder(resolved: &Path, typed: &str) -> String {
     let own = resolved.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if !typed.is_empty() && typed != own {
@@ -131,15 +132,16 @@ fn name_of_folder(resolved: &Path, typed: &str) -> String {
     }
 }
 
-/// The folder that links of a download cache lead to: `CACHE/blobs`, for the model in `CACHE/snapshots/NAME`. Both lie in
-/// the same model's cache, which its files are confined to; a `blobs` that is a link itself does not count.
+/// The folder that links in a download cache lead to: `CACHE/blobs`, for the model in `CACHE/snapshots/NAME`.
+/// Both belong to the same model's cache, to which its files are confined; a `blobs` that is itself a link
+/// does not count.
 fn blobs_of(resolved: &Path) -> Option<PathBuf> {
     let snapshots = resolved.parent().filter(|parent| parent.ends_with("snapshots"))?;
     let blobs = snapshots.parent()?.join("blobs");
     blobs.canonicalize().is_ok_and(|real| real == blobs).then_some(blobs)
 }
 
-/// The most names of one folder. 2^20: none that is a model has as many, and a list of them stays below 100 MB.
+/// Names in one folder. 2^20: no model has as many, and a list of them stays below 100 MB.
 const MOST_ENTRIES: usize = 1 << 20;
 
 fn list(folder: &Path) -> Result<Vec<String>> {
@@ -151,7 +153,7 @@ fn list(folder: &Path) -> Result<Vec<String>> {
             let error = Error::limit(format!("the folder holds more than {MOST_ENTRIES} files"));
             return Err(error.in_file(folder.display().to_string()));
         }
-        // A name that is not UTF-8 cannot be asked for by any format.
+        // No format can ask for a name that is not UTF-8.
         let Ok(mut name) = entry.file_name().into_string() else { continue };
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             name.push('/');
@@ -162,8 +164,8 @@ fn list(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The error for a name that the model gave and that leads nowhere: a loop of links, a name that no file can have. That is
-/// the model's fault, not the machine's.
+/// The error for a name from the model that leads nowhere, such as a loop of links or an impossible name: the
+/// model's fault, not the machine's.
 fn named_error(error: &std::io::Error) -> Error {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     match code {

@@ -1,4 +1,4 @@
-//! A file as a backing.
+//! A file as a [`Backing`](apr_engine::open::Backing).
 
 use super::error::io_error;
 use apr_engine::open::{Backing, Found, Version};
@@ -13,20 +13,20 @@ use std::sync::Arc;
 pub struct OpenFile {
     handle: File,
     path: PathBuf,
-    /// What it was when it was opened.
+    /// Its version when it was opened.
     opened: Version,
     /// Device and inode.
     identity: (u64, u64),
 }
 
 impl OpenFile {
-    /// Opens the file at `path`, or says that it is a folder.
+    /// Opens the file at `path`, or reports that it is a folder.
     ///
     /// # Errors
-    /// NotFound; InvalidArgument for what is neither; Io. With the path as the file.
+    /// NotFound; InvalidArgument for anything else; Io. Errors have the path as their file.
     pub fn find(path: &Path) -> Result<Found> {
         let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
-        // Asked before it is opened: a pipe would wait there for its writer.
+        // Checked before opening: a pipe would wait for its writer.
         let meta = std::fs::metadata(path).map_err(wrong)?;
         if !meta.is_file() && !meta.is_dir() {
             let error = Error::invalid_argument("this is neither a file nor a folder");
@@ -74,7 +74,7 @@ impl Backing for OpenFile {
     }
 }
 
-/// What tells that a file is the same; times in nanoseconds since 1970.
+/// The version of a file; times in nanoseconds since 1970.
 pub fn version(meta: &Metadata) -> Version {
     Version {
         len: meta.len(),
@@ -83,10 +83,10 @@ pub fn version(meta: &Metadata) -> Version {
     }
 }
 
-/// Lets this process open as many files as it may: the soft limit is often 1024, and there are models, and outputs, of
-/// a thousand shards.
+/// Raises the limit of open files to the maximum: the soft limit is often 1024, and there are models, and
+/// outputs, with a thousand shards.
 pub fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, the first file too many says so.
+    // If that is refused, opening one file too many will report it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,34 +1,34 @@
-//! A folder as it will be: staged files over what is there, some of it gone. What is opened through one is what users will
-//! open once the files are in place.
+//! A folder as it will be: staged files on top of the existing ones, with some of those gone. Opening through
+//! an overlay shows what users will open once the files are in place.
 
 use apr_engine::open::Backing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder as it will be.
+/// The future state of a folder.
 #[derive(Clone, Default)]
 pub struct Overlay {
-    /// The folder.
+    /// The folder on disk.
     pub folder: PathBuf,
-    /// The files that will be there, as they are staged.
+    /// The files that will be there, in their staged form, by name.
     pub staged: BTreeMap<String, Arc<dyn Backing>>,
-    /// Names that will be gone; of a folder, everything in it.
+    /// Names that will be gone; for a folder, including everything in it.
     pub hidden: BTreeSet<String>,
 }
 
-/// What a path of the folder will be.
+/// The future of a path in the folder.
 pub enum Staged<'o> {
     /// A staged file.
     Here(&'o Arc<dyn Backing>),
-    /// Nothing.
+    /// Gone.
     Gone,
-    /// What it is now.
+    /// Unchanged.
     There,
 }
 
 impl Overlay {
-    /// What `name` will be.
+    /// The future of `name`.
     pub fn place(&self, name: &str) -> Staged<'_> {
         if let Some(backing) = self.staged.get(name) {
             return Staged::Here(backing);
@@ -39,13 +39,13 @@ impl Overlay {
         if gone { Staged::Gone } else { Staged::There }
     }
 
-    /// What `path` will be, if it lies in the folder.
+    /// The future of `path`, if it is in the folder.
     pub fn place_of(&self, path: &Path) -> Staged<'_> {
         let name = path.strip_prefix(&self.folder).ok().and_then(Path::to_str);
         name.map_or(Staged::There, |name| self.place(name))
     }
 
-    /// The names that the folder `below` it will have; `there` are those that it has. Folders end in `/`.
+    /// The future names in its subfolder `below`; `there` are the current ones. Folders end in `/`.
     pub fn entries(&self, below: &str, there: Vec<String>) -> Vec<String> {
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
         let stays = |name: &String| {
@@ -62,7 +62,7 @@ impl Overlay {
         names.into_iter().collect()
     }
 
-    /// Whether files will be in a folder below it.
+    /// Whether there will be files in a subfolder.
     pub fn has_folder(&self, below: &str) -> bool {
         self.staged.keys().any(|name| name.strip_prefix(below).is_some_and(|rest| rest.starts_with('/')))
     }

@@ -1,5 +1,5 @@
-//! A staged output while its payload is written: writeback is started as bytes come in, and what is finished is recorded, so
-//! that the last sync has little left to do and a stopped job can be taken up again.
+//! A staged output while its payload is written: starts writeback as bytes arrive, and records what is
+//! finished, so that the final sync has little left to do and an interrupted job can be resumed.
 
 use super::journaling::Journaling;
 use super::staging::Staging;
@@ -11,31 +11,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Writeback is started each time this many bytes were written.
+/// Bytes written between two starts of writeback.
 const WRITEBACK: u64 = 32 << 20;
 
-/// The sink of a job, with what happens beside it.
+/// The sink of a job, with writeback and journal.
 pub struct Recorder<'a> {
     staging: &'a Staging,
     journaling: &'a Journaling<'a>,
-    /// Asked once headers are written.
+    /// Called once the headers are written.
     foresee: &'a (dyn Fn() -> Result<()> + Sync),
     /// Whether payload is being written.
     is_under_way: AtomicBool,
     written: AtomicU64,
-    /// Bytes that were written when writeback was last started.
+    /// The number of bytes written when writeback was last started.
     flushed: Mutex<u64>,
-    /// What writeback met.
+    /// The first error from writeback.
     error: Mutex<Option<Error>>,
     has_failed: AtomicBool,
     stop: AtomicBool,
     wake: (Mutex<()>, Condvar),
-    /// Whether the workers see to writeback, because no thread could be had for it.
+    /// Whether the workers handle writeback, because there is no thread for it.
     has_no_background: AtomicBool,
 }
 
 impl<'a> Recorder<'a> {
-    /// A job that writes to `staging`; `foresee` may refuse it once its headers are there.
+    /// A job that writes to `staging`; `foresee` may refuse it once its headers are written.
     pub fn new(
         staging: &'a Staging,
         journaling: &'a Journaling<'a>,
@@ -56,41 +56,41 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether payload was begun to be written.
+    /// Whether writing payload has started.
     pub fn is_under_way(&self) -> bool {
         self.is_under_way.load(Ordering::Relaxed)
     }
 
-    /// Does the job, which writes to this sink, with writeback on a thread beside it.
+    /// Runs the job, which writes to this sink, with writeback on a separate thread.
     ///
     /// # Errors
-    /// The job's, or what writeback met.
+    /// Any error from the job, or from writeback.
     pub fn run<T>(&self, threads: &Threads, job: impl FnOnce(&dyn TileSink) -> Result<T>) -> Result<T> {
         let done = threads.beside(
             || self.write_back(),
             |there_is| {
                 self.has_no_background.store(!there_is, Ordering::Relaxed);
-                // Also if the job panics: the thread beside it is waited for.
+                // Even if the job panics, the other thread is waited for.
                 let _stopping = Stopping(self);
                 job(self)
             },
         );
         let done = done.and_then(|done| done);
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // What is finished is made durable before a stop, so that `--resume` can keep it.
+        // Make finished tiles durable before stopping, so that `--resume` can keep them.
         self.journaling.record(&self.staging.files)?;
-        // What writeback met is not the fault of the tensor that was being written then.
+        // An error from writeback is not the fault of the tensor being written at the time.
         error.map_or(done, Err)
     }
 
-    /// Under the lock, or the background could look before and sleep after.
+    /// Sets the flag while locked, or the background thread could check before and go to sleep after.
     fn stop(&self) {
         let _guard = self.wake.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop.store(true, Ordering::Relaxed);
         self.wake.1.notify_all();
     }
 
-    /// Sees to writeback until the work is done.
+    /// Handles writeback until the work is done.
     fn write_back(&self) {
         loop {
             let guard = self.wake.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,13 +102,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Starts writeback if enough data came in, and keeps the journal if it is time, unless another thread does.
+    /// Starts writeback if enough data has arrived, and updates the journal if it is time, unless another
+    /// thread is doing so.
     fn step(&self) {
         let Ok(mut flushed) = self.flushed.try_lock() else { return };
         let written = self.written.load(Ordering::Relaxed);
         if written - *flushed >= WRITEBACK {
             *flushed = written;
-            // The kernel tells of a failed write once, to the first sync: no later one would say it again.
+            // The kernel reports a failed write once, to the first sync; later ones would not repeat it.
             if let Err(error) = self.staging.files.iter().try_for_each(|file| file.sync_data()) {
                 self.fail(error);
             }
@@ -124,7 +125,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Brings the background to its end when it is dropped.
+/// Ends the background thread when dropped.
 struct Stopping<'r, 'a>(&'r Recorder<'a>);
 
 impl Drop for Stopping<'_, '_> {

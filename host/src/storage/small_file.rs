@@ -1,5 +1,5 @@
-//! Files of the user's that are read whole: settings, recipes, mappings, tables. What is read has an end, and is not waited
-//! for: a device or a pipe may have neither.
+//! The user's files that are read whole: settings, recipes, mappings, tables. Reading must end, and must not
+//! wait: devices and pipes may violate either.
 
 use crate::storage::error::{io_error, with_way_out};
 use apr_sdk::{Error, Result};
@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The most bytes of such a file. The largest that people write are vocabularies, with some tens of MB.
+/// Bytes of such a file. The largest that people write are vocabularies of some tens of MB.
 const MOST: u64 = 64 << 20;
 
-/// Opens a file for reading, if it is a regular one. Does not wait for a pipe's writer.
+/// Opens a regular file for reading. Does not wait for a pipe's writer.
 ///
 /// # Errors
 /// InvalidInput for anything else; any error from opening.
@@ -33,19 +33,20 @@ fn irregular(kind: FileType) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a regular file"))
 }
 
-/// The bytes of a small file.
+/// Reads a small file.
 ///
 /// # Errors
-/// NotFound; InvalidArgument for a folder, a pipe and the like; LimitExceeded for one above 64 MiB; Io. With the file.
+/// NotFound; InvalidArgument for a folder, a pipe and the like; LimitExceeded above 64 MiB; Io. Errors name
+/// the file.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let read = || {
         let (file, kind) = open_any(path)?;
-        // `/dev/null` is how people say "none"; a device without an end meets the limit.
+        // People use `/dev/null` for "none"; an endless device hits the limit.
         if !kind.is_file() && !kind.is_char_device() {
             return Err(irregular(kind));
         }
         let mut bytes = Vec::new();
-        // The length may be 0 or grow where the system makes the file up: what comes is counted.
+        // The length of files that the system generates may be 0, or grow: count what arrives.
         file.take(MOST + 1).read_to_end(&mut bytes).map(|_| bytes)
     };
     let shown = || path.display().to_string();
@@ -60,10 +61,10 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a small file.
+/// Reads a small text file.
 ///
 /// # Errors
-/// As [`read_bytes`]; InvalidArgument for what is not UTF-8.
+/// As [`read_bytes`]; InvalidArgument for anything but UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read_bytes(path)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to() as u64;

@@ -1,4 +1,4 @@
-//! One file of an output being written.
+//! One file of an output that is being written.
 
 use super::error::io_error;
 use super::open_file::version;
@@ -10,22 +10,22 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One file being written.
+/// One file that is being written.
 pub struct StagedFile {
-    /// The handle; reads and writes at positions.
+    /// The open file; used for positioned reads and writes.
     handle: File,
-    /// Where it is now.
+    /// The path it has now.
     pub path: PathBuf,
-    /// Where it will be.
+    /// The path it will have.
     pub published: PathBuf,
-    /// The same as the user typed it.
+    /// That path in the way the user typed it.
     pub shown: String,
-    /// Whether something was written since the last [`StagedFile::sync_data`].
+    /// Whether anything was written since the last [`StagedFile::sync_data`].
     dirty: AtomicBool,
 }
 
 impl StagedFile {
-    /// A file that is open, at `path` now, and will be `published`, which the user knows as `shown`.
+    /// An open file, now at `path` and later at `published`, which messages call `shown`.
     pub fn new(handle: File, path: PathBuf, published: PathBuf, shown: String) -> StagedFile {
         StagedFile { handle, path, published, shown, dirty: AtomicBool::new(false) }
     }
@@ -40,12 +40,12 @@ impl StagedFile {
         written.map_err(|e| self.wrong(&e, "write").at(offset))
     }
 
-    /// Bytes of it that the disk has no place for yet; none where that is not known.
+    /// Bytes that are not allocated on disk yet; 0 if unknown.
     pub fn unallocated(&self) -> u64 {
         self.handle.metadata().map_or(0, |meta| meta.len().saturating_sub(meta.blocks().saturating_mul(512)))
     }
 
-    /// Gives it another length.
+    /// Changes the length of the file.
     ///
     /// # Errors
     /// Io, with the final path.
@@ -55,8 +55,8 @@ impl StagedFile {
         cut.map_err(|e| self.wrong(&e, "write"))
     }
 
-    /// Makes what was written durable. Costs nothing for a file that nothing was written to: of a thousand shards, one
-    /// or two are being written at a time.
+    /// Makes what was written durable. Free for a file without new data: of a thousand shards, only one or
+    /// two are being written at a time.
     ///
     /// # Errors
     /// Io, with the final path.
@@ -70,7 +70,7 @@ impl StagedFile {
         })
     }
 
-    /// Makes all of it durable, its length too.
+    /// Makes everything durable, including the length.
     ///
     /// # Errors
     /// Io, with the final path.
@@ -79,14 +79,14 @@ impl StagedFile {
         synced.map_err(|e| self.wrong(&e, "write"))
     }
 
-    /// Gives it the permissions of the file that it replaces, if there is one.
+    /// Copies the permissions of the file that it replaces, if there is one.
     ///
     /// # Errors
     /// Io, with the final path.
     pub fn keep_permissions(&self) -> Result<()> {
         let Some(mode) = permissions_of(&self.published) else { return Ok(()) };
         let kept = self.handle.metadata().and_then(|meta| {
-            // A file system without permissions says the same of all files, and refuses to set them.
+            // A file system without permissions reports the same for all files, and refuses to set them.
             if meta.mode() & 0o777 == mode {
                 return Ok(());
             }
@@ -119,7 +119,7 @@ impl Backing for StagedFile {
     }
 }
 
-/// The permission bits of the file at `path`, if there is one.
+/// The permission bits of the file at `path`, if it exists.
 pub fn permissions_of(path: &Path) -> Option<u32> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     meta.is_file().then(|| meta.mode() & 0o777)

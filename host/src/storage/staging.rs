@@ -1,8 +1,9 @@
-//! Where the host writes: a staged file or folder beside the output, published only when it is whole and verified.
+//! Where the host writes: a staged file or folder beside the output, published only once it is complete and
+//! verified.
 //!
-//! Names beside an output `NAME`, or inside it if it is a folder that exists: `.NAME.apr-part` (what is being written),
-//! `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep). What publishing adds to
-//! them is in [`crate::storage::publish`].
+//! Names beside an output `NAME`, or inside it if it is an existing folder: `.NAME.apr-part` (what is being
+//! written), `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep).
+//! Publishing adds more: see [`crate::storage::publish`].
 
 use super::error::io_error;
 use super::lock::Lock;
@@ -24,23 +25,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An output being written. Dropped without [`Staging::publish`] or [`Staging::keep`], it leaves nothing behind.
+/// An output that is being written. If dropped without [`Staging::publish`] or [`Staging::keep`], it leaves
+/// nothing behind.
 pub struct Staging {
     pub(crate) target: Target,
     pub(crate) stage: PathBuf,
-    /// The numbers of the files that a model is opened by, the outermost first.
+    /// Indices of the files that a model is opened by, outermost first.
     pub(crate) entries: Vec<usize>,
-    /// The files, in the layout's order.
+    /// The files, in layout order.
     pub files: Vec<Arc<StagedFile>>,
-    /// Whether what is staged is to stay when this is dropped.
+    /// Whether staged files remain when this is dropped.
     pub(crate) done: bool,
     pub(crate) steps: Arc<dyn Steps>,
-    // Last: the lock is let go only after everything else is cleaned up.
+    // Last field: the lock is released only after everything else is cleaned up.
     _lock: Lock,
     _counted: Counted,
 }
 
-/// One of the outputs that are being written.
+/// Counts an output that is being written.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -57,13 +59,13 @@ impl Drop for Counted {
 }
 
 impl Staging {
-    /// Takes the lock and makes the staged files, with their full length; `need` bytes must be free for them and for what is
-    /// spooled beside them.
+    /// Takes the lock and creates the staged files with their full length; `need` bytes must be free for them
+    /// and for what is spooled beside them.
     ///
     /// # Errors
-    /// Io if the output exists and `force` is not set, another writer holds the lock, the folder cannot be written or
-    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` (device
-    /// and inode) or no regular file; Unsupported for a file with one of our own hidden names.
+    /// Io if the output exists without `force`, another writer holds the lock, the folder is not writable or
+    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` (device and
+    /// inode) or not a regular file; Unsupported for a file with one of our hidden names.
     pub fn create(
         host: &Host,
         target: Target,
@@ -76,7 +78,7 @@ impl Staging {
         refuse_own_names(&target, layout)?;
         let counted = Counted::new(&host.outputs);
         let lock = Lock::take(&target)?;
-        // Whoever held the lock before us may have been stopped between two files.
+        // The previous holder of the lock may have been interrupted between two files.
         publish::finish(target.home(), &target.show(target.home()), &host.steps)?;
         refuse_inputs(&target, &finals, inputs)?;
         finals.iter().try_for_each(|path| refuse_irreplaceable(&target, path))?;
@@ -93,7 +95,7 @@ impl Staging {
             enough_space(&target, need)?;
         }
         let (entries, steps) = (layout.entries.clone(), Arc::clone(&host.steps));
-        // What there is to resume is not lost because it cannot be opened now.
+        // An interrupted run's files are not lost just because they cannot be opened now.
         let mut staging = Staging {
             stage,
             entries,
@@ -110,14 +112,15 @@ impl Staging {
     }
 
     fn open_files(&mut self, layout: &Layout, finals: &[PathBuf], resume: bool) -> Result<()> {
-        // Opened within the folder and never through a link: what someone put under our names is not written to.
+        // Opened within the folder and never through a link: do not write to what someone put under our
+        // names.
         let home = self.target.home().to_owned();
         let home = Folder::open(&home, &self.target.show(&home), Arc::clone(&self.steps))?;
         let stage = self.target.hidden(".apr-part");
         for (file, published) in layout.files.iter().zip(finals) {
             let inner = if self.target.folder { format!("{stage}/{}", file.name) } else { stage.clone() };
             let shown = self.target.show(published);
-            // Never open to more people than what it replaces; we write it ourselves, whatever that allows.
+            // Never accessible to more people than the file it replaces; writable for us in any case.
             let mode = permissions_of(published).map_or(0o666, |mode| mode | 0o600);
             let handle = home.staged(&inner, mode, resume).map_err(|e| e.with_file(shown.clone()))?;
             handle.set_len(file.len).map_err(|e| self.wrong(&e))?;
@@ -139,12 +142,12 @@ impl Staging {
         io_error(error, "write").in_file(self.target.show(&self.target.path))
     }
 
-    /// Whether what is staged stays, or is published.
+    /// Whether staged files remain or are published.
     pub fn is_kept(&self) -> bool {
         self.done
     }
 
-    /// Leaves staging and journal for a later `--resume`.
+    /// Leaves staged files and journal for a later `--resume`.
     pub fn keep(mut self) {
         self.done = true;
     }
@@ -157,7 +160,7 @@ impl Staging {
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::EXIST) => refuse_existing(&self.target, to),
-            // A file system without this flag: the check and the rename are two steps there.
+            // On a file system without this flag, check and rename are separate steps.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
                 refuse_existing(&self.target, to)?;
                 std::fs::rename(from, to).map_err(|e| self.wrong(&e))
@@ -184,9 +187,9 @@ impl TileSink for Staging {
         self.files.get(file).map(|file| file.shown.clone()).unwrap_or_default()
     }
 
-    /// A file beside the output that loses its name at once, so that nothing is left of it.
+    /// Creates a file beside the output and unlinks it at once, so that nothing is left of it.
     fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>> {
-        // The output itself takes up what it has no blocks for yet.
+        // The output itself will need what is not allocated for it yet.
         let rest = self.files.iter().map(|file| file.unallocated());
         enough_space(&self.target, rest.fold(len, u64::saturating_add))?;
         let path = self.target.beside(".apr-spool");
@@ -201,7 +204,7 @@ impl TileSink for Staging {
     }
 }
 
-/// A file for one job alone.
+/// A file for one job only.
 struct Scratch(Arc<StagedFile>);
 
 impl TileSink for Scratch {
@@ -235,7 +238,7 @@ impl Drop for Staging {
     }
 }
 
-/// A model may bring files with any name; those that apr makes itself are not among an output's.
+/// Refuses files with names that apr uses itself: a model may bring files with any name.
 fn refuse_own_names(target: &Target, layout: &Layout) -> Result<()> {
     match layout.files.iter().find(|file| target.folder && !is_plain(&file.name)) {
         Some(file) => {
@@ -259,7 +262,7 @@ fn enough_space(target: &Target, need: u64) -> Result<()> {
     Err(error.in_file(target.show(target.home())).hint(hint))
 }
 
-/// Removes a file or folder of ours, if it is there.
+/// Removes a file or folder of ours, if it exists.
 pub(crate) fn remove(path: &Path) {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => drop(std::fs::remove_dir_all(path)),

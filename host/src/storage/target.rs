@@ -1,4 +1,4 @@
-//! Where an output goes, and the hidden names beside it.
+//! Where an output goes, and its hidden names.
 
 use super::error::io_error;
 use apr_engine::layout::Layout;
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 /// Where an output goes.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The file, or the folder the files go into; links resolved.
+    /// The file, or the folder for the files; links resolved.
     pub path: PathBuf,
     /// Whether it is a folder.
     pub folder: bool,
     /// The path as typed, for messages.
     typed: PathBuf,
-    /// Where the hidden names are: beside a file or a new folder, inside a folder that exists. That may be a mount, to
-    /// which nothing can be renamed from beside it, and what is beside it may belong to others.
+    /// Where the hidden names are: beside a file or a new folder, inside an existing folder. That may be a
+    /// mount point, to which nothing can be renamed from outside, and its parent may belong to others.
     home: PathBuf,
-    /// The name that the hidden ones are made of, where it is not that of `path`.
+    /// The base of the hidden names, if not the name of `path`.
     name: Option<OsString>,
 }
 
 impl Target {
-    /// The target at `path` as typed: an output that is a link means what it points to.
+    /// The target at `path` as typed: an output that is a link stands for what it points to.
     ///
     /// # Errors
-    /// NotFound if the folder it would lie in does not exist.
+    /// NotFound if its parent folder does not exist.
     pub fn new(path: &Path, folder: bool) -> Result<Target> {
         let typed = path.to_owned();
         if let Ok(path) = path.canonicalize() {
@@ -51,7 +51,7 @@ impl Target {
         Ok(Target { path: parent.join(name), folder, typed, home: parent, name: None })
     }
 
-    /// A path of this output the way the user typed it.
+    /// A path of this output in the way the user typed it.
     pub fn show(&self, path: &Path) -> String {
         let shown = match path.strip_prefix(&self.path) {
             Ok(inside) if inside.as_os_str().is_empty() => self.typed.clone(),
@@ -67,7 +67,7 @@ impl Target {
         self.typed.parent().unwrap_or(Path::new("")).to_owned()
     }
 
-    /// This file with others beside it: the same place, as the folder that they all go into.
+    /// This file with others beside it: the same place, as the folder for all of them.
     pub fn with_companions(&self) -> Target {
         Target {
             path: self.parent().to_owned(),
@@ -78,30 +78,30 @@ impl Target {
         }
     }
 
-    /// The folder that holds the target.
+    /// The folder that contains the target.
     pub fn parent(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The folder that the hidden names lie in.
+    /// The folder with the hidden names.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Whether files are put into a folder that exists, one by one.
+    /// Whether files are moved into an existing folder, one by one.
     pub fn is_within(&self) -> bool {
         self.folder && self.home == self.path
     }
 
-    /// The path of this target's hidden name that ends in `suffix`.
+    /// The path of this target's hidden name with `suffix`.
     pub fn beside(&self, suffix: &str) -> PathBuf {
         self.home.join(self.hidden(suffix))
     }
 
-    /// The hidden name of this target that ends in `suffix`.
+    /// This target's hidden name with `suffix`.
     pub fn hidden(&self, suffix: &str) -> String {
         let name = self.name.as_deref().or(self.path.file_name()).unwrap_or_default().to_string_lossy();
-        // File systems take 255 bytes; a long name is cut, the lock file tells two such outputs apart.
+        // File systems allow 255 bytes; a long name is cut, and the lock file keeps two such outputs apart.
         let cut = (0..=name.len().min(200)).rev().find(|&n| name.is_char_boundary(n)).unwrap_or(0);
         format!(".{}{suffix}", &name[..cut])
     }
@@ -116,7 +116,7 @@ impl Target {
     }
 }
 
-/// Where a link to nothing yet points: the output is made there. The count is that of the kernel's own patience.
+/// The destination of a dangling link, where the output is created. Follows as many links as the kernel does.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..40 {

@@ -1,4 +1,5 @@
-//! What transformers gives a template besides Jinja's own: `raise_exception`, `strftime_now`, and its own `tojson`.
+//! What transformers offers templates beyond Jinja itself: `raise_exception`, `strftime_now`, and its own
+//! `tojson`.
 
 use super::{json, strftime};
 use apr_sdk::{Error, escape};
@@ -6,12 +7,12 @@ use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, ErrorKind, State};
 use std::fmt;
 
-/// Why a template ended a rendering by itself.
+/// Why a template ended its rendering on purpose.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// It called `raise_exception` with this message.
     Raised(String),
-    /// It asked for the date, and none was given.
+    /// It asked for the date, but none was given.
     NoDate,
 }
 
@@ -27,10 +28,10 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// The refusal that an error of the library carries.
+    /// The refusal inside an error of the library.
     pub fn of(error: &minijinja::Error) -> Option<&Refusal> {
         let mut at: &dyn std::error::Error = error;
-        // An error that comes through macros is wrapped once for each; recursion is bounded.
+        // An error that passes through macros is wrapped once for each; recursion is bounded.
         loop {
             at = at.source()?;
             if let Some(refusal) = at.downcast_ref::<Refusal>() {
@@ -44,7 +45,7 @@ impl Refusal {
             .with_source(self)
     }
 
-    /// The error that the user sees.
+    /// The error for the user.
     pub fn error(&self) -> Error {
         match self {
             Refusal::Raised(message) => {
@@ -58,7 +59,7 @@ impl Refusal {
     }
 }
 
-/// Adds them; `now` is what they take for the present.
+/// Adds these functions; `now` is the current time for them.
 pub fn add(environment: &mut Environment<'_>, now: Option<i64>) {
     environment.add_function("raise_exception", |message: Value| -> Result<Value, minijinja::Error> {
         Err(Refusal::Raised(message.to_string()).wrapped())

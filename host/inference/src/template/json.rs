@@ -1,16 +1,16 @@
-//! JSON as values of a template, and as Python's `json.dumps` spells it, each step paid for.
+//! JSON as template values, and as text in the style of Python's `json.dumps`, charging fuel for each step.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
 use std::fmt::Write;
 
-/// Lists inside one another. 100: Python stops at 1000, files at 10.
+/// Nesting of lists. 100: Python stops at 1000, files at 10.
 const MAX_DEPTH: usize = 100;
-/// The most spaces of one step of indentation.
+/// Spaces per level of indentation.
 const MAX_INDENT: usize = 64;
 
-/// What a template sees of JSON. The parser bounds how deep it is nested.
+/// Converts JSON for a template. The parser bounds the nesting.
 pub fn value_of(json: &Json) -> Value {
     match json {
         Json::Null => Value::from(()),
@@ -28,7 +28,7 @@ pub fn value_of(json: &Json) -> Value {
     }
 }
 
-/// How it is spelled.
+/// The options of `json.dumps`.
 pub struct Style {
     indent: Option<usize>,
     item: String,
@@ -38,7 +38,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// With the separators that Python has for it where none are given.
+    /// With Python's default separators where none are given.
     pub fn new(
         indent: Option<usize>,
         separators: Option<(String, String)>,
@@ -51,10 +51,10 @@ impl Style {
     }
 }
 
-/// The text of a value.
+/// Serializes a value.
 ///
 /// # Errors
-/// Out of fuel; an undefined value, or one that JSON cannot say.
+/// Out of fuel; an undefined value, or one that JSON cannot express.
 pub fn write(state: &State<'_, '_>, value: &Value, style: &Style) -> Result<String, Error> {
     let mut writer = Writer { state, style, out: String::new(), paid: 0 };
     writer.value(value, 0)?;
@@ -70,7 +70,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Pays for what was written since the last time, and for the step.
+    /// Charges for what was written since the last time, and for the step.
     fn pay(&mut self) -> Result<(), Error> {
         let written = self.out.len().saturating_sub(self.paid);
         self.paid = self.out.len();
@@ -134,7 +134,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What stands before an item.
+    /// Writes what precedes an item.
     fn next(&mut self, any: bool, depth: usize) {
         if any {
             self.out.push_str(&self.style.item);
@@ -181,7 +181,7 @@ impl Writer<'_> {
     }
 }
 
-/// A number as Python prints it: a float with the fewest digits, and an exponent from 16 digits on.
+/// A number as Python prints it: a float with the fewest digits, with an exponent from 16 digits on.
 fn number(value: &Value) -> String {
     if value.is_integer() {
         return value.to_string();

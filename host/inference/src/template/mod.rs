@@ -1,4 +1,4 @@
-//! Chat templates: messages to the text that a model continues, as transformers renders it.
+//! Renders chat templates: turns messages into the text that a model continues, like transformers.
 
 mod functions;
 mod json;
@@ -12,28 +12,29 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value as Json};
 
-/// The longest template, in bytes. 1 MiB: the longest in use have some 20 KB.
+/// Bytes of a template. 1 MiB: the longest in use have some 20 KB.
 pub const MAX_TEMPLATE: usize = 1 << 20;
-/// What a template may do: 2^22 steps, where 64 bytes that are made are a step, so 256 MiB at most.
+/// Fuel of a template: 2^22 steps, where 64 bytes of output count as a step, so 256 MiB at most.
 pub const FUEL: u64 = 1 << 22;
 
-/// What a template is given.
+/// The input of a template.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     /// The messages: a list of objects with `role` and `content`.
     pub messages: Vec<Json>,
-    /// The tools that the model may call, if any are offered.
+    /// The tools that the model may call, if any.
     pub tools: Option<Vec<Json>>,
     /// Whether the text ends where the model's answer begins.
     pub add_generation_prompt: bool,
-    /// Further variables, which templates of some models ask for.
+    /// Further variables, which some models' templates use.
     pub variables: Map<String, Json>,
-    /// Seconds since 1970 that a template takes for the present; none is an error where it asks.
+    /// The current time for templates, in seconds since 1970; without it, a template that asks for the time
+    /// fails.
     pub now: Option<i64>,
 }
 
 impl Conversation {
-    /// The variables of a template, with the special tokens of a tokenizer by the names that transformers has for them.
+    /// The variables of a template, including the tokenizer's special tokens under transformers' names.
     fn variables(&self, tokenizer: &Parts) -> Map<String, Json> {
         let mut all = Map::new();
         for (name, id) in &tokenizer.special {
@@ -50,10 +51,10 @@ impl Conversation {
     }
 }
 
-/// The template of this name, or the usual one: `default`, the only one, or with tools `tool_use`.
+/// The template called `name`, or the usual one: `default`, the only one, or `tool_use` if there are tools.
 ///
 /// # Errors
-/// NotFound if there is none, InvalidArgument for a name that there is not.
+/// NotFound if there is none, InvalidArgument for an unknown name.
 pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Result<&'t str> {
     let all = &tokenizer.chat_templates;
     let find = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
@@ -81,11 +82,11 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
     }
 }
 
-/// The text that a template makes of a conversation.
+/// Renders a conversation.
 ///
 /// # Errors
-/// Malformed for what is no template; InvalidArgument where the template refuses the conversation; LimitExceeded where it takes
-/// too many steps or too much memory; Unsupported for what only another program knows.
+/// Malformed for an invalid template; InvalidArgument if the template refuses the conversation; LimitExceeded
+/// if it takes too many steps or too much memory; Unsupported for features of other programs.
 pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) -> Result<String> {
     if template.len() > MAX_TEMPLATE {
         let n = template.len();
@@ -107,7 +108,7 @@ pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) ->
         .map_err(|error| shown(&error))
 }
 
-/// An error of the library as one of ours.
+/// Converts an error of the library.
 fn shown(error: &minijinja::Error) -> Error {
     if let Some(refusal) = Refusal::of(error) {
         return refusal.error();
@@ -133,7 +134,7 @@ fn shown(error: &minijinja::Error) -> Error {
     }
 }
 
-/// Whether a template ended at a bound: the library has an own kind for fuel alone.
+/// Whether a template hit a limit: the library has an error kind for fuel only.
 fn is_too_much(error: &minijinja::Error) -> bool {
     let detail = error.detail().unwrap_or_default();
     let bounds = ["recursion limit", "too large", "too many elements"];

@@ -1,9 +1,9 @@
-//! A template's text as the library parses it.
+//! Prepares a template's text for the library's parser.
 
 use std::borrow::Cow;
 
-/// The template without the marks around what a model generated (`{% generation %}`): transformers notes where they lie and
-/// prints what is between them.
+/// Removes the marks around what a model generated (`{% generation %}`): transformers records their positions
+/// and prints what is between them.
 pub fn without_generation_marks(template: &str) -> Cow<'_, str> {
     if !template.contains("generation") {
         return Cow::Borrowed(template);
@@ -24,7 +24,8 @@ pub fn without_generation_marks(template: &str) -> Cow<'_, str> {
             "generation" => "if true",
             "endgeneration" => "endif",
             _ => {
-                // What is quoted may look like the end of a tag: only tags that are marks are passed over whole.
+                // A quoted string may look like the end of a tag: only tags that are marks are skipped
+                // completely.
                 out.push_str("{%");
                 rest = rest.get(at + 2..).unwrap_or_default();
                 continue;

@@ -1,4 +1,4 @@
-//! A date as text, for templates that write today's. The words are English, the time is UTC.
+//! Formats dates for templates that print today's. Names are in English, the time is UTC.
 
 use std::fmt::Write;
 
@@ -17,15 +17,15 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// Characters of a format. 1000: templates have below 30.
+/// Characters in a format. 1000: templates have fewer than 30.
 const MAX_FORMAT: usize = 1000;
-/// The last second of the year 9999, the last that Python knows.
+/// The last second of the year 9999, the last that Python supports.
 const LAST: i64 = 253_402_300_799;
 
-/// The time `seconds` after 1970 as `format` says.
+/// Formats the time `seconds` after 1970.
 ///
 /// # Errors
-/// A sentence for a format or a time that is not understood.
+/// A message for a format or a time that is not supported.
 pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
     if !(0..=LAST).contains(&seconds) {
         return Err(format!("the date {seconds} is not between the years 1970 and 9999"));
@@ -88,7 +88,7 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Year, month, day of the month and day of the year, of a day since 1970.
+/// Year, month, day of the month and day of the year, for a day since 1970.
 fn date(day: i64) -> (i64, i64, i64, i64) {
     let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let (mut year, mut left) = (1970, day);

@@ -1,35 +1,35 @@
-//! Whether two tokenizers read a text alike.
+//! Compares how two tokenizers read a text.
 
 use super::{Encoding, Placed, Tokens};
 use apr_sdk::Result;
 
-/// What two tokenizers make of one text.
+/// The tokenization of one text by two tokenizers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// How many tokens the one makes of it.
+    /// Number of tokens from the first.
     pub one: u64,
-    /// How many the other does.
+    /// Number of tokens from the second.
     pub two: u64,
-    /// The first place where they do otherwise; `None` if all ids are the same.
+    /// The first difference; `None` if all ids are equal.
     pub first: Option<Divergence>,
 }
 
-/// The first place where two tokenizers do otherwise.
+/// The first position where two tokenizers differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// The number of the token in the text, from 0.
+    /// Index of the token in the text, from 0.
     pub token: u64,
-    /// The line of the text, from 1.
+    /// Line in the text, from 1.
     pub line: u64,
-    /// The byte of the text at which the token of the one begins; its length if it has no such token.
+    /// Byte offset of the first tokenizer's token in the text; the text's length if there is no such token.
     pub byte: usize,
-    /// The id there by the one, if it has as many tokens.
+    /// The id from the first tokenizer, if it has that many tokens.
     pub one: Option<u32>,
-    /// The id there by the other.
+    /// The id from the second, if it has that many tokens.
     pub two: Option<u32>,
 }
 
-/// Reads a text with two tokenizers.
+/// Tokenizes a text with both.
 ///
 /// # Errors
 /// As [`Tokens::encode`].
@@ -54,7 +54,8 @@ pub fn compare(one: &mut Tokens, two: &mut Tokens, text: &str, how: Encoding) ->
     Ok(Comparison { one: count(&ids), two: count(&others), first })
 }
 
-/// Where token number `at` of a text lies. Places are not kept while ids are: they are six times as long.
+/// The position of token `at` in a text. Positions are not kept with the ids: they take six times as much
+/// memory.
 fn place(tokens: &mut Tokens, text: &str, how: Encoding, at: usize) -> Result<Option<Placed>> {
     let (mut n, mut found) = (0, None);
     tokens.each(text, how, &mut |token| {

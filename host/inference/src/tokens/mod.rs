@@ -1,4 +1,4 @@
-//! Text to token ids and back, by the tokenizer that a model has, whatever its format.
+//! Converts text to token ids and back with a model's own tokenizer, whatever the format.
 
 mod check;
 mod patterns;
@@ -12,26 +12,26 @@ use patterns::Patterns;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The longest text, in bytes. 1 GiB: the text is in memory, and so are 4 bytes for each of its tokens.
+/// Bytes of a text. 1 GiB: the text is in memory, and so are 4 bytes for each of its tokens.
 pub const MAX_TEXT: usize = 1 << 30;
 
-/// How a text becomes tokens.
+/// How to tokenize a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoding {
-    /// Whether the tokens are added that the tokenizer puts around every text (a beginning, an end).
+    /// Whether to add the tokens that the tokenizer puts around every text (beginning, end).
     pub add_special: bool,
-    /// Whether special tokens that are spelled out in the text are taken for ordinary characters.
+    /// Whether special tokens spelled out in the text are treated as ordinary characters.
     pub plain: bool,
 }
 
-/// A tokenizer that is ready to work.
+/// A tokenizer that is ready to use.
 pub struct Tokens {
     parts: Tokenizer,
     library: tokenizers::Tokenizer,
     patterns: Patterns,
 }
 
-/// One token of a text, and the bytes of the text that it stands for.
+/// A token in a text, with the bytes it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Placed {
     id: u32,
@@ -40,12 +40,12 @@ struct Placed {
 }
 
 impl Tokens {
-    /// Makes a model's tokenizer ready.
+    /// Prepares a model's tokenizer.
     ///
     /// # Errors
     /// Unsupported for a definition that the library does not know, or an expression that it cannot compile.
     pub fn new(parts: Tokenizer) -> Result<Tokens> {
-        // What cuts and pads a batch is no part of how a text is read.
+        // Truncation and padding of batches do not affect how a text is read.
         let mut whole = parts.into_parts();
         (whole.truncation, whole.padding) = (None, None);
         let parts = Tokenizer::new(whole)?;
@@ -60,27 +60,27 @@ impl Tokens {
         Ok(Tokens { parts, library, patterns })
     }
 
-    /// What it was made of.
+    /// The tokenizer it was made from.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.parts
     }
 
-    /// The text of a token as the vocabulary spells it; `None` for an id that no token has.
+    /// The text of a token as in the vocabulary; `None` for an id without a token.
     pub fn piece(&self, id: u32) -> Option<&str> {
         self.parts.token(id)
     }
 
-    /// The ids of a text.
+    /// Tokenizes a text.
     ///
     /// # Errors
-    /// LimitExceeded above [`MAX_TEXT`], or where the tokenizer gave up on a text; Unsupported where it failed.
+    /// LimitExceeded above [`MAX_TEXT`], or if the tokenizer gave up on a text; Unsupported if it failed.
     pub fn encode(&mut self, text: &str, how: Encoding) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         self.each(text, how, &mut |token| ids.push(token.id))?;
         Ok(ids)
     }
 
-    /// How many tokens a text has: [`Tokens::encode`] without the ids.
+    /// The number of tokens in a text: [`Tokens::encode`] without the ids.
     ///
     /// # Errors
     /// As [`Tokens::encode`].
@@ -90,7 +90,7 @@ impl Tokens {
         Ok(n)
     }
 
-    /// Tells each token of a text.
+    /// Calls `put` with each token of a text.
     fn each(&mut self, text: &str, how: Encoding, put: &mut dyn FnMut(Placed)) -> Result<()> {
         if text.len() > MAX_TEXT {
             let n = text.len();
@@ -101,7 +101,7 @@ impl Tokens {
         windows::each(self, text, how.add_special, put)
     }
 
-    /// The tokens of a text that is short enough to be taken whole.
+    /// The tokens of a text that is short enough to be tokenized whole.
     fn whole(&self, text: &str, add_special: bool) -> Result<Vec<Placed>> {
         self.patterns.check(text)?;
         let encoding = guarded(|| self.library.encode(text, add_special))?.map_err(|error| {
@@ -114,10 +114,10 @@ impl Tokens {
         Ok(places.map(|(&id, &(start, end))| Placed { id, start, end }).collect())
     }
 
-    /// The text of ids; with `skip_special` without special tokens.
+    /// The text of ids; with `skip_special`, without special tokens.
     ///
     /// # Errors
-    /// InvalidArgument for an id that no token has.
+    /// InvalidArgument for an id without a token.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String> {
         if let Some(id) = ids.iter().find(|id| self.piece(**id).is_none()) {
             return Err(self.no_token(*id));
@@ -128,7 +128,7 @@ impl Tokens {
         })
     }
 
-    /// Why an id has no text.
+    /// The error for an id without a text.
     fn no_token(&self, id: u32) -> Error {
         let size = self.parts.vocab_size;
         let why: Cow<'_, str> = match id < size {
@@ -140,7 +140,7 @@ impl Tokens {
     }
 }
 
-/// Calls the library; a panic of it is an error.
+/// Calls the library; turns a panic into an error.
 fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
         let said = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,18 +1,20 @@
-//! The regular expressions by which a tokenizer cuts: the library stops cutting where one of them gives up, and does not say so.
+//! The regular expressions that a tokenizer splits by: if one of them gives up, the library silently stops
+//! splitting.
 
 use apr_sdk::tokenizer::{Parts, steps};
 use apr_sdk::{Error, Result, escape};
 use fancy_regex::Regex;
 use serde_json::Value as Json;
 
-/// The expressions that a tokenizer's own definitions give.
+/// The expressions in a tokenizer's definitions.
 pub struct Patterns(Vec<Regex>);
 
 impl Patterns {
-    /// Those of the normalizer and the pre-tokenizer that can give up: what has no look-around and no back-reference cannot.
+    /// Those of the normalizer and the pre-tokenizer that can give up: without look-around and
+    /// back-references, none can.
     ///
     /// # Errors
-    /// Unsupported for one that cannot be compiled.
+    /// Unsupported for an expression that cannot be compiled.
     pub fn of(parts: &Parts) -> Result<Patterns> {
         let mut all = steps(parts.normalizer.as_ref());
         all.extend(steps(parts.pre_tokenizer.as_ref()));

@@ -1,19 +1,19 @@
-//! Long texts in windows that overlap: memory does not grow with the text, and the ids are those of the whole text.
+//! Tokenizes long texts in overlapping windows: bounded memory, and the same ids as for the whole text.
 //!
-//! Two windows share what lies around the cut between them. They are joined there only if both have the same tokens, at the
-//! same places, over the half of it that is nearest to the cut. Where they never agree, the window grows.
+//! Two windows share the text around the cut between them. They are joined only if both have the same tokens
+//! at the same positions over the half of it nearest to the cut. If they never agree, the window grows.
 
 use super::{Placed, Tokens};
 use apr_sdk::{Error, Result};
 
-/// The bytes of a window at first. 256 KiB: the library needs some 300 bytes for each.
+/// Initial bytes of a window. 256 KiB: the library needs some 300 bytes for each.
 const WINDOW: usize = 256 << 10;
-/// The bytes that two windows share at first.
+/// Initial bytes shared by two windows.
 const SHARED: usize = 16 << 10;
-/// The bytes of the longest window.
+/// Bytes of the longest window.
 const LONGEST: usize = 2 << 20;
 
-/// Tells each token of a text.
+/// Calls `put` with each token of a text.
 ///
 /// # Errors
 /// As [`Tokens::encode`].
@@ -34,7 +34,7 @@ pub fn each(tokens: &Tokens, text: &str, add_special: bool, put: &mut dyn FnMut(
     Ok(())
 }
 
-/// The ids that are put before and behind every text.
+/// The ids added before and after every text.
 fn around(tokens: &Tokens, add_special: bool) -> Result<(Vec<u32>, Vec<u32>)> {
     if !add_special {
         return Ok((Vec::new(), Vec::new()));
@@ -48,12 +48,12 @@ fn around(tokens: &Tokens, add_special: bool) -> Result<(Vec<u32>, Vec<u32>)> {
     Ok((whole[..at].to_vec(), whole[behind..].to_vec()))
 }
 
-/// The last place at or before `at` where a character begins, or the text's end.
+/// The last character boundary at or before `at`, or the end of the text.
 fn boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// A run of the text, with its tokens at their places in the whole.
+/// A run of the text, with its tokens at their positions in the whole.
 struct Window {
     start: usize,
     end: usize,
@@ -71,7 +71,7 @@ impl Window {
         Ok(Window { start, end, tokens: found })
     }
 
-    /// The number of the first token that begins at `at` or later, if tokens end and begin there.
+    /// Index of the first token that begins at or after `at`, if there is a token boundary at that point.
     fn boundary(&self, at: usize) -> Option<usize> {
         let first = self.tokens.partition_point(|token| token.start < at);
         let whole =
@@ -79,7 +79,7 @@ impl Window {
         (whole && self.tokens.get(first).is_some_and(|token| token.start == at)).then_some(first)
     }
 
-    /// The tokens that lie between two places.
+    /// The tokens between two positions.
     fn between(&self, from: usize, to: usize) -> &[Placed] {
         let first = self.tokens.partition_point(|token| token.start < from);
         let last = self.tokens.partition_point(|token| token.start < to);
@@ -87,7 +87,7 @@ impl Window {
     }
 }
 
-/// Tells the tokens of `left` up to a cut, and gives the next window; `told` are those that were told before.
+/// Reports the tokens of `left` up to a cut, and returns the next window; `told` are those reported before.
 fn join(
     tokens: &Tokens,
     text: &str,
@@ -112,7 +112,7 @@ fn join(
             ))
             .hint("give the text in several parts, or one without such long words"));
         }
-        // The window on the left needs context of the same length, and its tokens that were told stay what they are.
+        // The left window needs the same amount of context, and its reported tokens must stay the same.
         let grown = Window::of(tokens, text, left.start, left.end - left.start + shared)?;
         let same = left.tokens.get(..*told) == grown.tokens.get(..*told);
         if !same {
@@ -126,7 +126,8 @@ fn join(
     }
 }
 
-/// Where both windows have the same tokens around a boundary between `from` and `to`: the number of the first token behind it on
+/// Where both windows have the same tokens around a boundary between `from` and `to`: index of the first
+/// token after it, on the left and on the right.
 /// the left, and on the right.
 fn cut(left: &Window, right: &Window, from: usize, to: usize) -> Option<(usize, usize)> {
     let middle = from + (to - from) / 2;

@@ -1,4 +1,4 @@
-//! What is under an output's name already, and is not replaced.
+//! Files under an output's name that are not replaced.
 
 use crate::storage::target::Target;
 use apr_sdk::{Error, Result};
@@ -20,7 +20,7 @@ pub fn refuse_inputs(target: &Target, finals: &[PathBuf], inputs: &[(u64, u64)])
     Ok(())
 }
 
-/// Fails for what even `--force` does not replace: a folder where a file is to be, a device, a pipe.
+/// Fails for what even `--force` does not replace: a folder in place of a file, a device, a pipe.
 ///
 /// # Errors
 /// InvalidArgument.

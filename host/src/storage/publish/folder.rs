@@ -1,5 +1,5 @@
-//! A folder whose files are moved and removed by paths relative to it. No path leaves it: each component is opened from
-//! the one before, and a link on the way is an error.
+//! A folder whose files are moved and removed by relative paths. No path leaves it: each component is opened
+//! from the one before, and a link on the way is an error.
 
 use crate::storage::error::io_error;
 use crate::storage::publish::steps::{Step, Steps};
@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a folder is opened on the way to a file.
+/// How folders on the way to a file are opened.
 const INSIDE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// An open folder.
@@ -39,12 +39,12 @@ impl Folder {
         Ok(Folder { handle, path: path.to_owned(), shown: PathBuf::from(shown), steps })
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path in it as messages call it.
+    /// A path in the folder, for messages.
     pub fn show(&self, relative: &str) -> String {
         self.shown.join(relative).display().to_string()
     }
@@ -65,7 +65,7 @@ impl Folder {
         heard.map_err(|e| io_error(&e, verb).in_file(self.show(relative)))
     }
 
-    /// The folder that a path's last name lies in, and that name.
+    /// The folder that contains a path's last component, and that component.
     fn inside<'p>(
         &self,
         relative: &'p str,
@@ -86,7 +86,7 @@ impl Folder {
         Ok((at, name))
     }
 
-    /// What lies at a path; a link is not followed. `None` if there is nothing.
+    /// The status of a path, without following a link; `None` if there is nothing.
     ///
     /// # Errors
     /// Io; also if a folder on the way is a link.
@@ -101,10 +101,10 @@ impl Folder {
         }
     }
 
-    /// Opens a file to read; a link is not followed, a pipe not waited for.
+    /// Opens a file for reading; does not follow links or wait for pipes.
     ///
     /// # Errors
-    /// NotFound; Io, also for what is no file.
+    /// NotFound; Io, also for anything but a file.
     pub fn file(&self, relative: &str) -> Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = self
@@ -116,7 +116,7 @@ impl Folder {
         is_file.then_some(file).ok_or_else(odd)
     }
 
-    /// Makes a file that is not there yet.
+    /// Creates a file that does not exist yet.
     ///
     /// # Errors
     /// Io.
@@ -127,11 +127,11 @@ impl Folder {
         made.map(File::from).map_err(|errno| self.wrong(errno, "write", name))
     }
 
-    /// Opens a file to write, new, or with `again` as it was left; makes the folders on the way to it.
-    /// Made anew, it has the permissions `mode`, less what the user takes from all files.
+    /// Opens a file for writing: a new one, or with `again` the existing one; creates the folders on the way.
+    /// A new file gets the permissions `mode`, minus the umask.
     ///
     /// # Errors
-    /// Io; also for a link, for what is no file, and for a file that has other names too.
+    /// Io; also for a link, for anything but a file, and for a file with several links.
     pub fn staged(&self, relative: &str, mode: u32, again: bool) -> Result<File> {
         self.announce(Step::Create, "write", relative)?;
         let how = if again { OFlags::empty() } else { OFlags::EXCL };
@@ -145,7 +145,7 @@ impl Folder {
         is_ours.then_some(file).ok_or_else(odd)
     }
 
-    /// Makes what was written to a file durable.
+    /// Makes a file's data durable.
     ///
     /// # Errors
     /// Io.
@@ -154,15 +154,15 @@ impl Folder {
         file.sync_all().map_err(|e| io_error(&e, "write").in_file(self.show(name)))
     }
 
-    /// What it is itself.
+    /// The status of the folder itself.
     pub fn own_stat(&self) -> Option<Stat> {
         fstat(&self.handle).ok()
     }
 
-    /// Gives a file another name, under which nothing may be; makes the folders on the way to it.
+    /// Renames a file to an unused name; creates the folders on the way.
     ///
     /// # Errors
-    /// Io; with E007 if there is something under that name.
+    /// Io; with E007 if the name is in use.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.announce(Step::Rename, "move it", to)?;
         let renamed = self.inside(from, false).and_then(|(from_folder, from_name)| {
@@ -170,7 +170,7 @@ impl Folder {
             let from_folder = from_folder.as_ref().unwrap_or(&self.handle);
             let to_folder = to_folder.as_ref().unwrap_or(&self.handle);
             match renameat_with(from_folder, from_name, to_folder, to_name, RenameFlags::NOREPLACE) {
-                // A file system without this flag: the check and the rename are two steps there.
+                // On a file system without this flag, check and rename are separate steps.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                     match statat(to_folder, to_name, AtFlags::SYMLINK_NOFOLLOW) {
                         Err(Errno::NOENT) => renameat(from_folder, from_name, to_folder, to_name),
@@ -190,7 +190,7 @@ impl Folder {
         })
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     ///
     /// # Errors
     /// Io.
@@ -205,18 +205,18 @@ impl Folder {
         }
     }
 
-    /// Removes a folder in it with all it holds, as far as that can be done.
+    /// Removes a subfolder and its contents, as far as possible.
     pub fn clear(&self, name: &str) {
         let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW);
         if found.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
             && self.announce(Step::Remove, "remove it", name).is_ok()
         {
-            // It follows no link either.
+            // This does not follow links either.
             drop(std::fs::remove_dir_all(self.path.join(name)));
         }
     }
 
-    /// Makes the names durable of files in it: their folders, the innermost first, and itself last.
+    /// Makes the names of files in it durable: their folders, innermost first, and itself last.
     ///
     /// # Errors
     /// Io.
@@ -249,7 +249,7 @@ impl Folder {
     }
 }
 
-/// Makes a folder durable, where its file system can.
+/// Makes a folder durable, if its file system can.
 fn durable(folder: &File) -> std::io::Result<()> {
     match folder.sync_all() {
         Err(error)

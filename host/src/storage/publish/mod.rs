@@ -1,7 +1,9 @@
-//! Giving a staged output its final names, so that whoever opens it sees the old model, the new one, or an error.
+//! Gives a staged output its final names, so that whoever opens it sees the old model, the new one, or an
+//! error.
 //!
-//! One file, or a new folder, is one rename. Into a folder that exists, files go one by one: a record ([`record`]) says
-//! what is to be moved, every verb refuses a folder that holds one, and whoever writes there next finishes it first.
+//! A single file, or a new folder, takes one rename. Files for an existing folder go one by one: a record
+//! ([`record`]) lists the moves, every verb refuses a folder that holds one, and the next writer finishes it
+//! first.
 
 pub mod existing;
 pub mod folder;
@@ -29,26 +31,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steps::Steps;
 
-/// How long another publication in the same folder is waited for: it only renames files.
+/// How long to wait for another publication in the same folder, which only renames files.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What publishing is told.
+/// Instructions for publishing.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// Whether what exists is replaced.
+    /// Whether to replace what exists.
     pub force: bool,
-    /// Files of the folder that go, though no new file has their name.
+    /// Files of the folder to remove although no new file has their name.
     pub removing: Vec<String>,
     /// A digest of the conversion.
     pub work: String,
 }
 
-/// A publication that was stopped, and is now finished.
+/// An interrupted publication that has now been finished.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finished {
     /// `apr.finished/1`.
     pub schema: &'static str,
-    /// The folder.
+    /// The path of the folder, for messages.
     pub folder: String,
     /// The files that are in place.
     pub files: Vec<String>,
@@ -70,12 +72,12 @@ impl fmt::Display for Finished {
     }
 }
 
-/// The command that finishes what was stopped in a folder.
+/// The command that finishes an interrupted publication in a folder.
 pub fn command(folder: &str) -> String {
     format!("apr convert --resume {}", escape(folder, 400))
 }
 
-/// Fails for a folder whose files are being exchanged, or were when apr was stopped.
+/// Fails for a folder whose files are being replaced, or whose replacement was interrupted.
 ///
 /// # Errors
 /// Io, with the command that finishes it.
@@ -95,27 +97,28 @@ pub fn refuse_unfinished(path: &Path, shown: &str) -> Result<()> {
     Err(Error::io(message).in_file(shown.to_owned()).hint(hint))
 }
 
-/// Finishes what was stopped in the folder that an output goes into, if anything was.
+/// Finishes an interrupted publication in the output's folder, if there is one.
 ///
 /// # Errors
-/// Io, if that cannot be done, or another apr is doing it.
+/// Io if that is impossible, or another apr is doing it.
 pub fn finish_before(host: &Host, options: &ConvertOptions) -> Result<Option<Finished>> {
     let output = options.output.as_deref().unwrap_or(&options.input);
     let within = options.output.is_some() && output.is_dir();
-    // What is wrong with the path is said where it is used.
+    // Problems with the path are reported where it is used.
     let Ok(target) = Target::new(output, within) else { return Ok(None) };
     finish(target.home(), &target.show(target.home()), &host.steps)
 }
 
-/// Finishes what was stopped in the folder at `path`, which messages call `shown`; `None` if nothing was.
+/// Finishes an interrupted publication in the folder at `path`, which messages call `shown`; `None` if there
+/// is none.
 ///
 /// # Errors
-/// Io, if that cannot be done, or another apr is doing it.
+/// Io if that is impossible, or another apr is doing it.
 pub fn finish(path: &Path, shown: &str, steps: &Arc<dyn Steps>) -> Result<Option<Finished>> {
     let folder = Folder::open(path, shown, Arc::clone(steps))?;
     let Some(Held { record, .. }) = &free(&folder)? else { return Ok(None) };
     moves::carry_out(&folder, record)?;
-    // What else the stopped one left; the lock, unless it is held.
+    // Other leftovers of the interrupted run; the lock too, unless it is held.
     remove(&path.join(format!("{}.apr-journal", record.hidden())));
     sweep_lock(&path.join(format!("{}.apr-lock", record.hidden())));
     let coming: HashSet<&str> = record.coming.iter().map(|file| file.name.as_str()).collect();
@@ -146,11 +149,11 @@ fn free(folder: &Folder) -> Result<Option<Held>> {
 }
 
 impl Staging {
-    /// Makes everything durable and gives it its final name. A reader never sees a mixed model.
+    /// Makes everything durable and gives it its final names. A reader never sees a mixed model.
     ///
     /// # Errors
-    /// Io; also if something appeared under the final name meanwhile and nothing is to be replaced. Unless the error says
-    /// otherwise, what was there before is there still.
+    /// Io; also if something has appeared under a final name and must not be replaced. Unless the error says
+    /// otherwise, what was there before is unchanged.
     pub fn publish(&mut self, wishes: &Wishes) -> Result<Vec<PathBuf>> {
         for file in &self.files {
             file.keep_permissions()?;
@@ -179,7 +182,7 @@ impl Staging {
         Ok(finals)
     }
 
-    /// What should be gone after publishing and could not be removed, in words.
+    /// What should be gone after publishing but could not be removed, in words.
     pub fn left_over(&self) -> Vec<String> {
         let path = |end: &str| self.target.beside(end);
         let left = [".apr-old", ".apr-part", ".apr-journal"].map(path).into_iter();
@@ -191,7 +194,7 @@ impl Staging {
         left.map(word).collect()
     }
 
-    /// The last name is given: what fails now does not take the output away.
+    /// Called once the last name is in place: a later failure does not remove the output.
     fn placed(&mut self, folder: &Path) -> Result<()> {
         self.done = true;
         let synced = sync_folder(folder, self.steps.as_ref());
@@ -211,14 +214,14 @@ impl Staging {
         stage.sync(self.names().iter().map(String::as_str))
     }
 
-    /// The files' paths in the folder that they go into.
+    /// The files' paths relative to their folder.
     fn names(&self) -> Vec<String> {
         let inside = |path: &Path| path.strip_prefix(&self.target.path).map(Path::to_owned).ok();
         let names = self.files.iter().filter_map(|file| inside(&file.published));
         names.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// File by file, under a record.
+    /// Publishes file by file, with a record.
     fn publish_into_folder(&mut self, wishes: &Wishes) -> Result<()> {
         self.sync_stage()?;
         let shown = self.target.show(&self.target.path);
@@ -231,12 +234,12 @@ impl Staging {
         let record = self.record(&folder, wishes)?;
         let held = Held::create(&folder, &self.target.hidden(".apr-record"), record);
         let outcome = held.and_then(|held| moves::carry_out(&folder, &held.record));
-        // With the record still there, staged and old files are what finishes it.
+        // While the record exists, finishing needs the staged and the old files.
         self.done = outcome.is_ok() || folder.stat(NAME).is_ok_and(|stat| stat.is_some());
         outcome
     }
 
-    /// What is to be moved: entries go first and come last.
+    /// The planned moves: entry files leave first and arrive last.
     fn record(&self, folder: &Folder, wishes: &Wishes) -> Result<Record> {
         let names = self.names();
         let stage = self.target.hidden(".apr-part");

@@ -1,4 +1,4 @@
-//! What a record says is done, from wherever it stands; or undone.
+//! Carries out the moves in a record from wherever they stand, or undoes them.
 
 use crate::storage::publish::command;
 use crate::storage::publish::folder::Folder;
@@ -6,16 +6,17 @@ use crate::storage::publish::record::{Moving, NAME, Record};
 use apr_sdk::{Error, Result};
 use rustix::fs::{FileType, Stat};
 
-/// Moves whatever is not yet where the record wants it. When this fails, all of it is undone, if it can be.
+/// Moves every file that is not yet where the record wants it. On failure, undoes everything if possible.
 ///
 /// # Errors
-/// What failed. It says whether the folder is as it was before, is as planned, or is neither and still holds the record.
+/// The failure. It says whether the folder is as it was before, is as planned, or is neither and still holds
+/// the record.
 pub fn carry_out(folder: &Folder, record: &Record) -> Result<()> {
     let moved = check(folder, record).and_then(|()| forward(folder, record));
     if let Err(error) = moved {
         return Err(undo(folder, record, error));
     }
-    // From here on the new files are what the folder holds.
+    // From here on, the folder holds the new files.
     let all = record.coming.iter().chain(&record.leaving).map(|file| file.name.as_str());
     let synced = folder.sync(all);
     if let Err(error) = folder.remove(NAME) {
@@ -26,7 +27,7 @@ pub fn carry_out(folder: &Folder, record: &Record) -> Result<()> {
     synced.map_err(|error| in_place(&error).hint("run `sync`, or copy the output to another disk"))
 }
 
-/// An error that came when the output was in place already.
+/// An error that occurred when the output was already in place.
 pub fn in_place(error: &Error) -> Error {
     let message =
         format!("the output is in place and whole, but may not outlast a crash: {}", error.message());
@@ -39,7 +40,7 @@ pub fn clear(folder: &Folder, record: &Record) {
     folder.clear(&record.stage);
 }
 
-/// Fails unless every new file is staged or in place: else someone removed or changed one.
+/// Fails unless every new file is staged or in place: otherwise someone has removed or changed one.
 fn check(folder: &Folder, record: &Record) -> Result<()> {
     for file in &record.coming {
         let (staged, there) = (folder.stat(&record.staged(&file.name))?, folder.stat(&file.name)?);
@@ -58,7 +59,7 @@ fn forward(folder: &Folder, record: &Record) -> Result<()> {
             moved.map_err(|error| error.with_file(folder.show(&file.name)))?;
         }
     }
-    // Programs that know nothing of records see no entry while other files are exchanged, after a crash too.
+    // Programs that know nothing about records find no entry file while others are moved, even after a crash.
     folder.sync(record.leaving.iter().map(|file| file.name.as_str()))?;
     let Some((entry, others)) = record.coming.split_last() else { return Ok(()) };
     for file in others {
@@ -75,11 +76,11 @@ fn place(folder: &Folder, record: &Record, file: &Moving) -> Result<()> {
     Ok(())
 }
 
-/// Puts every file back where it was, the entries last, and removes the record.
+/// Moves every file back, entry files last, and removes the record.
 fn undo(folder: &Folder, record: &Record, error: Error) -> Error {
     let undone = back(folder, record).and_then(|()| {
         let all = record.leaving.iter().chain(&record.coming).map(|file| file.name.as_str());
-        // The files are back; a folder that cannot be made durable now could not be before.
+        // The files are back; if the folder cannot be made durable now, it could not be before.
         let _ = folder.sync(all);
         folder.remove(NAME)
     });
@@ -122,7 +123,7 @@ fn back(folder: &Folder, record: &Record) -> Result<()> {
     Ok(())
 }
 
-/// Fails for what can be neither moved away nor replaced: a folder, a device.
+/// Fails for what can be neither moved nor replaced: a folder, a device.
 ///
 /// # Errors
 /// Io.

@@ -1,5 +1,5 @@
-//! A folder that exists is opened as it will be, before anything in it is touched: other files there may be opened with
-//! the new ones, or instead of them.
+//! Opens an existing folder as it will be, before anything in it is touched: other files there may be opened
+//! together with the new ones, or instead of them.
 
 use crate::host::Host;
 use crate::output::Destination;
@@ -18,28 +18,28 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What publishing into a folder that exists means for what is there.
+/// The consequences of publishing into an existing folder for its other files.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
-    /// Files that have to go, as they would be opened with the new ones.
+    /// Files that must go, because they would be opened together with the new ones.
     in_the_way: Vec<String>,
-    /// Files that go with the model that they were of.
+    /// Files that go with the model they belonged to.
     replaced: Vec<String>,
-    /// Files that are opened with the new ones, and stay.
+    /// Files that are opened together with the new ones, and stay.
     kept: Vec<String>,
-    /// Files that look like weights, and are nothing of the new model.
+    /// Files that look like weights but do not belong to the new model.
     besides: Vec<String>,
     /// What the user should look at.
     pub warnings: Vec<String>,
 }
 
 impl Outlook {
-    /// Files that go.
+    /// The files to remove.
     pub fn removing(&self) -> Vec<String> {
         self.replaced.iter().chain(&self.in_the_way).cloned().collect()
     }
 
-    /// What the user should know; of what `is_done`, or is only planned.
+    /// Notes for the user; `is_done` tells whether this has happened or is only planned.
     pub fn notes(&self, is_done: bool) -> Vec<String> {
         let removed = if is_done { "removed from" } else { "would be removed from" };
         let said = [
@@ -53,14 +53,14 @@ impl Outlook {
     }
 }
 
-/// How often what is opened may name further files that have to go.
+/// How often opening may reveal further files that must go.
 const MOST_ROUNDS: usize = 16;
 
 /// Opens the folder as it will be. It must be the planned model, and nothing else.
 ///
 /// # Errors
-/// Io, E007, naming the files that would be opened besides, unless `force` lets them go; any error from opening;
-/// Cancelled.
+/// Io, E007, naming the files that would be opened as well, unless `force` removes them; any error from
+/// opening; Cancelled.
 pub fn outlook(
     host: &Host,
     laid_out: &LaidOut<'_>,
@@ -74,7 +74,8 @@ pub fn outlook(
     judge(&view, force)?
 }
 
-/// The same for a plan, as far as headers alone can be opened: nothing is written, not even beside the output.
+/// Like [`outlook`], for a plan: opens as much as headers alone allow, and writes nothing, not even beside
+/// the output.
 ///
 /// # Errors
 /// Io, E007, as [`outlook`].
@@ -87,7 +88,7 @@ pub fn foretell(
     let (target, layout) = (&destination.target, &laid_out.layout);
     let alone = layout.files.len() == 1;
     let folder = if target.folder { &target.path } else { target.parent() };
-    // Most outputs go where there is nothing to look at.
+    // Most outputs go where there is nothing to check.
     let is_free = if alone { !has_model(host, folder) } else { !target.is_within() || is_empty(folder) };
     if is_free {
         return Ok(Outlook::default());
@@ -103,7 +104,8 @@ pub fn foretell(
     }
 }
 
-/// What the folder will be: the inner error refuses files that are there, the outer one could not look.
+/// What the folder will be: the inner error refuses existing files, the outer one means that it could not be
+/// opened.
 fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
     let (target, laid_out) = (view.target, view.laid_out);
     let format = laid_out.output.format;
@@ -119,13 +121,13 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
         overlay.hidden.extend(outlook.replaced.iter().cloned());
     }
     if !format.manifest.folder {
-        // The files are a model of their own, which others in the folder may stand beside.
+        // The files are a complete model, beside which other models may exist.
         let seen = view.see(&entry, &overlay)?;
         if !seen.others.is_empty() {
             return Ok(Err(view.refusal(&seen.names(), "choose another folder")));
         }
         view.compare(&seen.opened)?;
-        // Who named the folder will open it.
+        // A user who named the folder will open the folder.
         let stands = if view.is_folder { view.stands(&overlay, &entry)? } else { Ok(None) };
         return Ok(stands.map(|warning| {
             outlook.warnings.extend(warning);
@@ -159,7 +161,7 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
     Ok(Err(error.in_file(target.show(&target.path)).hint("choose another folder")))
 }
 
-/// The same before any weights are written, as far as headers alone can be opened: what will be refused is refused before
+/// Like [`outlook`], before any weights are written, as far as headers alone allow: a refusal comes before
 /// hours of work.
 ///
 /// # Errors
@@ -180,40 +182,40 @@ pub fn foresee(
     }
 }
 
-/// The staged files, each with its path once published.
+/// The staged files, with their final paths.
 fn staged(staging: &Staging) -> Vec<(PathBuf, Arc<dyn Backing>)> {
     let file = |file: &Arc<StagedFile>| (file.published.clone(), Arc::clone(file) as Arc<dyn Backing>);
     staging.files.iter().map(file).collect()
 }
 
-/// A file of the folder that is none of ours.
+/// A file in the folder that is not part of the output.
 pub(super) struct Other {
     pub(super) name: String,
     pub(super) identity: Option<(u64, u64)>,
-    /// Whether the model merely has it beside it.
+    /// Whether the model merely has it as a companion.
     is_companion: bool,
 }
 
 impl Other {
-    /// Whether it may stay when the model becomes another: nothing is opened by it, and it may be somebody's work.
+    /// Whether it may stay when the model changes: nothing is opened by it, and it may be somebody's work.
     fn stays(&self) -> bool {
         is_for_people(&self.name) || (self.is_companion && !is_setting(&self.name))
     }
 
-    /// Whether the model is not whole without it.
+    /// Whether the model is incomplete without it.
     pub(super) fn is_of_model(&self) -> bool {
         !is_for_people(&self.name) && !self.is_companion
     }
 }
 
-/// What was opened, and which of its files are not ours.
+/// What was opened, and which of its files are not part of the output.
 struct Seen {
     opened: OpenedModel,
     others: Vec<Other>,
 }
 
 impl Seen {
-    /// Names of the files that are not ours.
+    /// Names of the files that are not part of the output.
     fn names(&self) -> Vec<String> {
         self.others.iter().map(|other| other.name.clone()).collect()
     }
@@ -225,18 +227,18 @@ pub(super) struct View<'a> {
     pub(super) target: &'a Target,
     /// Whether the user named the folder as the output.
     pub(super) is_folder: bool,
-    /// Whether the files take the place of those that they are made of.
+    /// Whether the files replace those they are made from.
     in_place: bool,
     files: Vec<(PathBuf, Arc<dyn Backing>)>,
-    /// The folder that the files go into.
+    /// The folder for the files.
     pub(super) folder: PathBuf,
-    /// Our files by device and inode.
+    /// The output's files by device and inode.
     ours: HashMap<(u64, u64), usize>,
     pub(super) inputs: Vec<(u64, u64)>,
 }
 
 impl<'a> View<'a> {
-    /// A view of what the output's files, each with its path once published, will be.
+    /// A view of the future folder with the output's files, each with its final path.
     fn new(
         host: &'a Host,
         laid_out: &'a LaidOut<'a>,
@@ -274,7 +276,7 @@ impl<'a> View<'a> {
         Overlay { folder: self.folder.clone(), staged, hidden }
     }
 
-    /// Opens a path in the folder as it will be.
+    /// Opens a path in the future folder.
     pub(super) fn open(&self, path: &Path, overlay: Overlay, bare: bool) -> Result<OpenedModel> {
         let entry = ModelFolder::locate(path, Some(Arc::new(overlay)))?;
         open_entry(self.host, &entry, path, &OpenOptions { bare, ..OpenOptions::default() })
@@ -292,15 +294,15 @@ impl<'a> View<'a> {
         other.identity.is_some_and(|identity| self.inputs.contains(&identity))
     }
 
-    /// What a single file means for the folder that it goes into.
+    /// The consequences of a single-file output for its folder.
     fn of_one(&self, is_whole: bool) -> Outlook {
         let goes_alone = !self.target.folder || self.target.is_within();
-        // What takes the place of its own source changes nothing for the folder.
+        // Replacing its own source changes nothing for the folder.
         let warnings = if goes_alone && !self.in_place { self.becomes_another(is_whole) } else { None };
         Outlook { warnings: warnings.into_iter().collect(), ..Outlook::default() }
     }
 
-    /// The opened files that are none of ours.
+    /// The opened files that are not part of the output.
     pub(super) fn others(&self, opened: &OpenedModel) -> Vec<Other> {
         let others = opened.files.all().into_iter().filter(|file| !file.is_folder());
         let others =
@@ -326,15 +328,16 @@ impl<'a> View<'a> {
         Error::io(message).in_file(file).hint(hint)
     }
 
-    /// Fails unless what was opened is the planned model, all of it in our files.
+    /// Fails unless what was opened is the planned model, all of it in the output's files.
     fn compare(&self, opened: &OpenedModel) -> Result<()> {
         let files = opened.files.all();
         let places: Vec<_> = files.iter().map(|file| self.ours.get(&file.identity()?).copied()).collect();
         compare_tensors(&self.laid_out.model, opened, &self.laid_out.layout, &places)
     }
 
-    /// What the folder, which the user named as the output, means for the new model, whose file is `entry`: a warning if
-    /// it holds several models, as before; the inner error if it is opened as the one that was there, or no longer.
+    /// The consequences of the folder, which the user named as the output, for the new model with entry file
+    /// `entry`: a warning if it holds several models, as before; the inner error if it would open as the
+    /// previous model, or not at all any more.
     fn stands(&self, overlay: &Overlay, entry: &Path) -> Result<Result<Option<String>>> {
         let folder = &self.target.path;
         let file = self.target.show(entry);
@@ -374,20 +377,20 @@ impl<'a> View<'a> {
     }
 }
 
-/// What people read beside a model, and no program: it may stay when the model becomes another.
+/// Files that people read and programs do not: they may stay when the model changes.
 fn is_for_people(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     let stem = name.split('.').next().unwrap_or_default();
     name.ends_with(".md") || ["readme", "license", "licence", "notice", "copying"].contains(&stem)
 }
 
-/// Settings and templates, which programs that open the folder heed.
+/// Settings and templates, which programs that open the folder use.
 fn is_setting(name: &str) -> bool {
     let name = name.to_lowercase();
     [".json", ".jinja"].iter().any(|end| name.ends_with(end))
 }
 
-/// The first names of a list, sorted.
+/// The first few names of a list, sorted.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 10;
     let sorted: BTreeSet<&String> = names.iter().collect();

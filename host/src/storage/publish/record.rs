@@ -1,15 +1,15 @@
-//! The record of a publication: what is to be moved where, durable before the first file is moved.
+//! The record of a publication: the planned moves, made durable before the first file is moved.
 //!
-//! It lies in the folder as `.apr-publish`:
+//! It is stored in the folder as `.apr-publish`:
 //!
 //! ```text
 //! apr.publish/1 1f0c99ab\n     version, and the CRC-32 of all that follows
 //! {"stage": ".d.apr-part", "old": ".d.apr-old", "work": "…", "leaving": [...], "coming": [...]}\n
 //! ```
 //!
-//! Files of `leaving` go from the folder into `old`, in that order; then files of `coming` go from `stage` into the folder.
-//! Each is told from others by its inode, length and time of change, so that whoever finds the record knows of every
-//! file how far it came. Nothing in a record leads out of its folder.
+//! First, files in `leaving` move from the folder into `old`, in that order; then files in `coming` move from
+//! `stage` into the folder. Each is identified by inode, length and modification time, so that whoever finds
+//! the record can tell how far each file has come. Nothing in a record leads out of its folder.
 
 use crate::storage::error::io_error;
 use crate::storage::publish::command;
@@ -26,28 +26,28 @@ use std::os::unix::fs::MetadataExt;
 /// The record's name in its folder.
 pub const NAME: &str = ".apr-publish";
 
-/// What a record begins with, before its version.
+/// The start of a record, before its version.
 const MAGIC: &str = "apr.publish/";
 /// The version that is written and understood.
 const VERSION: &str = "1";
-/// The longest record, in bytes. 16 MiB: two entries for each of the 1024 files that an output may have, with the longest
-/// paths that there are.
+/// Bytes of a record. 16 MiB: two entries for each of the 1024 files that an output may have, with the
+/// longest possible paths.
 const MAX_LEN: u64 = 16 << 20;
 
-/// A file that is moved.
+/// A file to be moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moving {
-    /// Its path in the folder.
+    /// The file's path in the folder.
     pub name: String,
     inode: u64,
     bytes: i64,
-    /// Its time of change, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     modified: String,
 }
 
 impl Moving {
-    /// The file of a name, as it is now.
+    /// The file with this name and status.
     pub fn new(name: &str, stat: &Stat) -> Moving {
         Moving {
             name: name.to_owned(),
@@ -57,7 +57,7 @@ impl Moving {
         }
     }
 
-    /// Whether what was found is this file. A copy of the whole folder has other inodes, and usually the same times.
+    /// Whether `found` is this file. In a copy of the whole folder, inodes differ and times usually do not.
     pub fn is(&self, found: Option<&Stat>) -> bool {
         found.is_some_and(|stat| {
             let same = stat.st_ino == self.inode || modified(stat).to_string() == self.modified;
@@ -70,24 +70,24 @@ fn modified(stat: &Stat) -> i128 {
     i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
 }
 
-/// What is to be done to a folder.
+/// The planned moves in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The folder in it that holds the new files.
+    /// The subfolder that holds the new files.
     pub stage: String,
-    /// The folder in it that the old ones go to.
+    /// The subfolder for the old files.
     pub old: String,
-    /// A digest of the conversion, so that the same one asked for again is known.
+    /// A digest of the conversion, to recognise the same one when it is requested again.
     pub work: String,
-    /// The old files that go, in their order.
+    /// The old files to move away, in order.
     pub leaving: Vec<Moving>,
     /// The new files, in the order in which they appear.
     pub coming: Vec<Moving>,
 }
 
 impl Record {
-    /// What comes before the suffixes of the output's hidden names.
+    /// The base of the output's hidden names.
     pub fn hidden(&self) -> &str {
         self.stage.strip_suffix(".apr-part").unwrap_or(&self.stage)
     }
@@ -108,10 +108,10 @@ impl Record {
         Ok(format!("{MAGIC}{VERSION} {:08x}\n{json}\n", crc32fast::hash(format!("{json}\n").as_bytes())))
     }
 
-    /// The record that a file's bytes are; `None` if they are none.
+    /// Parses a record file; `None` for anything else.
     ///
     /// # Errors
-    /// Unsupported for one of another version, and for one that leads out of its folder.
+    /// Unsupported for another version, and for a record that leads out of its folder.
     fn from_text(text: &[u8]) -> Result<Option<Record>> {
         let Some(end) = text.iter().position(|&byte| byte == b'\n') else { return Ok(None) };
         let (head, body) = text.split_at(end + 1);
@@ -150,16 +150,16 @@ impl Record {
     }
 }
 
-/// Whether a name leads into the folder it is relative to, and is none that apr makes there itself.
+/// Whether a name stays in the folder it is relative to, and is not one that apr uses there itself.
 pub fn is_plain(name: &str) -> bool {
     let own = |piece: &str| piece.starts_with('.') && piece.contains(".apr-");
     let inside = |piece: &str| !piece.is_empty() && piece != "." && piece != "..";
     !name.contains('\0') && name.split('/').all(inside) && !name.split('/').next().is_some_and(own)
 }
 
-/// A record in its folder, held against others.
+/// A record in its folder, locked against others.
 pub struct Held {
-    /// What it says.
+    /// The contents of the record.
     pub record: Record,
     _lock: File,
 }
@@ -170,15 +170,15 @@ pub enum Found {
     None,
     /// A conversion that is moving its files now.
     Busy,
-    /// One that was stopped; nobody else can take it up while this is held.
+    /// An interrupted one; nobody else can finish it while this is held.
     Stopped(Held),
 }
 
 impl Held {
-    /// Makes the record durable under its name. `new` is the name that it is written under.
+    /// Writes the record durably as `new`, then renames it to its name.
     ///
     /// # Errors
-    /// Io; E007 if the folder has one already. Then nothing of it is left.
+    /// Io; E007 if the folder has one already. Nothing is left behind then.
     pub fn create(folder: &Folder, new: &str, record: Record) -> Result<Held> {
         folder.remove(new)?;
         let written = Held::write(folder, new, &record).and_then(|lock| {
@@ -202,7 +202,7 @@ impl Held {
         let held = Held { record, _lock: lock };
         match folder.sync(std::iter::empty()) {
             Ok(()) => Ok(held),
-            // Nothing was moved yet.
+            // Nothing has been moved yet.
             Err(error) => Err(match folder.remove(NAME) {
                 Ok(()) => error,
                 Err(_) => error.hint(command(&folder.show(""))),
@@ -222,7 +222,7 @@ impl Held {
         Ok(file)
     }
 
-    /// What `folder` has; to take it up, or only to know.
+    /// Finds the record in `folder`; locks it if it is to be finished.
     ///
     /// # Errors
     /// Io; Unsupported for a record that cannot be followed.
@@ -247,15 +247,15 @@ impl Held {
         if busy {
             return Ok(Found::Busy);
         }
-        // Whoever held it before may have finished between our look and our lock.
+        // The previous holder may have finished between our check and our lock.
         let ours = file.metadata().map(|meta| meta.ino()).ok();
         let there = folder.stat(NAME)?.map(|stat| stat.st_ino);
         Ok(if ours == there { Found::Stopped(Held { record, _lock: file }) } else { Found::None })
     }
 }
 
-/// Whether the owner of a record may speak for the folder. Where everyone may make files but not move those of others, as
-/// in `/tmp`, only the folder's owner and we ourselves do.
+/// Whether the owner of a record may speak for the folder. Where anyone may create files but not move those
+/// of others, as in `/tmp`, only the folder's owner and we ourselves may.
 fn counts(folder: &Folder, record: &Stat) -> Result<bool> {
     let Some(of_folder) = folder.own_stat() else { return Ok(true) };
     const STICKY: u32 = 0o1000;

@@ -1,4 +1,4 @@
-//! What lies in a folder beside a new model: files that the model there before consisted of, and others that look like weights.
+//! Files in a folder beside a new model: those of the previous model, and others that look like weights.
 
 use crate::host::Host;
 use crate::storage::overlay::Overlay;
@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 impl View<'_> {
-    /// Files that the model at `path` consists of now, if the new files replace some of them: the others are of no use
-    /// without those. Neither inputs nor what a model merely has beside it.
+    /// The files of the current model at `path`, if the new files replace some of them: the rest is useless
+    /// without those. Excludes inputs and companions.
     pub(super) fn replaced(&self, path: &Path, bare: bool) -> Vec<String> {
         let before = Overlay { staged: Default::default(), ..self.overlay() };
-        // What does not open consisted of nothing that could be known.
+        // The parts of a model that does not open are unknown.
         let Ok(opened) = self.open(path, before, bare) else { return Vec::new() };
         let own: Vec<_> = self.others(&opened).into_iter().filter(Other::is_of_model).collect();
         let coming: BTreeSet<&str> =
@@ -26,7 +26,7 @@ impl View<'_> {
         own.into_iter().filter(goes).map(|other| other.name).collect()
     }
 
-    /// Names directly in the folder that a format's weights have, and that are none of `known`.
+    /// Names directly in the folder that look like a format's weights, and are not in `known`.
     pub(super) fn besides(&self, overlay: &Overlay, known: &[String]) -> Vec<String> {
         let is_weights = |name: &str| {
             let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
@@ -40,8 +40,8 @@ impl View<'_> {
             .collect()
     }
 
-    /// What is to be said if a single file makes the model's folder that it goes into another model. What a header needs may
-    /// come last; `is_whole` says that all of it is there.
+    /// A warning if a single file turns the model in its folder into another. What a header needs may come
+    /// last; `is_whole` says that the file is complete.
     pub(super) fn becomes_another(&self, is_whole: bool) -> Option<String> {
         let overlay = self.overlay();
         if !has_model(self.host, &overlay.folder) {
@@ -52,7 +52,7 @@ impl View<'_> {
         let folder = escape(&self.target.show(&self.folder), 400);
         match opened(overlay) {
             Ok(after) if consists_of(&after) == consists_of(&before) => {
-                // Who named the folder will open it.
+                // A user who named the folder will open the folder.
                 let file = self.is_folder.then(|| self.laid_out.layout.files.first())??;
                 let file = escape(&self.target.show(&self.folder.join(&file.name)), 400);
                 Some(format!(
@@ -74,7 +74,7 @@ impl View<'_> {
     }
 }
 
-/// Which files a model consists of, without those that it merely has beside it.
+/// The files that a model consists of, excluding companions.
 fn consists_of(opened: &OpenedModel) -> BTreeSet<(u64, u64)> {
     let companions: BTreeSet<&str> = opened.model.assets.iter().map(|asset| asset.name.as_str()).collect();
     let files = opened.files.all().into_iter();
@@ -82,13 +82,13 @@ fn consists_of(opened: &OpenedModel) -> BTreeSet<(u64, u64)> {
     own.filter_map(|file| file.identity()).collect()
 }
 
-/// Whether a folder has a file by which it is opened as a model of several.
+/// Whether a folder contains a file that opens a model of several files.
 pub(super) fn has_model(host: &Host, folder: &Path) -> bool {
     let claims = |name: &String| host.registry.formats().iter().any(|f| f.manifest.claims.contains(name));
     names(folder).iter().any(|name| name.ends_with(INDEX) || claims(name))
 }
 
-/// Whether a folder has nothing in it.
+/// Whether a folder is empty.
 pub(super) fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }

@@ -1,28 +1,28 @@
-//! Every change that publishing makes to names on disk is announced before it is made, so that tests can end the
-//! process, or have the change fail, at each of them.
+//! Announces every change that publishing makes to names on disk before it is made, so that tests can end the
+//! process, or make the change fail, at each.
 
 use std::io;
 use std::path::Path;
 
-/// A change of names, or what makes one durable.
+/// A change of names, or a sync that makes one durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A file or folder is made.
+    /// Creates a file or folder.
     Create,
-    /// A name becomes another.
+    /// Renames a file or folder.
     Rename,
-    /// A name is removed.
+    /// Removes a name.
     Remove,
-    /// A file or folder is made durable.
+    /// Makes a file or folder durable.
     Sync,
 }
 
-/// Hears of each step before it is made.
+/// Notified of each step before it happens.
 pub trait Steps: Send + Sync {
-    /// Called before `step` is done to `path`.
+    /// Called before `step` is applied to `path`.
     ///
     /// # Errors
-    /// One stands for the system's refusal of the step.
+    /// An error simulates the system's refusal of the step.
     fn before(&self, step: Step, path: &Path) -> io::Result<()>;
 }
 

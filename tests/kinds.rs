@@ -23,15 +23,15 @@ pub static PLUGIN: PluginDecl = PluginDecl {
 /// How a tensor's payload lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As it is.
+    /// A plain extent.
     Plain,
     /// A little-endian view.
     View,
     /// A big-endian view.
     BigView,
-    /// Blocks.
+    /// Compressed blocks.
     Blocks,
-    /// A stream.
+    /// A sequential stream.
     Stream,
 }
 
@@ -44,7 +44,7 @@ pub struct Tensor {
     pub kind: Kind,
     /// Its element type.
     pub dtype: DType,
-    /// Its shape.
+    /// Dimensions, outermost first.
     pub shape: Vec<u64>,
     /// The strides of a view.
     pub strides: Vec<u64>,

@@ -48,7 +48,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The fixtures of a plugin.
+/// The folder with a plugin's fixtures.
 pub fn fixtures(plugin: &str) -> PathBuf {
     root().join("plugins").join(plugin).join("tests/data")
 }
@@ -96,7 +96,7 @@ impl Scratch {
         &self.0
     }
 
-    /// A path in it.
+    /// The path of `name` in the folder.
     pub fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

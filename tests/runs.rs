@@ -40,9 +40,9 @@ pub mod codec {
     pub const TOO_LONG: u32 = 2;
     /// It says that it made nothing.
     pub const NOTHING: u32 = 3;
-    /// It fails.
+    /// It returns an error.
     pub const FAILS: u32 = 4;
-    /// It panics.
+    /// It panics, which must not end the process.
     pub const PANICS: u32 = 5;
     /// It encodes other bytes.
     pub const OTHER: u32 = 6;

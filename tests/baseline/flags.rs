@@ -25,7 +25,7 @@ pub enum Verb {
 /// Which models are tried with a flag set. All with all would take twice the time, and a list twice as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// All.
+    /// Every model.
     All,
     /// All but the large ones.
     Small,
@@ -47,7 +47,7 @@ impl Of {
     }
 }
 
-/// A flag set.
+/// A set of flags that every applicable model is converted with.
 pub struct FlagSet {
     /// Its name in the list.
     pub name: &'static str,

@@ -28,7 +28,7 @@ pub fn apr(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Sends a signal to a child.
+/// Sends a signal, such as `TERM`, to a child process.
 pub fn send(child: &Child, signal: &str) {
     let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "no {signal} could be sent");

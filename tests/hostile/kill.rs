@@ -18,7 +18,7 @@ const CONVERT: [&str; 5] = ["convert", "in.safetensors", "out.apr", "--arch", "n
 struct Moments(u64);
 
 impl Moments {
-    /// A moment before `longest`.
+    /// A random delay below `longest`.
     fn before(&mut self, longest: Duration) -> Duration {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         longest.mul_f64((self.0 >> 40) as f64 / (1u64 << 24) as f64)

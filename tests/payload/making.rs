@@ -19,7 +19,7 @@ use std::path::Path;
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// One of `0..n`.
+    /// A number in `0..n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub struct SourceFile {
     /// Its path relative to the root, with `/`.
     pub path: String,
-    /// Its text.
+    /// The file's whole text.
     pub text: String,
 }
 

@@ -63,7 +63,7 @@ const OWN: &[(&str, u8)] = &[
 
 /// The first number that a file names itself, in the metadata key `dtypes`.
 pub const FIRST_NAMED: u8 = 128;
-/// The last.
+/// The last number that the metadata key `dtypes` can name.
 pub const LAST_NAMED: u8 = 254;
 
 /// The numbers of one file: the fixed ones, and those that its metadata names.
@@ -90,7 +90,7 @@ impl Numbers {
         Ok(next)
     }
 
-    /// The number of a type's name.
+    /// The number assigned to a type's name, if any.
     pub fn get(&self, name: &str) -> Option<u8> {
         let own = OWN.iter().find(|(own, _)| *own == name).map(|(_, number)| *number);
         own.or_else(|| self.named.iter().find(|(_, named)| named == name).map(|(number, _)| *number))

@@ -34,7 +34,7 @@ struct Tensor {
 /// Which file is opened, and as what.
 #[derive(Debug)]
 pub struct FileOptions {
-    /// The file.
+    /// The number of the file in the model.
     pub file: FileId,
     /// Whether it is a shard that its manifest opens.
     pub part: bool,
@@ -124,7 +124,7 @@ fn is_own(metadata: &Metadata, text: &str, source: &dyn Source, limits: &Limits)
     metadata.render(None, fetch).is_ok_and(|own| own.is(text))
 }
 
-/// The hidden tensors of a file.
+/// Looks up the hidden tensors of a file, which hold what is too long for its JSON.
 struct HiddenTensors<'a> {
     entries: &'a [Entry],
     file: FileId,

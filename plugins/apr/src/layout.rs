@@ -48,9 +48,9 @@ pub mod tensor_flags {
 /// The header, without the magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// 2.
+    /// Major version: 2.
     pub version_major: u16,
-    /// 0.
+    /// Minor version: 0.
     pub version_minor: u16,
     /// See [`flags`].
     pub flags: u32,
@@ -86,7 +86,7 @@ impl Header {
         }
     }
 
-    /// The 32 bytes.
+    /// Encodes the header in its 32 bytes.
     pub fn to_bytes(self) -> [u8; Header::LEN] {
         let mut bytes = [0; Header::LEN];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -118,12 +118,12 @@ impl Header {
     }
 }
 
-/// The footer.
+/// The last 16 bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// CRC-32 (IEEE) of every byte before the footer.
     pub crc32: u32,
-    /// [`MAGIC_END`].
+    /// Must be [`MAGIC_END`].
     pub magic_end: [u8; 4],
     /// Bytes of the whole file, footer included.
     pub file_size: u64,
@@ -135,7 +135,7 @@ impl Footer {
     /// Bytes of the checksum, which come first.
     pub const CRC_LEN: u64 = 4;
 
-    /// The footer in its 16 bytes.
+    /// Decodes a footer from its 16 bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Footer {
         let all = u128::from_le_bytes(bytes);
         let low = |n: u128| u32::try_from(n & 0xffff_ffff).unwrap_or_default();

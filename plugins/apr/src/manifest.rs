@@ -31,7 +31,7 @@ struct Shard {
     over: Option<Over>,
 }
 
-/// One entry of `shards`.
+/// One shard, as an entry of `shards`.
 #[derive(Debug, Deserialize)]
 struct ShardEntry {
     file: String,
@@ -120,7 +120,7 @@ impl Manifest {
     }
 }
 
-/// What is to be said of checksums that every shard of a length has.
+/// The note about checksums that are the same for every shard of a given length.
 const NO_PROOF: &str = "the manifest's checksums are the same for every shard of its length, as earlier versions of apr wrote \
                         them, and do not tell whose shards these are: convert the model to apr again to renew them";
 

@@ -41,7 +41,7 @@ pub struct Metadata {
     pub recipe: Option<String>,
     /// The types that the file names itself.
     pub dtypes: Numbers,
-    /// The tokenizer.
+    /// The tokenizer as JSON, in the file or in a hidden tensor.
     pub tokenizer: Option<Bytes>,
     /// What the model's makers say of it.
     pub model_card: Option<Bytes>,

@@ -17,7 +17,7 @@ pub struct Origin<'a> {
 /// A piece of the section's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// As it is.
+    /// Final text.
     Text(String),
     /// Eight digits: the CRC-32 of this input's payload.
     InputCrc(u32),

@@ -18,7 +18,7 @@ pub struct Plan<'a> {
 /// One APR2 file to be.
 #[derive(Debug)]
 pub struct PlannedFile<'a> {
-    /// Its name.
+    /// Path of the file relative to the output folder.
     pub name: String,
     /// Its tensors, by number.
     pub tensors: Vec<usize>,
@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The name of shard `n` (from 1) of `count`.
+/// The file name of shard `n` (from 1) of `count`.
 pub fn shard_name(stem: &str, n: usize, count: usize) -> String {
     shards::name(stem, n, count, EXTENSION)
 }

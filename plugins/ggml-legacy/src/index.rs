@@ -9,7 +9,7 @@ use apr_sdk::{Cursor, Error, Extent, Limits, Result, Source, checked_elements, c
 pub struct Info {
     /// Where its record begins.
     pub at: u64,
-    /// Its name.
+    /// The tensor's name as its program writes it.
     pub name: String,
     /// How it is stored.
     pub stored: Stored,

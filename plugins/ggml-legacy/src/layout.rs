@@ -72,9 +72,9 @@ pub struct Program {
     pub hparams: &'static [(&'static str, Kind)],
     /// Whether mel filters follow them.
     pub has_mel_filters: bool,
-    /// The vocabulary.
+    /// How the vocabulary is stored.
     pub vocabulary: Vocabulary,
-    /// The layers.
+    /// The groups of layers, with the tensors in each.
     pub layers: &'static [Layers],
     /// Tensors outside the layers that the program cannot do without.
     pub needs: &'static [&'static str],

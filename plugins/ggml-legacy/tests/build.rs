@@ -86,7 +86,7 @@ impl File {
         before.bytes().len() as u64
     }
 
-    /// The file.
+    /// The finished file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = self.magic.to_vec();
         self.version

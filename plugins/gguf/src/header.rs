@@ -6,7 +6,7 @@ use apr_sdk::{Cursor, Endian, Error, Result};
 /// The fixed part of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Header {
-    /// 1 to 3.
+    /// Format version, 1 to 3.
     pub version: u32,
     /// The byte order of every number in the file.
     pub endian: Endian,

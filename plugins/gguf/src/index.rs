@@ -12,7 +12,7 @@ pub struct Info {
     pub at: u64,
     /// Where its offset field lies.
     offset_at: u64,
-    /// Its name.
+    /// The tensor's name, unique in the model.
     pub name: String,
     /// Its element type.
     pub dtype: DType,

@@ -5,16 +5,16 @@ use crate::layout::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use crate::value;
 use apr_sdk::{Cursor, Error, Result, Value, ValueType, escape};
 
-/// One key.
+/// A metadata key with its value and its place in the file.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// Where its record begins.
     pub at: u64,
-    /// Its name.
+    /// The key, such as `general.name`.
     pub name: String,
     /// Where its value begins, behind the type.
     pub value_at: u64,
-    /// Its value.
+    /// The typed value, in memory or in the file.
     pub value: Value,
 }
 

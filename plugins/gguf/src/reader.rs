@@ -92,7 +92,7 @@ impl OpenModel for Parts {
     }
 }
 
-/// A model of one file, or a part.
+/// One opened file: a whole model, or a part of a split one.
 #[derive(Default)]
 struct File {
     header: Header,

@@ -13,7 +13,7 @@ const EXTENSION: &str = ".gguf";
 pub struct PartName<'a> {
     /// What stands before the numbers.
     pub prefix: &'a str,
-    /// Which part, from 1.
+    /// The part's number, from 1.
     pub number: u32,
     /// Of how many.
     pub count: u32,
@@ -30,7 +30,7 @@ impl<'a> PartName<'a> {
     }
 }
 
-/// The name of part `number` (from 1) of `count`.
+/// The file name of part `number` (from 1) of `count`.
 pub fn part_name(prefix: &str, number: u32, count: u32) -> String {
     format!("{prefix}-{number:05}-of-{count:05}{EXTENSION}")
 }

@@ -33,7 +33,7 @@ impl File {
         out
     }
 
-    /// A string.
+    /// Encodes a string: u64 length, then bytes.
     pub fn string(text: &[u8]) -> Vec<u8> {
         [&(text.len() as u64).to_le_bytes(), text].concat()
     }

@@ -26,7 +26,7 @@ pub fn open(source: &dyn Source) -> Result<Opened> {
     open_with(source, &Options::new())
 }
 
-/// As [`open`], with options.
+/// Like [`open`], with options for the reader.
 pub fn open_with(source: &dyn Source, options: &Options) -> Result<Opened> {
     apr_testkit::read_with_parts(&Gguf, "gguf", source, options)
 }

@@ -78,7 +78,7 @@ impl Writer for HuggingFace {
     }
 }
 
-/// The record of a name.
+/// Finds the record of the file called `name`.
 fn named<'r>(records: Option<&'r Foreign>, name: &str) -> Option<&'r ForeignFile> {
     records.and_then(|records| records.files.iter().find(|file| file.name == name))
 }
@@ -193,7 +193,7 @@ fn bytes_of(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Vec<u8>> 
     Ok(own.unwrap_or_else(|| text::file(&object).into_bytes()))
 }
 
-/// The JSON object of a record.
+/// The record's keys as a JSON object.
 fn object(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Map<String, Json>> {
     parts_of(record, sink).map(|(object, _)| object)
 }

@@ -5,12 +5,12 @@ use crate::layout::MAGIC;
 use apr_sdk::{Error, Extent, FileId, Limits, Options, Payload, Result, Source, TensorDecl};
 use apr_zip::{Entry, Inflate, Method};
 
-/// One array.
+/// One array of a file, with its header and its place.
 #[derive(Clone, Debug)]
 pub struct Array {
     /// The tensor's name.
     pub name: String,
-    /// Its header.
+    /// The parsed header: dtype, order, shape.
     pub header: Header,
     /// Where its elements are.
     pub place: Place,

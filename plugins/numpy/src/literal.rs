@@ -17,7 +17,7 @@ pub struct Fields<'t> {
 /// An element type's spelling.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Descr<'t> {
-    /// One type.
+    /// A plain type descriptor, such as `<f4`.
     Simple(&'t str),
     /// Something in brackets: records, or elements that are arrays.
     Structured,

@@ -47,7 +47,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Cuts a range.
+    /// Removes a range of bytes.
     pub fn cut((start, end): Range, frame: Option<usize>) -> Edit {
         Edit { at: start, cut: end - start, put: Vec::new(), frame }
     }

@@ -17,7 +17,7 @@ pub fn varint(out: &mut Vec<u8>, mut value: u64) {
     }
 }
 
-/// The bytes of a varint.
+/// Encodes a varint.
 pub fn varint_bytes(value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     varint(&mut out, value);

@@ -20,7 +20,7 @@ pub const SMALLEST_EXTERNAL: u64 = 1024;
 
 /// How a record's value is encoded.
 pub mod wire {
-    /// A varint.
+    /// Wire type 0: a varint.
     pub const VARINT: u8 = 0;
     /// 8 bytes.
     pub const I64: u8 = 1;
@@ -127,7 +127,7 @@ pub mod tensor {
 /// The `data_type` of strings, which are no tensors here.
 pub const STRING: u64 = 8;
 
-/// One element type.
+/// A row of the table of element types.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementType {
     /// Its `data_type`.
@@ -185,7 +185,7 @@ pub fn type_of_id(id: u64) -> Option<&'static ElementType> {
     TYPES.iter().find(|row| row.id == id)
 }
 
-/// The element type of a dtype.
+/// The ONNX element type for a dtype.
 pub fn type_of(dtype: DType) -> Option<&'static ElementType> {
     TYPES.iter().find(|row| row.dtype == dtype)
 }

@@ -8,10 +8,10 @@ use prost::Message;
 /// A key and a value: `metadata_props`, `external_data`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StringStringEntry {
-    /// The key.
+    /// The key, which should be UTF-8.
     #[prost(bytes = "vec", optional, tag = "1")]
     pub key: Option<Vec<u8>>,
-    /// The value.
+    /// The value, which should be UTF-8.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub value: Option<Vec<u8>>,
 }
@@ -22,7 +22,7 @@ pub struct OperatorSetId {
     /// Its domain; empty for the standard one.
     #[prost(bytes = "vec", optional, tag = "1")]
     pub domain: Option<Vec<u8>>,
-    /// Its version.
+    /// The version of the operator set.
     #[prost(int64, optional, tag = "2")]
     pub version: Option<i64>,
 }
@@ -30,10 +30,10 @@ pub struct OperatorSetId {
 /// An input or output.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ValueInfo {
-    /// Its name.
+    /// The name, which should be UTF-8.
     #[prost(bytes = "vec", optional, tag = "1")]
     pub name: Option<Vec<u8>>,
-    /// Its type.
+    /// The declared type of the value.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<Type>,
 }
@@ -41,7 +41,7 @@ pub struct ValueInfo {
 /// A type, as far as it is a tensor's.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Type {
-    /// A tensor.
+    /// Set if the value is a tensor.
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorType>,
 }

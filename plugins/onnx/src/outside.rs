@@ -9,7 +9,7 @@ use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor}
 /// A file beside the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutFile {
-    /// Its name.
+    /// Path of the file relative to the model.
     pub name: String,
     /// The tensors in it and where each begins, in the order of that.
     pub tensors: Vec<(usize, u64)>,

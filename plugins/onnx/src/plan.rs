@@ -39,7 +39,7 @@ impl Home {
 pub struct Base {
     /// Its bytes.
     pub source: Box<dyn Source>,
-    /// What is in it.
+    /// The tensors and places found in the model.
     pub index: Index,
     /// What it says of itself.
     pub about: About,

@@ -18,7 +18,7 @@ const LONGEST_VARINT: usize = 10;
 /// One record of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its number.
+    /// The field's number in its message.
     pub number: u32,
     /// How its value is encoded.
     pub wire: u8,
@@ -66,7 +66,7 @@ impl<'a> Scan<'a> {
         self.file_len
     }
 
-    /// The file's name.
+    /// The name of the file, for messages.
     pub fn file_name(&self) -> String {
         self.source.name(self.file)
     }

@@ -11,7 +11,7 @@ const AT_ONCE: usize = 4096;
 /// A tensor whose data is in records of numbers.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// The file.
+    /// The number of the file in the model.
     pub file: FileId,
     /// The tensor's name, for errors.
     pub name: String,

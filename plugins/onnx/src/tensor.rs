@@ -19,7 +19,7 @@ pub struct TensorProto {
     pub name_at: Option<Range>,
     /// Its dimensions.
     pub dims: Vec<u64>,
-    /// Its `data_type`.
+    /// The `data_type` field, a number of `TensorProto.DataType`.
     pub data_type: Option<u64>,
     /// The records of dimensions, type and data, in their order, neighbours joined: what the writer says itself.
     pub facts: Vec<Range>,
@@ -39,7 +39,7 @@ pub enum Data {
     Typed(Typed),
     /// In another file.
     External(Reference),
-    /// Strings.
+    /// `string_data`, which stays in the graph.
     Strings,
 }
 

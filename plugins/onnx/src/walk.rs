@@ -33,7 +33,7 @@ pub struct Found {
 /// A sparse tensor: two of the file's, by their numbers, and the shape that it stands for.
 #[derive(Clone, Debug)]
 pub struct Sparse {
-    /// Its values.
+    /// Index of the tensor that holds the values.
     pub values: usize,
     /// Where they lie.
     pub indices: usize,

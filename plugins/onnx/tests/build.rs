@@ -1,6 +1,6 @@
 //! Messages by hand, for files that no program writes.
 
-/// A varint.
+/// Encodes a varint.
 pub fn varint(mut n: u64) -> Vec<u8> {
     let mut out = Vec::new();
     while n >= 0x80 {
@@ -26,7 +26,7 @@ pub fn lying(field: u64, len: u64, body: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(len), body.to_vec()].concat()
 }
 
-/// A key and a value.
+/// Encodes a `StringStringEntryProto`.
 pub fn entry(field: u64, key: &str, value: &str) -> Vec<u8> {
     bytes(field, &[bytes(1, key.as_bytes()), bytes(2, value.as_bytes())].concat())
 }

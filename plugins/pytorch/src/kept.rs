@@ -57,7 +57,7 @@ fn is_own(model: &Model, skeleton: &Skeleton) -> Result<bool> {
 
 /// What a file is to say.
 pub struct Wanted<'m> {
-    /// The model.
+    /// The model to be written.
     pub model: &'m Model,
     /// The numbers of the file's tensors.
     pub tensors: &'m [usize],

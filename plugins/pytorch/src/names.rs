@@ -40,7 +40,7 @@ pub struct Walked {
 /// A value that is not in the model.
 #[derive(Debug)]
 pub struct LeftOut {
-    /// Its path.
+    /// The path from the root, joined with `.`.
     pub path: String,
     /// Its class, or the function that made it.
     pub name: String,

@@ -10,9 +10,9 @@ pub enum Quantized {
     PerTensor {
         /// The scheme's name.
         scheme: &'static str,
-        /// The scale.
+        /// One scale for the whole tensor.
         scale: f64,
-        /// The zero point.
+        /// One zero point for the whole tensor.
         zero_point: i64,
     },
     /// One scale and zero point for each index of one axis.
@@ -23,7 +23,7 @@ pub enum Quantized {
         scales: usize,
         /// The number of the zero points' tensor.
         zero_points: usize,
-        /// The axis.
+        /// The axis that the scales and zero points run along.
         axis: i64,
     },
 }

@@ -20,7 +20,7 @@ pub struct Outputs<'m> {
 
 /// A file to write.
 pub struct Output<'m> {
-    /// Its name.
+    /// The file name, relative to the index.
     pub name: String,
     /// The numbers of its tensors.
     pub tensors: Vec<usize>,

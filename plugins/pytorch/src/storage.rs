@@ -16,7 +16,7 @@ const CLAIM_PER_BYTE: u64 = 64;
 pub enum Located {
     /// Raw, in the file.
     Raw(Extent),
-    /// Deflated, in an entry.
+    /// Deflated, in an entry of a ZIP archive.
     Deflated(Box<Entry>),
 }
 

@@ -19,11 +19,11 @@ pub enum Tree {
     Values(String, bool),
     /// A value that has no key of its own.
     Inline(Inline),
-    /// A list.
+    /// A Python list.
     List(Vec<Tree>),
-    /// A tuple.
+    /// A Python tuple.
     Tuple(Vec<Tree>),
-    /// A set.
+    /// A Python set.
     Set(Vec<Tree>),
     /// A map: whether it is an `OrderedDict`, its entries, and what was set on the object itself.
     Map(bool, Vec<(Tree, Tree)>, Option<Box<Tree>>),
@@ -32,7 +32,7 @@ pub enum Tree {
 /// A tensor, by name.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Leaf {
-    /// Its name.
+    /// The name of the tensor in the model.
     pub name: String,
     /// Whether it is a `Parameter`.
     pub parameter: bool,
@@ -45,7 +45,7 @@ pub struct Leaf {
 /// A value that stands in the tree itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inline {
-    /// `None`.
+    /// Python's `None`.
     None,
     /// A truth value.
     Bool(bool),
@@ -55,9 +55,9 @@ pub enum Inline {
     Big(Vec<u8>),
     /// A floating-point number.
     Float(f64),
-    /// Text.
+    /// A Python string.
     Text(String),
-    /// Bytes.
+    /// A Python `bytes` object.
     Bytes(Vec<u8>),
     /// A complex number.
     Complex(f64, f64),

@@ -74,12 +74,12 @@ pub fn stream(pickle: &[u8]) -> Vec<u8> {
     [&magic[..], b"\x80\x02M\xe9\x03.", info, pickle, b"\x80\x02]."].concat()
 }
 
-/// Text.
+/// Pushes a string.
 pub fn text(text: &str) -> Vec<u8> {
     [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// `module.name`.
+/// Pushes the global `module.name`.
 pub fn global(module: &str, name: &str) -> Vec<u8> {
     format!("c{module}\n{name}\n").into_bytes()
 }
@@ -94,12 +94,12 @@ pub fn tuple(items: &[Vec<u8>]) -> Vec<u8> {
     [b"(".to_vec(), items.concat(), b"t".to_vec()].concat()
 }
 
-/// A call.
+/// Calls `module.name` with `items` as its arguments.
 pub fn call(module: &str, name: &str, items: &[Vec<u8>]) -> Vec<u8> {
     [global(module, name), tuple(items), b"R".to_vec()].concat()
 }
 
-/// Storage `0` of this class.
+/// Pushes a persistent id for storage `0` of this class.
 pub fn storage(class: &str, numel: i64) -> Vec<u8> {
     let id = [text("storage"), global("torch", class), text("0"), text("cpu"), int(numel)];
     [tuple(&id), b"Q".to_vec()].concat()

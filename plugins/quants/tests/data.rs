@@ -9,7 +9,7 @@ pub const ROW: usize = 4096;
 /// Rows of a set.
 pub const ROWS: usize = 256;
 
-/// The sets.
+/// Names of the sets of test values.
 pub const SETS: [&str; 10] =
     ["normal", "uniform", "heavy", "bf16", "quarter", "constant", "zero", "tiny", "huge", "denormal"];
 

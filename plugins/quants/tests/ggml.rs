@@ -43,7 +43,7 @@ const TYPES: &[(DType, c_int, &str)] = &[
     (DType::Q2_0, 42, "q2_0"),
 ];
 
-/// The library.
+/// ggml's shared library, loaded at run time.
 pub struct Ggml(Library);
 
 impl Ggml {

@@ -14,7 +14,7 @@ pub struct Header {
 /// One tensor of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its name.
+    /// The tensor's name, unescaped.
     pub name: &'a str,
     /// The place of its type in [`DTYPES`].
     pub rank: usize,

@@ -155,7 +155,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The value of `__metadata__`.
+/// Reads the object under `__metadata__`, whose values must be strings.
 struct Metadata<'a, 'de, 'l>(&'a mut Walk<'de, 'l>);
 
 impl<'de> DeserializeSeed<'de> for Metadata<'_, 'de, '_> {

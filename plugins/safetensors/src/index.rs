@@ -201,7 +201,7 @@ impl<'de> DeserializeSeed<'de> for Members {
     }
 }
 
-/// The value of `weight_map`.
+/// Reads the object under `weight_map`: tensor names to file names.
 struct WeightMap<'a, 'l>(&'a mut Walk<'l>);
 
 impl<'de> DeserializeSeed<'de> for WeightMap<'_, '_> {

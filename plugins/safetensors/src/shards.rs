@@ -33,7 +33,7 @@ pub struct Shards<'m> {
 
 /// The index to write.
 pub struct IndexPlan<'m> {
-    /// Its name.
+    /// The index's file name.
     pub name: String,
     /// The record of the index that it repeats or replaces.
     pub record: Option<&'m ForeignFile>,
@@ -43,7 +43,7 @@ pub struct IndexPlan<'m> {
 
 /// A file to write.
 pub struct Shard<'m> {
-    /// Its name.
+    /// The file's name in the output folder.
     pub name: String,
     /// The numbers of its tensors.
     pub tensors: Vec<usize>,

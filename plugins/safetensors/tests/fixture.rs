@@ -53,7 +53,7 @@ pub fn open(bytes: &[u8]) -> Result<(Box<dyn OpenModel>, Model, MemorySource)> {
     Ok((open, model, source))
 }
 
-/// A file of this header and data.
+/// A file with this header and data.
 pub fn file(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
 }

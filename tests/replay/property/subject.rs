@@ -6,7 +6,7 @@ use apr_sdk::{FormatManifest, LayoutRequest, Manifest, Options, PluginDecl, Read
 pub struct Subject {
     /// What its manifest says.
     pub manifest: FormatManifest,
-    /// Its reader.
+    /// The format's reader.
     pub reader: Box<dyn Reader>,
     /// Its writer; `None` for a format that is only read.
     pub writer: Option<Box<dyn Writer>>,
@@ -31,12 +31,12 @@ impl Subject {
         Subject { manifest, reader, writer, folder, carrier: None }
     }
 
-    /// GGUF.
+    /// The GGUF reader and writer.
     pub fn gguf() -> Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_gguf::PLUGIN) }
     }
 
-    /// ONNX.
+    /// The ONNX reader and writer.
     pub fn onnx() -> Subject {
         Subject { carrier: Some(Box::new(Subject::apr())), ..Subject::new(&apr_plugin_onnx::PLUGIN) }
     }
@@ -68,7 +68,7 @@ impl Subject {
         Subject { carrier, ..Subject::of(&apr_plugin_numpy::PLUGIN, "npz") }
     }
 
-    /// APR.
+    /// The APR reader and writer.
     pub fn apr() -> Subject {
         Subject::new(&apr_plugin_apr::PLUGIN)
     }

@@ -32,7 +32,7 @@ impl Backing for Held {
 pub struct Listed {
     /// The folder's name.
     pub name: String,
-    /// The files.
+    /// The files' bytes, by name.
     pub files: BTreeMap<String, Arc<dyn Backing>>,
     /// The names to show in messages, where they differ.
     pub shown: BTreeMap<String, String>,

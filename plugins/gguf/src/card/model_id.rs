@@ -11,7 +11,7 @@ pub struct Components {
     pub basename: Option<String>,
     /// What it was tuned for.
     pub finetune: Option<String>,
-    /// Its version.
+    /// The version, such as `v1.5`.
     pub version: Option<String>,
     /// Its size, in words.
     pub size_label: Option<String>,

@@ -13,7 +13,7 @@ const TABLE: &str = include_str!("pre.json");
 
 /// A splitter that a name stands for.
 pub struct Splitter {
-    /// As in `tokenizer.json`.
+    /// The `pre_tokenizer` of `tokenizer.json`.
     pub pre_tokenizer: Json,
     /// As in `tokenizer.json`, if the models of this name have one.
     pub normalizer: Option<Json>,

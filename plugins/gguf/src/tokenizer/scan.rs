@@ -35,7 +35,7 @@ impl Scan<'_> {
         text.map(Some).ok_or_else(|| odd(key, "UTF-8"))
     }
 
-    /// A flag.
+    /// The value of a boolean key, if it is there.
     pub fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).and_then(Value::as_bool)
     }

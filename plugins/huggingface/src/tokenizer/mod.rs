@@ -144,7 +144,7 @@ fn looks_special(text: &str) -> bool {
         || between("<unused", ">")
 }
 
-/// The type of an added token.
+/// The token type for an added token.
 fn added_type(special: bool, text: &str) -> TokenType {
     if special || looks_special(text) { TokenType::Control } else { TokenType::UserDefined }
 }

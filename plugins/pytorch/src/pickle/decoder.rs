@@ -38,7 +38,7 @@ pub struct Decoder<'c, 's> {
 pub struct Step {
     /// Where its byte is.
     pub at: u64,
-    /// What it is.
+    /// The opcode, with its argument's form.
     pub opcode: &'static Opcode,
     /// An unsigned argument, or a signed one of 4 bytes.
     pub number: i64,

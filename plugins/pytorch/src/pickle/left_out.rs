@@ -7,7 +7,7 @@ use super::value::{Arena, Id, Node};
 use crate::scan::names::{Verdict, judge};
 use apr_sdk::{Limits, Result};
 
-/// A value that is left out.
+/// A value of an unknown class, which the model leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
     /// Its class, or the function that made it: `module.name`.

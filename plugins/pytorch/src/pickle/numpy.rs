@@ -104,7 +104,7 @@ impl Machine<'_, '_, '_> {
         }
     }
 
-    /// `scalar(dtype, bytes)`.
+    /// Rebuilds a NumPy scalar: `scalar(dtype, bytes)`.
     pub(super) fn numpy_scalar(&mut self, step: &Step, dtype: Id, bytes: Id) -> Result<Node> {
         let Node::NumpyType(dtype) = *self.arena.node(dtype) else {
             return Err(self.wrong(step, "a NumPy scalar without a plain type"));

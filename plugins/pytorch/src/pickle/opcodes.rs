@@ -21,12 +21,12 @@ pub enum Argument {
     CountedSigned4,
 }
 
-/// One opcode.
+/// A row of the table of opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opcode {
     /// Its byte.
     pub code: u8,
-    /// Its name.
+    /// The name in Python's `pickletools`.
     pub name: &'static str,
     /// What follows.
     pub argument: Argument,

@@ -40,9 +40,9 @@ pub enum Shape {
 /// A class of plain values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Its module.
+    /// The module of the class, such as `argparse`.
     pub module: &'static str,
-    /// Its name.
+    /// The name of the class, such as `Namespace`.
     pub name: &'static str,
     /// What it becomes.
     pub shape: Shape,

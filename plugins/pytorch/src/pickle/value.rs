@@ -19,10 +19,10 @@ pub struct Span {
     pub len: u32,
 }
 
-/// One value.
+/// A value on the interpreter's heap; others refer to it by id.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// `None`.
+    /// Python's `None`.
     None,
     /// A truth value.
     Bool(bool),
@@ -34,13 +34,13 @@ pub enum Node {
     Float(f64),
     /// UTF-8 text.
     Text(Span),
-    /// Bytes.
+    /// A Python `bytes` object.
     Bytes(Span),
-    /// A list.
+    /// A Python list, by the ids of its items.
     List(Vec<Id>),
-    /// A tuple.
+    /// A Python tuple, by the ids of its items.
     Tuple(Box<[Id]>),
-    /// A set.
+    /// A Python set, by the ids of its items.
     Set(Vec<Id>),
     /// A map, in its order.
     Dict(Box<Dict>),
@@ -134,9 +134,9 @@ pub enum Quantizer {
     PerTensor {
         /// The scheme's name.
         scheme: &'static str,
-        /// The scale.
+        /// One scale for the whole tensor.
         scale: f64,
-        /// The zero point.
+        /// One zero point for the whole tensor.
         zero_point: i64,
     },
     /// One scale and zero point for each index of one axis: tensors of their own.
@@ -147,7 +147,7 @@ pub enum Quantizer {
         scales: u32,
         /// The zero points' tensor.
         zero_points: u32,
-        /// The axis.
+        /// The axis that the scales and zero points run along.
         axis: i64,
     },
 }
@@ -208,7 +208,7 @@ impl Arena {
         std::str::from_utf8(self.bytes(span)).unwrap_or_default()
     }
 
-    /// A value.
+    /// Looks up a value by its id.
     pub fn node(&self, id: Id) -> &Node {
         self.nodes.get(id as usize).unwrap_or(&Node::None)
     }

@@ -163,7 +163,7 @@ impl PickleWriter<'_> {
         self.put();
     }
 
-    /// A tuple of `count` items, which `items` pushes.
+    /// Writes a tuple of `count` items, which `items` pushes.
     fn tuple(&mut self, count: usize, items: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         match count {
             0 => self.push(b")"),

@@ -14,7 +14,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it.
+    /// The word for it in reports: `known`, `unknown` or `dangerous`.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Known => "known",
@@ -57,7 +57,7 @@ const DANGEROUS_PARTS: [&str; 14] = [
     "torch.fx",
 ];
 
-/// Judges `module.name`.
+/// Judges the global `module.name`.
 pub fn judge(module: &str, name: &str) -> Verdict {
     let script = module == "__torch__" || module.starts_with("__torch__.");
     if allow_list::find(module, name).is_some() || script {

@@ -35,12 +35,12 @@ pub struct Trace {
     pub end: u64,
 }
 
-/// One name.
+/// A global that a pickle imports.
 #[derive(Debug)]
 pub struct Name {
     /// `module.name`.
     pub name: String,
-    /// What it is.
+    /// How it is judged.
     pub verdict: Verdict,
     /// Offset and opcode of its first import.
     pub first: (u64, &'static str),

@@ -59,7 +59,7 @@ fn made<'k>(keys: &'k [(String, Value)], key: &str) -> Option<&'k Value> {
     keys.iter().find(|(name, _)| name == key).map(|(_, value)| value)
 }
 
-/// What kind of step it is.
+/// The `type` of a step.
 fn kind(step: &Json) -> &str {
     step.get("type").and_then(Json::as_str).unwrap_or("?")
 }

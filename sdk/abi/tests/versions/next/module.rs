@@ -18,7 +18,7 @@ pub struct PluginMod {
     pub new_reader: extern "C" fn(RStr<'_>) -> R<ReaderObject>,
     /// Makes the writer of a format.
     pub new_writer: extern "C" fn(RStr<'_>) -> R<WriterObject>,
-    /// Makes the quantizer.
+    /// Creates the quantizer.
     pub new_quantizer: extern "C" fn() -> R<QuantizerObject>,
     /// The text of an architecture table.
     pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,

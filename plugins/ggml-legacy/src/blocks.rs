@@ -17,7 +17,7 @@ enum Width {
 /// One older block layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The name of today's type.
+    /// The type's name, as in messages.
     pub name: &'static str,
     /// Today's type of the same values; `None` if there is none.
     pub today: Option<DType>,

@@ -1,9 +1,9 @@
-//! Which type each tensor gets when a model comes from another dialect: what llama.cpp's converter chooses (`--outtype
-//! auto`; conversion/base.py, `prepare_tensors`, of llama-cpp-python 0.3.36).
+//! The type of each tensor when a model comes from another dialect: the choice of llama.cpp's converter
+//! (`--outtype auto`; conversion/base.py, `prepare_tensors`, of llama-cpp-python 0.3.36).
 
 use apr_sdk::{DType, DTypeChoice, DTypeKind, TensorFacts};
 
-/// Tensors that are F32 whatever the others are, by the last words of their names.
+/// Tensors that are always F32, by the end of their names.
 const ALWAYS_F32: &[&str] = &[
     "_norm.weight",
     ".ffn_gate_inp.weight",
@@ -21,10 +21,10 @@ const ALWAYS_F32: &[&str] = &[
     ".indexer.proj.weight",
 ];
 
-/// The same, by the whole name.
+/// Tensors that are always F32, by whole name.
 const NAMES_F32: &[&str] = &["position_embd.weight", "token_types.weight"];
 
-/// The type for each tensor; `wanted` is what the user asked for.
+/// The type for each tensor; `wanted` is the user's request.
 pub fn choose(tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {
     let half = |tensor: &&TensorFacts| {
         tensor.shape.len() > 1 && [Some(DType::BF16), Some(DType::F16)].contains(&tensor.dtype)
@@ -35,7 +35,7 @@ pub fn choose(tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice
 
 fn choose_one(tensor: &TensorFacts, usual: DType, is_asked: bool) -> DTypeChoice {
     let floats = [DType::F64, DType::F32, DType::F16, DType::BF16];
-    // Floats of 8 bits may be codes: they are cast only where the user says so.
+    // 8-bit floats may be codes: cast them only if the user asks for it.
     let is_float = |dtype: DType| {
         let narrow = || dtype.info().is_some_and(|info| info.kind == DTypeKind::Float);
         floats.contains(&dtype) || is_asked && narrow()

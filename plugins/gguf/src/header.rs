@@ -3,21 +3,21 @@
 use crate::layout::{COUNTS_AT, MAGIC, VERSION, Widths};
 use apr_sdk::{Cursor, Endian, Error, Result};
 
-/// The fixed part of the header.
+/// The fixed part of the header, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Header {
     /// Format version, 1 to 3.
     pub version: u32,
     /// The byte order of every number in the file.
     pub endian: Endian,
-    /// How many tensors.
+    /// Number of tensors.
     pub n_tensors: usize,
-    /// How many keys.
+    /// Number of keys.
     pub n_keys: usize,
 }
 
 impl Header {
-    /// Reads the header at the cursor, which then stands at the first key and knows the byte order.
+    /// Reads the header at the cursor, leaving it at the first key and with the right byte order.
     ///
     /// # Errors
     /// Malformed without the magic, or for counts that the file cannot hold; Unsupported for an unknown version.
@@ -45,23 +45,23 @@ impl Header {
         Ok(Header { version, endian, n_tensors, n_keys })
     }
 
-    /// The sizes of its version.
+    /// The field sizes of this version.
     pub fn widths(&self) -> Widths {
         Widths::of(self.version)
     }
 
-    /// Whether values lie in the file in the SDK's wire form, so that they can be given as extents.
+    /// Whether values in the file are in the SDK's wire form, so that they can be passed as extents.
     pub fn is_wire_form(&self) -> bool {
         self.version > 1 && self.endian == Endian::Little
     }
 }
 
-/// Version and byte order from the version word, read as little-endian. Versions are far below 2^16.
+/// Splits the version word, read as little-endian, into version and byte order. Versions are far below 2^16.
 pub fn version_of(word: u32) -> (u32, Endian) {
     if word & 0xffff == 0 { (word.swap_bytes(), Endian::Big) } else { (word, Endian::Little) }
 }
 
-/// A count, a length or a dimension.
+/// Reads a count, a length or a dimension.
 ///
 /// # Errors
 /// Malformed at the end of the file.

@@ -1,46 +1,46 @@
-//! The tensor records: read, then placed in the file and checked against one another.
+//! The tensor records: reads them, locates their payload and checks them against each other.
 
 use crate::header::{Header, length};
 use crate::layout::{MAX_DIMS, align_up};
 use crate::{metadata, types};
 use apr_sdk::{Cursor, DType, Error, Result, checked_payload_len, escape};
 
-/// One tensor record.
+/// A tensor record.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Where the record begins.
+    /// Offset of the record.
     pub at: u64,
-    /// Where its offset field lies.
+    /// Offset of its offset field.
     offset_at: u64,
     /// The tensor's name, unique in the model.
     pub name: String,
-    /// Its element type.
+    /// The tensor's dtype.
     pub dtype: DType,
     n_dims: usize,
     dims: [u64; MAX_DIMS],
-    /// Its payload's first byte: from the data's start as read, from the file's start once placed.
+    /// Offset of the payload: relative to the data as read, absolute after [`place`].
     pub offset: u64,
-    /// Its payload's bytes.
+    /// Length of the payload in bytes.
     pub len: u64,
 }
 
 impl Info {
-    /// Its dimensions, outermost first: the file lists them the other way round.
+    /// Dimensions, outermost first: the reverse of their order in the file.
     pub fn shape(&self) -> &[u64] {
         &self.dims[..self.n_dims]
     }
 }
 
-/// Where the data lies.
+/// The data section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
     /// One past the last record.
     pub header_end: u64,
-    /// Where payloads count from.
+    /// Where the data begins; payload offsets are relative to it.
     pub start: u64,
     /// One past the last byte of the last payload.
     pub end: u64,
-    /// Where the file would end if it were padded.
+    /// Where a padded file would end.
     pub padded_end: u64,
 }
 
@@ -80,10 +80,10 @@ fn record(cursor: &mut Cursor<'_>, header: &Header, at: u64) -> Result<Info> {
     Ok(Info { at, offset_at, name: String::new(), dtype, n_dims, dims, offset, len })
 }
 
-/// Turns the records' offsets into positions in the file; `cursor` stands behind the last record.
+/// Turns the records' offsets into absolute ones; `cursor` is after the last record.
 ///
 /// # Errors
-/// Malformed for an offset that is not aligned, passes 2^64, or lets two payloads overlap.
+/// Malformed for an offset that is not aligned, overflows, or makes two payloads overlap.
 pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<Data> {
     let header_end = cursor.position();
     let far = || cursor.error_at(header_end, "the data begins past 2^64");
@@ -113,13 +113,13 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
     Ok(Data { header_end, start, end, padded_end })
 }
 
-/// Offsets need not be in the order of the records, but no two payloads may share a byte.
+/// Offsets may be in any order, but no two payloads may overlap.
 fn refuse_overlap(cursor: &Cursor<'_>, infos: &[Info]) -> Result<()> {
     let mut order: Vec<&Info> = infos.iter().filter(|info| info.len > 0).collect();
     order.sort_by_key(|info| info.offset);
     for pair in order.windows(2) {
         let (first, second) = (pair[0], pair[1]);
-        // Cannot overflow: `place` added these before.
+        // Cannot overflow: `place` has computed this sum.
         let end = first.offset + first.len;
         if end > second.offset {
             return Err(overlap(cursor, first, second, end));

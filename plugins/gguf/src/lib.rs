@@ -34,11 +34,11 @@ mod writer;
 /// The format's id.
 const ID: &str = "gguf";
 
-/// The format, as reader and as writer.
+/// The format's reader and writer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gguf;
 
-// Names have as many bytes as llama.cpp loads: `GGML_MAX_NAME` less its NUL.
+// Names may be as long as llama.cpp loads: `GGML_MAX_NAME` minus the NUL.
 apr_sdk::export_plugin! {
     id: gguf,
     manifest: "

@@ -1,4 +1,4 @@
-//! The keys and their values, in the file's order, and the few the reader itself needs.
+//! The keys and values in file order, and the few that the reader itself needs.
 
 use crate::header::{Header, length};
 use crate::layout::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
@@ -8,11 +8,11 @@ use apr_sdk::{Cursor, Error, Result, Value, ValueType, escape};
 /// A metadata key with its value and its place in the file.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Where its record begins.
+    /// Offset of the record.
     pub at: u64,
     /// The key, such as `general.name`.
     pub name: String,
-    /// Where its value begins, behind the type.
+    /// Offset of the value, after its type.
     pub value_at: u64,
     /// The typed value, in memory or in the file.
     pub value: Value,
@@ -39,10 +39,10 @@ pub fn read(cursor: &mut Cursor<'_>, header: &Header) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// A key's or tensor's name.
+/// Reads the name of a key or tensor.
 ///
 /// # Errors
-/// LimitExceeded for one that is too long; Malformed past the end or if it is not UTF-8.
+/// LimitExceeded for a name that is too long; Malformed past the end or if it is not UTF-8.
 pub fn name(cursor: &mut Cursor<'_>, header: &Header, what: &str) -> Result<String> {
     let at = cursor.position();
     let len = length(cursor, header.widths())?;
@@ -57,10 +57,10 @@ pub fn name(cursor: &mut Cursor<'_>, header: &Header, what: &str) -> Result<Stri
     cursor.text(what, len)
 }
 
-/// The alignment that the keys state.
+/// The alignment stated in the keys.
 ///
 /// # Errors
-/// Malformed for a value that is no u32 or no power of two.
+/// Malformed for anything but a u32 that is a power of two.
 pub fn alignment(cursor: &Cursor<'_>, keys: &[Key]) -> Result<u64> {
     match keys.iter().find(|key| key.name == ALIGNMENT_KEY) {
         Some(key) => alignment_of(&key.value).map_err(|e| cursor.place(e, key.value_at)),
@@ -68,10 +68,10 @@ pub fn alignment(cursor: &Cursor<'_>, keys: &[Key]) -> Result<u64> {
     }
 }
 
-/// The alignment that a value of `general.alignment` says.
+/// Interprets a value of `general.alignment`.
 ///
 /// # Errors
-/// Malformed for a value that is no u32 or no power of two.
+/// Malformed for anything but a u32 that is a power of two.
 pub fn alignment_of(value: &Value) -> Result<u64> {
     let Some(alignment) = value.as_u32() else {
         let kind = value.kind.name().unwrap_or("?");

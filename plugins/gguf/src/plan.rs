@@ -1,4 +1,4 @@
-//! Which files are written: their names, their keys, and which tensors lie in each.
+//! Plans the files to write: their names, keys and tensors.
 
 use crate::layout::{
     ALIGNMENT_KEY, ARCHITECTURE_KEY, CARRIED_KEY, DEFAULT_ALIGNMENT, QUANTIZATION_VERSION,
@@ -12,21 +12,21 @@ use std::ops::Range;
 /// One file to write.
 #[derive(Clone, Debug)]
 pub struct PlannedFile {
-    /// Its name relative to the output folder.
+    /// Path relative to the output folder.
     pub name: String,
-    /// Its keys, in order.
+    /// The keys, in order.
     pub keys: Vec<(String, Value)>,
-    /// Its tensors, by their numbers in the model.
+    /// The tensors, by index in the model.
     pub tensors: Range<usize>,
-    /// What the source said beyond its keys (see [`crate::remainder`]).
+    /// What the source contained besides keys and tensors (see [`crate::remainder`]).
     pub verbatim: Option<Bytes>,
 }
 
 impl PlannedFile {
-    /// The alignment its keys state.
+    /// The alignment stated in its keys.
     ///
     /// # Errors
-    /// Malformed for a value that is no u32 or no power of two.
+    /// Malformed for anything but a u32 that is a power of two.
     pub fn alignment(&self) -> Result<u64> {
         alignment(&self.keys)
     }
@@ -57,7 +57,7 @@ pub fn files(model: &Model, request: &LayoutRequest, sink: &mut dyn LayoutSink) 
     Ok(files)
 }
 
-/// Whether the output is to have the source's own parts.
+/// Whether the output keeps the source's own parts.
 fn keeps_parts(own: &Foreign, model: &Model, request: &LayoutRequest) -> bool {
     let wanted = request.folder && request.max_shard_size.is_none();
     let first = own.files.first().and_then(|file| PartName::parse(&file.name));
@@ -77,10 +77,10 @@ fn same_parts(own: &Foreign) -> Vec<PlannedFile> {
     let count = own.files.len() as u64;
     let mut files = Vec::new();
     for (number, file) in (0..).zip(&own.files) {
-        // Cannot lose: the counts add up to the model's tensors.
+        // Cannot be lossy: the counts add up to the model's tensors.
         let end = at + usize::try_from(file.n_tensors).unwrap_or(0);
         let mut keys = file.typed.clone();
-        // A key that an edit has put wrong would make a set that nobody can open.
+        // A key that an edit has made wrong would give a set that nobody can open.
         correct(&mut keys, SPLIT_NO_KEY, number, true);
         correct(&mut keys, SPLIT_COUNT_KEY, count, number == 0);
         correct(&mut keys, SPLIT_TENSORS_KEY, n_tensors, false);
@@ -95,7 +95,7 @@ fn same_parts(own: &Foreign) -> Vec<PlannedFile> {
     files
 }
 
-/// Replaces the value of a split key that is wrong, and adds one that is needed.
+/// Corrects a wrong split key, and adds a missing one.
 fn correct(keys: &mut Vec<(String, Value)>, key: &str, right: u64, needed: bool) {
     let there = keys.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_unsigned());
     if there.map_or(needed, |value| value != Some(right)) {
@@ -103,7 +103,7 @@ fn correct(keys: &mut Vec<(String, Value)>, key: &str, right: u64, needed: bool)
     }
 }
 
-/// A split key's value, of the type that llama.cpp demands.
+/// A split key's value, with the type that llama.cpp requires.
 fn split_value(key: &str, n: u64) -> Value {
     if key == SPLIT_TENSORS_KEY {
         Value::from_i32(i32::try_from(n).unwrap_or(i32::MAX))
@@ -112,7 +112,7 @@ fn split_value(key: &str, n: u64) -> Value {
     }
 }
 
-/// One file, or new parts of at most the wanted size.
+/// One file, or new parts of at most the requested size.
 fn new_parts(
     model: &Model,
     own: Option<&Foreign>,
@@ -144,7 +144,7 @@ fn one_file(
     request: &LayoutRequest,
 ) -> PlannedFile {
     let only = own.filter(|own| own.files.len() == 1).map(|own| &own.files[0]);
-    // `llama-gguf-split --merge` leaves a count of 0 behind, which is the file's own business.
+    // `llama-gguf-split --merge` leaves a count of 0 behind, which does no harm.
     if only.is_none() || split_count(&keys) > 1 {
         keys.retain(|(key, _)| !is_split_key(key));
     }
@@ -157,7 +157,7 @@ fn one_file(
     PlannedFile { name, keys, tensors: 0..model.tensors.len(), verbatim }
 }
 
-/// Parts as `llama-gguf-split` makes them: the model's keys in the first, the split keys in each.
+/// Parts like those of `llama-gguf-split`: the model's keys in the first, the split keys in each.
 fn shards(
     model: &Model,
     mut keys: Vec<(String, Value)>,
@@ -170,7 +170,7 @@ fn shards(
     let mut files = Vec::new();
     for (number, tensors) in (0u32..).zip(ranges) {
         let mut part_keys = std::mem::take(&mut keys);
-        // Every part is a file of its own, and is laid out by what it says itself.
+        // Every part is laid out by its own keys.
         keys = part_keys.iter().filter(|(key, _)| key == ALIGNMENT_KEY).cloned().collect();
         set(&mut part_keys, SPLIT_NO_KEY, split_value(SPLIT_NO_KEY, u64::from(number)));
         set(&mut part_keys, SPLIT_COUNT_KEY, split_value(SPLIT_COUNT_KEY, u64::from(count)));
@@ -181,7 +181,7 @@ fn shards(
     files
 }
 
-/// Runs of tensors whose padded bytes do not pass `longest`; a tensor that does has a part of its own.
+/// Runs of tensors with at most `longest` padded bytes; a larger tensor gets its own part.
 fn ranges(model: &Model, longest: u64, alignment: u64) -> Result<Vec<Range<usize>>> {
     let mut ranges = Vec::new();
     let (mut start, mut size) = (0, 0u64);
@@ -199,7 +199,7 @@ fn ranges(model: &Model, longest: u64, alignment: u64) -> Result<Vec<Range<usize
     Ok(ranges)
 }
 
-/// The keys of all of the source's files, each once.
+/// The keys of all of the source's files, without duplicates.
 fn merged_keys(own: &Foreign) -> Vec<(String, Value)> {
     let mut keys = own.files.first().map(|file| file.typed.clone()).unwrap_or_default();
     for (key, value) in own.files.iter().skip(1).flat_map(|file| &file.typed) {
@@ -210,8 +210,8 @@ fn merged_keys(own: &Foreign) -> Vec<(String, Value)> {
     keys
 }
 
-/// The keys of a model that never was in this format: only what is known of it. A made-up architecture would stop the
-/// programs that guess from tensor names where there is none.
+/// The keys of a model that never was in this format: only what is known about it. A made-up architecture
+/// would stop programs that guess from tensor names if there is none.
 fn own_keys(model: &Model) -> Vec<(String, Value)> {
     let mut keys = Vec::new();
     if let Some(architecture) = &model.architecture {

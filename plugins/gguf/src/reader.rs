@@ -1,4 +1,4 @@
-//! The reader: header, keys, tensor records; or, for a split file or a folder, the parts.
+//! The reader: header, keys, tensor records; for a split file or a folder, the parts.
 
 use crate::header::{Header, version_of};
 use crate::index::{self, Data, Info};
@@ -15,7 +15,7 @@ use apr_sdk::{
 impl Reader for Gguf {
     fn probe(&self, look: &Look<'_>) -> Score {
         if look.is_folder {
-            // Several models too: `open` then lists them.
+            // Even if there are several models: `open` lists them.
             let any = look.entries.iter().any(|name| split::has_extension(name));
             return if any { Score::STRUCTURE } else { Score::NO };
         }
@@ -96,9 +96,9 @@ impl OpenModel for Parts {
 #[derive(Default)]
 struct File {
     header: Header,
-    /// The byte order of what numpy has no type for.
+    /// The byte order of types that numpy does not have.
     payload_endian: Endian,
-    /// Its name, if it is a part.
+    /// The file name, if it is a part.
     name: String,
     keys: Vec<Key>,
     infos: Vec<Info>,
@@ -107,7 +107,8 @@ struct File {
     notes: Vec<String>,
 }
 
-/// The byte order of BF16 and blocks. The specification's is the file's; gguf-py leaves them little-endian.
+/// The byte order of BF16 and blocks. By the specification it is the file's, but gguf-py leaves them
+/// little-endian.
 fn payload_endian(header: &Header, options: &Options) -> Endian {
     match options.get("be-payload") {
         Some("little") => Endian::Little,
@@ -116,7 +117,7 @@ fn payload_endian(header: &Header, options: &Options) -> Endian {
 }
 
 impl File {
-    /// Takes other formats' metadata out of the keys. A key of that name that holds something else stays a key.
+    /// Extracts other formats' metadata from the keys. A key of that name with other contents remains a key.
     fn take_carried(&mut self, source: &dyn Source, limits: &Limits) -> Result<()> {
         let Some(at) = self.keys.iter().position(|key| key.name == CARRIED_KEY) else { return Ok(()) };
         let text = string_bytes(&self.keys[at].value, source, limits)?;
@@ -130,7 +131,7 @@ impl File {
         Ok(())
     }
 
-    /// Only what the writer makes, little-endian version 3, can come out byte for byte.
+    /// Only what the writer produces, little-endian version 3, can be reproduced byte for byte.
     fn find_remainder(&mut self, source: &dyn Source, limits: &Limits, data: &Data) -> Result<()> {
         if self.header.version != VERSION || self.header.endian == Endian::Big {
             return Ok(());
@@ -169,7 +170,7 @@ impl File {
             Endian::Big if swaps => self.payload_endian,
             _ => Endian::Little,
         };
-        // A payload of no bytes may be said to lie behind the end.
+        // An empty payload may claim to be past the end.
         let offset = if info.len == 0 { info.offset.min(file_len) } else { info.offset };
         let extent = Extent::new(0, offset, info.len);
         sink.tensor(TensorDecl::ordered(&info.name, info.dtype, info.shape(), extent, endian))
@@ -204,7 +205,7 @@ impl OpenModel for File {
     }
 }
 
-/// The bytes of a string value, held or not; `None` for any other type.
+/// The bytes of a string value; `None` for any other type.
 fn string_bytes(value: &Value, source: &dyn Source, limits: &Limits) -> Result<Option<Vec<u8>>> {
     match &value.bytes {
         _ if value.kind != ValueType::STRING => Ok(None),

@@ -1,36 +1,38 @@
-//! What the typed form cannot say and the file's exact bytes need: padding that differs from what the writer makes. It
-//! is the format's verbatim form, there only for files whose padding is unusual (no zeros behind the last payload,
-//! above all).
+//! What reproducing a file needs beyond the typed form: padding that differs from what the writer produces.
+//! This is the format's verbatim form, only used for files with unusual padding (above all, no zeros after
+//! the last payload).
 
 use crate::index::Data;
 use apr_sdk::{Bytes, Cursor, Error, Limits, Result, Source};
 
-/// The bytes around the payloads that are not as the writer would make them. `None` is for zeros as it would.
+/// Bytes around the payloads that differ from the writer's. `None` stands for zeros as the writer would
+/// produce them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Remainder {
-    /// Where the header ends; a header of another length has other padding.
+    /// Where the header ends; a header of another length would have other padding.
     pub header_end: u64,
     /// Where the last payload ends.
     pub data_end: u64,
-    /// What lies between header and data.
+    /// Bytes between header and data.
     pub padding: Option<Vec<u8>>,
-    /// What lies behind the last payload.
+    /// Bytes after the last payload.
     pub tail: Option<Vec<u8>>,
 }
 
-/// What was found around the payloads.
+/// What surrounds the payloads.
 pub enum Found {
-    /// As the writer makes it.
+    /// The same as from the writer.
     Usual,
-    /// Something else.
+    /// Something different.
     Unusual(Remainder),
-    /// So many bytes behind the last payload that they are not kept.
+    /// Too many bytes after the last payload to keep.
     TooLong(u64),
 }
 
 impl Remainder {
-    /// Looks at the padding of file 0. Padding of the usual length behind the last payload is taken for zeros, so that
-    /// opening does not touch the end of the file; so is padding before the data that is too long to be held.
+    /// Examines the padding of file 0. Padding of the usual length after the last payload is assumed to be
+    /// zeros, so that opening does not touch the end of the file; so is padding before the data that is too
+    /// long to be held.
     ///
     /// # Errors
     /// Any error from reading.
@@ -41,7 +43,7 @@ impl Remainder {
             return Err(Error::io(message).in_file(source.name(0)));
         }
         let start = data.start.min(len);
-        // Without payload the file may end before the data would begin.
+        // Without payload, the file may end before the data would begin.
         let end = if has_payload { data.end.min(len) } else { start };
         let usual_end = if has_payload { data.padded_end } else { data.start };
         if len != usual_end && len - end > Bytes::INLINE_LIMIT {
@@ -60,7 +62,8 @@ impl Remainder {
         Ok(Found::Unusual(Remainder { header_end: data.header_end, data_end: end, padding, tail }))
     }
 
-    /// As bytes: two u64, then the two byte strings, each behind its u64 length, which is `USUAL` for `None`.
+    /// Serializes to two u64, then two byte strings, each after its u64 length, where `USUAL` stands for
+    /// `None`.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&self.header_end.to_le_bytes());
@@ -73,7 +76,7 @@ impl Remainder {
         out
     }
 
-    /// What [`Remainder::to_bytes`] made; `None` for anything else, which a writer then does without.
+    /// Parses [`Remainder::to_bytes`]; `None` for anything else, which a writer then ignores.
     pub fn from_bytes(bytes: &[u8]) -> Option<Remainder> {
         let mut rest = bytes;
         let header_end = number(&mut rest)?;
@@ -84,7 +87,7 @@ impl Remainder {
     }
 }
 
-/// The length that stands for padding as the writer makes it.
+/// The length that stands for the writer's own padding.
 const USUAL: u64 = u64::MAX;
 
 fn number(rest: &mut &[u8]) -> Option<u64> {

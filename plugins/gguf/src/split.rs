@@ -1,5 +1,5 @@
-//! Split files: their names (`NAME-00001-of-00003.gguf`), which of a folder's files make one model, and whether what the
-//! parts say of one another agrees.
+//! Split files: their names (`NAME-00001-of-00003.gguf`), which files of a folder form one model, and whether
+//! the parts agree with each other.
 
 use crate::header::Header;
 use crate::layout::{SPLIT_COUNT_KEY, SPLIT_NO_KEY, SPLIT_TENSORS_KEY};
@@ -8,19 +8,19 @@ use apr_sdk::{Cursor, Error, ErrorKind, FileId, Limits, Result, Source, escape};
 
 const EXTENSION: &str = ".gguf";
 
-/// A part's name, taken apart.
+/// The components of a part's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartName<'a> {
-    /// What stands before the numbers.
+    /// The text before the numbers.
     pub prefix: &'a str,
     /// The part's number, from 1.
     pub number: u32,
-    /// Of how many.
+    /// The number of parts.
     pub count: u32,
 }
 
 impl<'a> PartName<'a> {
-    /// The name of a part, if `name` is one.
+    /// Parses a part's name; `None` for any other name.
     pub fn parse(name: &'a str) -> Option<PartName<'a>> {
         let stem = name.strip_suffix(EXTENSION)?;
         let (rest, count) = stem.rsplit_once("-of-")?;
@@ -40,22 +40,22 @@ fn digits(text: &str) -> Option<u32> {
     fits.then(|| text.parse().ok()).flatten()
 }
 
-/// What a file's keys say of its place among the parts.
+/// A file's place among the parts, according to its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Place {
-    /// `split.no`: which part, from 0.
+    /// `split.no`: index of the part, from 0.
     pub number: Option<u64>,
-    /// `split.count`.
+    /// `split.count`: the number of parts.
     pub count: Option<u64>,
-    /// `split.tensors.count`: of all parts.
+    /// `split.tensors.count`: the number of tensors in all parts.
     pub n_tensors: Option<u64>,
 }
 
 impl Place {
-    /// What `keys` say.
+    /// Reads the split keys.
     ///
     /// # Errors
-    /// Malformed for a value that is no whole number.
+    /// Malformed for anything but integers.
     pub fn from_keys(cursor: &Cursor<'_>, keys: &[Key]) -> Result<Place> {
         let get = |name: &str| -> Result<Option<u64>> {
             let Some(key) = keys.iter().find(|key| key.name == name) else { return Ok(None) };
@@ -72,15 +72,15 @@ impl Place {
     }
 }
 
-/// The set that a file of this name and place belongs to; `None` if it is a model of its own.
+/// The set that a file with this name and place belongs to; `None` if it is a complete model.
 ///
 /// # Errors
-/// Malformed if the name does not say what the keys say, so that the other parts cannot be found.
+/// Malformed if the name contradicts the keys, so that the other parts cannot be found.
 pub fn set_of<'a>(name: &'a str, place: &Place) -> Result<Option<PartName<'a>>> {
     let part = PartName::parse(name).filter(|part| part.count > 1);
     match (place.count, part) {
         (Some(0 | 1), _) => Ok(None),
-        // Only the first part must say how many there are.
+        // Only the first part is required to state the number of parts.
         (None, part) => Ok(part.filter(|_| place.number.is_some())),
         (Some(count), Some(part)) if u64::from(part.count) == count => Ok(Some(part)),
         (Some(count), _) => Err(Error::malformed(format!(
@@ -90,7 +90,7 @@ pub fn set_of<'a>(name: &'a str, place: &Place) -> Result<Option<PartName<'a>>> 
     }
 }
 
-/// Finds the files of a set, in order, and checks what they say of one another.
+/// Finds the files of a set, in order, and checks that they agree.
 ///
 /// # Errors
 /// NotFound, naming a missing part; Malformed if the parts do not belong together.
@@ -126,7 +126,7 @@ pub fn find(source: &dyn Source, limits: &Limits, set: &PartName<'_>) -> Result<
     }
 }
 
-/// Whether a part's keys say what its name says; if not, what is wrong.
+/// Whether a part's keys agree with its name; if not, what is wrong.
 fn check_place(place: &Place, number: u32, count: u32) -> std::result::Result<(), String> {
     match place.count {
         Some(n) if n == u64::from(count) => {}
@@ -151,7 +151,7 @@ fn missing(error: Error, name: &str, number: u32, count: u32) -> Error {
         .hint("put all parts into one folder")
 }
 
-/// The place of `file` among the parts, and how many tensors it has.
+/// The place of `file` among the parts, and its number of tensors.
 fn scan(source: &dyn Source, limits: &Limits, file: FileId) -> Result<(Place, usize)> {
     let mut cursor = Cursor::new(source, file, 0, limits)?;
     let header = Header::read(&mut cursor)?;
@@ -159,12 +159,12 @@ fn scan(source: &dyn Source, limits: &Limits, file: FileId) -> Result<(Place, us
     Ok((Place::from_keys(&cursor, &keys)?, header.n_tensors))
 }
 
-/// Whether a folder's entry of this name is a file of this format.
+/// Whether a name in a folder has this format's extension.
 pub fn has_extension(name: &str) -> bool {
     name.ends_with(EXTENSION)
 }
 
-/// What a folder's files of this format make: a file of its own (a set of one), or the first part of a set.
+/// The model formed by a folder's files of this format: a single file, or the first part of a set.
 ///
 /// # Errors
 /// NotFound without any; InvalidArgument for several models, listing them.

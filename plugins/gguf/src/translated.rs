@@ -1,5 +1,5 @@
-//! The keys of a model that was translated from another format: the host gives `general.architecture` and the
-//! architecture's own keys; the rest is made here, in llama.cpp's order.
+//! Completes the keys of a model that was translated from another format: the host provides
+//! `general.architecture` and the architecture's own keys; the rest is generated here, in llama.cpp's order.
 
 use crate::layout::{ARCHITECTURE_KEY, QUANTIZATION_VERSION, QUANTIZATION_VERSION_KEY};
 use crate::{card, tokenizer, types};
@@ -10,25 +10,25 @@ use std::collections::BTreeMap;
 const TYPE_KEY: &str = "general.type";
 const NAME_KEY: &str = "general.name";
 const FILE_TYPE_KEY: &str = "general.file_type";
-/// Keys that every file of llama.cpp's converter has, and that the host does not make.
+/// Keys that every file of llama.cpp's converter has, and that the host does not provide.
 const MADE_HERE: [&str; 2] = [TYPE_KEY, NAME_KEY];
 
-/// Architectures for which the converter forgets the file's type.
+/// Architectures for which the converter omits the file type.
 const NO_FILE_TYPE: [&str; 2] = ["gptneox", "mpt"];
 
-/// The architecture whose converter says before all else of the tokenizer whether a beginning is added.
+/// The architecture whose converter states first of all whether a beginning token is added.
 const BEGINS_EARLY: &str = "phi2";
 
-/// The key that is made with a tensor, and so before all others.
+/// The key that is written along with a tensor, and so before all others.
 const EARLY: &str = "phi3.rope.scaling.attn_factor";
 
 type Keys = Vec<(String, Value)>;
 
-/// The keys for `model`, if `given` are those of a translated model; `given` as they are otherwise.
+/// The keys for `model`, if `given` are those of a translated model; otherwise `given` unchanged.
 ///
 /// # Errors
-/// Unsupported for a tokenizer that the format cannot hold; InvalidArgument for an unknown `--pre`; whatever reading the
-/// tokenizer raised.
+/// Unsupported for a tokenizer that the format cannot hold; InvalidArgument for an unknown `--pre`; any error
+/// from reading the tokenizer.
 pub fn complete(
     given: Keys,
     model: &Model,
@@ -45,7 +45,7 @@ pub fn complete(
     for (key, value) in given {
         match key.as_str() {
             ARCHITECTURE_KEY | QUANTIZATION_VERSION_KEY => {}
-            // Its place among the architecture's keys is the host's to choose.
+            // The host chooses its place among the architecture's keys.
             FILE_TYPE_KEY => own.push((key, value)),
             name if name.starts_with("general.") => general.push((key, value)),
             name if name.starts_with(tokenizer::PREFIX) => tokens.push((key, value)),
@@ -88,7 +88,7 @@ pub fn complete(
     Ok(keys)
 }
 
-/// The bytes, wherever they lie.
+/// The bytes, in memory or read.
 fn held(bytes: Option<&apr_sdk::Bytes>, sink: &mut dyn LayoutSink) -> Result<Option<Vec<u8>>> {
     let held = bytes.map(|bytes| sink.fetch(bytes)).transpose()?;
     Ok(held.map(|held| held.inline().unwrap_or_default().to_vec()))
@@ -101,7 +101,8 @@ fn set(keys: &mut Keys, key: String, value: Value) {
     }
 }
 
-/// The number of a file whose matrices are of one type (`llama_ftype`); the recipes of mixed files have their own.
+/// The number for a file whose matrices have one type (`llama_ftype`); recipes for mixed files record their
+/// own.
 const FILE_TYPES: [(DType, u32); 27] = [
     (DType::F32, 0),
     (DType::F16, 1),
@@ -132,7 +133,7 @@ const FILE_TYPES: [(DType, u32); 27] = [
     (DType::Q1_0, 40),
 ];
 
-/// The type of most weights in matrices, as `general.file_type` has it.
+/// The type of most matrix weights, as a number for `general.file_type`.
 fn file_type(tensors: &[Tensor]) -> u32 {
     let mut weights: BTreeMap<u32, u64> = BTreeMap::new();
     for tensor in tensors.iter().filter(|tensor| tensor.shape.len() > 1) {
@@ -144,6 +145,6 @@ fn file_type(tensors: &[Tensor]) -> u32 {
     }
     let most = weights.into_iter().max_by_key(|(_, n)| *n).map(|(id, _)| id);
     let number = FILE_TYPES.iter().find(|(dtype, _)| types::id_of(*dtype) == most && most.is_some());
-    // Without matrices, as llama.cpp's converter where it cannot tell.
+    // Without matrices, the value of llama.cpp's converter if it cannot tell.
     number.map_or(1, |(_, number)| *number)
 }

@@ -1,18 +1,18 @@
-//! Tensor types: the numbers of ggml's `enum ggml_type`, and the dtypes they are.
+//! Tensor types: the numbers of ggml's `enum ggml_type`, and the corresponding dtypes.
 
 use apr_sdk::{DType, DTypeKind, Error, Result};
 
-/// What a number of the enum stands for.
+/// The meaning of a number in the enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     Known(DType),
-    /// Once in ggml, since removed: files of it cannot be read by anything current.
+    /// Removed from ggml: no current program can read files with it.
     Removed(&'static str),
 }
 
 use Type::{Known, Removed};
 
-/// By number. 31 to 33 and 36 to 38 were repacked copies for certain processors.
+/// By number. 31 to 33 and 36 to 38 were repacked copies for specific processors.
 const TYPES: [Type; 43] = [
     Known(DType::F32),
     Known(DType::F16),
@@ -83,8 +83,8 @@ pub fn id_of(dtype: DType) -> Option<u32> {
     TYPES.iter().position(|t| *t == Known(dtype)).and_then(|n| u32::try_from(n).ok())
 }
 
-/// Whether gguf-py holds the type as numpy numbers, and so swaps it in a big-endian file; it treats BF16 and blocks as
-/// bytes.
+/// Whether gguf-py stores the type as numpy numbers, and so swaps it in a big-endian file; it treats BF16 and
+/// blocks as bytes.
 pub fn is_numpy(dtype: DType) -> bool {
     let kind = dtype.info().map(|info| info.kind);
     dtype != DType::BF16 && kind != Some(DTypeKind::Block)

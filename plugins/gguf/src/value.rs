@@ -1,9 +1,10 @@
-//! One metadata value: walked, checked, and held in the SDK's wire form or given as the extent where it lies so.
+//! Reads one metadata value: walks and checks it, and keeps it in wire form, or passes its extent if the file
+//! already has that form.
 
 use crate::header::{Header, length};
 use apr_sdk::{Bytes, Cursor, Endian, Error, Extent, Limits, Result, Value, ValueType};
 
-/// How much is asked of the budget before it is read. 1 MiB: what reading earned pays for the next piece.
+/// Bytes charged to the budget before they are read. 1 MiB: what reading earns pays for the next piece.
 const PIECE: u64 = 1 << 20;
 
 /// Reads a value of type `kind` at the cursor.
@@ -21,10 +22,10 @@ pub fn read(cursor: &mut Cursor<'_>, header: &Header, kind: ValueType) -> Result
     Ok(Value { kind, bytes })
 }
 
-/// A walk over one value that collects its wire form, until that is longer than what is held.
+/// A walk over one value that collects its wire form, as long as that is short enough to keep.
 struct Walk<'a> {
     header: &'a Header,
-    /// `None` once the value is to be given as an extent.
+    /// `None` once the value will be passed as an extent.
     held: Option<Vec<u8>>,
 }
 
@@ -72,13 +73,13 @@ impl Walk<'_> {
         self.push(&kind.0.to_le_bytes());
         self.push(&count.to_le_bytes());
         match kind.scalar_len() {
-            // Cannot overflow: so many bytes are left in the file.
+            // Cannot overflow: that many bytes are left in the file.
             Some(len) => self.scalars(cursor, len, count * len),
             None => (0..count).try_for_each(|_| self.item(cursor, kind, depth + 1)),
         }
     }
 
-    /// `total` bytes of scalars, each of `len` bytes.
+    /// Reads `total` bytes of scalars, `len` bytes each.
     fn scalars(&mut self, cursor: &mut Cursor<'_>, len: u64, total: u64) -> Result<()> {
         let start = self.held.as_ref().map_or(0, Vec::len);
         self.take(cursor, total)?;
@@ -97,7 +98,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Collects the next `len` bytes, or moves over them.
+    /// Collects the next `len` bytes, or skips them.
     fn take(&mut self, cursor: &mut Cursor<'_>, len: u64) -> Result<()> {
         let Some(held) = &mut self.held else { return cursor.skip(len) };
         if self.header.is_wire_form() && (held.len() as u64).saturating_add(len) > Bytes::INLINE_LIMIT {

@@ -1,4 +1,5 @@
-//! The writer: the reader's walk in reverse, little-endian version 3, offsets exactly the padded running sum.
+//! The writer: the reader's walk in reverse. Little-endian version 3, with offsets that are exactly the
+//! padded running sum.
 
 use crate::layout::{HEADER_LEN, MAGIC, VERSION, align_up};
 use crate::plan::{self, PlannedFile};
@@ -54,7 +55,7 @@ fn write_file(model: &Model, file: &PlannedFile, sink: &mut dyn LayoutSink) -> R
     }
 }
 
-/// The specification allows arrays of arrays, and files have them; llama.cpp refuses the whole file.
+/// The specification allows arrays of arrays, and files contain them; llama.cpp refuses the whole file.
 fn note_unloadable(file: &PlannedFile, sink: &mut dyn LayoutSink) {
     let nested =
         |(_, value): &&(String, Value)| value.array_head().is_some_and(|(kind, _)| kind == ValueType::ARRAY);
@@ -64,7 +65,7 @@ fn note_unloadable(file: &PlannedFile, sink: &mut dyn LayoutSink) {
     }
 }
 
-/// Writes the tensor records; gives where the last payload ends, counted from the data's start.
+/// Writes the tensor records; returns where the last payload ends, relative to the data.
 fn write_infos(out: &mut Out<'_>, tensors: &[Tensor], alignment: u64) -> Result<u64> {
     let (mut offset, mut end) = (0u64, 0);
     for tensor in tensors {
@@ -72,7 +73,7 @@ fn write_infos(out: &mut Out<'_>, tensors: &[Tensor], alignment: u64) -> Result<
         let id = types::id_of(tensor.dtype);
         let id = id.ok_or_else(|| wrong(format!("the format has no type {}", tensor.dtype)))?;
         out.string(&tensor.name);
-        // At most four, says the manifest.
+        // At most four, by the manifest.
         out.push(&u32::try_from(tensor.shape.len()).unwrap_or(0).to_le_bytes());
         tensor.shape.iter().rev().for_each(|dim| out.push(&dim.to_le_bytes()));
         out.push(&id.to_le_bytes());
@@ -85,7 +86,7 @@ fn write_infos(out: &mut Out<'_>, tensors: &[Tensor], alignment: u64) -> Result<
     Ok(end)
 }
 
-/// The source's own padding, if header and payloads come out exactly as long as they were there.
+/// The source's own padding, if header and payloads have the same length as there.
 fn usable_remainder(
     file: &PlannedFile,
     tensors: &[Tensor],
@@ -104,7 +105,7 @@ fn usable_remainder(
     };
     let fits = match tensors.last() {
         None => padded == Some(remainder.data_end) && padded <= start,
-        // Behind an empty payload there is no telling where the one before it ended.
+        // After an empty payload, there is no telling where the one before it ended.
         Some(last) => {
             last.payload_len()? > 0
                 && padded == start
@@ -114,7 +115,7 @@ fn usable_remainder(
     Ok(Some(remainder).filter(|remainder| fits && remainder.header_end == header_end))
 }
 
-/// Collects short pieces, so that the sink sees few.
+/// Joins short pieces, so that the sink gets few.
 struct Out<'a> {
     sink: &'a mut dyn LayoutSink,
     pending: Vec<u8>,
@@ -132,7 +133,7 @@ impl Out<'_> {
         self.push(text.as_bytes());
     }
 
-    /// A value's bytes: as they are, since the SDK's wire form is the file's.
+    /// Writes a value's bytes unchanged: the SDK's wire form is the file's.
     fn value(&mut self, bytes: &Bytes) -> Result<()> {
         if let Some(held) = bytes.inline() {
             self.push(held);
@@ -148,7 +149,7 @@ impl Out<'_> {
         if pending.is_empty() { Ok(()) } else { self.sink.inline(&pending) }
     }
 
-    /// Hands on what is pending; gives how many bytes there were in all.
+    /// Flushes pending bytes; returns the total.
     fn finish(mut self) -> Result<u64> {
         self.flush()?;
         Ok(self.at)

@@ -1,5 +1,5 @@
-//! The spelling of headers that the format's own library writes: what the writer makes, and what tells the reader
-//! whether a file needs its header kept verbatim.
+//! The header spelling of the format's own library: the writer produces it, and the reader checks against it
+//! whether a file's header must be kept verbatim.
 
 use crate::header::{Entry, Header};
 use crate::layout::{DTYPES, HEADER_ALIGN, METADATA};
@@ -11,7 +11,7 @@ pub fn order(a: (usize, &str), b: (usize, &str)) -> Ordering {
     b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1))
 }
 
-/// Writes the header of `entries` and `metadata`, in the order given, without padding.
+/// Writes the header of `entries` and `metadata`, in the given order, without padding.
 ///
 /// # Errors
 /// Any error from `out`.
@@ -53,7 +53,7 @@ pub fn pad(text: &mut Vec<u8>) {
     text.resize(text.len().next_multiple_of(HEADER_ALIGN), b' ');
 }
 
-/// Whether the writer would make exactly this header from what it says.
+/// Whether the writer would produce exactly this header from its contents.
 pub fn is_canonical(header: &Header) -> bool {
     let mut before: Option<Entry<'_>> = None;
     for entry in header.entries() {
@@ -73,9 +73,9 @@ pub fn is_canonical(header: &Header) -> bool {
         && left.left.iter().all(|&byte| byte == b' ')
 }
 
-/// Takes what is written to it off the text that is left, and fails at the first difference.
+/// Compares what is written to it with the remaining text, and fails at the first difference.
 pub struct Comparison<'a> {
-    /// What was not met yet.
+    /// The text not yet compared.
     pub left: &'a [u8],
 }
 

@@ -1,5 +1,5 @@
-//! What a model says in other formats' words, and types that a file cannot spell: carried as one string, so that
-//! converting back finds them again.
+//! Metadata from other formats, and types that a file cannot express: carried as one string, so that
+//! converting back restores them.
 
 use crate::canonical;
 use crate::header::Header;
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 pub use apr_sdk::carried::{KEY, UNREAD};
 
-/// The dialect that names in this format are taken to be of anyway: it needs no record.
+/// The dialect that names in this format have by default: it needs no record.
 const UNMARKED: [&str; 1] = ["hf"];
 
-/// What was carried.
+/// What a file or index carried.
 #[derive(Debug, Default)]
 pub struct Carried {
     said: carried::Carried,
@@ -21,10 +21,10 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Reads the string that [`Outgoing::text`] made.
+    /// Parses the string that [`Outgoing::text`] wrote.
     ///
     /// # Errors
-    /// Malformed for any other; LimitExceeded.
+    /// Malformed for any other string; LimitExceeded.
     pub fn parse(text: &str, limits: &Limits) -> Result<Carried> {
         let members = [Member::Typed, Member::Order];
         let mut said = carried::Carried::parse(text.as_bytes(), FORMAT, &members, limits)?;
@@ -32,12 +32,12 @@ impl Carried {
         Ok(Carried { said, typed })
     }
 
-    /// The typed value that stands in the file as `written`: unless another program changed that.
+    /// The typed value for `key`, unless another program changed the file's value since.
     pub fn value(&self, key: &str, written: impl FnOnce(&Value) -> bool) -> Option<&Value> {
         self.typed.get(key).filter(|value| written(value))
     }
 
-    /// The numbers of the header's tensors in the order that the model had before, if that was carried and fits.
+    /// Indices of the header's tensors in the model's original order, if that was carried and fits.
     pub fn order(&self, header: &Header) -> Option<Vec<usize>> {
         let order = self.said.order.as_deref().unwrap_or_default();
         if order.len() != header.len() {
@@ -46,12 +46,12 @@ impl Carried {
         let key = |n: usize| (header.entry(n).rank, header.entry(n).name);
         let mut numbers: Vec<usize> = (0..header.len()).collect();
         numbers.sort_by(|&a, &b| canonical::order(key(a), key(b)));
-        // Each may be taken once.
+        // Each may be taken only once.
         let mut sorted: Vec<_> = numbers.into_iter().map(Some).collect();
         order.iter().map(|&place| sorted.get_mut(place)?.take()).collect()
     }
 
-    /// Gives the model back what other formats said.
+    /// Pushes the other formats' metadata back into the model.
     ///
     /// # Errors
     /// Any error from the sink.
@@ -60,27 +60,27 @@ impl Carried {
     }
 }
 
-/// Which file of a model a string is for.
+/// The kind of file that a string is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The only one.
+    /// The only file.
     File,
-    /// The index, which says what is said of the whole model.
+    /// The index, which describes the whole model.
     Index,
     /// A file beside an index.
     Shard,
 }
 
-/// What is to be carried by the files of a model.
+/// What the files of a model carry.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     said: carried::Carried,
-    /// The place of each tensor among the sorted ones, where that is another order than the model's.
+    /// The position of each tensor after sorting, if that differs from the model's order.
     order: Option<Vec<usize>>,
 }
 
 impl Outgoing {
-    /// Collects what this format would else lose.
+    /// Collects what this format would otherwise lose.
     ///
     /// # Errors
     /// Any error from fetching.
@@ -90,11 +90,11 @@ impl Outgoing {
         Ok(Outgoing { said, order })
     }
 
-    /// The string for one file: unless it is a shard, with what is said of the whole model; for each, with its own
-    /// `typed` values that the file cannot spell. `None` where nothing would be lost.
+    /// The string for one file: metadata of the whole model, unless it is a shard, and its own `typed` values
+    /// that the file cannot express. `None` if nothing would be lost.
     ///
     /// # Errors
-    /// Malformed for a value that is not of its type.
+    /// Malformed for a value whose bytes do not match its type.
     pub fn text<'v>(
         &self,
         place: Place,
@@ -106,7 +106,7 @@ impl Outgoing {
     }
 }
 
-/// The place of each tensor of `model` among the sorted ones; `None` if it is sorted.
+/// The position of each tensor of `model` after sorting; `None` if it is sorted already.
 fn places(model: &Model) -> Option<Vec<usize>> {
     let mut sorted = Vec::with_capacity(model.tensors.len());
     for (n, tensor) in model.tensors.iter().enumerate() {
@@ -120,14 +120,14 @@ fn places(model: &Model) -> Option<Vec<usize>> {
     (!places.is_sorted()).then_some(places)
 }
 
-/// Adds the string to the entries of `__metadata__`, in place of one that the source had there.
+/// Adds the string to the entries of `__metadata__`, replacing one from the source.
 pub fn add(metadata: &mut Vec<(String, String)>, text: String) {
     metadata.retain(|(key, _)| key != KEY);
     metadata.push((KEY.to_owned(), text));
 }
 
-/// Entries of `__metadata__` in an order in which two that mean the same are equal: where the string of this module
-/// stands among them says nothing.
+/// The entries of `__metadata__` in a canonical order: the position of this module's string among them is
+/// irrelevant.
 pub fn last(metadata: Option<&[(String, String)]>) -> Option<Vec<&(String, String)>> {
     let mut entries: Vec<_> = metadata?.iter().collect();
     entries.sort_by_key(|(key, _)| key == KEY);

@@ -1,43 +1,44 @@
-//! A parsed header: its tensors in the order of the text, and the rule that they tile the data area exactly.
+//! A parsed header: its tensors in text order, and the rule that they tile the data area exactly.
 
 use crate::header_text::Parsed;
 use crate::layout::{DTYPES, PREFIX_LEN};
 use apr_sdk::{DType, Error, Limits, Result, escape};
 
-/// A header, kept as its text and numbers into it, so that a million tensors cost few allocations.
+/// A header, stored as its text and offsets into it, so that a million tensors cost few allocations.
 #[derive(Debug)]
 pub struct Header {
     text: String,
     parsed: Parsed,
 }
 
-/// One tensor of a header.
+/// A tensor in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The tensor's name, unescaped.
     pub name: &'a str,
-    /// The place of its type in [`DTYPES`].
+    /// Index of the dtype in [`DTYPES`].
     pub rank: usize,
-    /// Its dimensions, outermost first.
+    /// Dimensions, outermost first.
     pub shape: &'a [u64],
-    /// Where its bytes begin in the data area.
+    /// Start of its bytes in the data area.
     pub begin: u64,
-    /// One past its last byte in the data area.
+    /// End of its bytes in the data area (exclusive).
     pub end: u64,
 }
 
 impl Entry<'_> {
-    /// Its element type.
+    /// The tensor's dtype.
     pub fn dtype(&self) -> DType {
         DTYPES[self.rank].1
     }
 }
 
 impl Header {
-    /// Parses the header's text, the bytes of a file from offset 8 on.
+    /// Parses the header's text, which is at offset 8 of its file.
     ///
     /// # Errors
-    /// Malformed, Unsupported (an unknown dtype) or LimitExceeded, with offset and, inside an entry, tensor.
+    /// Malformed, Unsupported (an unknown dtype) or LimitExceeded, with the offset and, inside an entry, the
+    /// tensor.
     pub fn parse(bytes: Vec<u8>, limits: &Limits) -> Result<Header> {
         let text = String::from_utf8(bytes).map_err(|e| {
             let bad = e.utf8_error().valid_up_to() as u64;
@@ -56,22 +57,22 @@ impl Header {
         Ok(Header { text, parsed })
     }
 
-    /// The text as it lies in the file, padding included.
+    /// The text as in the file, including padding.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many tensors it lists.
+    /// The number of tensors.
     pub fn len(&self) -> usize {
         self.parsed.records.len()
     }
 
-    /// The entries of `__metadata__` in their order; `None` where the header has no such key.
+    /// The entries of `__metadata__` in order; `None` if the header has no such key.
     pub fn metadata(&self) -> Option<&[(String, String)]> {
         self.parsed.metadata.as_deref()
     }
 
-    /// Tensor number `n` in the order of the text.
+    /// Tensor number `n` in text order.
     pub fn entry(&self, n: usize) -> Entry<'_> {
         let record = &self.parsed.records[n];
         let source = if record.name_escaped { &self.parsed.unescaped } else { &self.text };
@@ -84,19 +85,19 @@ impl Header {
         }
     }
 
-    /// Where the name of tensor number `n` lies in the file; `None` for one that the text spells with escapes.
+    /// Offset of the name of tensor number `n` in the file; `None` if the name contains escapes.
     pub fn name_at(&self, n: usize) -> Option<u64> {
         let record = &self.parsed.records[n];
         (!record.name_escaped).then(|| PREFIX_LEN + record.name.start as u64)
     }
 
-    /// The tensors in the order of the text.
+    /// The tensors in text order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         (0..self.len()).map(|n| self.entry(n))
     }
 
-    /// The numbers of the tensors in the order of their data; tensors without data come before one that begins at
-    /// the same offset, and stay in the order of the text.
+    /// Indices of the tensors in data order; empty tensors precede one that begins at the same offset, and
+    /// stay in text order.
     pub fn by_offset(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.len()).collect();
         order.sort_by_key(|&n| (self.parsed.records[n].begin, self.parsed.records[n].end));
@@ -139,7 +140,7 @@ impl Header {
     }
 }
 
-/// What is wrong with a tensor that does not begin at `at`, where the one before it ends.
+/// The error for a tensor that does not begin at `at`, where the one before it ends.
 fn gap_or_overlap(before: Option<Entry<'_>>, entry: Entry<'_>, at: u64) -> Error {
     let begin = entry.begin;
     Error::malformed(match before {

@@ -1,4 +1,4 @@
-//! Reads the header's JSON in one pass, straight into flat tables: no tree of values is ever built.
+//! Reads the header's JSON in one pass, directly into flat tables, without building a tree.
 
 use crate::json::{Forgotten, Text, Whole, first_time, place};
 use crate::layout::{DTYPES, METADATA, PREFIX_LEN, payload_len, rank_of_name};
@@ -9,43 +9,43 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-/// What a tensor costs in memory besides its dimensions: its record, and its place in the set of names.
+/// Memory for a tensor besides its dimensions: its record, and its entry in the set of names.
 const RECORD_COST: u64 = 128;
 
-/// What the text says, as numbers into it.
+/// The contents of the text, as offsets into it.
 #[derive(Debug, Default)]
 pub struct Parsed {
-    /// The tensors in the order of the text.
+    /// The tensors, in text order.
     pub records: Vec<Record>,
-    /// The dimensions of all tensors, one after another.
+    /// The dimensions of all tensors, concatenated.
     pub dims: Vec<u64>,
-    /// The names that have escapes, without them, one after another.
+    /// The names that contain escapes, unescaped and concatenated.
     pub unescaped: String,
     /// The entries of `__metadata__`.
     pub metadata: Option<Vec<(String, String)>>,
 }
 
-/// One tensor.
+/// A tensor's entry.
 #[derive(Debug)]
 pub struct Record {
-    /// Its name's place in the text, or in [`Parsed::unescaped`].
+    /// Range of its name in the text, or in [`Parsed::unescaped`].
     pub name: Range<usize>,
-    /// Whether it is in the latter.
+    /// Whether the name is in [`Parsed::unescaped`].
     pub name_escaped: bool,
-    /// The place of its type in [`DTYPES`].
+    /// Index of the dtype in [`DTYPES`].
     pub rank: usize,
-    /// The place of its dimensions in [`Parsed::dims`].
+    /// Range of its dimensions in [`Parsed::dims`].
     pub dims: Range<usize>,
-    /// Where its bytes begin in the data area.
+    /// Start of its bytes in the data area.
     pub begin: u64,
-    /// One past its last byte in the data area.
+    /// End of its bytes in the data area (exclusive).
     pub end: u64,
 }
 
 impl Parsed {
     /// Parses `text`, which begins at offset 8 of its file.
     pub fn parse(text: &str, limits: &Limits) -> apr_sdk::Result<Parsed> {
-        // Names are long: an entry takes about this many bytes of text.
+        // Names are long: an entry takes about this much text.
         let seen = HashSet::with_capacity(text.len() / 112);
         let mut walk = Walk { text, limits, out: Parsed::default(), seen, tensor: None, problem: None };
         let mut json = serde_json::Deserializer::from_str(text);
@@ -74,7 +74,7 @@ struct Walk<'de, 'l> {
 }
 
 impl<'de> Walk<'de, '_> {
-    /// Keeps `error` and gives serde something to stop with.
+    /// Stores `error` and gives serde one to stop with.
     fn keep<T, E: de::Error>(&mut self, result: apr_sdk::Result<T>) -> Result<T, E> {
         result.map_err(|error| {
             self.problem = Some(error);
@@ -89,7 +89,7 @@ impl<'de> Walk<'de, '_> {
         self.limits.budget.charge(RECORD_COST)?;
         let place = match &name {
             Cow::Borrowed(text) => {
-                // A borrowed string is a piece of the text, so the distance of the two is its place.
+                // A borrowed string is a slice of the text, so subtracting addresses gives its offset.
                 let start = text.as_ptr().addr() - self.text.as_ptr().addr();
                 (start..start + text.len(), false)
             }
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for Metadata<'_, 'de, '_> {
     }
 }
 
-/// The fields of a tensor's entry that were found so far.
+/// The fields of a tensor's entry found so far.
 #[derive(Default)]
 struct Found {
     rank: Option<usize>,

@@ -1,4 +1,4 @@
-//! The index of a sharded model: which file holds which tensor, and what it says besides.
+//! The index of a sharded model: which file holds which tensor, and further metadata.
 
 use crate::json::{Forgotten, Text, first_time, place};
 use apr_sdk::strict_json::Strict;
@@ -8,13 +8,13 @@ use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::fmt;
 
-/// The longest index, in bytes: as the longest header.
+/// Bytes of an index: the same limit as for headers.
 pub const MAX_LEN: u64 = crate::layout::MAX_HEADER_LEN;
 
-/// What a tensor of the map costs in memory besides its name.
+/// Memory for a tensor in the map besides its name.
 const RECORD_COST: u64 = 128;
 
-/// Whether a file of this name is an index (`model.safetensors.index.json`, `….index.fp16.json`).
+/// Whether this is the name of an index (`model.safetensors.index.json`, `….index.fp16.json`).
 pub fn is_name(name: &str) -> bool {
     name.contains(".safetensors.index.") && name.ends_with(".json")
 }
@@ -22,9 +22,9 @@ pub fn is_name(name: &str) -> bool {
 /// A parsed index.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// The members of `metadata`, in their order.
+    /// The members of `metadata`, in order.
     pub members: Vec<(String, Value)>,
-    /// The map from tensor to file, in its order; files by their place in [`Index::files`].
+    /// The map from tensor to file, in order; files by their index in [`Index::files`].
     pub map: Vec<(String, usize)>,
     /// The files, sorted by name.
     pub files: Vec<String>,
@@ -36,7 +36,7 @@ impl Index {
     /// # Errors
     /// Malformed or LimitExceeded, with the offset.
     pub fn parse(text: &str, limits: &Limits) -> Result<Index> {
-        // Names, places and the tree of the few members: a quarter of what reading the text earned.
+        // Names, indices and the tree of the few members: a quarter of what reading the text earned.
         limits.budget.charge(text.len() as u64 * 4)?;
         let mut walk = Walk { limits, problem: None, members: None, map: None };
         let mut json = serde_json::Deserializer::from_str(text);
@@ -58,7 +58,7 @@ impl Index {
         Ok(Index { members: walk.members.unwrap_or_default(), map, files })
     }
 
-    /// The text that the common tools write for this index: two spaces a level, the map sorted, all ASCII.
+    /// The text that common tools write for this index: indented by two spaces, the map sorted, all ASCII.
     pub fn canonical(&self) -> String {
         let mut map: Vec<_> =
             self.map.iter().map(|(name, file)| (name.as_str(), self.files[*file].as_str())).collect();
@@ -85,7 +85,7 @@ fn push_map<'a>(out: &mut String, entries: impl Iterator<Item = (&'a str, String
     out.push_str(if before.starts_with(',') { "\n  }" } else { "{}" });
 }
 
-/// Appends JSON with everything that is not printable ASCII escaped; such characters occur in strings only.
+/// Appends JSON, escaping everything but printable ASCII; such characters only occur in strings.
 fn push_ascii(out: &mut String, json: &str) {
     for c in json.chars() {
         if c.is_ascii() && c != '\x7f' {
@@ -98,7 +98,8 @@ fn push_ascii(out: &mut String, json: &str) {
     }
 }
 
-/// A member as a typed value. What no type stands for (a list, a map, null) is a list of one string, its JSON.
+/// A member as a typed value. A value without a type (a list, a map, null) becomes a list of one string, its
+/// JSON.
 pub fn from_json(json: Json) -> Value {
     match &json {
         Json::Bool(value) => Value::from_bool(*value),
@@ -112,7 +113,7 @@ pub fn from_json(json: Json) -> Value {
     }
 }
 
-/// The JSON of a typed value, whoever made it.
+/// A typed value as JSON, wherever it comes from.
 pub fn to_json(value: &Value) -> Json {
     if let Some(whole) = value.as_unsigned() {
         return Json::from(whole);
@@ -140,7 +141,7 @@ pub fn to_json(value: &Value) -> Json {
     }
 }
 
-/// A number of bytes, however it is spelled: some tools write a float or a string.
+/// A byte count in any spelling: some tools write a float or a string.
 pub fn byte_count(value: &Value) -> Option<u64> {
     let text = match value.kind {
         ValueType::F64 => value.as_f64()?.to_string(),
@@ -173,7 +174,7 @@ impl<'de> Visitor<'de> for &mut Walk<'_> {
             match &*key {
                 "metadata" => self.members = map.next_value_seed(Members)?,
                 "weight_map" => self.map = Some(map.next_value_seed(WeightMap(self))?),
-                // Kept by the verbatim form.
+                // Kept in the verbatim form.
                 _ => map.next_value_seed(Forgotten)?,
             }
         }

@@ -1,4 +1,4 @@
-//! An opened index: the shards as parts of the model, and what the index says besides.
+//! An opened index: the shards as parts of the model, and the index's own metadata.
 
 use crate::carried::{self, Carried};
 use crate::index::{Index, MAX_LEN, byte_count, to_json};
@@ -17,12 +17,12 @@ pub struct IndexFile {
     index: Index,
     /// Payload bytes of all shards, if the index states another number.
     payload_bytes: Option<u64>,
-    /// What other formats say of the model, if the index carries it.
+    /// Other formats' metadata, if the index carries any.
     carried: Option<Carried>,
 }
 
 impl IndexFile {
-    /// Reads the index, and of each shard the eight bytes that say where its payload begins.
+    /// Reads the index, and the first eight bytes of each shard, which tell where its payload begins.
     ///
     /// # Errors
     /// Malformed, LimitExceeded; NotFound for a missing shard.
@@ -38,12 +38,12 @@ impl IndexFile {
         })?;
         let index = Index::parse(&text, limits)?;
         let member = |key: &str| index.members.iter().find(|(k, _)| k == key).map(|(_, value)| value);
-        // What does not parse is a member like any other.
+        // If it does not parse, it is an ordinary member.
         let text_carried = member(carried::KEY).and_then(Value::as_str);
         let carried = text_carried.and_then(|text| Carried::parse(text, limits).ok());
         let stated = member(TOTAL_SIZE).and_then(byte_count);
         let payload_bytes = match stated {
-            // A member of this name in the file itself stays what it is.
+            // If the file has its own member with this name, leave it alone.
             Some(stated) if member(PAYLOAD_BYTES).is_none() => {
                 payload_bytes(source, &index)?.filter(|&counted| counted != stated)
             }
@@ -53,7 +53,8 @@ impl IndexFile {
     }
 }
 
-/// Payload bytes of all shards by the files' lengths: their tensors fill them. `None` if a shard is no such file.
+/// Payload bytes of all shards according to file lengths, which their tensors fill. `None` if a shard is not
+/// such a file.
 fn payload_bytes(source: &dyn Source, index: &Index) -> Result<Option<u64>> {
     let mut total = 0u64;
     for n in 0..index.files.len() {

@@ -1,4 +1,4 @@
-//! Strict JSON on top of serde: keys and strings without copies, no key twice, errors with an absolute offset.
+//! Strict JSON on top of serde: borrowed keys and strings, no duplicate keys, errors with absolute offsets.
 
 use apr_sdk::{Error, escape, strict_json};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-/// A string, borrowed from the text unless it has escapes; `0` says what was expected there.
+/// A string, borrowed from the text unless it contains escapes; `0` describes what was expected.
 pub struct Text(pub &'static str);
 
 impl<'de> DeserializeSeed<'de> for Text {
@@ -33,7 +33,7 @@ impl<'de> Visitor<'de> for Text {
     }
 }
 
-/// A whole number that fits 64 bits without a sign.
+/// An unsigned 64-bit integer.
 pub struct Whole;
 
 impl<'de> DeserializeSeed<'de> for Whole {
@@ -56,7 +56,7 @@ impl Visitor<'_> for Whole {
     }
 }
 
-/// Any value, looked through and forgotten: also there no key may occur twice and every string must be right.
+/// Any value, checked and discarded: even there, duplicate keys and invalid strings are refused.
 pub struct Forgotten;
 
 impl<'de> DeserializeSeed<'de> for Forgotten {
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for Forgotten {
     }
 }
 
-/// Notes `key`, and refuses one that was noted before.
+/// Records `key`, and refuses a duplicate.
 pub fn first_time<'de, E: de::Error>(seen: &mut HashSet<Cow<'de, str>>, key: Cow<'de, str>) -> Result<(), E> {
     match seen.replace(key) {
         None => Ok(()),
@@ -121,7 +121,7 @@ pub fn first_time<'de, E: de::Error>(seen: &mut HashSet<Cow<'de, str>>, key: Cow
     }
 }
 
-/// What serde found wrong with `text`, which begins at `start` of its file, as an error with its place.
+/// Converts a serde error about `text`, which begins at `start` of its file, to an error with an offset.
 pub fn place(error: &serde_json::Error, text: &str, start: u64, what: &str) -> Error {
     let (message, at) = strict_json::place(error, text);
     Error::malformed(format!("{what}: {}", escape(&message, 300))).at(start + at)

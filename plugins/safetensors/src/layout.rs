@@ -1,23 +1,24 @@
-//! What lies where in a file, and the element types it can hold: used by both sides.
+//! The structure of a file, and the dtypes it can hold; shared by reader and writer.
 
 use apr_sdk::{DType, Error, Result, checked_elements, checked_payload_len};
 
 /// The format's id, in the manifest and in foreign records.
 pub const FORMAT: &str = "safetensors";
 
-/// Bytes of the header's length, which begins the file.
+/// Bytes of the header's length, at the start of the file.
 pub const PREFIX_LEN: u64 = 8;
 
-/// The longest header, in bytes: the cap of the format's own library.
+/// Bytes of a header: the limit of the format's own library.
 pub const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// Headers are padded with spaces to a multiple of this, so that the data area is aligned.
+/// Headers are padded with spaces to a multiple of this, to align the data area.
 pub const HEADER_ALIGN: usize = 8;
 
-/// The key of the header that is no tensor: a map of strings to strings.
+/// The header key that is not a tensor: a map of strings to strings.
 pub const METADATA: &str = "__metadata__";
 
-/// The element types in the order of the format's own library, which writers sort by: the last comes first in a file.
+/// The dtypes in the order of the format's own library, which writers sort by: the last comes first in a
+/// file.
 #[rustfmt::skip] // a table
 pub const DTYPES: [(&str, DType); 22] = [
     ("BOOL", DType::BOOL),
@@ -44,25 +45,26 @@ pub const DTYPES: [(&str, DType); 22] = [
     ("U64", DType::U64),
 ];
 
-/// The place in [`DTYPES`] of the type that is spelled `name`.
+/// Index in [`DTYPES`] of the type spelled `name`.
 pub fn rank_of_name(name: &str) -> Option<usize> {
     DTYPES.iter().position(|(spelled, _)| *spelled == name)
 }
 
-/// The place in [`DTYPES`] of `dtype`.
+/// Index in [`DTYPES`] of `dtype`.
 pub fn rank_of(dtype: DType) -> Option<usize> {
     DTYPES.iter().position(|(_, known)| *known == dtype)
 }
 
-/// The payload's bytes, for element types narrower than a byte only if they fill whole bytes.
+/// The payload length in bytes; types narrower than a byte must fill whole bytes.
 ///
 /// # Errors
-/// As [`checked_payload_len`]; Malformed if the last byte would be filled in part.
+/// As [`checked_payload_len`]; Malformed if the last byte would be partly filled.
 pub fn payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
     let info = dtype.require()?;
     if info.block_elements > 1 {
         let elements = checked_elements(shape)?;
-        // Bits of one element are 8 · bytes / elements of its block, so whole bytes means this product divides.
+        // An element has 8 · bytes / elements bits of its block, so the bytes are whole if this product
+        // divides.
         let filled = u128::from(elements) * u128::from(info.block_bytes);
         if filled % u128::from(info.block_elements) != 0 {
             let bits = filled * 8 / u128::from(info.block_elements);

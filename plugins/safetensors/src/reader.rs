@@ -11,10 +11,10 @@ use apr_sdk::{
     Score, Source, TensorDecl, Value, escape,
 };
 
-/// The most bytes of text that are read at once. 16 MiB: a quarter of what may be used before anything was read.
+/// Bytes of text read at once. 16 MiB: a quarter of the initial budget.
 const LONGEST_PIECE: u64 = 16 << 20;
 
-/// The reader: of single files, indexes and folders.
+/// The reader for single files, indexes and folders.
 pub struct Safetensors;
 
 impl Reader for Safetensors {
@@ -33,7 +33,7 @@ impl Reader for Safetensors {
         }
         let Some(header_len) = look.u64_le(0) else { return Score::NO };
         let begins = header_len <= MAX_HEADER_LEN && look.head.get(8) == Some(&b'{');
-        // A file that was cut inside its header is still recognised by its name, so that opening can say so.
+        // A file truncated inside its header is still recognised by name, so that opening can say so.
         let inside = look.len.saturating_sub(PREFIX_LEN) >= header_len || look.name.ends_with(".safetensors");
         if begins && inside { Score::STRUCTURE } else { Score::NO }
     }
@@ -70,7 +70,7 @@ fn open_file(source: &dyn Source, file: FileId, name: String, limits: &Limits) -
     opened.map_err(|e| e.in_file(source.name(file)))
 }
 
-/// Whether a file is an index, whatever its name: text in braces, whose first bytes are no length of a header.
+/// Whether a file is an index, whatever its name: text in braces, which is no valid header length.
 fn is_index(source: &dyn Source, file: FileId) -> Result<bool> {
     let mut head = [0; 8];
     let len = source.len(file)?;
@@ -82,14 +82,14 @@ fn is_index(source: &dyn Source, file: FileId) -> Result<bool> {
     Ok(text && u64::from_le_bytes(head) > MAX_HEADER_LEN)
 }
 
-/// What of a folder is to be opened.
+/// What to open in a folder.
 enum Choice {
     None,
     File(String),
     Several(Vec<String>),
 }
 
-/// The one index of a folder, or without an index its one file.
+/// The only index of a folder, or without an index its only file.
 fn choose(entries: &[String]) -> Choice {
     let mut found: Vec<_> = entries.iter().filter(|name| index::is_name(name)).cloned().collect();
     if found.is_empty() {
@@ -105,13 +105,13 @@ fn choose(entries: &[String]) -> Choice {
 /// One opened file.
 struct File {
     file: FileId,
-    /// Its name in the foreign record: empty unless it is a part.
+    /// The name in the foreign record: empty unless it is a part.
     name: String,
     header: Header,
-    /// The numbers of its tensors, in the model's order: that of their data, unless another one was carried.
+    /// Indices of its tensors in the model's order: data order, unless another one was carried.
     order: Vec<usize>,
     canonical: bool,
-    /// What other formats say of the model, if the file carries it.
+    /// Other formats' metadata, if the file carries any.
     carried: Option<Carried>,
 }
 
@@ -133,7 +133,7 @@ impl File {
         header.check_tiling(&by_offset, data_len)?;
         let metadata = header.metadata().unwrap_or_default();
         let at = metadata.iter().position(|(key, _)| key == carried::KEY);
-        // What does not parse is a key like any other.
+        // If it does not parse, it is an ordinary key.
         let carried = at.and_then(|at| Carried::parse(&metadata[at].1, limits).ok());
         // The writer puts it last.
         let in_place = at.is_none_or(|at| at + 1 == metadata.len());
@@ -159,7 +159,7 @@ impl OpenModel for File {
             sink.foreign(key, carried.cloned().unwrap_or_else(|| Value::from_string(text)))?;
         }
         if header.metadata().is_some_and(<[_]>::is_empty) {
-            // Not a string, so no entry of the map: it says that there is a map, and that it is empty.
+            // Not a string, so not an entry: it records that the map exists and is empty.
             sink.foreign(METADATA, Value::from_bool(true))?;
         }
         if !self.canonical {
@@ -176,8 +176,8 @@ impl OpenModel for File {
     }
 }
 
-/// The next `len` bytes, which must be below a cap. Read in pieces, so that the budget earns with each what the next one
-/// takes: the longest header is longer than what may be used before anything was read.
+/// The next `len` bytes, which must be below a cap. Reads in pieces, so that each earns the budget for the
+/// next: the longest header exceeds the initial budget.
 pub fn read_text(cursor: &mut Cursor<'_>, len: u64) -> Result<Vec<u8>> {
     let mut text = cursor.bytes(len.min(LONGEST_PIECE))?;
     text.reserve_exact(usize::try_from(len).unwrap_or_default().saturating_sub(text.len()));
@@ -188,7 +188,7 @@ pub fn read_text(cursor: &mut Cursor<'_>, len: u64) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Text that lies at `offset` of a file: held, or by its place if it is long.
+/// Text at `offset` of a file: in memory, or as an extent if it is long.
 pub fn bytes_of(file: FileId, offset: u64, text: &str) -> Bytes {
     let len = text.len() as u64;
     if len > Bytes::INLINE_LIMIT { Extent::new(file, offset, len).into() } else { text.into() }

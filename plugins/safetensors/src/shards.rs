@@ -1,4 +1,4 @@
-//! Which files a model becomes: one, the source's own shards again, or shards of at most a given size.
+//! Plans the files of a model: one, the source's own shards again, or shards of at most a given size.
 
 use crate::carried::{self, Outgoing, Place};
 use crate::index::{self, Index, byte_count, to_json};
@@ -9,17 +9,17 @@ use apr_sdk::{
 };
 use std::collections::HashMap;
 
-/// The member of an index that counts payload bytes.
+/// The member of an index with the total payload bytes.
 pub const TOTAL_SIZE: &str = "total_size";
 
-/// A typed key of an index's record, never written to a file: the payload bytes that its shards had, where its
-/// `total_size` says another number. So a count that was always wrong is told from one that became wrong.
+/// A typed key of an index's record that is never written: the shards' payload bytes, if its `total_size`
+/// differs. It distinguishes a count that was always wrong from one that became wrong.
 pub const PAYLOAD_BYTES: &str = "apr.payload_bytes";
 
-/// The key of `__metadata__` that says which framework's tensors these are.
+/// The key of `__metadata__` that names the framework.
 const FRAMEWORK: &str = "format";
 
-/// The extension of a file, and what its index appends to its stem.
+/// The extension of a file, which also precedes that of its index.
 const EXTENSION: &str = "safetensors";
 const INDEX_EXTENSION: &str = ".safetensors.index.json";
 
@@ -35,9 +35,9 @@ pub struct Shards<'m> {
 pub struct IndexPlan<'m> {
     /// The index's file name.
     pub name: String,
-    /// The record of the index that it repeats or replaces.
+    /// The record of the index that it reproduces or replaces.
     pub record: Option<&'m ForeignFile>,
-    /// That record's values, read.
+    /// That record's values, in memory.
     members: Vec<(String, Value)>,
 }
 
@@ -45,11 +45,11 @@ pub struct IndexPlan<'m> {
 pub struct Shard<'m> {
     /// The file's name in the output folder.
     pub name: String,
-    /// The numbers of its tensors.
+    /// Indices of its tensors.
     pub tensors: Vec<usize>,
-    /// What stands in `__metadata__`.
+    /// The contents of `__metadata__`.
     pub metadata: Metadata,
-    /// The record of the file that it repeats.
+    /// The record of the file that it reproduces.
     pub record: Option<&'m ForeignFile>,
 }
 
@@ -68,7 +68,7 @@ impl<'m> Shards<'m> {
             _ => model.foreign_of(FORMAT).map_or(&[], |foreign| &foreign.files),
         };
         let (indexes, files): (Vec<_>, Vec<_>) = records.iter().partition(|r| index::is_name(&r.name));
-        // A part's files have the names that the whole wants.
+        // The files of a part get the names that the whole wants.
         let named = |index: &ForeignFile| index.name == format!("{}{INDEX_EXTENSION}", request.stem);
         let may_repeat = indexes.len() == 1 && (!request.options.is_part() || named(indexes[0]));
         let repeats = request.folder && request.max_shard_size.is_none() && may_repeat;
@@ -131,7 +131,7 @@ impl<'m> Shards<'m> {
         Ok(Shards { files, index: Some(index) })
     }
 
-    /// The index of these files, with its text: the record's verbatim form `kept` if that says the same.
+    /// The text of the index: the record's verbatim form `kept`, if that means the same.
     ///
     /// # Errors
     /// Unsupported for a size that overflows; Malformed for a value that is not of its type.
@@ -185,7 +185,7 @@ impl<'m> Shards<'m> {
 }
 
 impl Index {
-    /// Whether `text` is an index that says exactly this, however it spells it.
+    /// Whether `text` is an index with exactly these contents, in any spelling.
     fn says_the_same_as(&self, text: &str) -> bool {
         let limits = Limits::default();
         limits.budget.earn(text.len() as u64);
@@ -211,17 +211,17 @@ impl<'m> IndexPlan<'m> {
     }
 }
 
-/// What stands in a file's `__metadata__`.
+/// The contents of a file's `__metadata__`.
 #[derive(Clone, Default)]
 pub struct Metadata {
-    /// Whether the key is there although the map is empty.
+    /// Whether the key exists although the map is empty.
     empty_map: bool,
-    /// The values, read.
+    /// The values, in memory.
     values: Vec<(String, Value)>,
 }
 
 impl Metadata {
-    /// What all files say: the first value of each key.
+    /// Merges the metadata of all files: the first value of each key.
     fn union(records: &[&ForeignFile], sink: &mut dyn LayoutSink) -> Result<Metadata> {
         let mut all = Metadata::default();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -247,19 +247,19 @@ impl Metadata {
         Ok(all)
     }
 
-    /// The map as the file spells it; `None` for no such key.
+    /// The map as spelled in the file; `None` if there is none.
     pub fn entries(&self) -> Option<Vec<(String, String)>> {
         let entries: Vec<_> = self.values.iter().map(|(key, value)| (key.clone(), shown(value))).collect();
         (self.empty_map || !entries.is_empty()).then_some(entries)
     }
 
-    /// The values whose type or bytes a string does not show.
+    /// The values whose type or bytes a string cannot express.
     pub fn unspelled(&self) -> impl Iterator<Item = &(String, Value)> {
         self.values.iter().filter(|(_, value)| value.as_str().is_none())
     }
 }
 
-/// A record's values, with those that lie in a file read.
+/// A record's values, read into memory.
 fn fetched(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Vec<(String, Value)>> {
     let read = |(key, value): &(String, Value)| {
         Ok((key.clone(), Value { kind: value.kind, bytes: sink.fetch(&value.bytes)? }))
@@ -267,7 +267,7 @@ fn fetched(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Vec<(Strin
     record.typed.iter().map(read).collect()
 }
 
-/// A value as the string that stands for it in `__metadata__`.
+/// The string for a value in `__metadata__`.
 pub fn shown(value: &Value) -> String {
     match value.as_bytes() {
         Some(text) => String::from_utf8_lossy(text).into_owned(),

@@ -1,4 +1,4 @@
-//! Lays a model out as one file, or as shards and their index.
+//! Lays out a model as one file, or as shards and an index.
 
 use crate::canonical;
 use crate::carried::{self, Outgoing, Place};
@@ -11,7 +11,7 @@ use apr_sdk::{
 };
 use std::collections::HashMap;
 
-/// The writer.
+/// The writer for files, shards and indexes.
 pub struct Safetensors;
 
 impl Writer for Safetensors {
@@ -73,7 +73,7 @@ fn write_file(
     Ok(())
 }
 
-/// A tensor of the file that is being laid out.
+/// A tensor in the file that is being laid out.
 struct Planned<'m> {
     number: usize,
     name: &'m str,
@@ -102,7 +102,7 @@ fn plan<'m>(model: &'m Model, tensors: &[usize]) -> Result<Vec<Planned<'m>>> {
     Ok(planned)
 }
 
-/// The verbatim header, with `planned` in its order, if it says exactly what is about to be written.
+/// The verbatim header, with `planned` in its order, if it means exactly what is to be written.
 fn keep(
     planned: &mut [Planned<'_>],
     metadata: Option<&[(String, String)]>,

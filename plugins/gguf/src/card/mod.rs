@@ -1,4 +1,4 @@
-//! What a model's makers say of it: the SDK's model card to and from the `general.*` keys, in llama.cpp's order.
+//! Converts between the SDK's model card and the `general.*` keys, in llama.cpp's order.
 
 mod model_id;
 mod read;
@@ -9,7 +9,7 @@ pub use read::read;
 pub use size::Parameters;
 pub use write::keys;
 
-/// Texts that stand before the lists: the card's name, the key.
+/// Texts before the lists: (name in the card, key).
 const TEXTS: [(&str, &str); 16] = [
     ("name", "general.name"),
     ("author", "general.author"),
@@ -29,23 +29,23 @@ const TEXTS: [(&str, &str); 16] = [
     ("repo_url", "general.repo_url"),
 ];
 
-/// Of `source`, under `general.source.`.
+/// Members of `source`, under `general.source.`.
 const SOURCE: [&str; 4] = ["url", "doi", "uuid", "repo_url"];
 
-/// Of each model that it was made from, and each set of data.
+/// Members of each base model and each dataset.
 const ORIGIN: [&str; 9] =
     ["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
-/// Lists of such: the card's name, what the keys begin with.
+/// Lists of these: (name in the card, prefix of the keys).
 const ORIGINS: [(&str, &str); 2] = [("base_models", "general.base_model"), ("datasets", "general.dataset")];
 
-/// Lists of words.
+/// Lists of words: (name in the card, key).
 const WORDS: [(&str, &str); 2] = [("tags", "general.tags"), ("languages", "general.languages")];
 
-/// What the keys of sampling begin with.
+/// The prefix of the sampling keys.
 const SAMPLING: &str = "general.sampling.";
 
-/// Names of sampling: the first is a text, whole numbers are i32, the others f32.
+/// Sampling names: the first is a text, integers are i32, the others f32.
 const SAMPLING_NAMES: [&str; 12] = [
     "sequence",
     "top_k",
@@ -61,5 +61,5 @@ const SAMPLING_NAMES: [&str; 12] = [
     "mirostat_eta",
 ];
 
-/// Names of sampling that are whole numbers.
+/// Sampling names that are integers.
 const SAMPLING_WHOLE: [&str; 3] = ["top_k", "penalty_last_n", "mirostat"];

@@ -1,23 +1,23 @@
-//! What the name of a model says: `get_model_id_components` and `id_to_title` of gguf-py.
+//! Parses a model's name: `get_model_id_components` and `id_to_title` of gguf-py.
 
-/// A name, taken apart. `None` for what it does not say.
+/// The components of a name; `None` for those it does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Components {
     /// The whole name, without the organization.
     pub name: Option<String>,
-    /// Who made it.
+    /// Who made the model.
     pub organization: Option<String>,
-    /// What the family is called.
+    /// The name of the family.
     pub basename: Option<String>,
     /// What it was tuned for.
     pub finetune: Option<String>,
     /// The version, such as `v1.5`.
     pub version: Option<String>,
-    /// Its size, in words.
+    /// The size in words, such as `7B`.
     pub size_label: Option<String>,
 }
 
-/// What a part of a name is.
+/// What a component of a name could be.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     basename: bool,
@@ -33,7 +33,7 @@ impl Marks {
     }
 }
 
-/// Takes a name apart; `total` is the model's number of weights, or 0.
+/// Parses a name; `total` is the model's number of weights, or 0.
 pub fn components(id: &str, total: u64) -> Components {
     if id.contains(' ') {
         return Components { name: Some(id.to_owned()), ..Components::default() };
@@ -89,7 +89,7 @@ fn annotate(at: usize, part: &mut String, mark: &mut Marks, total: u64) {
     } else if at > 0 && is_size(&lower) {
         let mut text = part.replace('_', ".");
         let chars: Vec<char> = text.chars().collect();
-        // `7b1` is 7.1b.
+        // `7b1` means 7.1b.
         if let [head @ .., letter, digit] = &chars[..]
             && digit.is_ascii_digit()
         {
@@ -113,12 +113,13 @@ fn annotate(at: usize, part: &mut String, mark: &mut Marks, total: u64) {
     }
 }
 
-/// The part as it is written where it is no size but, likely, a context's length: too far from the number of weights.
+/// Returns the component unchanged if, rather than a size, it is probably a context length: too far from the
+/// number of weights.
 #[allow(clippy::cast_precision_loss, reason = "compared within a factor of 8")]
 fn is_far(text: &str, total: u64) -> Option<String> {
     let letter = text.chars().last()?;
     let head = &text[..text.len() - letter.len_utf8()];
-    // As Python has it: a letter that is not among them counts as 1000^-1.
+    // As in Python: a letter that is not among them counts as 1000^-1.
     let power = " KMBT".find(letter).map_or(-1, |n| i32::try_from(n).unwrap_or(0));
     let size: f64 = head.parse().ok().filter(|_| total > 0)?;
     let far = (size * 1000f64.powi(power) - total as f64).abs() > (7 * u128::from(total) / 8) as f64;
@@ -144,7 +145,7 @@ fn mark_basename(parts: &[String], marks: &mut [Marks]) {
     }
 }
 
-/// Takes leading digits; `None` without one.
+/// Strips leading digits; `None` if there are none.
 fn digits(text: &str) -> Option<&str> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     (rest.len() < text.len()).then_some(rest)
@@ -186,7 +187,7 @@ fn is_size(text: &str) -> bool {
     [after_times, text.strip_prefix('a'), Some(text)].into_iter().flatten().any(|text| number(text).is_some())
 }
 
-/// A name as a title: words of small letters get a capital, but versions and numbers.
+/// Converts a name to a title: capitalizes lower-case words, except versions and numbers.
 pub fn title(text: &str) -> String {
     let spaced = text.trim().replace('-', " ");
     let words = spaced.split_whitespace().map(|word| {
@@ -198,7 +199,7 @@ pub fn title(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A capital at the beginning of each run of letters.
+/// Capitalizes the start of each run of letters.
 fn capitals(word: &str) -> String {
     let mut before = false;
     let mut out = String::new();
@@ -217,7 +218,7 @@ fn capitals(word: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What gguf-py 0.19 says: id, weights, then name, organization, basename, finetune, version, size.
+    /// The results of gguf-py 0.19: id, weights, then name, organization, basename, finetune, version, size.
     #[test]
     fn names_are_taken_apart_as_gguf_py_does() {
         for line in include_str!("model_ids.tsv").lines().filter(|line| !line.starts_with('#')) {

@@ -1,14 +1,14 @@
-//! From `general.*` keys to the card: cheap ones only, which are held.
+//! Builds the card from `general.*` keys, using only values in memory.
 
 use super::{ORIGIN, ORIGINS, SAMPLING, SAMPLING_NAMES, SOURCE, TEXTS, WORDS};
 use crate::metadata::Key;
 use apr_sdk::{Value, ValueType};
 use serde_json::{Map, Value as Json, json};
 
-/// Models or sets of data that are named. 1024: merges name a dozen.
+/// Base models or datasets. 1024: merges name a dozen.
 const MAX_ORIGINS: u64 = 1024;
 
-/// The card; `None` if the keys say nothing that belongs on one.
+/// The card; `None` if the keys have nothing that belongs on one.
 pub fn read(keys: &[Key]) -> Option<Vec<u8>> {
     let get = |key: &str| keys.iter().find(|k| k.name == key).map(|k| &k.value);
     let text = |key: &str| get(key).and_then(Value::as_str).map(Json::from);
@@ -58,7 +58,7 @@ fn object(map: Map<String, Json>) -> Option<Json> {
 }
 
 fn number(value: &Value) -> Option<Json> {
-    // The shortest decimal that is this f32: 0.7, not 0.699999988.
+    // The shortest decimal for this f32: 0.7, not 0.699999988.
     let float = value.as_f32().and_then(|x| x.to_string().parse::<f64>().ok()).filter(|x| x.is_finite());
     let whole = value.as_i32().map(Json::from).or_else(|| value.as_unsigned().map(Json::from));
     float.map(|x| json!(x)).or(whole).or_else(|| value.as_str().map(Json::from))

@@ -1,26 +1,26 @@
-//! How large a model is, in words: `get_total_parameter_count` and `size_label` of gguf-py.
+//! The size of a model, in words: `get_total_parameter_count` and `size_label` of gguf-py.
 
 use apr_sdk::Tensor;
 
 /// Numbers of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Parameters {
-    /// All of them.
+    /// All weights.
     pub total: u64,
-    /// Those outside of experts.
+    /// Weights outside of experts.
     pub shared: u64,
-    /// Those of one expert.
+    /// Weights of one expert.
     pub expert: u64,
-    /// How many experts there are.
+    /// Number of experts.
     pub n_experts: u64,
 }
 
 impl Parameters {
-    /// Counts the weights of `tensors`, which have this format's names.
+    /// Counts the weights of `tensors`, which must have GGUF names.
     pub fn count(tensors: &[Tensor]) -> Parameters {
         let (mut count, mut experts, mut n_tensors) = (Parameters::default(), 0u64, 0u64);
         for tensor in tensors {
-            // Cannot overflow for a model whose bytes have a length.
+            // Cannot overflow for a model with a computable size.
             let size = tensor.shape.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
             count.total = count.total.saturating_add(size);
             let from_end = if tensor.name.contains(".bias") { 2 } else { 3 };
@@ -48,7 +48,7 @@ impl Parameters {
     }
 }
 
-/// Two digits at least, and a letter.
+/// At least two digits, and a letter.
 #[allow(clippy::cast_precision_loss, reason = "a label of two digits")]
 fn rounded(count: u64) -> String {
     let count = count as f64;

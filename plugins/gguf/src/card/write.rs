@@ -1,5 +1,5 @@
-//! From the card to `general.*` keys: `Metadata.set_gguf_meta_model` of gguf-py, with what the model's own ids say where
-//! the card says nothing.
+//! Writes the card as `general.*` keys: `Metadata.set_gguf_meta_model` of gguf-py, falling back to the
+//! model's ids where the card says nothing.
 
 use super::model_id::{components, title};
 use super::{ORIGIN, ORIGINS, Parameters, SAMPLING, SAMPLING_NAMES, SAMPLING_WHOLE, SOURCE, TEXTS, WORDS};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 type Keys = Vec<(String, Value)>;
 
-/// The keys behind `general.type`. `stem` is what the output is called, for a model that has no other name.
+/// The keys after `general.type`. `stem` is the output's name, for a model without any other.
 pub fn keys(card: Option<&Json>, parameters: &Parameters, stem: &str) -> Keys {
     let mut card = card.and_then(Json::as_object).cloned().unwrap_or_default();
     fill(&mut card, parameters, stem);
@@ -42,7 +42,7 @@ pub fn keys(card: Option<&Json>, parameters: &Parameters, stem: &str) -> Keys {
     keys
 }
 
-/// Fills in what the model's ids say, the first first, and the size.
+/// Fills in the components of the model's ids, in order of preference, and the size.
 fn fill(card: &mut Map<String, Json>, parameters: &Parameters, stem: &str) {
     let ids: Vec<String> = card
         .get("ids")
@@ -62,7 +62,7 @@ fn fill(card: &mut Map<String, Json>, parameters: &Parameters, stem: &str) {
     set(card, "size_label", parameters.label());
 }
 
-/// Sets what is not set.
+/// Sets a value unless it is set already.
 fn set(card: &mut Map<String, Json>, name: &str, value: Option<String>) {
     if let Some(value) = value
         && card.get(name).is_none_or(Json::is_null)
@@ -71,7 +71,7 @@ fn set(card: &mut Map<String, Json>, name: &str, value: Option<String>) {
     }
 }
 
-/// An origin with what its id says. An address says so only if it is one of Hugging Face's.
+/// An origin, completed from its id. Only addresses of Hugging Face contain an id.
 fn with_id(origin: &Json, total: u64) -> Map<String, Json> {
     const HUB: &str = "https://huggingface.co/";
     let mut origin = origin.as_object().cloned().unwrap_or_default();
@@ -110,7 +110,7 @@ fn sampling(keys: &mut Keys, card: &Map<String, Json>) {
                 keys.extend(whole.map(|n| (key, Value::from_i32(n))));
             }
             Some(Json::Number(number)) => {
-                // The format holds 32 bits.
+                // The format stores 32 bits.
                 #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
                 let float = number.as_f64().map(|x| x as f32);
                 keys.extend(float.map(|x| (key, Value::from_f32(x))));
@@ -120,7 +120,7 @@ fn sampling(keys: &mut Keys, card: &Map<String, Json>) {
     }
 }
 
-/// A text that is not empty. Some cards have numbers where texts are meant, and lists of licences.
+/// Adds a non-empty text. Some cards have numbers in place of texts, and lists of licences.
 fn push_text(keys: &mut Keys, key: &str, value: Option<&Json>) {
     let text = match value {
         Some(Json::String(text)) => text.clone(),

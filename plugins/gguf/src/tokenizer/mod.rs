@@ -1,4 +1,5 @@
-//! The tokenizer: the SDK's form to and from the `tokenizer.*` keys, exactly as llama.cpp's converter writes them.
+//! Converts between the SDK's tokenizer and the `tokenizer.*` keys, exactly as llama.cpp's converter writes
+//! them.
 
 mod pre;
 mod quirks;
@@ -14,7 +15,7 @@ pub use write::keys;
 use apr_sdk::tokenizer::{Tokenizer, beyond_scores};
 use apr_sdk::{LayoutSink, Value, escape};
 
-/// Says if merges mean something that scores cannot say: the format has no merges of pieces.
+/// Notes merges that scores cannot express: for SentencePiece, the format has scores only.
 pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
     if let Some(id) = beyond_scores(tokenizer) {
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
@@ -22,7 +23,7 @@ pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
     }
 }
 
-/// The keys that were made, with those that the host gave: a given value replaces a made one in its place.
+/// Merges generated keys with those from the host, which replace generated ones in their place.
 pub fn merge(mut made: Vec<(String, Value)>, given: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let bert = made.iter().any(|(key, value)| key == MODEL && value.as_str() == Some("bert"));
     let after_space = made.iter().position(|(key, _)| key == REMOVE_EXTRA_WHITESPACES);
@@ -37,12 +38,12 @@ pub fn merge(mut made: Vec<(String, Value)>, given: Vec<(String, Value)>) -> Vec
     made
 }
 
-/// Which key says whether a beginning is added.
+/// The position of the key that says whether a beginning token is added.
 pub fn begins(keys: &[(String, Value)]) -> Option<usize> {
     keys.iter().position(|(key, _)| *key == ADD[0].1)
 }
 
-/// What the tokenizer's keys begin with.
+/// The prefix of the tokenizer's keys.
 pub const PREFIX: &str = "tokenizer.";
 
 const MODEL: &str = "tokenizer.ggml.model";
@@ -60,10 +61,10 @@ const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
 
-/// The other ids that end a text: the format has one, and llama.cpp goes by what the tokens are called.
+/// The key for further ids that end a text: the format has one, and llama.cpp goes by the tokens' names.
 const ENDS: &str = "tokenizer.apr.ends";
 
-/// Keys of special ids: the SDK's name, the format's (`seperator` is so spelled).
+/// Keys of special ids: (the SDK's name, the format's); `seperator` is indeed spelled that way.
 const SPECIAL: [(&str, &str); 14] = [
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),
@@ -81,7 +82,7 @@ const SPECIAL: [(&str, &str); 14] = [
     ("fim_sep", "tokenizer.ggml.fim_sep_token_id"),
 ];
 
-/// Keys of what is added to every text.
+/// Keys that say what is added to every text.
 const ADD: [(&str, &str); 3] = [
     ("bos", "tokenizer.ggml.add_bos_token"),
     ("eos", "tokenizer.ggml.add_eos_token"),

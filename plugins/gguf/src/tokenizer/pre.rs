@@ -1,9 +1,9 @@
-//! Names of pre-tokenizers. The table is `pre.json`: each entry is one splitter, with the names that llama.cpp has for it
-//! (each followed by the architectures that it is the first choice for) and the definitions that mean it, as
-//! `tokenizer.json` spells them; the first is given back for the name. `ignore_merges`, `bos` and `normalizer` are what
-//! the names imply besides, `normalizers` what single ones do.
+//! Names of pre-tokenizers. The table is `pre.json`: each entry is one splitter, with llama.cpp's names for
+//! it (each followed by the architectures for which it is the first choice) and the equivalent definitions,
+//! spelled as in `tokenizer.json`; the first of these is returned for a name. `ignore_merges`, `bos` and
+//! `normalizer` are further implications of all names, `normalizers` those of single ones.
 //!
-//! A name is found by comparing definitions, never by what a tokenizer makes of a sample text.
+//! A name is found by comparing definitions, never by tokenizing a sample text.
 
 use apr_sdk::tokenizer::{Kind, Tokenizer};
 use apr_sdk::{Error, Result, escape};
@@ -15,25 +15,25 @@ const TABLE: &str = include_str!("pre.json");
 pub struct Splitter {
     /// The `pre_tokenizer` of `tokenizer.json`.
     pub pre_tokenizer: Json,
-    /// As in `tokenizer.json`, if the models of this name have one.
+    /// The `normalizer` of `tokenizer.json`, if models with this name have one.
     pub normalizer: Option<Json>,
-    /// Whether a word that is a token is taken whole.
+    /// Whether a word that is itself a token is used without merging.
     pub ignore_merges: bool,
-    /// Whether a beginning is added where nothing is said.
+    /// Whether a beginning token is added by default.
     pub bos: bool,
-    /// Whether a separator is added where nothing is said.
+    /// Whether a separator is added by default.
     pub sep: bool,
 }
 
 fn table() -> Vec<Json> {
     match serde_json::from_str(TABLE) {
         Ok(Json::Array(entries)) => entries,
-        // The table is part of the program, and a test reads it.
+        // The table is part of the program, and a test parses it.
         _ => Vec::new(),
     }
 }
 
-/// The name for `tokenizer` in a model of architecture `arch`; `asked` is the user's.
+/// The name for `tokenizer` in a model of architecture `arch`; `asked` is the user's choice.
 ///
 /// # Errors
 /// InvalidArgument for a name that llama.cpp does not know; Unsupported for a definition without a name, showing it.
@@ -43,7 +43,8 @@ pub fn name(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<St
     }
     match tokenizer.kind {
         Kind::Unigram => return Ok("default".to_owned()),
-        // Nothing depends on it; these are what the converter finds for the vocabularies of BERT and of Jina's models.
+        // Nothing depends on it; these are the converter's names for the vocabularies of BERT and of Jina's
+        // models.
         Kind::WordPiece if arch == "jina-bert-v2" => return Ok("jina-v2-en".to_owned()),
         Kind::WordPiece => return Ok("bert-bge".to_owned()),
         Kind::Bpe if tokenizer.spelling != apr_sdk::tokenizer::Spelling::Bytes => {
@@ -78,7 +79,8 @@ fn unnamed(tokenizer: &Tokenizer) -> Error {
     .hint("pass `--pre NAME` to choose one of its splitters, which will then split the text")
 }
 
-/// The best name: `ignore_merges` as it should be counts more than the architecture, that more than the table's order.
+/// The best name: matching `ignore_merges` counts more than the architecture, and that more than the table's
+/// order.
 fn find(steps: &[String], ignore_merges: bool, arch: &str) -> Option<String> {
     let mut best: Option<(u32, String)> = None;
     for entry in table() {
@@ -97,10 +99,10 @@ fn find(steps: &[String], ignore_merges: bool, arch: &str) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// What a name stands for.
+/// The splitter for a name.
 ///
 /// # Errors
-/// Unsupported for a name that is not known, or whose splitter `tokenizer.json` cannot say.
+/// Unsupported for an unknown name, and for a splitter that `tokenizer.json` cannot express.
 pub fn splitter(name: &str) -> Result<Splitter> {
     for entry in table() {
         if names(&entry).all(|(known, _)| known != name) {
@@ -128,7 +130,7 @@ fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {
     entry.get("definitions").and_then(Json::as_array).into_iter().flatten()
 }
 
-/// The normalizer of the models of one of the names.
+/// The normalizer of models with one specific name.
 fn own_normalizer<'j>(entry: &'j Json, name: &str) -> Option<&'j Json> {
     entry.get("normalizers")?.get(name)
 }
@@ -145,15 +147,15 @@ fn flag(entry: &Json, key: &str) -> bool {
     entry.get(key).and_then(Json::as_bool).unwrap_or(false)
 }
 
-/// A definition as its steps, each spelled in one way: nested sequences are one, defaults are filled in, and what only
-/// moves offsets is left out.
+/// The steps of a definition in canonical spelling: nested sequences flattened, defaults filled in, and steps
+/// that only move offsets left out.
 pub fn steps(definition: &Json) -> Vec<String> {
     let mut steps = Vec::new();
     collect(definition, &mut steps, 0);
     steps
 }
 
-/// Sequences inside one another. 8: files have 1.
+/// Nesting of sequences. 8: files have 1.
 const MAX_DEPTH: u32 = 8;
 
 fn collect(step: &Json, steps: &mut Vec<String>, depth: u32) {
@@ -174,7 +176,8 @@ fn collect(step: &Json, steps: &mut Vec<String>, depth: u32) {
         "Split" => {
             let regex = step.pointer("/pattern/Regex").and_then(Json::as_str);
             let pattern = regex.map_or_else(|| step.get("pattern").cloned().unwrap_or_default(), Json::from);
-            // Keeping the matches and nothing else is keeping everything where the pattern leaves nothing out, as all
+            // Keeping only the matches is the same as keeping everything if the pattern covers everything, as
+            // all patterns used this way do.
             // patterns that are used so do.
             let behavior = match (behavior, yes("invert", false)) {
                 ("Removed", true) => "Isolated".to_owned(),

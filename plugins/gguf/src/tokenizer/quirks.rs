@@ -1,17 +1,17 @@
-//! What llama.cpp's converter writes beside the tokenizer itself for some architectures, and where it stands.
+//! What llama.cpp's converter writes besides the tokenizer itself for some architectures, and where.
 
 use super::write::Keys;
 use super::{ADD_SPACE_PREFIX, SPECIAL};
 use apr_sdk::Value;
 use apr_sdk::tokenizer::{Kind, Parts, Tokenizer};
 
-/// Architectures that `LlamaModel` converts: they say whether a space comes first before anything else.
+/// Architectures that `LlamaModel` converts: their first key says whether there is a leading space.
 const LLAMA: [&str; 8] =
     ["llama", "granite", "granitemoe", "smollm3", "arcee", "apertus", "mistral3", "llama-embed"];
-/// Architectures that never put a space first, and say so last.
+/// Architectures that never add a leading space, and say so last.
 const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
 
-/// Which added tokens take spaces: no key says it, llama.cpp goes by names.
+/// Sets which added tokens absorb spaces: no key says so, llama.cpp goes by names.
 pub fn strips(parts: &mut Parts, name: &str, pre: &str) {
     for n in 0..parts.added.len() {
         let text = parts.token(parts.added[n].id).unwrap_or_default();
@@ -20,8 +20,8 @@ pub fn strips(parts: &mut Parts, name: &str, pre: &str) {
     }
 }
 
-/// Whether an added token takes the spaces before it and behind it, in a model of this name. RoBERTa's is not llama.cpp's, but
-/// what every such model has.
+/// Whether an added token absorbs the spaces before and after it, in a model with this name. RoBERTa's is not
+/// llama.cpp's rule, but true of every such model.
 pub fn strip(text: &str, name: &str, pre: &str) -> (bool, bool) {
     let name = name.to_lowercase();
     if ["jina-v2-de", "jina-v2-es", "jina-v2-code", "roberta-bpe"].iter().any(|known| pre.contains(known)) {
@@ -49,7 +49,7 @@ pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     }
 }
 
-/// Keys behind the tokenizer's own.
+/// Keys after the tokenizer's own.
 pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     let sentence_piece = tokenizer.spelling == apr_sdk::tokenizer::Spelling::SentencePiece;
     let end_of_turn = match (arch, tokenizer.vocab_size) {
@@ -65,7 +65,7 @@ pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     if NO_SPACE_FIRST.contains(&arch) && sentence_piece {
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
     } else if sentence_piece && tokenizer.kind == Kind::Bpe && tokenizer.add_space_prefix == Some(false) {
-        // Elsewhere it is not written; but then llama.cpp would put a space first.
+        // The converter does not write it here, but then llama.cpp would add a leading space.
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
     }
     // Granite's small models.

@@ -1,4 +1,5 @@
-//! From keys to the SDK's tokenizer: `llama_vocab::impl::load` of llama.cpp, and the converter's rules in reverse.
+//! Builds the SDK's tokenizer from keys: `llama_vocab::impl::load` of llama.cpp, and the converter's rules in
+//! reverse.
 
 use super::scan::Scan;
 use super::{
@@ -12,10 +13,10 @@ use apr_sdk::tokenizer::{
 use apr_sdk::{Error, FileId, Limits, Result, Source, escape};
 use std::collections::HashMap;
 
-/// The tokenizer that `keys` describe; `None` without one. Long values are read from file `file`.
+/// The tokenizer that `keys` describe; `None` without one. Long values are read from `file`.
 ///
 /// # Errors
-/// Unsupported for a kind that the SDK's form cannot say; Malformed for lists that do not fit together.
+/// Unsupported for a kind that the SDK's form cannot express; Malformed for inconsistent lists.
 pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) -> Result<Option<Tokenizer>> {
     let scan = Scan { keys, source, file, limits };
     let Some(model) = scan.text(MODEL)? else { return Ok(None) };
@@ -56,7 +57,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     fill_definitions(&mut parts);
     unsaid::take_back(&scan, &mut parts)?;
     sep = parts.adds("sep").unwrap_or(sep);
-    // llama.cpp always begins and ends BERT's texts, whatever the keys say.
+    // llama.cpp always adds begin and end tokens for BERT, whatever the keys say.
     if kind != Kind::WordPiece {
         (bos, eos) = (parts.adds("bos").unwrap_or(bos), parts.adds("eos").unwrap_or(eos));
     }
@@ -113,7 +114,7 @@ fn tokens(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-/// A token's text as the tokenizer has it; `None` for one that stands for no token.
+/// The original text of a token; `None` for a placeholder.
 fn unwritten(text: String, kind: TokenType, parts: &Parts, id: usize) -> Option<String> {
     let text = match parts.kind {
         Kind::WordPiece if kind != TokenType::Control => match text.strip_prefix('\u{2581}') {
@@ -128,7 +129,7 @@ fn unwritten(text: String, kind: TokenType, parts: &Parts, id: usize) -> Option<
     if text.is_empty() {
         return Some(format!("[EMPTY_{id}]"));
     }
-    // SentencePiece's own runs of spaces; there is no telling for a space inside a longer text.
+    // SentencePiece's own runs of spaces; it cannot be told for a space inside a longer text.
     let spaces = kind == TokenType::UserDefined && text.bytes().all(|b| b == b' ');
     if spaces && parts.spelling == Spelling::SentencePiece {
         return Some(text.replace(' ', "\u{2581}"));
@@ -137,10 +138,10 @@ fn unwritten(text: String, kind: TokenType, parts: &Parts, id: usize) -> Option<
 }
 
 fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
-    // In the file's order, which is the order in which the converter found them.
+    // In file order, in which the converter found them.
     for key in scan.keys {
         if let Some((name, _)) = SPECIAL.iter().find(|(_, known)| *known == key.name) {
-            // An id beyond the vocabulary is as good as none: llama.cpp warns and goes on.
+            // Ignore an id beyond the vocabulary, as llama.cpp does with a warning.
             if let Some(id) = scan.number(&key.name).filter(|id| *id < parts.vocab_size) {
                 parts.special.push(((*name).to_owned(), id));
             }
@@ -163,7 +164,7 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
         parts.chat_templates.push(("default".to_owned(), text));
     }
     parts.add_space_prefix = scan.flag(ADD_SPACE_PREFIX);
-    // llama.cpp does neither to the text of merged pieces, whatever the keys say.
+    // For SentencePiece BPE, llama.cpp does neither, whatever the keys say.
     if parts.kind != Kind::Bpe {
         parts.remove_extra_whitespaces = scan.flag(REMOVE_EXTRA_WHITESPACES);
         parts.charsmap = scan.bytes(CHARSMAP)?;
@@ -187,7 +188,7 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-/// What is found in the text before anything else.
+/// Fills in the tokens that are matched before anything else.
 fn added(parts: &mut Parts) {
     for (id, kind) in (0u32..).zip(&parts.types) {
         let special = matches!(kind, TokenType::Control | TokenType::Unknown);
@@ -208,7 +209,7 @@ fn merges(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
                 Error::malformed(format!("merge {n} is `{text}`, but no token is `{part}`"))
             })
         };
-        // A part may begin with a space, but cannot be empty.
+        // A part may begin with a space, but must not be empty.
         let cut = text.char_indices().skip(1).find(|(_, c)| *c == ' ');
         let Some((at, _)) = cut else {
             return Err(Error::malformed(format!("merge {n} is `{}`: no pair", escape(text, 80))));

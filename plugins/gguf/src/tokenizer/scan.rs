@@ -1,16 +1,16 @@
-//! The values of keys, wherever they lie: fetched, and taken apart without a value for each item.
+//! Reads the values of keys, in memory or in the file, without creating a value for each array item.
 
 use crate::metadata::Key;
 use apr_sdk::{Bytes, Cursor, Error, FileId, Limits, Result, Source, Value, ValueType};
 
-/// How much is read at once: what reading earns pays for the next piece.
+/// Bytes read at once: what reading earns pays for the next piece.
 const PIECE: u64 = 1 << 20;
 
-/// The keys of a file, and where the long values are.
+/// The keys of a file, with access to long values.
 pub struct Scan<'a> {
     pub keys: &'a [Key],
     pub source: &'a dyn Source,
-    /// The file the keys are from, where long values lie.
+    /// The file with the keys and their long values.
     pub file: FileId,
     pub limits: &'a Limits,
 }
@@ -21,10 +21,10 @@ impl Scan<'_> {
         self.keys.iter().find(|k| k.name == key).map(|k| &k.value)
     }
 
-    /// The text of a short string.
+    /// The value of a short string key.
     ///
     /// # Errors
-    /// Malformed if it is something else.
+    /// Malformed for another type.
     pub fn text(&self, key: &str) -> Result<Option<String>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         if value.kind != ValueType::STRING {
@@ -40,15 +40,15 @@ impl Scan<'_> {
         self.get(key).and_then(Value::as_bool)
     }
 
-    /// A whole number below 2^32.
+    /// The value of an integer key below 2^32.
     pub fn number(&self, key: &str) -> Option<u32> {
         self.get(key).and_then(Value::as_unsigned).and_then(|n| u32::try_from(n).ok())
     }
 
-    /// An array of strings.
+    /// The value of an array of strings.
     ///
     /// # Errors
-    /// Malformed if it is something else, naming the item.
+    /// Malformed for anything else, naming the item.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<String>>> {
         let Some((kind, count, items)) = self.array(key)? else { return Ok(None) };
         if kind != ValueType::STRING {
@@ -65,10 +65,10 @@ impl Scan<'_> {
         Ok(Some(texts))
     }
 
-    /// An array of numbers, each as f64.
+    /// The value of an array of numbers, each as f64.
     ///
     /// # Errors
-    /// Malformed if it is something else.
+    /// Malformed for anything else.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>> {
         let Some((kind, _, items)) = self.array(key)? else { return Ok(None) };
         let words = items.as_chunks::<4>().0.iter();
@@ -80,10 +80,10 @@ impl Scan<'_> {
         }
     }
 
-    /// An array of whole numbers below 2^32.
+    /// The value of an array of integers below 2^32.
     ///
     /// # Errors
-    /// Malformed if it is something else.
+    /// Malformed for anything else.
     pub fn ids(&self, key: &str) -> Result<Option<Vec<u32>>> {
         match self.array(key)? {
             None => Ok(None),
@@ -94,10 +94,10 @@ impl Scan<'_> {
         }
     }
 
-    /// An array of bytes.
+    /// The value of an array of bytes.
     ///
     /// # Errors
-    /// Malformed if it is something else.
+    /// Malformed for anything else.
     pub fn bytes(&self, key: &str) -> Result<Option<Vec<u8>>> {
         match self.array(key)? {
             None => Ok(None),
@@ -119,7 +119,7 @@ impl Scan<'_> {
         Ok(Some((ValueType(u32::from_le_bytes(kind)), u64::from_le_bytes(count), bytes)))
     }
 
-    /// A value's wire bytes.
+    /// A value's wire bytes, read if necessary.
     fn fetch(&self, value: &Value) -> Result<Vec<u8>> {
         let extent = match &value.bytes {
             Bytes::Inline(bytes) => return Ok(bytes.to_vec()),

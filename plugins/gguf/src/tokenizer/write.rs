@@ -1,5 +1,5 @@
-//! From the SDK's tokenizer to keys: names, types, order and values of llama.cpp's `set_vocab` methods and its
-//! `SpecialVocab`.
+//! Writes the SDK's tokenizer as keys: names, types, order and values as in llama.cpp's `set_vocab` methods
+//! and its `SpecialVocab`.
 
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
@@ -9,13 +9,13 @@ use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, byte_of, scores_o
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use std::collections::HashMap;
 
-/// The score of an id that no token has, where tokens have scores.
+/// The score of an id without a token, if tokens have scores.
 const NO_TOKEN: f32 = -10000.0;
 
 /// The keys for a model of architecture `arch`. `asked` is the pre-tokenizer that the user named.
 ///
 /// # Errors
-/// Unsupported for a tokenizer that the format cannot say, or whose pre-tokenizer has no name there.
+/// Unsupported for a tokenizer that the format cannot express, or whose pre-tokenizer has no name in it.
 pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Vec<(String, Value)>> {
     let model = model_name(tokenizer)?;
     refuse(tokenizer)?;
@@ -44,7 +44,7 @@ pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Ve
     Ok(keys.0)
 }
 
-/// Keys in the order in which they were first set; a later value replaces an earlier one in its place.
+/// Keys in the order in which they were first set; a later value replaces an earlier one in place.
 pub struct Keys(Vec<(String, Value)>);
 
 impl Keys {
@@ -69,7 +69,7 @@ fn model_name(tokenizer: &Tokenizer) -> Result<&'static str> {
     }
 }
 
-/// Fails if tokens are made in a way that no reader of the format knows.
+/// Fails for a kind of tokenization that no reader of the format knows.
 fn refuse(tokenizer: &Tokenizer) -> Result<()> {
     if tokenizer.kind != Kind::Bpe {
         return Ok(());
@@ -96,7 +96,7 @@ fn refuse(tokenizer: &Tokenizer) -> Result<()> {
         .hint("convert to a format that holds tokenizers whole"))
 }
 
-/// Whether each of GPT-2's characters for bytes is a token.
+/// Whether each of GPT-2's byte characters is a token.
 fn has_all_bytes(tokenizer: &Tokenizer) -> bool {
     let mut found = std::collections::HashSet::new();
     for (_, text) in tokenizer.each() {
@@ -133,7 +133,7 @@ fn texts(tokenizer: &Tokenizer) -> Result<Value> {
     Ok(strings(all.iter().map(String::as_str)))
 }
 
-/// A word's beginning is marked, not its middle: the other way round than in the tokenizer.
+/// Marks the start of a word instead of its continuation: the reverse of the tokenizer's convention.
 fn marked(text: &str) -> String {
     match text.strip_prefix("##") {
         Some(inside) => inside.to_owned(),
@@ -141,7 +141,8 @@ fn marked(text: &str) -> String {
     }
 }
 
-/// SentencePiece's scores. A tokenizer that has merges instead gets those that mean them, so that the same pieces are made.
+/// SentencePiece scores. A tokenizer with merges instead gets equivalent scores, so that the same pieces
+/// result.
 fn scores(tokenizer: &Tokenizer) -> Option<Value> {
     if tokenizer.spelling != Spelling::SentencePiece {
         return None;
@@ -151,7 +152,7 @@ fn scores(tokenizer: &Tokenizer) -> Option<Value> {
     for id in 0..tokenizer.vocab_size {
         let score = usize::try_from(id).ok().and_then(|n| scores.get(n)).copied();
         let score = score.filter(|_| tokenizer.written(id) && tokenizer.token(id).is_some());
-        // The format holds 32 bits.
+        // The format stores 32 bits.
         #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
         let score = score.map_or(NO_TOKEN, |score| score as f32);
         bytes.extend_from_slice(&score.to_le_bytes());
@@ -172,7 +173,7 @@ fn types(tokenizer: &Tokenizer) -> Value {
     Value::from_items(ValueType::I32, u64::from(tokenizer.vocab_size), &bytes)
 }
 
-/// A merge's two texts; a space inside one is U+0120, since a space stands between them.
+/// The two texts of a merge, separated by a space; a space inside one becomes U+0120.
 fn merge_text(tokenizer: &Tokenizer, (left, right): (u32, u32)) -> String {
     let part = |id: u32| tokenizer.token(id).unwrap_or_default().replace(' ', "\u{120}");
     format!("{} {}", part(left), part(right))
@@ -221,7 +222,7 @@ fn chat_templates(keys: &mut Keys, tokenizer: &Tokenizer) {
     }
 }
 
-/// An array of strings.
+/// Creates an array of strings.
 pub fn strings<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Value {
     let (mut bytes, mut count) = (Vec::new(), 0);
     for text in texts {

@@ -1,4 +1,4 @@
-//! What tokens that are cut out of a text take with them: no key says it, llama.cpp goes by names.
+//! Which spaces added tokens absorb: no key says so, llama.cpp goes by names.
 
 use super::super::{PRE, quirks};
 use super::made;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 const KEY: &str = "added_tokens";
 
-/// A flag's name in `tokenizer.json`, and its place.
+/// A flag: its name in `tokenizer.json`, and its field.
 type Flag = (&'static str, fn(&mut AddedToken) -> &mut bool);
 
 const FLAGS: [Flag; 4] = [
@@ -18,8 +18,8 @@ const FLAGS: [Flag; 4] = [
     ("normalized", |added| &mut added.normalized),
 ];
 
-/// Puts into `text` the flags of added tokens, where one has more than its name means, and warns of it; also where something else
-/// is carried.
+/// Adds the flags of added tokens to `text` where one has more than its name implies, with a warning; also if
+/// anything else is carried.
 pub fn carry(
     tokenizer: &Tokenizer,
     name: &str,
@@ -72,7 +72,7 @@ fn warning(tokenizer: &Tokenizer, first: &AddedToken, count: usize) -> String {
     )
 }
 
-/// Puts the flags into `parts`; a token that is not listed has none.
+/// Restores the flags; a token that is not listed has none.
 pub fn take_back(json: &Json, parts: &mut Parts) {
     let Some(list) = json.get(KEY).and_then(Json::as_array) else { return };
     let entries: std::collections::HashMap<u64, &Json> =

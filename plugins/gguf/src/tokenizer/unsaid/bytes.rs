@@ -1,4 +1,4 @@
-//! Tokenizers of bytes: llama.cpp splits a text and merges its bytes, and changes nothing of it before.
+//! Byte-level tokenizers: llama.cpp splits a text and merges its bytes, without any normalization.
 
 use super::super::{PRE, pre};
 use super::{kind, made, without};
@@ -6,10 +6,10 @@ use apr_sdk::tokenizer::{Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value};
 use serde_json::{Map, Value as Json};
 
-/// The form that llama.cpp's converter takes for nothing, as the models that llama.cpp has names for have it.
+/// The normalization form that llama.cpp's converter ignores, as do the models that llama.cpp has names for.
 const COMPOSED: &str = "NFC";
 
-/// Puts into `text` the normalizer, where the pre-tokenizer's name does not mean it, and warns of it.
+/// Adds the normalizer to `text`, unless the pre-tokenizer's name implies it, with a warning.
 pub fn carry(
     tokenizer: &Tokenizer,
     keys: &[(String, Value)],

@@ -1,5 +1,5 @@
-//! What a tokenizer does to a text and llama.cpp does not: each is a warning, and all of it is carried in a key of our own,
-//! which llama.cpp passes over and the reader here takes back.
+//! What a tokenizer does to a text but llama.cpp does not: each causes a warning, and all is preserved in a
+//! key of our own, which llama.cpp ignores and the reader restores.
 
 mod added;
 mod bytes;
@@ -11,12 +11,12 @@ use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
-/// A JSON object: `normalizer`, `pre_tokenizer`, `decoder` and `added_tokens` (ids and flags) as in `tokenizer.json`,
-/// `add_space_prefix` as the SDK has it, and `space_first`, what llama.cpp does by the key of that name. What is not there is as
-/// the other keys have it.
+/// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder` and `added_tokens` (ids and flags)
+/// as in `tokenizer.json`, `add_space_prefix` as in the SDK, and `space_first`, what llama.cpp does for the
+/// key of that name. Anything absent follows from the other keys.
 const TEXT: &str = "tokenizer.apr.text";
 
-/// Adds to `keys` what llama.cpp would not do, and warns of it. `name` is the model's.
+/// Adds to `keys` what llama.cpp would not do, with warnings. `name` is the model's.
 pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
     let mut text = Map::new();
     match (tokenizer.kind, tokenizer.spelling) {
@@ -31,10 +31,10 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     }
 }
 
-/// Puts into `parts` what [`carry`] wrote.
+/// Restores to `parts` what [`carry`] wrote.
 ///
 /// # Errors
-/// Malformed for a key that holds something else.
+/// Malformed for a key with other contents.
 pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     let Some(text) = scan.text(TEXT)? else { return Ok(()) };
     let json: Json = serde_json::from_str(&text)
@@ -54,7 +54,7 @@ pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-/// The value that the plan's keys have for `key`.
+/// The value of `key` among the planned keys.
 fn made<'k>(keys: &'k [(String, Value)], key: &str) -> Option<&'k Value> {
     keys.iter().find(|(name, _)| name == key).map(|(_, value)| value)
 }
@@ -64,7 +64,7 @@ fn kind(step: &Json) -> &str {
     step.get("type").and_then(Json::as_str).unwrap_or("?")
 }
 
-/// What becomes of a text without a step of a normalizer.
+/// The effect of leaving out a normalizer step, for a warning.
 fn without(step: &Json) -> String {
     let text = |pointer: &str| step.pointer(pointer).and_then(Json::as_str);
     let pattern = text("/pattern/String").or(text("/pattern/Regex"));

@@ -1,4 +1,5 @@
-//! Tokenizers of pieces: what llama.cpp does to a text, told by flags, and what theirs do.
+//! SentencePiece tokenizers: compares what llama.cpp does to a text, controlled by flags, with what the
+//! tokenizer does.
 
 use super::super::scan::Scan;
 use super::super::{ADD_SPACE_PREFIX, REMOVE_EXTRA_WHITESPACES};
@@ -8,7 +9,7 @@ use apr_sdk::{LayoutSink, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
-/// Puts into `text` what llama.cpp would not do, and warns of it.
+/// Adds to `text` what llama.cpp would not do, with warnings.
 pub fn carry(
     tokenizer: &Tokenizer,
     keys: &[(String, Value)],
@@ -32,10 +33,10 @@ pub fn carry(
     text.extend(all.map(|(key, value)| (key.to_owned(), value)));
 }
 
-/// Puts into `parts` what [`carry`] wrote.
+/// Restores to `parts` what [`carry`] wrote.
 pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let get = |key: &str| json.get(key).filter(|value| !value.is_null());
-    // Where the key was changed since, it is what counts.
+    // If the key was changed since, the key counts.
     if get("space_first").and_then(Json::as_bool) != Some(scan.flag(ADD_SPACE_PREFIX).unwrap_or(true)) {
         return;
     }
@@ -49,8 +50,8 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     }
 }
 
-/// What becomes of characters that no piece covers: merged pieces are looked for by what bytes are called, and must be there
-/// (`llama_vocab::byte_to_token`), others never.
+/// What happens to characters that no piece covers. For BPE, llama.cpp looks up byte tokens by name, and they
+/// must exist (`llama_vocab::byte_to_token`); for unigram it never does.
 fn fallback(tokenizer: &Tokenizer) -> Option<&'static str> {
     let named: HashSet<&str> = tokenizer.each().map(|(_, text)| text).collect();
     let all = || (0..=u8::MAX).all(|byte| named.contains(&*format!("<0x{byte:02X}>")));
@@ -68,8 +69,8 @@ fn fallback(tokenizer: &Tokenizer) -> Option<&'static str> {
     }
 }
 
-/// What llama.cpp does to a text by these keys (`llm_tokenizer_spm_session`, `llm_tokenizer_ugm_session`): merged pieces are
-/// not normalized, a space comes behind every special token, and every space is marked.
+/// What llama.cpp does to a text for these keys (`llm_tokenizer_spm_session`, `llm_tokenizer_ugm_session`):
+/// BPE is not normalized, a space is added after every special token, and every space is marked.
 fn of_llama_cpp(tokenizer: &Tokenizer, keys: &[(String, Value)]) -> Treatment {
     let flag = |key: &str| made(keys, key).and_then(Value::as_bool);
     let by_cost = tokenizer.kind == Kind::Unigram;
@@ -82,7 +83,7 @@ fn of_llama_cpp(tokenizer: &Tokenizer, keys: &[(String, Value)]) -> Treatment {
     treatment
 }
 
-/// What each difference does to a text's tokens.
+/// The effect of each difference on a text's tokens.
 fn differences(own: &Treatment, other: &Treatment) -> Vec<String> {
     let mut all = Vec::new();
     if own.squeezes != other.squeezes {

@@ -1,4 +1,5 @@
-//! Tokenizers of words: llama.cpp does what BERT's normalizer does, and is told whether it lower-cases and strips accents.
+//! WordPiece tokenizers: llama.cpp does what BERT's normalizer does, and keys tell it whether to lower-case
+//! and strip accents.
 
 use super::super::{LOWERCASE, STRIP_ACCENTS};
 use super::{kind, made, without};
@@ -6,7 +7,7 @@ use apr_sdk::tokenizer::{Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json};
 
-/// What is done to a text before it is cut into words.
+/// What is done to a text before it is split into words.
 struct Normalization {
     cleans: bool,
     parts_chinese: bool,
@@ -15,7 +16,7 @@ struct Normalization {
 }
 
 impl Normalization {
-    /// What a tokenizer does, and its steps that are none of that.
+    /// What a tokenizer does, and any steps beyond that.
     fn of(tokenizer: &Tokenizer) -> (Normalization, Vec<&Json>) {
         let mut own = Normalization { cleans: false, parts_chinese: false, lowers: false, strips: false };
         let mut others = Vec::new();
@@ -33,12 +34,12 @@ impl Normalization {
                 _ => others.push(step),
             }
         }
-        // What accents are stripped of is decomposed first.
+        // Stripping accents requires decomposition first.
         others.retain(|step| !(own.strips && kind(step) == "NFD"));
         (own, others)
     }
 
-    /// What llama.cpp does by these keys.
+    /// What llama.cpp does for these keys.
     fn of_llama_cpp(keys: &[(String, Value)]) -> Normalization {
         let flag = |key: &str| made(keys, key).and_then(Value::as_bool);
         let lowers = flag(LOWERCASE).unwrap_or(true);
@@ -47,7 +48,7 @@ impl Normalization {
     }
 }
 
-/// Puts into `text` what llama.cpp would not do, and warns of it.
+/// Adds to `text` what llama.cpp would not do, with warnings.
 pub fn carry(
     tokenizer: &Tokenizer,
     keys: &[(String, Value)],

@@ -78,7 +78,7 @@ impl ValueType {
 pub struct Value {
     /// How to interpret the bytes.
     pub kind: ValueType,
-    /// The wire bytes, as the [module](self) describes.
+    /// The wire bytes, as the module describes.
     pub bytes: Bytes,
 }
 

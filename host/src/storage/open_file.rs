@@ -1,4 +1,4 @@
-//! A file as a [`Backing`](apr_engine::open::Backing).
+//! A file as a [`Backing`].
 
 use super::error::io_error;
 use apr_engine::open::{Backing, Found, Version};

@@ -59,7 +59,7 @@ pub fn write(engine: &Engine, work: OutputWork<'_, '_>) -> Result<WrittenPayload
     write_all(engine, vec![work]).pop().unwrap_or_else(missing)
 }
 
-/// Like [`write`], for several outputs of one source, which is read once. Returns the result of each; one
+/// Like [`write()`], for several outputs of one source, which is read once. Returns the result of each; one
 /// that fails does not affect the others.
 pub fn write_all(engine: &Engine, works: Vec<OutputWork<'_, '_>>) -> Vec<Result<WrittenPayload>> {
     let begun: Vec<_> = works.into_iter().map(|work| Begun::new(engine, work)).collect();

@@ -14,7 +14,7 @@ use crate::open::{OpenedModel, Places};
 use crate::registry::Format;
 use apr_sdk::{
     Architecture, Bytes, CheckedModel, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result,
-    Value, escape,
+    escape,
 };
 use std::path::Path;
 pub use understood::Understood;

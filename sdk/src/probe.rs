@@ -34,7 +34,7 @@ pub struct Look<'a> {
     pub tail: &'a [u8],
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// The names in the folder, or beside the file; sorted.
+    /// The names in the folder, sorted; empty for a file, whose neighbours no probe sees.
     pub entries: &'a [String],
 }
 

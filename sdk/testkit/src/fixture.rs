@@ -43,11 +43,9 @@ impl Fixture {
         changed
     }
 
-    /// What a probe sees of the file that is opened.
+    /// The score of the file that is opened. A probe of a file sees none of its neighbours, here as in the host.
     pub fn probe(&self, reader: &dyn Reader) -> Score {
-        let mut entries: Vec<_> = self.files.iter().map(|(name, _)| name.clone()).collect();
-        entries.sort();
-        self.files.first().map_or(Score::NO, |(name, bytes)| probe_bytes(reader, name, bytes, &entries))
+        self.files.first().map_or(Score::NO, |(name, bytes)| probe_bytes(reader, name, bytes))
     }
 
     /// The models in `folder` and its folders: each file whose extension the manifest lists, or that the reader takes
@@ -153,15 +151,15 @@ impl Source for Asked {
     }
 }
 
-/// The score of a file with these bytes.
-pub(crate) fn probe_bytes(reader: &dyn Reader, name: &str, bytes: &[u8], entries: &[String]) -> Score {
+/// The score of a file with these bytes, from no more of them than the host shows.
+pub(crate) fn probe_bytes(reader: &dyn Reader, name: &str, bytes: &[u8]) -> Score {
     reader.probe(&Look {
         name,
         len: bytes.len() as u64,
         head: &bytes[..bytes.len().min(Look::HEAD)],
         tail: &bytes[bytes.len().saturating_sub(Look::TAIL)..],
         is_folder: false,
-        entries,
+        entries: &[],
     })
 }
 

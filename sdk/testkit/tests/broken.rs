@@ -14,6 +14,11 @@ pub enum Fault {
     ProbesEverything,
     ProbesNothing,
     ProbePanicsOnShortFile,
+    ProbeKnowsItsFixtures,
+    ProbeWantsTensors,
+    ProbeWantsTheWholeHeader,
+    ProbeWantsOneExtension,
+    ProbeWantsAnOption,
     OwnLimits,
     IgnoresSink,
     PanicsOnCutFile,
@@ -30,8 +35,12 @@ pub enum Fault {
     RenamesErrors,
     ReadsAll,
     RefusesMetadata,
+    TakesOneKey,
     OtherPadding,
 }
+
+/// Before the only metadata of [`Fault::TakesOneKey`], at the end of the file.
+const NOTE: &[u8] = b"\0note:";
 
 /// Reader and writer with the fault.
 pub struct Broken {
@@ -42,6 +51,19 @@ pub struct Broken {
 impl Broken {
     pub fn new(fault: Fault) -> Broken {
         Broken { fault, count: AtomicU64::new(0) }
+    }
+
+    /// Whether the probe takes a file of the format for none, which the reader would open.
+    fn leaves_out(&self, look: &Look<'_>) -> bool {
+        let header_len = look.u32_le(4).unwrap_or(0);
+        match self.fault {
+            Fault::ProbeKnowsItsFixtures => !look.head.windows(11).any(|text| text == b"layer.words"),
+            Fault::ProbeWantsTensors => header_len == 0,
+            Fault::ProbeWantsTheWholeHeader => u64::from(header_len) + 8 > look.head.len() as u64,
+            Fault::ProbeWantsOneExtension => !look.name.ends_with(".toy"),
+            Fault::ProbeWantsAnOption => look.tail.ends_with(b"\0other"),
+            _ => false,
+        }
     }
 
     fn next(&self) -> u64 {
@@ -69,6 +91,7 @@ impl Reader for Broken {
             Fault::ProbesEverything => Score::MAGIC,
             Fault::ProbesNothing => Score::EXTENSION,
             Fault::ProbePanicsOnShortFile if look.head[..4] != layout::MAGIC => Score::NO,
+            _ if self.leaves_out(look) => Score::EXTENSION,
             _ => reader::Toy.probe(look),
         }
     }
@@ -96,6 +119,14 @@ impl OpenModel for Opened {
             Fault::CountsOpenings => sink.fact(Fact::Note(&format!("opening {}", self.count)))?,
             Fault::BreaksContract => sink.verbatim(Bytes::from("before its file"))?,
             _ => {}
+        }
+        if self.fault == Fault::TakesOneKey {
+            let mut all = vec![0; source.len(0)? as usize];
+            source.read_at(0, 0, &mut all)?;
+            if let Some(at) = all.windows(NOTE.len()).position(|text| text == NOTE) {
+                sink.foreign_file("toy", "", 1)?;
+                sink.foreign("note", Value::from_string(&all[at + NOTE.len()..]))?;
+            }
         }
         let result = self.inner.describe(source, &mut Through { inner: sink, fault: self.fault });
         assert!(self.fault != Fault::PanicsOnOddLine || result.is_ok(), "an odd line");
@@ -140,11 +171,15 @@ impl ModelSink for Through<'_> {
 impl Writer for Broken {
     fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         let mut model = model.clone().into_inner();
+        let note = model.foreign_of("toy").and_then(|own| own.get("note")).cloned();
         match self.fault {
             Fault::PanicsOnDType => assert!(model.tensors.iter().all(|t| t.dtype == DType::F32), "only F32"),
             Fault::PanicsOnMetadata => assert!(model.foreign.is_empty(), "only tensors"),
             Fault::RefusesMetadata if !model.foreign.is_empty() => {
                 return Err(Error::unsupported("no metadata"));
+            }
+            Fault::TakesOneKey if model.foreign.iter().any(|own| own.get("note").is_none()) => {
+                return Err(Error::unsupported("no other key"));
             }
             Fault::DropsTensor => {
                 model.tensors.pop();
@@ -161,6 +196,13 @@ impl Writer for Broken {
         match self.fault {
             Fault::CountsWritings => sink.inline(format!("{}", self.next()).as_bytes()),
             Fault::OtherPadding => sink.inline(&[0]),
+            Fault::TakesOneKey => match note {
+                Some(note) => sink.inline(&[NOTE, note.as_bytes().unwrap_or_default()].concat()),
+                None => Ok(()),
+            },
+            Fault::ProbeWantsAnOption if request.options.get("form") == Some("other") => {
+                sink.inline(b"\0other")
+            }
             _ => Ok(()),
         }
     }

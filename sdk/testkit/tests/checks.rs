@@ -82,6 +82,23 @@ fn probe_must_know_its_own_and_leave_strangers() {
 }
 
 #[test]
+fn probe_must_know_whatever_the_writer_writes() {
+    let unknown = "does not recognise what its own writer wrote";
+    let fails = |fault, replace: &[(&str, &str)], which: &str| {
+        let found = run("probe", fault, replace).expect_err("a known-bad probe passes");
+        assert!(found.contains(unknown) && found.contains(which) && found.contains("scores 20"), "{found}");
+        assert!(run("probe", Fault::None, replace).is_ok(), "{which}");
+    };
+    fails(Fault::ProbeKnowsItsFixtures, &[], "any model");
+    fails(Fault::ProbeWantsTensors, &[], "any model");
+    fails(Fault::ProbeWantsTheWholeHeader, &[("toy.dtypes=*", "toy.max_name_bytes=99")], "many tensors");
+    let two = [("toy.extensions=toy", "toy.extensions=toy tst")];
+    fails(Fault::ProbeWantsOneExtension, &two, "many tensors, `kit.tst`");
+    let option = [("toy.dtypes=*", "toy.option.form=write choice:this,other this Write that form")];
+    fails(Fault::ProbeWantsAnOption, &option, "many tensors with form other");
+}
+
+#[test]
 fn limits_must_be_those_that_were_given() {
     fails("limits", Fault::OwnLimits, &[], "the budget was not touched");
     fails("limits", Fault::IgnoresSink, &[], "it opens");
@@ -109,6 +126,15 @@ fn claims_must_be_kept() {
     let claims = |line: &'static str| [("toy.dtypes=*", line)];
     fails("carries", Fault::None, &claims("toy.metadata=str"), "metadata `kit.str` (str) of `toy` is lost");
     fails("carries", Fault::RefusesMetadata, &claims("toy.metadata=str"), "refuses all of it");
+    let keys = claims("toy.metadata=str\ntoy.keys=note:str");
+    fails("carries", Fault::RefusesMetadata, &keys, "`toy.keys` names them");
+    assert!(run("carries", Fault::TakesOneKey, &keys).is_ok());
+    fails(
+        "carries",
+        Fault::TakesOneKey,
+        &claims("toy.metadata=str\ntoy.keys=other:str"),
+        "refuses all of it",
+    );
     fails("carries", Fault::None, &claims("toy.foreign=all"), "of `kit_other` is lost");
     fails("carries", Fault::None, &claims("toy.tokenizer=yes"), "the tokenizer is lost");
     fails("carries", Fault::None, &claims("toy.assets=yes"), "asset `README.md` is lost");

@@ -42,7 +42,13 @@ pub(super) fn carries(subject: &Subject<'_>) -> Result<Verdict> {
         }
     }
     if refused > 0 && kept == 0 {
-        return Err(Error::failed("the manifest claims metadata, and the writer refuses all of it"));
+        let known = known_keys(subject)?;
+        if !known.iter().any(|case| carried_back(subject, reader, writer, case).is_ok()) {
+            let id = subject.id();
+            return Err(Error::failed(format!(
+                "the manifest claims metadata, and the writer refuses all of it; where only certain keys are taken, `{id}.keys` names them"
+            )));
+        }
     }
     Verdict::passed(format!("{} claims, {refused} of them refused aloud in a model of one file", cases.len()))
 }
@@ -88,7 +94,8 @@ pub(super) fn called_alike(subject: &Subject<'_>, wanted: &Model, found: &Model)
     wanted
 }
 
-fn cases(subject: &Subject<'_>) -> Result<Vec<Case>> {
+/// A model for each thing that the manifest claims.
+pub(super) fn cases(subject: &Subject<'_>) -> Result<Vec<Case>> {
     let mut cases = all_cases(subject)?;
     if subject.manifest.carries.one_tensor {
         cases.iter_mut().for_each(|case| case.model.keep_one());
@@ -161,6 +168,24 @@ fn names(rule: NameRule) -> Vec<&'static str> {
         names.push("nul\0byte");
     }
     names
+}
+
+/// A model for each key that the manifest names: a format may take these and no others.
+fn known_keys(subject: &Subject<'_>) -> Result<Vec<Case>> {
+    let base = base_dtype(subject);
+    let values = generate::values(|_| true);
+    let mut cases = Vec::new();
+    for (key, kind) in &subject.manifest.keys {
+        let alike = match kind.strip_prefix('[').and_then(|kind| kind.strip_suffix(']')) {
+            Some(items) => format!("kit.arr.{items}"),
+            None => format!("kit.{kind}"),
+        };
+        let Some((_, value)) = values.iter().find(|(name, _)| *name == alike) else { continue };
+        let model = ModelFixture::new().tensor("t", base, &shape_of(base, 1))?;
+        let model = model.foreign(subject.id(), key, value.clone());
+        cases.push(Case::new(format!("the key `{key}`"), model));
+    }
+    Ok(cases)
 }
 
 fn metadata(subject: &Subject<'_>) -> Result<Vec<Case>> {

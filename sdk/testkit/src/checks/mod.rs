@@ -10,6 +10,7 @@ mod probe;
 mod refuses;
 mod round_trip;
 mod source_errors;
+mod written;
 
 use crate::{Fixture, ModelFixture, Subject, Verdict};
 use apr_sdk::{DType, Error, Manifest, PluginDecl, Result, Writer};

@@ -1,5 +1,6 @@
 //! A format knows its own files, leaves other files alone, and never stumbles over a short one.
 
+use super::written;
 use crate::fixture::probe_bytes;
 use crate::generate::Random;
 use crate::read::read;
@@ -57,15 +58,16 @@ pub(super) fn probe(subject: &Subject<'_>) -> Result<Verdict> {
         }
         looks += prefixes(reader, name, bytes)?;
     }
+    let written = written::written(subject, reader)?;
     Verdict::passed(format!(
-        "{} own files, {} strangers, {looks} cut looks",
+        "{} own files, {written} written, {} strangers, {looks} cut looks",
         models.len(),
         STRANGERS.len() + 17
     ))
 }
 
 fn stranger(reader: &dyn Reader, what: &str, name: &str, bytes: &[u8]) -> Result<()> {
-    let score = guarded(|| Ok(probe_bytes(reader, name, bytes, &[])))??;
+    let score = guarded(|| Ok(probe_bytes(reader, name, bytes)))??;
     if score < Score::STRUCTURE {
         return Ok(());
     }

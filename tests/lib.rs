@@ -8,6 +8,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+pub mod commands;
 pub mod counting;
 pub mod kinds;
 pub mod runs;

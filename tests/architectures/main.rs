@@ -28,3 +28,4 @@ mod traits;
 mod variants;
 mod vocabulary;
 mod whisper;
+mod worked;

@@ -9,6 +9,8 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+#[cfg(target_os = "linux")]
+use apr_tests::commands::{Block, Shell, blocks};
 use apr_tests::{Scratch, assert_same_file, fixtures, program, root};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +72,7 @@ fn a_third_party_writes_builds_checks_installs_and_uses_a_plugin_slow() {
     let plugin = scratch.at("my-format");
     let (_, n_lines) = lines(&plugin.join("src"));
     assert!((20..=MOST_LINES).contains(&n_lines), "{n_lines} lines of code");
-    let target = target(&user);
+    let target = target(&user.program);
     fs::copy(root().join("Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
     cargo(&plugin, &target, &["build", "--release"]);
     cargo(&plugin, &target, &["test", "--release"]);
@@ -80,74 +82,82 @@ fn a_third_party_writes_builds_checks_installs_and_uses_a_plugin_slow() {
     checks(&user, library);
     converts(&user, library);
     installs(&user, library);
+    finds_a_probe_that_forgets(&user, &plugin, &target, library);
     let names = scratch.names();
     assert!(!names.iter().any(|name| name.starts_with('.')), "{names:?}");
 }
 
 /// Where all of these plugins are built, so that the SDK is built once.
-fn target(user: &User) -> PathBuf {
-    user.program.parent().and_then(Path::parent).unwrap().join("third_party")
+fn target(program: &Path) -> PathBuf {
+    program.parent().and_then(Path::parent).unwrap().join("third_party")
 }
 
-/// The commands of README's section, line by line as they stand there, in a folder with `path/to/apr` and a model.
+/// The commands of README's section, as they stand there, in a folder with `path/to/apr` and a model.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_commands_of_the_readme_work_as_written_slow() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let scratch = newcomer();
+    let mut shell = Shell::new(&scratch);
+    let sections = blocks(&readme, "## Add a format", Some("## Figures"));
+    assert_eq!(follow(&mut shell, &sections), 5, "the section has other commands");
+    let made = fs::read(shell.folder.join("model.toy")).unwrap();
+    assert!(made.starts_with(b"TOY1"), "the last command wrote something else");
+    let (n_lines, n_code) = lines(&shell.folder.join("src"));
+    let said = format!("in {n_code} lines of code, {n_lines} with comments");
+    assert!(readme.contains(&said), "README does not say `{said}`");
+}
+
+/// The same of the SDK's README, from nothing to a plugin that is installed and in the matrix.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_commands_of_the_sdks_readme_work_as_written_slow() {
+    let readme = fs::read_to_string(root().join("sdk/README.md")).unwrap();
+    let scratch = newcomer();
+    let mut shell = Shell::new(&scratch);
+    let sections = blocks(&readme, "## 1. Start from something that works", Some("# Further on"));
+    assert_eq!(follow(&mut shell, &sections), 8, "the sections have other commands");
+    assert!(shell.folder.join("target/doc/apr_sdk/struct.Cursor.html").is_file(), "no API docs");
+    let whole = fs::read_to_string(root().join("sdk/template/tests/conformance.rs")).unwrap();
+    let uncompiled: Vec<_> = sections.iter().filter(|block| block.language.starts_with("rust,")).collect();
+    assert!(uncompiled.iter().all(|block| whole.contains(&block.text)), "the template has another line");
+    assert_eq!(uncompiled.len(), 1, "let the testkit's doctests compile the others");
+}
+
+/// A folder with the sources where READMEs say they are.
+#[cfg(target_os = "linux")]
+fn newcomer() -> Scratch {
     let scratch = Scratch::new();
-    let user = User { program: program(), folder: scratch.at(""), data: scratch.at("data") };
-    let commands = section("Add a format");
     fs::create_dir_all(scratch.at("path/to")).unwrap();
     std::os::unix::fs::symlink(root(), scratch.at("path/to/apr")).unwrap();
-    let mut folder = scratch.at("");
-    for (n, line) in commands.lines().enumerate() {
-        if let Some(to) = line.strip_prefix("cd ") {
-            folder.push(to);
-            // What a network and some minutes would do: versions, the SDK built before, and somebody's model.
-            fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-            fs::create_dir_all(target(&user)).unwrap();
-            std::os::unix::fs::symlink(target(&user), folder.join("target")).unwrap();
-            fs::copy(fixtures("gguf").join("small.gguf"), folder.join("model.gguf")).unwrap();
-            continue;
+    scratch
+}
+
+/// Runs every command, and compares what is shown of its output; gives how many there were.
+#[cfg(target_os = "linux")]
+fn follow(shell: &mut Shell, blocks: &[Block]) -> usize {
+    let commands: Vec<_> = blocks.iter().flat_map(Block::commands).collect();
+    for (command, shown) in &commands {
+        let printed = shell.run(command);
+        let printed: Vec<&str> = printed.lines().collect();
+        for line in shown {
+            assert!(printed.contains(&line.as_str()), "`{command}` does not print `{line}`: {printed:#?}");
         }
-        let mut shell = Command::new("sh");
-        shell.args(["-ec", line]).current_dir(&folder).env("HOME", scratch.at("home"));
-        let cargo_home = std::env::home_dir().unwrap().join(".cargo");
-        shell.env("CARGO_HOME", std::env::var_os("CARGO_HOME").map_or(cargo_home, PathBuf::from));
-        shell
-            .env_remove("XDG_DATA_HOME")
-            .env("CARGO_NET_OFFLINE", "true")
-            .env("CARGO_TERM_QUIET", "true")
-            .env(UNOPTIMIZED.0, UNOPTIMIZED.1)
-            .env_remove("CARGO_ENCODED_RUSTFLAGS");
-        let paths = [user.program.parent().unwrap(), Path::new(env!("CARGO")).parent().unwrap()];
-        let path = std::env::var("PATH").unwrap();
-        shell.env("PATH", format!("{}:{}:{path}", paths[0].display(), paths[1].display()));
-        let output = shell.output().unwrap();
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(
-            output.status.success(),
-            "line {n} `{line}`: {}{}",
-            said(&output.stdout),
-            said(&output.stderr)
-        );
+        if shell.folder.join("Cargo.toml").is_file() && !shell.folder.join("Cargo.lock").exists() {
+            furnish(&shell.folder);
+        }
     }
-    let made = fs::read(folder.join("model.toy")).unwrap();
-    assert!(made.starts_with(b"TOY1"), "the last command wrote something else");
-    let (n_lines, n_code) = lines(&folder.join("src"));
-    let said = format!("in {n_code} lines of code, {n_lines} with comments");
-    assert!(readme().contains(&said), "README does not say `{said}`");
+    commands.len()
 }
 
-fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).unwrap()
-}
-
-/// The commands of a section of README.
-fn section(name: &str) -> String {
-    let readme = readme();
-    let (_, section) = readme.split_once(&format!("\n## {name}\n")).unwrap();
-    let (_, block) = section.split_once("```sh\n").unwrap();
-    block.split_once("```").unwrap().0.to_owned()
+/// What a network and some minutes would do: versions, the SDK built before, and somebody's model.
+#[cfg(target_os = "linux")]
+fn furnish(plugin: &Path) {
+    fs::copy(root().join("Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
+    let target = target(&program());
+    fs::create_dir_all(&target).unwrap();
+    std::os::unix::fs::symlink(target, plugin.join("target")).unwrap();
+    fs::copy(fixtures("gguf").join("small.gguf"), plugin.join("model.gguf")).unwrap();
 }
 
 fn checks(user: &User, library: &str) {
@@ -155,6 +165,23 @@ fn checks(user: &User, library: &str) {
     assert!(checked.ends_with(" 0 failed\n"), "{checked}");
     let checked = user.must(&["plugins", "check", library, "--fixtures", "my-format/tests/data"]);
     assert!(checked.ends_with("0 skipped, 0 failed\n"), "{checked}");
+}
+
+/// A probe that knows the fixture, and takes what the writer makes of a model without tensors for nobody's.
+fn finds_a_probe_that_forgets(user: &User, plugin: &Path, target: &Path, library: &str) {
+    let reader = plugin.join("src/reader.rs");
+    let text = fs::read_to_string(&reader).unwrap();
+    let known = "if look.head_is(&layout::MAGIC) {";
+    assert!(text.contains(known), "the template's probe is another");
+    let forgets = text.replace(known, "if look.head_is(&layout::MAGIC) && look.u32_le(4) > Some(0) {");
+    // As the manifest's magic is raised to a score, the host would still open it: the probe must stand alone.
+    fs::write(&reader, forgets).unwrap();
+    cargo(plugin, target, &["build", "--release"]);
+    let checked = user.apr(&["plugins", "check", library, "--fixtures", "my-format/tests/data"]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(5), "{said}");
+    let found = "`my_format` does not recognise what its own writer wrote: any model, `kit.toy`, scores 0";
+    assert!(said.contains(found) && said.ends_with("0 skipped, 1 failed\n"), "{said}");
 }
 
 /// GGUF -> toy -> GGUF keeps every payload; toy -> APR -> toy gives the same bytes.

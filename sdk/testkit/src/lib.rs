@@ -39,3 +39,8 @@ pub use sources::{FailingSource, Fault, MeteringSource};
 pub use subject::{Subject, Verdict};
 pub use weights::weight_bytes;
 pub use write::{Rendered, render, write, write_model};
+
+/// The examples of the SDK's README are compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -125,6 +125,7 @@ fn claims_must_be_kept() {
     fails("carries", Fault::PanicsOnDType, &[], "the manifest claims dtype");
     let claims = |line: &'static str| [("toy.dtypes=*", line)];
     fails("carries", Fault::None, &claims("toy.metadata=str"), "metadata `kit.str` (str) of `toy` is lost");
+    fails("carries", Fault::None, &claims("toy.metadata=str"), "or say so in a note");
     fails("carries", Fault::RefusesMetadata, &claims("toy.metadata=str"), "refuses all of it");
     let keys = claims("toy.metadata=str\ntoy.keys=note:str");
     fails("carries", Fault::RefusesMetadata, &keys, "`toy.keys` names them");

@@ -1,7 +1,7 @@
 //! The template stays what it promises: small, without `unsafe`, with a fixture its code did not write.
 
 use crate::{reader, writer};
-use apr_sdk::PluginDecl;
+use apr_sdk::{Manifest, PluginDecl};
 use apr_testkit::Fixture;
 use std::path::{Path, PathBuf};
 
@@ -66,4 +66,16 @@ fn knows_three_placeholders_only() {
         let filled = text(path).replace("{{name}}", "").replace("{{id}}", "").replace("{{sdk}}", "");
         assert!(!filled.contains("{{"), "{path}");
     }
+}
+
+#[test]
+fn the_manifest_of_the_readme_is_one() {
+    let readme = std::fs::read_to_string(folder().join("../README.md")).unwrap();
+    let block = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let manifest = Manifest::parse(&format!("id=my_format\nversion=0.1.0\n{block}")).unwrap();
+    assert_eq!((manifest.unknown.len(), manifest.formats.len()), (0, 1));
+    let format = &manifest.formats[0];
+    assert!(
+        format.reads && format.writes && format.magic[0].matches(b"MYF1") && format.carries.max_dims == 4
+    );
 }

@@ -72,8 +72,12 @@ fn carried_back(subject: &Subject<'_>, reader: &dyn Reader, writer: &dyn Writer,
             let keys = foreign.files.iter().flat_map(|file| file.typed.iter().map(|(key, _)| key));
             let said = keys.into_iter().any(|key| rendered.notes.iter().any(|note| note.contains(key)));
             // What the summary says is no silent loss.
-            has_metadata(&wanted, found, &foreign.format)
-                .map_err(|e| if said { Error::unsupported(e.message()) } else { e })?;
+            has_metadata(&wanted, found, &foreign.format).map_err(|e| match said {
+                true => Error::unsupported(e.message()),
+                false => {
+                    Error::failed(format!("{}; refuse it, or say so in a note with the key", e.message()))
+                }
+            })?;
         }
         has_assets(&wanted, found)?;
         match (&model.tokenizer, &found.model.tokenizer) {

@@ -198,9 +198,12 @@ impl Case<'_> {
                 ggml.decode_into(self.of.dtype, black_box(&blocks), &mut theirs);
             });
         }
-        measure(Level::best().name(), &mut || (self.of.decode)(black_box(&blocks), &mut ours));
-        let other = |(a, b): &(&f32, &f32)| a.to_bits() != b.to_bits();
-        let differing = if known.is_some() { ours.iter().zip(&theirs).filter(other).count() } else { 0 };
+        let mut differing = 0;
+        for level in Self::levels() {
+            measure(level.name(), &mut || (self.of.decode)(level, black_box(&blocks), &mut ours));
+            let other = |(a, b): &(&f32, &f32)| a.to_bits() != b.to_bits();
+            differing += if known.is_some() { ours.iter().zip(&theirs).filter(other).count() } else { 0 };
+        }
         self.print("decode", TILE * times, &names, &best, &format!("{differing} of {TILE} floats differ"));
         differing
     }

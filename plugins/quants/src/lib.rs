@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod bounds;
+mod decode;
 mod extremes;
 mod fp4;
 mod grids;

@@ -18,7 +18,7 @@ impl Quantizer for Quants {
 
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
         check(dtype, out.len(), row_len, blocks.len())?;
-        (block_type(dtype)?.decode)(blocks, out);
+        (block_type(dtype)?.decode)(Level::best(), blocks, out);
         Ok(())
     }
 

@@ -36,7 +36,7 @@ pub fn repack(from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<(
         from.scales().and_then(|scales| scales.first()).map_or(0, |scale| usize::from(scale.offset));
     let (mut values, mut again) = (vec![0.0; elements], vec![0.0; elements]);
     for (block, out) in blocks.chunks_exact(bytes(before)).zip(out.chunks_exact_mut(bytes(after))) {
-        (block_type(from)?.decode)(block, &mut values);
+        (block_type(from)?.decode)(Level::Scalar, block, &mut values);
         if to == DType::Q8_0 {
             // All these types have one scale, and every element is a whole number times it.
             let scale = from_f16(u16::from_le_bytes([block[scale_at], block[scale_at + 1]]));
@@ -45,7 +45,7 @@ pub fn repack(from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<(
             let rows = Rows { values: &values, row_len: elements, importance: None, level: Level::Scalar };
             (block_type(to)?.encode)(&rows, out)?;
         }
-        (block_type(to)?.decode)(out, &mut again);
+        (block_type(to)?.decode)(Level::Scalar, out, &mut again);
         if values != again {
             return Err(Error::failed(format!("a block of {from} has values that {to} does not hold")));
         }
@@ -104,8 +104,8 @@ mod tests {
             }
             made.unwrap();
             let (mut values, mut again) = (vec![0.0; 2048], vec![0.0; 2048]);
-            (block_type(from).unwrap().decode)(&blocks, &mut values);
-            (block_type(to).unwrap().decode)(&out, &mut again);
+            (block_type(from).unwrap().decode)(Level::Scalar, &blocks, &mut values);
+            (block_type(to).unwrap().decode)(Level::Scalar, &out, &mut again);
             assert!(values == again && values.iter().any(|value| *value != 0.0), "{from} {to}");
         }
     }

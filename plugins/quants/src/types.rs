@@ -37,8 +37,8 @@ pub struct BlockType {
     pub dtype: DType,
     /// Whether it is never encoded without importance.
     pub needs_importance: bool,
-    /// Decodes whole blocks; `out` has as many elements.
-    pub decode: fn(blocks: &[u8], out: &mut [f32]),
+    /// Decodes whole blocks, with the vector instructions that may be used; `out` has as many elements.
+    pub decode: fn(level: Level, blocks: &[u8], out: &mut [f32]),
     /// Encodes whole rows of whole blocks; `out` has as many bytes.
     pub encode: fn(rows: &Rows<'_>, out: &mut [u8]) -> Result<()>,
 }

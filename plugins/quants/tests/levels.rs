@@ -1,4 +1,4 @@
-//! Every vector form gives the bytes of the scalar form.
+//! Every vector form gives the bytes, and the floats, of the scalar form.
 
 use crate::data::{ROW, SETS, importance, weights};
 use apr_plugin_quants::simd::Level;
@@ -57,6 +57,30 @@ fn zeros_of_either_sign_have_the_same_bytes_at_every_level() {
                     compare(of, &rows, ROW, importance, &format!("signs {number}"));
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn every_level_of_this_machine_gives_the_floats_of_the_scalar_form() {
+    for of in TYPES {
+        let info = of.dtype.info().unwrap();
+        // All bits at random, so that scales are also subnormal, infinite and no number.
+        let mut state = 1u64;
+        let mut byte = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        };
+        let blocks: Vec<u8> = (0..info.block_bytes as usize * 4096).map(|_| byte()).collect();
+        let decode = |level| {
+            let mut out = vec![0.0; info.block_elements as usize * 4096];
+            (of.decode)(level, &blocks, &mut out);
+            out
+        };
+        let scalar = decode(Level::Scalar);
+        for level in Level::ALL.into_iter().filter(|level| level.is_supported()) {
+            let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+            assert!(scalar.iter().zip(&decode(level)).all(same), "{} {}", of.dtype, level.name());
         }
     }
 }

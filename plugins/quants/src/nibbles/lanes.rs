@@ -64,6 +64,33 @@ pub fn pack<V: Lanes>(codes: &Vectors<V::Ints>, out: &mut [u8; 16]) {
     }
 }
 
+/// `super::unpack`.
+#[inline(always)]
+pub fn unpack<V: Lanes>(lanes: V, bytes: &[u8; 16]) -> Vectors<V::Ints> {
+    let half = ELEMENTS / V::COUNT / 2;
+    let mut codes = [lanes.ints(0); 4];
+    for (at, bytes) in bytes.chunks_exact(V::COUNT).enumerate() {
+        let both = lanes.load_bytes(bytes);
+        (codes[at], codes[at + half]) = (both & lanes.ints(15), both.shift_right(4));
+    }
+    codes
+}
+
+/// The values of sixteen that codes mean, times `d`.
+#[inline(always)]
+pub fn looked_up<V: Lanes>(
+    lanes: V,
+    values: &[f32; 16],
+    d: f32,
+    bytes: &[u8; 16],
+    out: &mut [f32; ELEMENTS],
+) {
+    let (table, d) = (lanes.table(values), lanes.floats(d));
+    for (code, out) in unpack(lanes, bytes).into_iter().zip(out.chunks_exact_mut(V::COUNT)) {
+        (lanes.look_up(table, code) * d).store(out);
+    }
+}
+
 /// `super::pack_five` of codes below 32.
 #[inline(always)]
 pub fn pack_five<V: Lanes>(lanes: V, codes: &Vectors<V::Ints>, out: &mut [u8; 16]) -> [u8; 4] {

@@ -122,6 +122,33 @@ pub fn elements<const N: usize>(codes: &Codes, scales: &[f32], offsets: &[f32], 
     }
 }
 
+/// The same for sub-blocks of 32 whose codes [`pack_four_bits`] packed and, where they have a fifth bit, [`pack_bit`].
+#[inline(always)]
+pub fn four_bit_elements<V: Lanes>(
+    v: V,
+    (bytes, fifth): (&[u8], Option<&[u8]>),
+    scales: &[f32],
+    offsets: &[f32],
+    out: &mut [f32; ELEMENTS],
+) {
+    let factors = scales.as_chunks::<2>().0.iter().zip(offsets.as_chunks::<2>().0);
+    let pairs = bytes.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<64>().0);
+    for (pair, ((bytes, out), (scales, offsets))) in (0..).zip(pairs.zip(factors)) {
+        let (first, second) = out.split_at_mut(32);
+        for at in (0..32).step_by(V::COUNT) {
+            let both = v.load_bytes(&bytes[at..]);
+            let (mut low, mut high) = (both & v.ints(15), both.shift_right(4));
+            if let Some(fifth) = fifth {
+                let bits = v.load_bytes(&fifth[at..]).shift_right(2 * pair);
+                low = low | (bits & v.ints(1)).shift_left(4);
+                high = high | (bits & v.ints(2)).shift_left(3);
+            }
+            (v.floats(scales[0]) * low.to_floats() - v.floats(offsets[0])).store(&mut first[at..]);
+            (v.floats(scales[1]) * high.to_floats() - v.floats(offsets[1])).store(&mut second[at..]);
+        }
+    }
+}
+
 /// The elements of codes in sub-blocks of 16: `scale * (code - most)`.
 #[inline(always)]
 pub fn symmetric_elements(codes: &Codes, scales: &[f32], most: i8, out: &mut [f32; ELEMENTS]) {

@@ -15,7 +15,7 @@ use super::{BlockType, Rows};
 use crate::grids::ternary::{self, Block, DELTA, Sorted, Split, Splits, Ternary, steps, sums};
 use crate::grids::{ELEMENTS, IQ1};
 use crate::number::{from_f16, half, nearest_int};
-use crate::simd::{Ints, Lanes, Mask};
+use crate::simd::{Ints, Lanes, Level, Mask};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -26,7 +26,7 @@ const BLOCK: usize = 16;
 /// The type.
 pub static IQ1_M: BlockType = BlockType { dtype: DType::IQ1_M, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     let points = IQ1.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let words: [u16; 4] =

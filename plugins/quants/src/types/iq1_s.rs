@@ -14,7 +14,7 @@ use super::{BlockType, Rows};
 use crate::grids::ternary::{self, Block, DELTA, Sorted, Split, Splits, Ternary, steps};
 use crate::grids::{ELEMENTS, IQ1};
 use crate::number::{from_f16, half, nearest_int};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, Level};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -25,7 +25,7 @@ const BLOCK: usize = 32;
 /// The type.
 pub static IQ1_S: BlockType = BlockType { dtype: DType::IQ1_S, needs_importance: true, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     let points = IQ1.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let d = from_f16(u16::from_le_bytes([block[0], block[1]]));

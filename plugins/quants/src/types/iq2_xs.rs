@@ -14,6 +14,7 @@
 use super::{BlockType, Rows};
 use crate::grids::{Again, ELEMENTS, IQ2_XS as CODEBOOK, Lattice, Packed, Search, even_signs, signed};
 use crate::number::from_f16;
+use crate::simd::Level;
 use apr_sdk::{DType, Result};
 
 /// Bytes of a super-block.
@@ -33,7 +34,7 @@ static LATTICE: Lattice<8, 2> = Lattice {
     pack,
 };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     let points = CODEBOOK.values();
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let d = from_f16(u16::from_le_bytes([block[0], block[1]]));

@@ -8,7 +8,8 @@
 //! Source: `block_iq4_nl` and `quantize_iq4_nl` of ggml (not `quantize_row_iq4_nl_ref`, which files do not get).
 
 use super::{BlockType, Rows};
-use crate::nibbles::{ELEMENTS, pack, unpack};
+use crate::decode::{Decode, decode};
+use crate::nibbles::{ELEMENTS, lanes as in_vectors, pack, unpack};
 use crate::nonlinear::{Search, VALUES, codes, scale, variance, weights_of};
 use crate::number::{from_f16, half};
 use crate::simd::{Lanes, Task, run};
@@ -18,15 +19,30 @@ use apr_sdk::{DType, Result};
 const BYTES: usize = 18;
 
 /// The type.
-pub static IQ4_NL: BlockType = BlockType { dtype: DType::IQ4_NL, needs_importance: false, decode, encode };
+pub static IQ4_NL: BlockType = BlockType {
+    dtype: DType::IQ4_NL,
+    needs_importance: false,
+    decode: decode::<IQ4NL, BYTES, ELEMENTS>,
+    encode,
+};
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+/// How it is decoded.
+struct IQ4NL;
+
+impl Decode<BYTES, ELEMENTS> for IQ4NL {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let [d0, d1, codes @ ..] = block;
         let d = from_f16(u16::from_le_bytes([*d0, *d1]));
         for (value, code) in out.iter_mut().zip(unpack(codes)) {
             *value = d * VALUES[usize::from(code)];
         }
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let [d0, d1, codes @ ..] = block;
+        let d = from_f16(u16::from_le_bytes([*d0, *d1]));
+        in_vectors::looked_up(v, &VALUES, d, codes, out);
     }
 }
 

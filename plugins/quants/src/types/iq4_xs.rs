@@ -10,7 +10,8 @@
 //! Source: `block_iq4_xs` and `quantize_iq4_xs` of ggml.
 
 use super::{BlockType, Rows};
-use crate::nibbles::{ELEMENTS as SUB_BLOCK, pack, unpack};
+use crate::decode::{Decode, decode};
+use crate::nibbles::{ELEMENTS as SUB_BLOCK, lanes as in_vectors, pack, unpack};
 use crate::nonlinear::{MOST_LANES, Search, VALUES, codes, scale, variance, weights_of};
 use crate::number::{from_f16, half, nearest_int};
 use crate::simd::{Floats, Lanes, Task, run};
@@ -24,23 +25,47 @@ const SUB_BLOCKS: usize = 8;
 const BYTES: usize = 136;
 
 /// The type.
-pub static IQ4_XS: BlockType = BlockType { dtype: DType::IQ4_XS, needs_importance: false, decode, encode };
+pub static IQ4_XS: BlockType = BlockType {
+    dtype: DType::IQ4_XS,
+    needs_importance: false,
+    decode: decode::<IQ4XS, BYTES, ELEMENTS>,
+    encode,
+};
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
-        let (head, codes) = block.split_at(8);
-        let d = from_f16(u16::from_le_bytes([head[0], head[1]]));
-        let high = u16::from_le_bytes([head[2], head[3]]);
-        let sub_blocks = out.as_chunks_mut::<SUB_BLOCK>().0.iter_mut().zip(codes.as_chunks::<16>().0);
-        for (at, (values, codes)) in sub_blocks.enumerate() {
-            let low = head[4 + at / 2] >> (4 * (at % 2)) & 15;
-            let [high, _] = (high >> (2 * at) & 3).to_le_bytes();
-            let d = d * (f32::from(low | high << 4) - 32.0);
+/// How it is decoded.
+struct IQ4XS;
+
+impl Decode<BYTES, ELEMENTS> for IQ4XS {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let sub_blocks = out.as_chunks_mut::<SUB_BLOCK>().0.iter_mut().zip(block[8..].as_chunks::<16>().0);
+        for ((values, codes), d) in sub_blocks.zip(factors(block)) {
             for (value, code) in values.iter_mut().zip(unpack(codes)) {
                 *value = d * VALUES[usize::from(code)];
             }
         }
     }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let sub_blocks = out.as_chunks_mut::<SUB_BLOCK>().0.iter_mut().zip(block[8..].as_chunks::<16>().0);
+        for ((values, codes), d) in sub_blocks.zip(factors(block)) {
+            in_vectors::looked_up(v, &VALUES, d, codes, values);
+        }
+    }
+}
+
+/// The scale of each sub-block.
+#[inline(always)]
+fn factors(block: &[u8; BYTES]) -> [f32; SUB_BLOCKS] {
+    let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
+    let high = u16::from_le_bytes([block[2], block[3]]);
+    let mut out = [0.0; SUB_BLOCKS];
+    for (at, out) in out.iter_mut().enumerate() {
+        let low = block[4 + at / 2] >> (4 * (at % 2)) & 15;
+        let [high, _] = (high >> (2 * at) & 3).to_le_bytes();
+        *out = d * (f32::from(low | high << 4) - 32.0);
+    }
+    out
 }
 
 fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {

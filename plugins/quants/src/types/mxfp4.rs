@@ -9,18 +9,24 @@
 //! is not looked at.
 
 use super::{BlockType, Rows};
+use crate::decode::{Decode, decode};
 use crate::extremes::largest_magnitude;
 use crate::fp4::{VALUES, floor_log2, nearest};
-use crate::nibbles::{ELEMENTS, pack, unpack};
+use crate::nibbles::{ELEMENTS, lanes as in_vectors, pack, unpack};
 use crate::number::low_byte;
-use crate::simd::{Body, compiled};
+use crate::simd::{Body, Lanes, compiled};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a block.
 const BYTES: usize = 17;
 
 /// The type.
-pub static MXFP4: BlockType = BlockType { dtype: DType::MXFP4, needs_importance: false, decode, encode };
+pub static MXFP4: BlockType = BlockType {
+    dtype: DType::MXFP4,
+    needs_importance: false,
+    decode: decode::<Mxfp4, BYTES, ELEMENTS>,
+    encode,
+};
 
 /// Half of the scale: the values of the codes are doubled.
 fn half_scale(e: u8) -> f32 {
@@ -29,13 +35,22 @@ fn half_scale(e: u8) -> f32 {
     f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e - 1) << 23 })
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+/// How it is decoded.
+struct Mxfp4;
+
+impl Decode<BYTES, ELEMENTS> for Mxfp4 {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let [e, codes @ ..] = block;
         let d = half_scale(*e);
         for (value, code) in out.iter_mut().zip(unpack(codes)) {
             *value = VALUES[usize::from(code)] * d;
         }
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let [e, codes @ ..] = block;
+        in_vectors::looked_up(v, &VALUES, half_scale(*e), codes, out);
     }
 }
 

@@ -10,7 +10,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
 use crate::fp4::{VALUES, nearest};
-use crate::simd::{Body, compiled};
+use crate::simd::{Body, Level, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -54,7 +54,7 @@ fn scale(value: f32) -> u8 {
     if number < LAST_BINADE { number.to_le_bytes()[0] } else { LARGEST }
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let (scales, codes) = block.split_at(4);
         let sub_blocks = out.as_chunks_mut::<SUB_BLOCK>().0.iter_mut();

@@ -9,7 +9,7 @@
 
 use super::{BlockType, Rows};
 use crate::number::{from_f16, half};
-use crate::simd::{Body, compiled};
+use crate::simd::{Body, Level, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -20,7 +20,7 @@ const BYTES: usize = 18;
 /// The type.
 pub static Q1_0: BlockType = BlockType { dtype: DType::Q1_0, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (byte, values) in block[2..].iter().zip(out.as_chunks_mut::<8>().0) {

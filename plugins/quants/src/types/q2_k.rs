@@ -14,7 +14,7 @@
 use super::BlockType;
 use crate::number::{from_f16, half, nearest_int};
 use crate::search::{Error, Steps};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, Level};
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
 use crate::super_block::codes::{Codes, elements, pack_two_bits, unpack_two_bits};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode};
@@ -98,7 +98,7 @@ impl SuperBlock for Q2K {
     }
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let (scales, offsets) = Q2K::factors(block);
         elements::<16>(&unpack_two_bits(&block[16..80]), &scales, &offsets, out);

@@ -14,7 +14,7 @@
 
 use super::BlockType;
 use crate::number::{from_f16, half, nearest_int};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, Level};
 use crate::super_block::codes::{
     Codes, pack_bit, pack_two_bits, symmetric_elements, unpack_bit, unpack_two_bits,
 };
@@ -101,7 +101,7 @@ impl SuperBlock for Q3K {
     }
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let mut codes = unpack_two_bits(&block[32..96]);
         unpack_bit(&block[..32], 2, &mut codes);

@@ -8,11 +8,12 @@
 //! Source: `block_q4_0` and `quantize_row_q4_0_ref` of ggml; `quantize_row_q4_0_impl` with importance.
 
 use super::{BlockType, Rows};
+use crate::decode::{Decode, decode};
 use crate::extremes::widest;
 use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack, unpack};
 use crate::number::{from_f16, half, low_byte};
 use crate::search::symmetric;
-use crate::simd::{Lanes, Task, run};
+use crate::simd::{Floats, Ints, Lanes, Task, run};
 use crate::weights::{mean_square, weights};
 use apr_sdk::{DType, Result};
 
@@ -20,14 +21,27 @@ use apr_sdk::{DType, Result};
 const BYTES: usize = 18;
 
 /// The type.
-pub static Q4_0: BlockType = BlockType { dtype: DType::Q4_0, needs_importance: false, decode, encode };
+pub static Q4_0: BlockType =
+    BlockType { dtype: DType::Q4_0, needs_importance: false, decode: decode::<Q40, BYTES, ELEMENTS>, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+/// How it is decoded.
+struct Q40;
+
+impl Decode<BYTES, ELEMENTS> for Q40 {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let [d0, d1, rest @ ..] = block;
         let d = from_f16(u16::from_le_bytes([*d0, *d1]));
         for (value, code) in out.iter_mut().zip(unpack(rest)) {
             *value = (f32::from(code) - 8.0) * d;
+        }
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let [d0, d1, rest @ ..] = block;
+        let d = v.floats(from_f16(u16::from_le_bytes([*d0, *d1])));
+        for (code, out) in in_vectors::unpack(v, rest).into_iter().zip(out.chunks_exact_mut(V::COUNT)) {
+            ((code.to_floats() - v.floats(8.0)) * d).store(out);
         }
     }
 }

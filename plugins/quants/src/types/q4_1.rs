@@ -9,11 +9,12 @@
 //! Source: `block_q4_1` and `quantize_row_q4_1_ref` of ggml; `quantize_row_q4_1_impl` with importance.
 
 use super::{BlockType, Rows};
+use crate::decode::{Decode, decode};
 use crate::extremes::range;
 use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack, unpack};
 use crate::number::{from_f16, half, low_byte};
 use crate::search::{Steps, weighted};
-use crate::simd::{Lanes, Task, run};
+use crate::simd::{Floats, Ints, Lanes, Task, run};
 use crate::weights::{mean_square, weights};
 use apr_sdk::{DType, Result};
 
@@ -24,15 +25,29 @@ const BYTES: usize = 20;
 const STEPS: Steps = Steps { most: 15, first: -0.9, step: 0.05, count: 36 };
 
 /// The type.
-pub static Q4_1: BlockType = BlockType { dtype: DType::Q4_1, needs_importance: false, decode, encode };
+pub static Q4_1: BlockType =
+    BlockType { dtype: DType::Q4_1, needs_importance: false, decode: decode::<Q41, BYTES, ELEMENTS>, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+/// How it is decoded.
+struct Q41;
+
+impl Decode<BYTES, ELEMENTS> for Q41 {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let [d0, d1, m0, m1, rest @ ..] = block;
         let d = from_f16(u16::from_le_bytes([*d0, *d1]));
         let m = from_f16(u16::from_le_bytes([*m0, *m1]));
         for (value, code) in out.iter_mut().zip(unpack(rest)) {
             *value = f32::from(code) * d + m;
+        }
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let [d0, d1, m0, m1, rest @ ..] = block;
+        let d = v.floats(from_f16(u16::from_le_bytes([*d0, *d1])));
+        let m = v.floats(from_f16(u16::from_le_bytes([*m0, *m1])));
+        for (code, out) in in_vectors::unpack(v, rest).into_iter().zip(out.chunks_exact_mut(V::COUNT)) {
+            (code.to_floats() * d + m).store(out);
         }
     }
 }

@@ -15,10 +15,11 @@
 //! Source: `block_q4_K`, `quantize_row_q4_K_ref` and, with importance, `quantize_row_q4_K_impl` of ggml.
 
 use super::BlockType;
+use crate::decode::{Decode, decode};
 use crate::search::{Error, Steps};
 use crate::simd::Lanes;
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
-use crate::super_block::codes::{Codes, elements, pack_four_bits, unpack_four_bits};
+use crate::super_block::codes::{Codes, elements, four_bit_elements, pack_four_bits, unpack_four_bits};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode, six_bits};
 use apr_sdk::DType;
 
@@ -26,8 +27,12 @@ use apr_sdk::DType;
 const BYTES: usize = 144;
 
 /// The type.
-pub static Q4_K: BlockType =
-    BlockType { dtype: DType::Q4_K, needs_importance: false, decode, encode: encode::<Q4K> };
+pub static Q4_K: BlockType = BlockType {
+    dtype: DType::Q4_K,
+    needs_importance: false,
+    decode: decode::<Q4K, BYTES, ELEMENTS>,
+    encode: encode::<Q4K>,
+};
 
 /// How it is encoded.
 struct Q4K;
@@ -75,9 +80,15 @@ impl SuperBlock for Q4K {
     }
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+impl Decode<BYTES, ELEMENTS> for Q4K {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let (scales, offsets) = Q4K::factors(block);
         elements::<32>(&unpack_four_bits(&block[16..]), &scales, &offsets, out);
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let (scales, offsets) = Q4K::factors(block);
+        four_bit_elements(v, (&block[16..], None), &scales, &offsets, out);
     }
 }

@@ -13,7 +13,7 @@ use crate::extremes::widest;
 use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack_five, unpack_five};
 use crate::number::{from_f16, half, low_byte};
 use crate::search::symmetric;
-use crate::simd::{Lanes, Task, run};
+use crate::simd::{Lanes, Level, Task, run};
 use crate::weights::{mean_square, weights};
 use apr_sdk::{DType, Result};
 
@@ -23,7 +23,7 @@ const BYTES: usize = 22;
 /// The type.
 pub static Q5_0: BlockType = BlockType { dtype: DType::Q5_0, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let [d0, d1, f0, f1, f2, f3, rest @ ..] = block;
         let d = from_f16(u16::from_le_bytes([*d0, *d1]));

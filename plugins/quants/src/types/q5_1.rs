@@ -14,7 +14,7 @@ use crate::extremes::range;
 use crate::nibbles::{Blocks, ELEMENTS, lanes as in_vectors, pack_five, unpack_five};
 use crate::number::{from_f16, half, low_byte};
 use crate::search::{Steps, weighted};
-use crate::simd::{Lanes, Task, run};
+use crate::simd::{Lanes, Level, Task, run};
 use crate::weights::{mean_square, weights};
 use apr_sdk::{DType, Result};
 
@@ -27,7 +27,7 @@ const STEPS: Steps = Steps { most: 31, first: -0.9, step: 0.05, count: 36 };
 /// The type.
 pub static Q5_1: BlockType = BlockType { dtype: DType::Q5_1, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let [d0, d1, m0, m1, f0, f1, f2, f3, rest @ ..] = block;
         let d = from_f16(u16::from_le_bytes([*d0, *d1]));

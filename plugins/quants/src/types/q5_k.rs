@@ -16,10 +16,13 @@
 //! Source: `block_q5_K`, `quantize_row_q5_K_ref` and, with importance, `quantize_row_q5_K_impl` of ggml.
 
 use super::BlockType;
+use crate::decode::{Decode, decode};
 use crate::search::{Error, Steps};
 use crate::simd::Lanes;
 use crate::super_block::affine::{AffineType, Form, MOST_SUBS, Scales};
-use crate::super_block::codes::{Codes, elements, pack_bit, pack_four_bits, unpack_bit, unpack_four_bits};
+use crate::super_block::codes::{
+    Codes, elements, four_bit_elements, pack_bit, pack_four_bits, unpack_bit, unpack_four_bits,
+};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, affine, encode, six_bits};
 use apr_sdk::DType;
 
@@ -27,8 +30,12 @@ use apr_sdk::DType;
 const BYTES: usize = 176;
 
 /// The type.
-pub static Q5_K: BlockType =
-    BlockType { dtype: DType::Q5_K, needs_importance: false, decode, encode: encode::<Q5K> };
+pub static Q5_K: BlockType = BlockType {
+    dtype: DType::Q5_K,
+    needs_importance: false,
+    decode: decode::<Q5K, BYTES, ELEMENTS>,
+    encode: encode::<Q5K>,
+};
 
 /// How it is encoded.
 struct Q5K;
@@ -80,10 +87,16 @@ impl SuperBlock for Q5K {
     }
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+impl Decode<BYTES, ELEMENTS> for Q5K {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let (scales, offsets) = Q5K::factors(block);
         elements::<32>(&read_codes(block), &scales, &offsets, out);
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let (scales, offsets) = Q5K::factors(block);
+        four_bit_elements(v, (&block[48..], Some(&block[16..48])), &scales, &offsets, out);
     }
 }
 

@@ -14,7 +14,7 @@
 use super::BlockType;
 use crate::number::{from_f16, half, nearest_int};
 use crate::search::ZERO_BELOW;
-use crate::simd::Lanes;
+use crate::simd::{Lanes, Level};
 use crate::super_block::codes::{Codes, pack_two_bits, symmetric_elements, unpack_two_bits};
 use crate::super_block::symmetric::{Form, SUBS, SymmetricType};
 use crate::super_block::{Batch, ELEMENTS, SuperBlock, encode, symmetric};
@@ -92,7 +92,7 @@ impl SuperBlock for Q6K {
     }
 }
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let mut codes = unpack_two_bits(&block[128..192]);
         for (low, codes) in block.as_chunks::<64>().0.iter().zip(codes.as_chunks_mut::<128>().0) {

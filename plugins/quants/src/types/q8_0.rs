@@ -8,23 +8,37 @@
 //! Source: `block_q8_0` and `quantize_row_q8_0_ref` of ggml. Importance is not looked at.
 
 use super::{BlockType, Rows};
+use crate::decode::{Decode, decode};
 use crate::extremes::largest_magnitude;
 use crate::nibbles::{ELEMENTS, lanes as in_vectors};
 use crate::number::{from_f16, half, low_byte};
-use crate::simd::{Ints, Lanes, Task, run};
+use crate::simd::{Floats, Ints, Lanes, Task, run};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a block.
 const BYTES: usize = 34;
 
 /// The type.
-pub static Q8_0: BlockType = BlockType { dtype: DType::Q8_0, needs_importance: false, decode, encode };
+pub static Q8_0: BlockType =
+    BlockType { dtype: DType::Q8_0, needs_importance: false, decode: decode::<Q80, BYTES, ELEMENTS>, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
-    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
+/// How it is decoded.
+struct Q80;
+
+impl Decode<BYTES, ELEMENTS> for Q80 {
+    fn scalar(block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
         let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (value, q) in out.iter_mut().zip(&block[2..]) {
             *value = f32::from(q.cast_signed()) * d;
+        }
+    }
+
+    #[inline(always)]
+    fn vectors<V: Lanes>(v: V, block: &[u8; BYTES], out: &mut [f32; ELEMENTS]) {
+        let d = v.floats(from_f16(u16::from_le_bytes([block[0], block[1]])));
+        for (q, out) in block[2..].chunks_exact(V::COUNT).zip(out.chunks_exact_mut(V::COUNT)) {
+            let q = v.load_bytes(q).shift_left(24).shift_right_signed(24);
+            (q.to_floats() * d).store(out);
         }
     }
 }

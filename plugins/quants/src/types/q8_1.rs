@@ -12,7 +12,7 @@ use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
 use crate::nibbles::{ELEMENTS, lanes as in_vectors};
 use crate::number::{from_f16, half, low_byte};
-use crate::simd::{Ints, Lanes, Task, run};
+use crate::simd::{Ints, Lanes, Level, Task, run};
 use apr_sdk::{DType, Result};
 
 /// Bytes of a block.
@@ -21,7 +21,7 @@ const BYTES: usize = 36;
 /// The type.
 pub static Q8_1: BlockType = BlockType { dtype: DType::Q8_1, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let d = from_f16(u16::from_le_bytes([block[0], block[1]]));
         for (value, q) in out.iter_mut().zip(&block[4..]) {

@@ -11,7 +11,7 @@
 
 use super::{BlockType, Rows};
 use crate::number::nearest_int;
-use crate::simd::{Body, compiled};
+use crate::simd::{Body, Level, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -22,7 +22,7 @@ const BYTES: usize = 292;
 /// The type.
 pub static Q8_K: BlockType = BlockType { dtype: DType::Q8_K, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let d = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
         for (value, q) in out.iter_mut().zip(&block[4..]) {

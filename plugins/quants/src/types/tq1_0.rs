@@ -14,7 +14,7 @@
 use super::{BlockType, Rows};
 use crate::extremes::largest_magnitude;
 use crate::number::{from_f16, half, nearest_digit};
-use crate::simd::{Body, compiled};
+use crate::simd::{Body, Level, compiled};
 use apr_sdk::{DType, Result};
 
 /// Elements of a block.
@@ -27,7 +27,7 @@ const RUNS: [(usize, usize, usize); 3] = [(0, 32, 5), (32, 16, 5), (48, 4, 4)];
 /// The type.
 pub static TQ1_0: BlockType = BlockType { dtype: DType::TQ1_0, needs_importance: false, decode, encode };
 
-fn decode(blocks: &[u8], out: &mut [f32]) {
+fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
         let d = from_f16(u16::from_le_bytes([block[52], block[53]]));
         let mut out = &mut out[..];

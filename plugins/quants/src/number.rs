@@ -31,6 +31,7 @@ pub fn nearest_digit(value: f32) -> u8 {
 }
 
 /// The bits of the nearest half, ties to even; what is no number becomes the quiet one with its sign.
+#[inline(always)]
 pub fn half(value: f32) -> u16 {
     let half = to_f16(value);
     if value.is_nan() { half & 0xfe00 } else { half }

@@ -69,9 +69,13 @@ pub fn pack_four_bits(codes: &Codes, out: &mut [u8]) {
 /// Bit `bit` of 256 codes in 32 bytes: bit `n` of a byte is that of the `n`th 32 elements.
 #[inline(always)]
 pub fn pack_bit(codes: &Codes, bit: u32, out: &mut [u8]) {
-    for (l, out) in out.iter_mut().enumerate().take(32) {
-        *out = (0..8).fold(0, |all, n| all | (codes[n * 32 + l] >> bit & 1) << n);
+    let mut bytes = [0; 32];
+    for (n, codes) in codes.as_chunks::<32>().0.iter().enumerate() {
+        for (byte, code) in bytes.iter_mut().zip(codes) {
+            *byte |= (code >> bit & 1) << n;
+        }
     }
+    out.copy_from_slice(&bytes);
 }
 
 /// What [`pack_two_bits`] packed.

@@ -3,7 +3,7 @@
 use super::codes::{ByLanes, Coder, Codes, Plain};
 use super::{Batch, ELEMENTS, MOST_LANES, sum_of_squares, sums_of_squares, weigh, weigh_lanes};
 use crate::number::nearest_int;
-use crate::search::lanes::{self, DescentLanes, SymmetricLanes};
+use crate::search::lanes::{self, SymmetricLanes};
 use crate::search::{descent, symmetric};
 use crate::simd::{Floats, Ints, Lanes, Mask};
 
@@ -112,20 +112,12 @@ struct Found {
     /// are lanes.
     inverse: [f32; ALL],
     zero: [u32; ALL],
-    /// Or they are these: lane by lane for each element, for each vector of sub-blocks.
-    codes: [u8; MOST_LANES * ELEMENTS],
 }
 
 /// Encodes a super-block per lane.
 #[inline(always)]
 pub fn encode_lanes<T: SymmetricType, V: Lanes>(v: V, batch: Batch<'_>, out: &mut [u8]) {
-    let mut found = Found {
-        scales: [0.0; ALL],
-        sums: [0.0; ALL],
-        inverse: [0.0; ALL],
-        zero: [0; ALL],
-        codes: [0; MOST_LANES * ELEMENTS],
-    };
+    let mut found = Found { scales: [0.0; ALL], sums: [0.0; ALL], inverse: [0.0; ALL], zero: [0; ALL] };
     let descends = T::FORM.scale_most.is_some() && batch.importance.is_none();
     if descends {
         search_descending::<T, V>(v, batch.values, &mut found);
@@ -142,14 +134,12 @@ pub fn encode_lanes<T: SymmetricType, V: Lanes>(v: V, batch: Batch<'_>, out: &mu
     let all_scales = found.scales.as_chunks::<SUBS>().0;
     for (block, (values, out)) in blocks.enumerate() {
         let searched = |sub: usize, codes: &mut [u8; SUB]| {
-            let number = block * SUBS + sub;
-            let (vector, lane) = (number / V::COUNT, number % V::COUNT);
             if descends {
-                for (l, code) in codes.iter_mut().enumerate() {
-                    *code = found.codes[(vector * SUB + l) * V::COUNT + lane];
-                }
+                descent(T::FORM.most, &values[sub * SUB..][..SUB], codes);
                 return;
             }
+            let number = block * SUBS + sub;
+            let (vector, lane) = (number / V::COUNT, number % V::COUNT);
             let (inverse, most) = (found.inverse[number], T::FORM.most);
             let zero = found.zero[vector] >> lane & 1 == 1;
             for (code, value) in codes.iter_mut().zip(&values[sub * SUB..]) {
@@ -217,20 +207,35 @@ fn search<T: SymmetricType, V: Lanes>(v: V, batch: Batch<'_>, found: &mut Found)
     }
 }
 
-/// The searches a code at a time.
+/// The searches a code at a time. In most sub-blocks no code moves; the others come together, since they take long.
 #[inline(always)]
 fn search_descending<T: SymmetricType, V: Lanes>(v: V, values: &[f32], found: &mut Found) {
-    const G: usize = 2;
-    for start in (0..V::COUNT * SUBS).step_by(G * V::COUNT) {
-        let values = some::<V, G>(v, values, start);
-        let of: [DescentLanes<V, SUB>; G] = lanes::descent(v, T::FORM.most, values);
+    const G: usize = 4;
+    let (mut others, mut n) = ([0; ALL], 0);
+    for start in (0..V::COUNT * SUBS).step_by(V::COUNT) {
+        let [of] = some::<V, 1>(v, values, start);
+        let (scale, moves) = lanes::first_descent(v, T::FORM.most, of);
+        scale.store(&mut found.scales[start..]);
+        let mut bits = moves.bits();
+        while bits != 0 {
+            others[n] = start + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            n += 1;
+        }
+    }
+    let values = values.as_chunks::<SUB>().0;
+    for others in others[..n].chunks(G * V::COUNT) {
+        let mut together = [[0.0; SUB]; G * MOST_LANES];
+        for (together, at) in together.iter_mut().zip(others) {
+            *together = values[*at];
+        }
+        let of = lanes::descent(v, T::FORM.most, some::<V, G>(v, together.as_flattened(), 0));
+        let mut scales = [0.0; G * MOST_LANES];
         for (g, of) in of.iter().enumerate() {
-            let at = start + g * V::COUNT;
-            of.scale.store(&mut found.scales[at..]);
-            for (l, code) in of.codes.iter().enumerate() {
-                let code = code.truncated() + v.ints(T::FORM.most);
-                code.store_bytes(&mut found.codes[at * SUB + l * V::COUNT..]);
-            }
+            of.store(&mut scales[g * V::COUNT..]);
+        }
+        for (at, scale) in others.iter().zip(scales) {
+            found.scales[*at] = scale;
         }
     }
 }

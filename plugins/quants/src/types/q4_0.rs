@@ -89,6 +89,9 @@ fn plain(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
     pack(&values.map(code), codes);
 }
 
+/// Blocks whose scales are made at once.
+const GROUP: usize = 16;
+
 /// The same in vectors.
 struct Plain<'a> {
     blocks: &'a [[f32; ELEMENTS]],
@@ -100,14 +103,25 @@ impl Task for Plain<'_> {
 
     #[inline(always)]
     fn run<V: Lanes>(self, lanes: V) {
-        for (values, block) in self.blocks.iter().zip(self.out) {
-            let vectors = in_vectors::load(lanes, values);
-            let d = in_vectors::widest(lanes, values, &vectors) / -8.0;
-            let [d0, d1, bytes @ ..] = block;
-            let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
-            [*d0, *d1] = half(d).to_le_bytes();
-            let codes = in_vectors::codes(lanes, &vectors, (0.0, inverse, 8.5), 15);
-            in_vectors::pack::<V>(&codes, bytes);
+        // The scales of several blocks come together, so that the compiler makes vectors of them too.
+        for (blocks, out) in self.blocks.chunks(GROUP).zip(self.out.chunks_mut(GROUP)) {
+            let (mut scales, mut inverses, mut halves) = ([0.0; GROUP], [0.0; GROUP], [0; GROUP]);
+            for (scale, values) in scales.iter_mut().zip(blocks) {
+                *scale = in_vectors::widest(lanes, values, &in_vectors::load(lanes, values)) / -8.0;
+            }
+            for ((inverse, half_scale), d) in inverses.iter_mut().zip(&mut halves).zip(scales) {
+                *inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+                *half_scale = half(d);
+            }
+            for ((values, block), (inverse, d)) in
+                blocks.iter().zip(out).zip(inverses.into_iter().zip(halves))
+            {
+                let [d0, d1, bytes @ ..] = block;
+                [*d0, *d1] = d.to_le_bytes();
+                let vectors = in_vectors::load(lanes, values);
+                let codes = in_vectors::codes(lanes, &vectors, (0.0, inverse, 8.5), 15);
+                in_vectors::pack::<V>(&codes, bytes);
+            }
         }
     }
 }

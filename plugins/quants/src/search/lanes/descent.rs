@@ -3,82 +3,120 @@
 use super::{ROUNDER, greatest, spare};
 use crate::simd::{Floats, Ints, Lanes, Mask};
 
-/// What was found.
-#[derive(Clone, Copy)]
-pub struct DescentLanes<V: Lanes, const N: usize> {
-    /// The scale.
-    pub scale: V::Floats,
-    /// The codes, as many below zero as `most` says.
-    pub codes: [V::Floats; N],
-    /// Where all values count as zero: the codes are `-most`, and the scale is 0.
-    pub zero: V::Mask,
+/// Values, their codes, and sums over them.
+struct State<V: Lanes, const N: usize, const G: usize> {
+    values: [[V::Floats; N]; G],
+    codes: [[V::Floats; N]; G],
+    sum_lx: [V::Floats; G],
+    sum_l2: [V::Floats; G],
+    /// Where all values count as zero.
+    zero: [V::Mask; G],
+    /// The ends of the codes.
+    lowest: V::Floats,
+    highest: V::Floats,
 }
 
-/// As `search::descent`. A lane in which a sweep changed nothing changes nothing in the next either, so that all may go on
-/// until none changes.
+/// What a value with a code adds to the sums.
+#[inline(always)]
+fn products<F: Floats>(value: F, code: F) -> (F, F) {
+    let weight = value * value;
+    (weight * value * code, weight * code * code)
+}
+
+impl<V: Lanes, const N: usize, const G: usize> State<V, N, G> {
+    /// With the codes that are nearest where the value of the greatest magnitude has the lowest.
+    #[inline(always)]
+    fn new(v: V, most: i32, values: [[V::Floats; N]; G]) -> State<V, N, G> {
+        let nought = v.floats(0.0);
+        let most = crate::search::float(most);
+        let (lowest, highest) = (v.floats(-most), v.floats(most - 1.0));
+        let (codes, sums, zero) = ([[nought; N]; G], [nought; G], [v.mask(false); G]);
+        let mut state = State { values, codes, sum_lx: sums, sum_l2: sums, zero, lowest, highest };
+        let mut inverse = [nought; G];
+        for g in 0..G {
+            let mut max;
+            (max, state.zero[g]) = greatest(v, &state.values[g]);
+            spare(v, state.zero[g], &mut max, &mut state.values[g]);
+            inverse[g] = lowest / max;
+        }
+        for l in 0..N {
+            for g in 0..G {
+                let value = state.values[g][l];
+                // No place is beyond most + 1, but in lanes that count as zero: the short rounding is exact.
+                let rounded = (inverse[g] * value + v.floats(ROUNDER)) - v.floats(ROUNDER);
+                let code = rounded.min(highest).max(lowest);
+                let (lx, l2) = products(value, code);
+                state.codes[g][l] = code;
+                state.sum_lx[g] = state.sum_lx[g] + lx;
+                state.sum_l2[g] = state.sum_l2[g] + l2;
+            }
+        }
+        state
+    }
+
+    /// The sums without an element.
+    #[inline(always)]
+    fn without(&self, g: usize, l: usize) -> (V::Floats, V::Floats) {
+        let (lx, l2) = products(self.values[g][l], self.codes[g][l]);
+        (self.sum_lx[g] - lx, self.sum_l2[g] - l2)
+    }
+
+    #[inline(always)]
+    fn scale(&self, v: V, g: usize) -> V::Floats {
+        let nought = v.floats(0.0);
+        (!self.zero[g] & self.sum_l2[g].more(nought)).pick(self.sum_lx[g] / self.sum_l2[g], nought)
+    }
+}
+
+/// The scale that `search::descent` finds where no code moves, and where one may.
+#[inline(always)]
+pub fn first_descent<V: Lanes, const N: usize>(
+    v: V,
+    most: i32,
+    values: [V::Floats; N],
+) -> (V::Floats, V::Mask) {
+    let state = State::<V, N, 1>::new(v, most, [values]);
+    let mut moves = v.mask(false);
+    for l in 0..N {
+        let (lx, l2) = state.without(0, l);
+        // Where `value * l2 / lx`, held between the ends, is plainly nearest to the code, nothing moves. The margin is far wider
+        // than the roundings of these products while they are no subnormals, which `lx` tells; a quotient that `nearest_int`
+        // does not round is left to it.
+        let (at, away) = (state.values[0][l] * l2, state.codes[0][l] * lx);
+        let held = at.max(state.lowest * lx).min(state.highest * lx);
+        let near = (held - away).abs().at_most(v.floats(0.499) * lx);
+        let rounds = at.abs().less(v.floats(1e6) * lx);
+        let stays = near & rounds & lx.more(v.floats(1e-30));
+        moves = moves | lx.more(v.floats(0.0)) & !stays;
+    }
+    (state.scale(v, 0), moves & !state.zero[0])
+}
+
+/// The scales that `search::descent` finds. A lane in which a sweep changed nothing changes nothing in the next either, so
+/// that all may go on until none changes.
 #[inline(always)]
 pub fn descent<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
-    mut values: [[V::Floats; N]; G],
-) -> [DescentLanes<V, N>; G] {
+    values: [[V::Floats; N]; G],
+) -> [V::Floats; G] {
     let nought = v.floats(0.0);
-    let most = crate::search::float(most);
-    let (lowest, highest) = (v.floats(-most), v.floats(most - 1.0));
-    let (mut sum_lx, mut sum_l2) = ([nought; G], [nought; G]);
-    let mut found = [DescentLanes::<V, N> { scale: nought, codes: [nought; N], zero: v.mask(false) }; G];
-    let (mut own, mut weighted) = ([[nought; N]; G], [[nought; N]; G]);
-    let mut inverse = [nought; G];
-    for g in 0..G {
-        let mut max;
-        (max, found[g].zero) = greatest(v, &values[g]);
-        spare(v, found[g].zero, &mut max, &mut values[g]);
-        inverse[g] = lowest / max;
-    }
-    for l in 0..N {
-        for g in 0..G {
-            let value = values[g][l];
-            own[g][l] = value * value;
-            weighted[g][l] = own[g][l] * value;
-            // No place is beyond most + 1, but in lanes that count as zero: the short rounding is exact.
-            let rounded = (inverse[g] * value + v.floats(ROUNDER)) - v.floats(ROUNDER);
-            let code = rounded.min(highest).max(lowest);
-            found[g].codes[l] = code;
-            sum_lx[g] = sum_lx[g] + weighted[g][l] * code;
-            sum_l2[g] = sum_l2[g] + own[g][l] * code * code;
-        }
-    }
+    let mut state = State::new(v, most, values);
     for _ in 0..5 {
         let mut changed = v.mask(false);
         for l in 0..N {
             for g in 0..G {
-                let (value, code) = (values[g][l], found[g].codes[l]);
-                // The sums without this element.
-                let lx = sum_lx[g] - weighted[g][l] * code;
-                let l2 = sum_l2[g] - own[g][l] * code * code;
-                // Where `value * l2 / lx` is plainly nearest to the code, or beyond the end at which the code is, nothing
-                // moves, and no division is needed. The margin is far wider than the roundings of these products while
-                // they are no subnormals, which `lx` tells; a quotient that `nearest_int` does not round is left to it.
-                let (at, away) = (value * l2, code * lx);
-                let off = at - away;
-                let near = off.abs().at_most(v.floats(0.499) * lx);
-                let beyond = code.equals(lowest) & off.less(nought) | code.equals(highest) & off.more(nought);
-                let beyond = beyond & off.abs().less(v.floats(1e6) * lx);
-                let stays = (near | beyond) & lx.more(v.floats(1e-30));
-                let may = lx.more(nought) & !stays & !found[g].zero;
-                if !may.any() {
-                    continue;
-                }
-                let moved = (at / lx).nearest_int().to_floats().min(highest).max(lowest);
-                let lx = lx + weighted[g][l] * moved;
-                let l2 = l2 + own[g][l] * moved * moved;
-                let better = may
-                    & !moved.equals(code)
-                    & l2.more(nought)
-                    & (lx * lx * sum_l2[g]).more(sum_lx[g] * sum_lx[g] * l2);
-                found[g].codes[l] = better.pick(moved, code);
-                sum_lx[g] = better.pick(lx, sum_lx[g]);
-                sum_l2[g] = better.pick(l2, sum_l2[g]);
+                let (value, code) = (state.values[g][l], state.codes[g][l]);
+                let (lx, l2) = state.without(g, l);
+                let moved = (value * l2 / lx).nearest_int().to_floats().min(state.highest).max(state.lowest);
+                let may = lx.more(nought) & !state.zero[g] & !moved.equals(code);
+                let (more_lx, more_l2) = products(value, moved);
+                let (lx, l2) = (lx + more_lx, l2 + more_l2);
+                let (sum_lx, sum_l2) = (state.sum_lx[g], state.sum_l2[g]);
+                let better = may & l2.more(nought) & (lx * lx * sum_l2).more(sum_lx * sum_lx * l2);
+                state.codes[g][l] = better.pick(moved, code);
+                state.sum_lx[g] = better.pick(lx, sum_lx);
+                state.sum_l2[g] = better.pick(l2, sum_l2);
                 changed = changed | better;
             }
         }
@@ -86,12 +124,9 @@ pub fn descent<V: Lanes, const N: usize, const G: usize>(
             break;
         }
     }
-    for g in 0..G {
-        let scale = (!found[g].zero & sum_l2[g].more(nought)).pick(sum_lx[g] / sum_l2[g], nought);
-        found[g].scale = scale;
-        for l in 0..N {
-            found[g].codes[l] = found[g].zero.pick(lowest, found[g].codes[l]);
-        }
+    let mut scales = [nought; G];
+    for (g, scale) in scales.iter_mut().enumerate() {
+        *scale = state.scale(v, g);
     }
-    found
+    scales
 }

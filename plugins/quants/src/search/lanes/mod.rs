@@ -8,7 +8,7 @@ mod positive;
 mod symmetric;
 
 pub use affine::{AffineLanes, affine};
-pub use descent::{DescentLanes, descent};
+pub use descent::{descent, first_descent};
 pub use positive::{PositiveLanes, positive};
 pub use symmetric::{SymmetricLanes, symmetric};
 

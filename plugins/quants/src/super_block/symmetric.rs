@@ -212,15 +212,17 @@ fn search<T: SymmetricType, V: Lanes>(v: V, batch: Batch<'_>, found: &mut Found)
 fn search_descending<T: SymmetricType, V: Lanes>(v: V, values: &[f32], found: &mut Found) {
     const G: usize = 4;
     let (mut others, mut n) = ([0; ALL], 0);
-    for start in (0..V::COUNT * SUBS).step_by(V::COUNT) {
-        let [of] = some::<V, 1>(v, values, start);
-        let (scale, moves) = lanes::first_descent(v, T::FORM.most, of);
-        scale.store(&mut found.scales[start..]);
-        let mut bits = moves.bits();
-        while bits != 0 {
-            others[n] = start + bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            n += 1;
+    for start in (0..V::COUNT * SUBS).step_by(2 * V::COUNT) {
+        let of = lanes::first_descent(v, T::FORM.most, some::<V, 2>(v, values, start));
+        for (g, (scale, moves)) in of.iter().enumerate() {
+            let at = start + g * V::COUNT;
+            scale.store(&mut found.scales[at..]);
+            let mut bits = moves.bits();
+            while bits != 0 {
+                others[n] = at + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                n += 1;
+            }
         }
     }
     let values = values.as_chunks::<SUB>().0;

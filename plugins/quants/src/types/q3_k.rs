@@ -72,13 +72,17 @@ impl SymmetricType for Q3K {
     #[inline(always)]
     fn factors(block: &[u8]) -> [f32; SUBS] {
         let d = from_f16(u16::from_le_bytes([block[108], block[109]]));
-        let mut out = [0.0; SUBS];
-        for (sub, out) in out.iter_mut().enumerate() {
-            let low = block[96 + sub % 8] >> (sub / 8 * 4) & 15;
-            let code = low | (block[104 + sub % 4] >> (sub / 4 * 2) & 3) << 4;
-            *out = d * (f32::from(code) - 32.0);
+        let mut codes = [0; SUBS];
+        for j in 0..8 {
+            (codes[j], codes[j + 8]) = (block[96 + j] & 15, block[96 + j] >> 4);
         }
-        out
+        for j in 0..4 {
+            let top = |n: usize| (block[104 + j] >> (2 * n) & 3) << 4;
+            for n in 0..4 {
+                codes[n * 4 + j] |= top(n);
+            }
+        }
+        codes.map(|code| d * (f32::from(code) - 32.0))
     }
 
     #[inline(always)]

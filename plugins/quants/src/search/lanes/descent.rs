@@ -68,28 +68,33 @@ impl<V: Lanes, const N: usize, const G: usize> State<V, N, G> {
     }
 }
 
-/// The scale that `search::descent` finds where no code moves, and where one may.
+/// The scales that `search::descent` finds where no code moves, and where one may.
 #[inline(always)]
-pub fn first_descent<V: Lanes, const N: usize>(
+pub fn first_descent<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
-    values: [V::Floats; N],
-) -> (V::Floats, V::Mask) {
-    let state = State::<V, N, 1>::new(v, most, [values]);
-    let mut moves = v.mask(false);
+    values: [[V::Floats; N]; G],
+) -> [(V::Floats, V::Mask); G] {
+    let state = State::new(v, most, values);
+    let mut found = [(v.floats(0.0), v.mask(false)); G];
     for l in 0..N {
-        let (lx, l2) = state.without(0, l);
-        // Where `value * l2 / lx`, held between the ends, is plainly nearest to the code, nothing moves. The margin is far wider
-        // than the roundings of these products while they are no subnormals, which `lx` tells; a quotient that `nearest_int`
-        // does not round is left to it.
-        let (at, away) = (state.values[0][l] * l2, state.codes[0][l] * lx);
-        let held = at.max(state.lowest * lx).min(state.highest * lx);
-        let near = (held - away).abs().at_most(v.floats(0.499) * lx);
-        let rounds = at.abs().less(v.floats(1e6) * lx);
-        let stays = near & rounds & lx.more(v.floats(1e-30));
-        moves = moves | lx.more(v.floats(0.0)) & !stays;
+        for (g, (_, moves)) in found.iter_mut().enumerate() {
+            let (lx, l2) = state.without(g, l);
+            // Where `value * l2 / lx`, held between the ends, is plainly nearest to the code, nothing moves. The margin is far
+            // wider than the roundings of these products while they are no subnormals, which `lx` tells; a quotient that
+            // `nearest_int` does not round is left to it.
+            let (at, away) = (state.values[g][l] * l2, state.codes[g][l] * lx);
+            let held = at.max(state.lowest * lx).min(state.highest * lx);
+            let near = (held - away).abs().at_most(v.floats(0.499) * lx);
+            let rounds = at.abs().less(v.floats(1e6) * lx);
+            let stays = near & rounds & lx.more(v.floats(1e-30));
+            *moves = *moves | lx.more(v.floats(0.0)) & !stays;
+        }
     }
-    (state.scale(v, 0), moves & !state.zero[0])
+    for (g, (scale, moves)) in found.iter_mut().enumerate() {
+        (*scale, *moves) = (state.scale(v, g), *moves & !state.zero[g]);
+    }
+    found
 }
 
 /// The scales that `search::descent` finds. A lane in which a sweep changed nothing changes nothing in the next either, so

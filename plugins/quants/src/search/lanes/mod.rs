@@ -38,12 +38,21 @@ fn spare<V: Lanes, const N: usize>(v: V, zero: V::Mask, max: &mut V::Floats, val
 /// The first value of the greatest magnitude in each lane, and where that magnitude is below what counts.
 #[inline(always)]
 fn greatest<V: Lanes, const N: usize>(v: V, values: &[V::Floats; N]) -> (V::Floats, V::Mask) {
-    let (mut max, mut amax) = (v.floats(0.0), v.floats(0.0));
+    let (mut least, mut most) = (v.floats(0.0), v.floats(0.0));
     for value in values {
-        let magnitude = value.abs();
-        let more = magnitude.more(amax);
-        max = more.pick(*value, max);
-        amax = more.pick(magnitude, amax);
+        (least, most) = (value.min(least), value.max(most));
+    }
+    let below = v.floats(0.0) - least;
+    let amax = below.max(most);
+    let mut max = below.more(most).pick(least, most);
+    if below.equals(most).any() {
+        // Of a value and its opposite, the first one counts.
+        let mut found = v.mask(false);
+        for value in values {
+            let is_first = value.abs().equals(amax) & !found;
+            max = is_first.pick(*value, max);
+            found = found | is_first;
+        }
     }
     (max, amax.less(v.floats(super::ZERO_BELOW)))
 }

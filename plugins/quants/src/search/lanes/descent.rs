@@ -61,6 +61,20 @@ impl<V: Lanes, const N: usize, const G: usize> State<V, N, G> {
         (self.sum_lx[g] - lx, self.sum_l2[g] - l2)
     }
 
+    /// Where the code of an element may move, by the sums without it.
+    #[inline(always)]
+    fn may_move(&self, v: V, g: usize, l: usize, (lx, l2): (V::Floats, V::Floats)) -> V::Mask {
+        // Where `value * l2 / lx`, held between the ends, is plainly nearest to the code, nothing moves. The margin is far wider
+        // than the roundings of these products while they are no subnormals, which `lx` tells; a quotient that `nearest_int`
+        // does not round is left to it.
+        let (at, away) = (self.values[g][l] * l2, self.codes[g][l] * lx);
+        let held = at.max(self.lowest * lx).min(self.highest * lx);
+        let near = (held - away).abs().at_most(v.floats(0.499) * lx);
+        let rounds = at.abs().less(v.floats(1e6) * lx);
+        let stays = near & rounds & lx.more(v.floats(1e-30));
+        lx.more(v.floats(0.0)) & !stays & !self.zero[g]
+    }
+
     #[inline(always)]
     fn scale(&self, v: V, g: usize) -> V::Floats {
         let nought = v.floats(0.0);
@@ -79,20 +93,11 @@ pub fn first_descent<V: Lanes, const N: usize, const G: usize>(
     let mut found = [(v.floats(0.0), v.mask(false)); G];
     for l in 0..N {
         for (g, (_, moves)) in found.iter_mut().enumerate() {
-            let (lx, l2) = state.without(g, l);
-            // Where `value * l2 / lx`, held between the ends, is plainly nearest to the code, nothing moves. The margin is far
-            // wider than the roundings of these products while they are no subnormals, which `lx` tells; a quotient that
-            // `nearest_int` does not round is left to it.
-            let (at, away) = (state.values[g][l] * l2, state.codes[g][l] * lx);
-            let held = at.max(state.lowest * lx).min(state.highest * lx);
-            let near = (held - away).abs().at_most(v.floats(0.499) * lx);
-            let rounds = at.abs().less(v.floats(1e6) * lx);
-            let stays = near & rounds & lx.more(v.floats(1e-30));
-            *moves = *moves | lx.more(v.floats(0.0)) & !stays;
+            *moves = *moves | state.may_move(v, g, l, state.without(g, l));
         }
     }
-    for (g, (scale, moves)) in found.iter_mut().enumerate() {
-        (*scale, *moves) = (state.scale(v, g), *moves & !state.zero[g]);
+    for (g, (scale, _)) in found.iter_mut().enumerate() {
+        *scale = state.scale(v, g);
     }
     found
 }
@@ -107,12 +112,16 @@ pub fn descent<V: Lanes, const N: usize, const G: usize>(
 ) -> [V::Floats; G] {
     let nought = v.floats(0.0);
     let mut state = State::new(v, most, values);
-    for _ in 0..5 {
+    for sweep in 0..5 {
         let mut changed = v.mask(false);
         for l in 0..N {
             for g in 0..G {
-                let (value, code) = (state.values[g][l], state.codes[g][l]);
                 let (lx, l2) = state.without(g, l);
+                // At first some lane nearly always moves: asking would only take time.
+                if sweep > 1 && !state.may_move(v, g, l, (lx, l2)).any() {
+                    continue;
+                }
+                let (value, code) = (state.values[g][l], state.codes[g][l]);
                 let moved = (value * l2 / lx).nearest_int().to_floats().min(state.highest).max(state.lowest);
                 let may = lx.more(nought) & !state.zero[g] & !moved.equals(code);
                 let (more_lx, more_l2) = products(value, moved);

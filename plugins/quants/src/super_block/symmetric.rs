@@ -213,7 +213,8 @@ fn search_descending<T: SymmetricType, V: Lanes>(v: V, values: &[f32], found: &m
     const G: usize = 4;
     let (mut others, mut n) = ([0; ALL], 0);
     for start in (0..V::COUNT * SUBS).step_by(2 * V::COUNT) {
-        let of = lanes::first_descent(v, T::FORM.most, some::<V, 2>(v, values, start));
+        let mut of = some::<V, 2>(v, values, start);
+        let of = lanes::first_descent(v, T::FORM.most, &mut of);
         for (g, (scale, moves)) in of.iter().enumerate() {
             let at = start + g * V::COUNT;
             scale.store(&mut found.scales[at..]);
@@ -231,7 +232,8 @@ fn search_descending<T: SymmetricType, V: Lanes>(v: V, values: &[f32], found: &m
         for (together, at) in together.iter_mut().zip(others) {
             *together = values[*at];
         }
-        let of = lanes::descent(v, T::FORM.most, some::<V, G>(v, together.as_flattened(), 0));
+        let mut of = some::<V, G>(v, together.as_flattened(), 0);
+        let of = lanes::descent(v, T::FORM.most, &mut of);
         let mut scales = [0.0; G * MOST_LANES];
         for (g, of) in of.iter().enumerate() {
             of.store(&mut scales[g * V::COUNT..]);

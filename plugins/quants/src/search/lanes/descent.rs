@@ -4,8 +4,8 @@ use super::{ROUNDER, greatest, spare};
 use crate::simd::{Floats, Ints, Lanes, Mask};
 
 /// Values, their codes, and sums over them.
-struct State<V: Lanes, const N: usize, const G: usize> {
-    values: [[V::Floats; N]; G],
+struct State<'a, V: Lanes, const N: usize, const G: usize> {
+    values: &'a mut [[V::Floats; N]; G],
     codes: [[V::Floats; N]; G],
     sum_lx: [V::Floats; G],
     sum_l2: [V::Floats; G],
@@ -23,10 +23,10 @@ fn products<F: Floats>(value: F, code: F) -> (F, F) {
     (weight * value * code, weight * code * code)
 }
 
-impl<V: Lanes, const N: usize, const G: usize> State<V, N, G> {
+impl<'a, V: Lanes, const N: usize, const G: usize> State<'a, V, N, G> {
     /// With the codes that are nearest where the value of the greatest magnitude has the lowest.
     #[inline(always)]
-    fn new(v: V, most: i32, values: [[V::Floats; N]; G]) -> State<V, N, G> {
+    fn new(v: V, most: i32, values: &'a mut [[V::Floats; N]; G]) -> State<'a, V, N, G> {
         let nought = v.floats(0.0);
         let most = crate::search::float(most);
         let (lowest, highest) = (v.floats(-most), v.floats(most - 1.0));
@@ -87,7 +87,7 @@ impl<V: Lanes, const N: usize, const G: usize> State<V, N, G> {
 pub fn first_descent<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
-    values: [[V::Floats; N]; G],
+    values: &mut [[V::Floats; N]; G],
 ) -> [(V::Floats, V::Mask); G] {
     let state = State::new(v, most, values);
     let mut found = [(v.floats(0.0), v.mask(false)); G];
@@ -108,7 +108,7 @@ pub fn first_descent<V: Lanes, const N: usize, const G: usize>(
 pub fn descent<V: Lanes, const N: usize, const G: usize>(
     v: V,
     most: i32,
-    values: [[V::Floats; N]; G],
+    values: &mut [[V::Floats; N]; G],
 ) -> [V::Floats; G] {
     let nought = v.floats(0.0);
     let mut state = State::new(v, most, values);

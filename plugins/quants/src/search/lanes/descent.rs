@@ -33,17 +33,17 @@ impl<'a, V: Lanes, const N: usize, const G: usize> State<'a, V, N, G> {
         let (codes, sums, zero) = ([[nought; N]; G], [nought; G], [v.mask(false); G]);
         let mut state = State { values, codes, sum_lx: sums, sum_l2: sums, zero, lowest, highest };
         let mut inverse = [nought; G];
-        for g in 0..G {
+        for (g, inverse) in inverse.iter_mut().enumerate() {
             let mut max;
             (max, state.zero[g]) = greatest(v, &state.values[g]);
             spare(v, state.zero[g], &mut max, &mut state.values[g]);
-            inverse[g] = lowest / max;
+            *inverse = lowest / max;
         }
         for l in 0..N {
-            for g in 0..G {
+            for (g, inverse) in inverse.iter().enumerate() {
                 let value = state.values[g][l];
                 // No place is beyond most + 1, but in lanes that count as zero: the short rounding is exact.
-                let rounded = (inverse[g] * value + v.floats(ROUNDER)) - v.floats(ROUNDER);
+                let rounded = (*inverse * value + v.floats(ROUNDER)) - v.floats(ROUNDER);
                 let code = rounded.min(highest).max(lowest);
                 let (lx, l2) = products(value, code);
                 state.codes[g][l] = code;

@@ -7,8 +7,8 @@
 //! a file --importance--> values         importance/
 //! ```
 //!
-//! Every encoder has a scalar form, which follows the published definition in its order of operations, and may have vector
-//! forms (`simd/`), which give the same bytes. The reference is ggml for x86-64 without any `-m` flag: no fused
+//! Every encoder and decoder has a scalar form, which follows the published definition in its order of operations, and may have
+//! vector forms (`simd/`), which give the same bytes and floats. The reference is ggml for x86-64 without any `-m` flag: no fused
 //! multiply-add, no sums in another order.
 
 #![deny(unsafe_code)]

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// A set of instructions that encoders have a form for.
+/// A set of instructions that encoders and decoders have a form for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// None: the scalar form.

@@ -1,4 +1,4 @@
-//! What of a model goes into a file's metadata, and whether the text that the source had may be used again.
+//! What of a model goes into a file's metadata, and whether the source's own text can be reused.
 
 use crate::FORMAT;
 use crate::dtypes::Numbers;
@@ -10,11 +10,11 @@ use apr_sdk::{
 };
 use serde_json::Value as Json;
 
-/// The metadata of a file that holds these tensors of `model`. Only the `first` file says what concerns all. Keys of
-/// other programs are those of `own`, the files whose place this one takes.
+/// The metadata of a file that holds these tensors of `model`. Only the `first` file describes the whole
+/// model. Other programs' keys come from `own`, the files that this one replaces.
 ///
 /// # Errors
-/// Unsupported for too many dtypes of its own.
+/// Unsupported for too many dtypes without a fixed number.
 pub fn metadata(
     model: &Model,
     tensors: &[usize],
@@ -68,7 +68,8 @@ pub fn metadata(
     Ok(metadata)
 }
 
-/// The names of the tensors whose offsets do not say where they belong: an empty one lies where the next one begins.
+/// The names of tensors whose order their offsets do not determine: an empty tensor shares the offset of the
+/// next one.
 fn order(model: &Model, tensors: &[usize]) -> Result<Option<Bytes>> {
     let mut names = Vec::new();
     let mut after_empty = false;
@@ -84,7 +85,7 @@ fn order(model: &Model, tensors: &[usize]) -> Result<Option<Bytes>> {
     Ok((!names.is_empty()).then(|| Bytes::from(Json::Array(names).to_string().as_str())))
 }
 
-/// The text that a file of the source had for its metadata section, and what it says.
+/// The source's own text for the metadata section, and its meaning.
 pub struct OwnText {
     text: String,
     found: Metadata,
@@ -92,10 +93,10 @@ pub struct OwnText {
 }
 
 impl OwnText {
-    /// The text of `record`, if it was kept and can be read.
+    /// The text of `record`, if it was kept and can be parsed.
     ///
     /// # Errors
-    /// Any error from reading; InvalidArgument for typed keys, which this format has none of.
+    /// Any error from reading; InvalidArgument for typed keys, which this format does not have.
     pub fn read(record: &ForeignFile, fetch: Fetch<'_>) -> Result<Option<OwnText>> {
         if let Some((key, _)) = record.typed.first() {
             let message =
@@ -115,7 +116,7 @@ impl OwnText {
         Ok(found.map(|found| OwnText { text: text.to_owned(), found, names }))
     }
 
-    /// The text as the section to be, if reading it would give exactly `planned`.
+    /// The text as the new section, if reading it would give exactly `planned`.
     ///
     /// # Errors
     /// Any error from reading.
@@ -130,7 +131,7 @@ impl OwnText {
     }
 }
 
-/// A file number that no source gives: extents of it stand for hidden tensors, by number.
+/// A file number that no source uses: extents in it stand for hidden tensors, by index.
 const NOWHERE: FileId = FileId::MAX;
 
 fn stand_in(names: &mut Vec<String>, name: &str) -> Result<Bytes> {
@@ -141,13 +142,13 @@ fn stand_in(names: &mut Vec<String>, name: &str) -> Result<Bytes> {
     Ok(Bytes::Extent(Extent::new(NOWHERE, names.len() as u64 - 1, 0)))
 }
 
-/// What of the model the hidden tensors that a text names turned out to hold, in the text's order.
+/// What the hidden tensors mentioned in a text contain, in the text's order.
 struct Hidden {
     bytes: Vec<Option<Bytes>>,
 }
 
 impl Hidden {
-    /// Whether the bytes of the text are those of the model; those that are hidden are the model's by their place.
+    /// Whether the text has the same bytes as the model; hidden bytes are compared by their place.
     fn same(&mut self, found: &Bytes, planned: &Bytes, fetch: Fetch<'_>) -> Result<bool> {
         match found {
             Bytes::Extent(extent) => {

@@ -1,8 +1,8 @@
-//! The numbers of element types in the index. The name is the identity: numbers are looked up by it.
+//! The numbers of dtypes in the index. The name is the identity: numbers are looked up by name.
 
 use apr_sdk::{DType, Error, Result, escape};
 
-/// Names and numbers of the specification and of design section 7.
+/// The fixed names and numbers: the specification's, and ours.
 const OWN: &[(&str, u8)] = &[
     ("F32", 0),
     ("F16", 1),
@@ -36,7 +36,7 @@ const OWN: &[(&str, u8)] = &[
     ("U4", 56),
     ("I2", 57),
     ("U2", 58),
-    // 64 and ggml's own number, for every ggml type that has none above.
+    // 64 plus ggml's own number, for every ggml type without a number above.
     ("Q8_1", 64 + 9),
     ("Q2_K", 64 + 10),
     ("Q3_K", 64 + 11),
@@ -61,20 +61,20 @@ const OWN: &[(&str, u8)] = &[
     ("Q2_0", 64 + 42),
 ];
 
-/// The first number that a file names itself, in the metadata key `dtypes`.
+/// The first number that the metadata key `dtypes` can name.
 pub const FIRST_NAMED: u8 = 128;
 /// The last number that the metadata key `dtypes` can name.
 pub const LAST_NAMED: u8 = 254;
 
-/// The numbers of one file: the fixed ones, and those that its metadata names.
+/// The numbers valid in one file: the fixed ones, and those named in its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// Name and number of each, ascending.
+    /// Numbers with names, ascending.
     pub named: Vec<(u8, String)>,
 }
 
 impl Numbers {
-    /// The number of a type's name, added to the named ones if it has no fixed number.
+    /// The number for a type's name; assigns one if it has no fixed number.
     ///
     /// # Errors
     /// Unsupported if all 127 are taken.
@@ -96,11 +96,11 @@ impl Numbers {
         own.or_else(|| self.named.iter().find(|(_, named)| named == name).map(|(number, _)| *number))
     }
 
-    /// The type of a number in the index.
+    /// The type for a number in the index.
     ///
     /// # Errors
-    /// Malformed for a number that neither the specification nor the metadata names; Unsupported for a name that this
-    /// program's table lacks.
+    /// Malformed for a number that neither the specification nor the metadata names; Unsupported for a name
+    /// that is not in this program's table.
     pub fn dtype(&self, number: u8) -> Result<DType> {
         let own = OWN.iter().find(|(_, own)| *own == number).map(|(name, _)| *name);
         let named = || self.named.iter().find(|(named, _)| *named == number).map(|(_, name)| name.as_str());

@@ -1,4 +1,4 @@
-//! A JSON object as its keys and the unparsed text of its values, in order, without a second value for any key.
+//! Parses a JSON object into keys and the unparsed text of their values, in order, refusing duplicate keys.
 
 use apr_sdk::{Error, Result, escape};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
@@ -7,13 +7,13 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
-/// Keys and the text of their values.
+/// Keys with the text of their values.
 pub type Entries<'a> = Vec<(String, &'a RawValue)>;
 
-/// The entries of the object that `text` is; `what` names it in errors, whose offsets count from its beginning.
+/// The entries of the object in `text`; `what` names it in errors, whose offsets are relative to it.
 ///
 /// # Errors
-/// Malformed with what the JSON parser says, or for a key that is there twice; LimitExceeded for more than `most` keys.
+/// Malformed with the JSON parser's message, or for a duplicate key; LimitExceeded for more than `most` keys.
 pub fn parse<'a>(what: &str, text: &'a str, most: u64) -> Result<Entries<'a>> {
     let too_many = Cell::new(false);
     let mut parser = serde_json::Deserializer::from_str(text);
@@ -27,7 +27,7 @@ pub fn parse<'a>(what: &str, text: &'a str, most: u64) -> Result<Entries<'a>> {
     })
 }
 
-/// Where in `text` a value that was parsed from it begins.
+/// The offset in `text` of a value that was parsed from it.
 pub fn offset(text: &str, value: &RawValue) -> u64 {
     value.get().as_ptr().addr().saturating_sub(text.as_ptr().addr()) as u64
 }

@@ -1,4 +1,4 @@
-//! One APR2 file, opened and pushed.
+//! Opens one APR2 file and pushes its contents.
 
 use crate::FORMAT;
 use crate::index::{self, Entry};
@@ -31,14 +31,14 @@ struct Tensor {
     extent: Extent,
 }
 
-/// Which file is opened, and as what.
+/// Which file to open, and as what.
 #[derive(Debug)]
 pub struct FileOptions {
     /// The number of the file in the model.
     pub file: FileId,
-    /// Whether it is a shard that its manifest opens.
+    /// Whether it is a shard opened through its manifest.
     pub part: bool,
-    /// What is to be said of it.
+    /// A note about it for the summary.
     pub note: Option<String>,
 }
 
@@ -106,13 +106,13 @@ fn section<'a>(
     Cursor::with_end(source, file, start, start + u64::from(size), limits)
 }
 
-/// Whether the text is what this plugin's writer makes of the metadata, so that it need not be kept. Keys of other
-/// programs are only in the text.
+/// Whether this plugin's writer would produce exactly this text from the metadata, so that it need not be
+/// kept. Other programs' keys exist only in the text.
 fn is_own(metadata: &Metadata, text: &str, source: &dyn Source, limits: &Limits) -> bool {
     if metadata.provenance.is_none() || !metadata.unknown.is_empty() {
         return false;
     }
-    // Only what is short is asked for: JSON that is hidden because it would not come back as it is.
+    // Only short values are requested: JSON that is hidden because it would not be restored exactly.
     let fetch = &mut |bytes: &Bytes| match bytes {
         Bytes::Inline(_) => Ok(bytes.clone()),
         Bytes::Extent(extent) => {
@@ -169,7 +169,7 @@ impl OpenModel for File {
         for tensor in &self.tensors {
             sink.tensor(TensorDecl::plain(&tensor.name, tensor.dtype, &tensor.dims, tensor.extent))?;
         }
-        // What concerns the whole model is said once, by its manifest.
+        // The manifest describes the whole model, once.
         if self.name.is_none() {
             self.describe_metadata(sink)?;
         }
@@ -180,7 +180,7 @@ impl OpenModel for File {
 }
 
 impl File {
-    /// Pushes what the metadata says, but for what only this format can say.
+    /// Pushes the metadata, except for what only this format can express.
     ///
     /// # Errors
     /// Any error from the sink.
@@ -219,7 +219,8 @@ impl File {
         }
     }
 
-    /// What only this format can say: the text, where it would not be made again; which shard it is.
+    /// Pushes what only this format can express: the text, if it would not be reproduced, and which shard it
+    /// is.
     fn own_record(&self, sink: &mut dyn ModelSink) -> Result<()> {
         if self.name.is_none() && self.verbatim.is_none() {
             return Ok(());

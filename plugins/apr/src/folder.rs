@@ -1,14 +1,14 @@
-//! Opening a folder: which of its files is the model.
+//! Finds the model in a folder.
 
 use crate::{EXTENSION, shards};
 use apr_sdk::{Error, FileId, Result, Source, escape};
 
-/// Whether a name is that of a file of this format.
+/// Whether a name is that of an APR file.
 pub fn is_weights(name: &str) -> bool {
     name.strip_suffix(EXTENSION).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
 }
 
-/// The one model of the folder: its only file that is no shard, or its only file.
+/// The only model in the folder: its only file that is not a shard, or its only file.
 ///
 /// # Errors
 /// NotFound without any; InvalidArgument for several, which it lists.

@@ -1,49 +1,49 @@
-//! The tensor index: its entries in bytes, both ways.
+//! Encodes and decodes the tensor index.
 
 use crate::layout::{HIDDEN, INDEX_HEAD_LEN, tensor_flags};
 use apr_sdk::{Cursor, Error, Result};
 
-/// One tensor as the index has it.
+/// A tensor's entry in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// UTF-8, at most 65535 bytes.
     pub name: String,
-    /// See [`crate::dtypes`].
+    /// The dtype's number; see [`crate::dtypes`].
     pub dtype: u8,
     /// Dimensions, outermost first; at most 8, none for a scalar.
     pub dims: Vec<u64>,
-    /// Where the payload begins, counted from the data section.
+    /// Offset of the payload in the data section.
     pub offset: u64,
-    /// Its stored bytes.
+    /// Length as stored, in bytes.
     pub size: u64,
-    /// Its decoded bytes; 0 if it is not compressed.
+    /// Length once decoded; 0 if it is not compressed.
     pub raw_size: u64,
-    /// See [`tensor_flags`].
+    /// Flags; see [`tensor_flags`].
     pub flags: u32,
 }
 
 impl Entry {
-    /// Bytes of an entry besides its name and dimensions.
+    /// Bytes of an entry without its name and dimensions.
     pub const FIXED_LEN: u64 = 2 + 1 + 1 + 8 + 8 + 8 + 4;
     /// The most dimensions.
     pub const MAX_DIMS: usize = 8;
 
-    /// An uncompressed tensor.
+    /// The entry of an uncompressed tensor.
     pub fn raw(name: &str, dtype: u8, dims: &[u64], offset: u64, size: u64) -> Entry {
         Entry { name: name.to_owned(), dtype, dims: dims.to_vec(), offset, size, raw_size: 0, flags: 0 }
     }
 
-    /// Its bytes in the index.
+    /// Length of the entry in the index.
     pub fn len(&self) -> u64 {
         Entry::FIXED_LEN + self.name.len() as u64 + 8 * self.dims.len() as u64
     }
 
-    /// Whether it holds what is too long for the metadata.
+    /// Whether it holds something too long for the metadata.
     pub fn is_hidden(&self) -> bool {
         self.name.starts_with(HIDDEN)
     }
 
-    /// The next entry.
+    /// Reads the next entry.
     ///
     /// # Errors
     /// Malformed at the end of the index or for a name that is not UTF-8; Unsupported for more than 8 dimensions and
@@ -70,7 +70,7 @@ impl Entry {
         let raw_size = cursor.u64().map_err(named)?;
         let flags_at = cursor.position();
         let flags = cursor.u32().map_err(named)?;
-        // The record, its name and dimensions on the heap, and its place in the sorted order.
+        // The record, its name and dimensions on the heap, and its position in the sorted order.
         cursor.limits().budget.charge(240).map_err(|e| cursor.place(e, start))?;
         for (bit, method) in [(tensor_flags::LZ4, "LZ4"), (tensor_flags::ZSTD, "zstd")] {
             if flags & bit != 0 {
@@ -112,10 +112,10 @@ impl Entry {
     }
 }
 
-/// The index of `entries`, which this sorts by name.
+/// Encodes the index of `entries`, sorting them by name.
 ///
 /// # Errors
-/// Unsupported for more tensors than 32 bits count, or what [`Entry`] cannot hold.
+/// Unsupported for more tensors than 32 bits can count, or values that [`Entry`] cannot hold.
 pub fn to_bytes(entries: &mut [Entry]) -> Result<Vec<u8>> {
     entries.sort_unstable_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
     let count = u32::try_from(entries.len())
@@ -128,11 +128,11 @@ pub fn to_bytes(entries: &mut [Entry]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The entries of an index that ends where `cursor` ends, and its reserved word.
+/// Reads the entries of an index that ends where `cursor` ends, and its reserved word.
 ///
 /// # Errors
-/// As [`Entry::read`]; LimitExceeded or Malformed for the count; Malformed if the names are not strictly ascending or
-/// bytes are left over.
+/// As [`Entry::read`]; LimitExceeded or Malformed for the count; Malformed if the names are not strictly
+/// ascending or bytes are left over.
 pub fn read(cursor: &mut Cursor<'_>) -> Result<(Vec<Entry>, u32)> {
     let start = cursor.position();
     if cursor.left() < INDEX_HEAD_LEN {

@@ -4,22 +4,22 @@
 pub const MAGIC: [u8; 4] = *b"APR2";
 /// The four bytes before the file size, at the end.
 pub const MAGIC_END: [u8; 4] = *b"2RPA";
-/// The version this plugin writes, and the newest it knows everything of.
+/// The version that this plugin writes, and the newest that it fully knows.
 pub const VERSION: (u16, u16) = (2, 0);
-/// The same, as the metadata says it.
+/// The version as text, in the metadata.
 pub const VERSION_TEXT: &str = "2.0.0";
-/// Where tensors begin: at multiples of this, counted from the data section, which begins at one itself.
+/// The alignment of tensors in the data section, and of the section itself.
 pub const ALIGNMENT: u64 = 64;
-/// Tensors of this prefix hold what is too long for the metadata's JSON; the reader hides them.
+/// The name prefix of tensors that hold what is too long for the JSON metadata; the reader hides them.
 pub const HIDDEN: &str = "__apr__/";
 
 /// Feature flags of the header.
 pub mod flags {
     /// LZ4 compression.
     pub const COMPRESSED: u32 = 1;
-    /// Tensors lie at multiples of 64.
+    /// Tensors are aligned to 64.
     pub const ALIGNED_64: u32 = 1 << 1;
-    /// Tensors lie at multiples of 32.
+    /// Tensors are aligned to 32.
     pub const ALIGNED_32: u32 = 1 << 2;
     /// The file is one of several.
     pub const SHARDED: u32 = 1 << 3;
@@ -35,7 +35,7 @@ pub mod flags {
     pub const DEFINED: u32 = 0xff;
 }
 
-/// Flags of one tensor (design section 7).
+/// Flags of one tensor.
 pub mod tensor_flags {
     /// LZ4 blocks.
     pub const LZ4: u32 = 1;
@@ -54,23 +54,23 @@ pub struct Header {
     pub version_minor: u16,
     /// See [`flags`].
     pub flags: u32,
-    /// Where the JSON begins.
+    /// Offset of the JSON.
     pub metadata_offset: u32,
-    /// Its bytes.
+    /// Length of the JSON in bytes.
     pub metadata_size: u32,
-    /// Where the index begins.
+    /// Offset of the index.
     pub index_offset: u32,
-    /// Its bytes.
+    /// Length of the index in bytes.
     pub index_size: u32,
-    /// Where the data section begins, from which the index counts offsets.
+    /// Offset of the data section; offsets in the index are relative to it.
     pub data_offset: u32,
 }
 
 impl Header {
-    /// Its bytes in the file, magic included.
+    /// Length in the file, including the magic.
     pub const LEN: usize = 32;
 
-    /// The header in its 32 bytes, whose magic the caller has looked at.
+    /// Decodes a header from its 32 bytes, whose magic the caller has checked.
     pub fn from_bytes(bytes: &[u8; Header::LEN]) -> Header {
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from(short(at)) | u32::from(short(at + 2)) << 16;
@@ -106,7 +106,7 @@ impl Header {
         bytes
     }
 
-    /// The multiple at which tensors and the data section must lie.
+    /// The required alignment of tensors and of the data section.
     pub fn alignment(&self) -> u64 {
         if self.flags & flags::ALIGNED_64 != 0 {
             64
@@ -130,9 +130,9 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// Its bytes in the file.
+    /// Length in the file.
     pub const LEN: u64 = 16;
-    /// Bytes of the checksum, which come first.
+    /// Length of the checksum, which comes first.
     pub const CRC_LEN: u64 = 4;
 
     /// Decodes a footer from its 16 bytes.
@@ -146,7 +146,7 @@ impl Footer {
         }
     }
 
-    /// The 12 bytes behind the checksum, which is a hole while the file is laid out.
+    /// The 12 bytes after the checksum, which is a hole during layout.
     pub fn tail(file_size: u64) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&MAGIC_END);

@@ -1,4 +1,4 @@
-//! APR, version 2: the format that carries everything another format can say.
+//! APR, version 2: the format that carries everything that other formats can express.
 //!
 //! ```text
 //! 0              header: APR2, version, flags, offsets and sizes of what follows (32 bytes)
@@ -8,7 +8,7 @@
 //! data end       footer: CRC-32 of all before, 2RPA, file size (16 bytes)
 //! ```
 //!
-//! Little-endian throughout. A model of several files is a JSON manifest and shards, each such a file.
+//! Little-endian throughout. A sharded model is a JSON manifest and shards, each of which is such a file.
 
 #![forbid(unsafe_code)]
 

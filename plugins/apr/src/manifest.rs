@@ -1,4 +1,4 @@
-//! The manifest of a model of several files, read.
+//! Opens the manifest of a sharded model.
 
 use crate::entries;
 use crate::file::File;
@@ -18,7 +18,7 @@ pub struct Manifest {
     name: String,
     shards: Vec<Shard>,
     map: Vec<(String, u32)>,
-    /// The first shard, which says what concerns the whole.
+    /// The first shard, which describes the whole model.
     first: Option<File>,
     notes: Vec<String>,
 }
@@ -27,7 +27,7 @@ pub struct Manifest {
 struct Shard {
     entry: ShardEntry,
     file: FileId,
-    /// What its checksum is over, if it has one.
+    /// Which bytes the shard's checksum covers, if there is one.
     over: Option<Over>,
 }
 
@@ -40,17 +40,17 @@ struct ShardEntry {
 }
 
 impl Manifest {
-    /// Whether a file that begins with `head` is one: an object with the keys that only a manifest has.
+    /// Whether `head` is the start of a manifest: an object with the keys that only a manifest has.
     pub fn looks_like(head: &[u8]) -> bool {
         let has = |word: &[u8]| head.windows(word.len()).any(|there| there == word);
         let object = head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
         object && has(b"\"apr_version\"") && has(b"\"sharded\"")
     }
 
-    /// Reads the manifest, and checks that its shards are there, as long as it says, and those that it lists.
+    /// Reads the manifest, and checks that its shards exist, have the stated lengths, and are the right ones.
     ///
     /// # Errors
-    /// Malformed for a manifest that contradicts itself or a shard that is another; NotFound for a missing one.
+    /// Malformed for a manifest that contradicts itself or a wrong shard; NotFound for a missing one.
     pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Manifest> {
         let mut cursor = Cursor::new(source, file, 0, limits)?;
         let text = whole_text(&mut cursor, "manifest")?;
@@ -70,7 +70,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether it lists a file of this name.
+    /// Whether it lists a file with this name.
     pub fn lists(&self, name: &str) -> bool {
         self.shards.iter().any(|shard| shard.entry.file == name)
     }
@@ -126,7 +126,7 @@ const NO_PROOF: &str = "the manifest's checksums are the same for every shard of
 
 fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u32)>> {
     let entries = entries::parse("key `tensor_shard_map`", raw.get(), limits.tensors)
-        // The place in the key is not one in the file.
+        // The position within the key is not an offset in the file.
         .map_err(|e| Error::new(e.kind(), e.message()))?;
     let mut map = Vec::with_capacity(entries.len());
     for (name, raw) in entries {

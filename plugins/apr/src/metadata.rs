@@ -1,4 +1,4 @@
-//! The metadata section: what a model says beyond its tensors, and its JSON text in the order of design section 7.
+//! The metadata section: what a model says beyond its tensors, and its JSON text in canonical order.
 
 use crate::dtypes::Numbers;
 use crate::entries;
@@ -7,13 +7,13 @@ use crate::render::{Fetch, Origin, Rendered, raw_json};
 use apr_sdk::{Asset, Bytes, Foreign, Result};
 use serde_json::{Value as Json, json};
 
-/// The model type of a model without an architecture.
+/// The model type if there is no architecture.
 pub const NO_ARCHITECTURE: &str = "tensors";
-/// The configuration of a model without an architecture.
+/// The configuration if there is no architecture.
 pub const NO_CONFIG: &str = "{}";
-/// What the keys that hold other formats' metadata begin with.
+/// The prefix of keys with other formats' metadata.
 pub const FOREIGN: &str = "foreign.";
-/// The keys that this plugin gives a meaning, besides those under [`FOREIGN`].
+/// The keys that this plugin understands, besides those under [`FOREIGN`].
 pub const KNOWN: &[&str] = &[
     "apr_version",
     "model_type",
@@ -28,38 +28,38 @@ pub const KNOWN: &[&str] = &[
     "provenance",
 ];
 
-/// What the metadata section says. JSON that is only carried is kept as its text.
+/// The contents of the metadata section. JSON that is only carried stays text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// The architecture's id, or [`NO_ARCHITECTURE`].
     pub model_type: String,
-    /// The canonical configuration.
+    /// The canonical configuration, as JSON.
     pub architecture: Bytes,
-    /// The naming world.
+    /// The dialect of tensor names and keys.
     pub dialect: String,
-    /// The quantization recipe.
+    /// The name of the quantization recipe.
     pub recipe: Option<String>,
-    /// The types that the file names itself.
+    /// The dtypes that the file itself assigns numbers to.
     pub dtypes: Numbers,
     /// The tokenizer as JSON, in the file or in a hidden tensor.
     pub tokenizer: Option<Bytes>,
-    /// What the model's makers say of it.
+    /// What the model's makers say about it.
     pub model_card: Option<Bytes>,
     /// Companion files.
     pub assets: Vec<Asset>,
     /// Other formats' metadata.
     pub foreign: Vec<Foreign>,
-    /// The names of tensors that share an offset, in the model's order, as a JSON array.
+    /// The names of tensors that share an offset, in model order, as a JSON array.
     pub order: Option<Bytes>,
-    /// Keys of other programs, and the text of their values.
+    /// Other programs' keys, with the text of their values.
     pub unknown: Vec<(String, Bytes)>,
-    /// Where the payload came from.
+    /// The provenance record.
     pub provenance: Option<Bytes>,
 }
 
-/// The name of the hidden tensor that `text`, `{"at": "__apr__/…"}`, stands for.
+/// The name of the hidden tensor in a reference `{"at": "__apr__/…"}`.
 pub fn place(text: &str) -> Option<String> {
-    // Looked at before it is parsed: carried JSON may be long.
+    // Checked before parsing: carried JSON may be long.
     let inside = text.strip_prefix('{')?.trim_start();
     if !inside.starts_with("\"at\"") {
         return None;
@@ -75,10 +75,10 @@ impl Metadata {
         self.model_type != NO_ARCHITECTURE || self.architecture.inline() != Some(NO_CONFIG.as_bytes())
     }
 
-    /// The section. Without a provenance of its own, one is made of `origin`, if that is given.
+    /// Renders the section. Without a provenance record, one is created from `origin`, if given.
     ///
     /// # Errors
-    /// Any error from reading; Malformed for values that are not of their type.
+    /// Any error from reading; Malformed for values whose bytes do not match their type.
     pub fn render(&self, origin: Option<Origin<'_>>, fetch: Fetch<'_>) -> Result<Rendered> {
         let mut out = Rendered::default();
         out.entry("apr_version", &Json::from(VERSION_TEXT).to_string());

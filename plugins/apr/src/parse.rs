@@ -1,4 +1,4 @@
-//! The metadata section's text, read. Values that are only carried are not parsed.
+//! Parses the metadata section. Values that are only carried stay unparsed.
 
 use crate::dtypes::{FIRST_NAMED, LAST_NAMED, Numbers};
 use crate::entries::{self, Entries};
@@ -7,21 +7,21 @@ use crate::metadata::{FOREIGN, KNOWN, Metadata, place};
 use apr_sdk::{Asset, Bytes, Error, Foreign, ForeignFile, Limits, Result, Value, ValueType, escape, json};
 use serde_json::{Value as Json, value::RawValue};
 
-/// Memory that one parsed JSON value takes at most, per byte of its text: a tree of one-digit numbers.
+/// The most memory that a parsed JSON value takes per byte of text: a tree of one-digit numbers.
 const TREE_BYTES: u64 = 96;
 
-/// Parses the section.
+/// A parser for the section.
 pub struct Parser<'a> {
     text: &'a str,
     offset: u64,
     limits: &'a Limits,
-    /// The most that one parsed value was charged: they live one after another.
+    /// The most that was charged for one parsed value: only one exists at a time.
     peak: u64,
     resolve: &'a mut dyn FnMut(&str) -> Result<Bytes>,
 }
 
 impl<'a> Parser<'a> {
-    /// A parser of `text`, which lies at `offset`; `resolve` gives what the hidden tensor of a name holds.
+    /// A parser for `text` at `offset`; `resolve` returns the contents of a hidden tensor.
     pub fn new(
         text: &'a str,
         offset: u64,
@@ -31,11 +31,11 @@ impl<'a> Parser<'a> {
         Parser { text, offset, limits, peak: 0, resolve }
     }
 
-    /// What the section says.
+    /// Parses the section.
     ///
     /// # Errors
-    /// Malformed for what is no JSON object, a key that is there twice, a missing key or a value of another type than
-    /// its key's; LimitExceeded.
+    /// Malformed for anything but a JSON object, duplicate or missing keys, and values of the wrong type;
+    /// LimitExceeded.
     pub fn metadata(mut self) -> Result<Metadata> {
         let entries = self.object("metadata", self.text)?;
         let raw = |key: &str| entries.iter().find(|(k, _)| k == key).map(|(_, raw)| *raw);
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Where `inside`, a piece of the text, lies in the file.
+    /// The offset in the file of `inside`, a slice of the text.
     fn place(&self, inside: &str) -> u64 {
         self.offset + inside.as_ptr().addr().saturating_sub(self.text.as_ptr().addr()) as u64
     }
@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
             let column = e.offset().unwrap_or_default();
             Error::new(e.kind(), e.message()).at(at + column)
         })?;
-        // Each key, its place, and the set that found no second one.
+        // Each key, its position, and the set that checks for duplicates.
         let cost = entries.iter().map(|(key, _)| 2 * key.len() as u64 + 120).sum();
         self.limits.budget.charge(cost).map_err(|e| e.at(at))?;
         Ok(entries)
@@ -113,13 +113,13 @@ impl<'a> Parser<'a> {
         serde_json::from_str(raw.get()).map_err(|_| self.wrong(key, "a text", raw))
     }
 
-    /// The value's text, held.
+    /// The value's text, in memory.
     fn held(&self, raw: &RawValue) -> Result<Bytes> {
         self.limits.budget.charge(raw.get().len() as u64).map_err(|e| e.at(self.place(raw.get())))?;
         Ok(Bytes::from(raw.get()))
     }
 
-    /// The value's text, held or hidden.
+    /// The value's text, in memory or in a hidden tensor.
     fn carried(&mut self, raw: &RawValue) -> Result<Bytes> {
         match place(raw.get()) {
             Some(name) => self.hidden(&name, raw),
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok(Bytes::from(bytes))
     }
 
-    /// The value, parsed; it must be dropped before the next one is.
+    /// The parsed value, which must be dropped before the next is parsed.
     fn tree(&mut self, raw: &RawValue) -> Result<Json> {
         let at = self.place(raw.get());
         let cost = (raw.get().len() as u64).saturating_mul(TREE_BYTES);

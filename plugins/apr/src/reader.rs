@@ -1,4 +1,4 @@
-//! The reading side: what a file is, and its way to the host.
+//! The reader: recognises files and opens them.
 
 use crate::file::{File, FileOptions};
 use crate::layout::{Header, MAGIC, VERSION, flags};
@@ -26,7 +26,7 @@ impl apr_sdk::Reader for Reader {
             let version = look.head.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_le_bytes);
             return if version == Some(VERSION.0) { Score::MAGIC_AND_VERSION } else { Score::MAGIC };
         }
-        // Older and unknown versions are claimed too, so that it is this reader that says what they are.
+        // Also claims older and unknown versions, so that this reader reports what they are.
         if look.head_is(b"APR") && is_version(look.head) {
             return Score::MAGIC;
         }
@@ -39,7 +39,7 @@ impl apr_sdk::Reader for Reader {
     }
 }
 
-/// Whether these are four bytes that some version of the format begins with: a letter, digit or zero after `APR`.
+/// Whether a file starts like some version of the format: `APR` followed by a letter, digit or zero.
 fn is_version(head: &[u8]) -> bool {
     head.get(3).is_some_and(|&b| b == 0 || b.is_ascii_digit() || b.is_ascii_uppercase())
 }
@@ -64,7 +64,7 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
     Ok(Box::new(File::open(source, header, limits, FileOptions { file, part, note })?))
 }
 
-/// A shard of a model, opened to see what its metadata says of the whole.
+/// Opens a shard to see what its metadata says about the whole model.
 ///
 /// # Errors
 /// As opening it alone.
@@ -76,14 +76,14 @@ pub(crate) fn open_shard(source: &dyn Source, file: FileId, limits: &Limits) -> 
     opened.map_err(|e| e.in_file(source.name(file)))
 }
 
-/// The first bytes of a file, as many as a header has or the file.
+/// The first bytes of a file: as many as a header has, or fewer if the file is shorter.
 fn start<'a>(source: &dyn Source, file: FileId, head: &'a mut [u8; Header::LEN]) -> Result<&'a [u8]> {
     let len = usize::try_from(source.len(file)?).unwrap_or(Header::LEN).min(Header::LEN);
     source.read_at(file, 0, &mut head[..len])?;
     Ok(&head[..len])
 }
 
-/// The header, if it is of a version that is known.
+/// Decodes the header, if its version is known.
 fn header(head: &[u8]) -> Result<Header> {
     check_magic(head)?;
     let Ok(head) = head.try_into() else {
@@ -102,7 +102,7 @@ fn header(head: &[u8]) -> Result<Header> {
         .hint("install a newer apr that reads it"))
 }
 
-/// The model of several files that this shard belongs to, or why it is shown alone.
+/// The sharded model that this shard belongs to, or why it is opened alone.
 fn whole(
     source: &dyn Source,
     file: FileId,
@@ -156,13 +156,13 @@ fn check_magic(head: &[u8]) -> Result<()> {
     }
 }
 
-/// What every opened thing of this format pushes in the same way.
+/// Pushes notes.
 pub(crate) fn notes(sink: &mut dyn ModelSink, notes: &[String]) -> Result<()> {
     notes.iter().try_for_each(|note| sink.fact(apr_sdk::Fact::Note(note)))
 }
 
-/// Everything that `cursor` has left, as text. It is read in pieces, each of which earns the budget for the next: so
-/// a section is as long as it may be, and a length that is only claimed costs nothing.
+/// Reads everything up to the end of `cursor` as text, in pieces that each earn the budget for the next: a
+/// section may be as long as necessary, and a length that is merely claimed costs nothing.
 ///
 /// # Errors
 /// Malformed if it is not UTF-8; any error from reading.

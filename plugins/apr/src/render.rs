@@ -1,16 +1,16 @@
-//! The text of the metadata section as it grows, with its holes, and what is too long to stand in it.
+//! Builds the text of the metadata section, with holes, and moves what is too long to hidden tensors.
 
 use crate::layout::HIDDEN;
 use crate::metadata::{FOREIGN, place};
 use apr_sdk::{Asset, Bytes, Error, Foreign, Result, Value, escape, json};
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
-/// What is known of the inputs when a provenance record is made.
+/// What is known about the inputs when a provenance record is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// Names and versions of program and plugins.
     pub versions: &'a [(String, String)],
-    /// Each input's bytes.
+    /// The size of each input in bytes.
     pub inputs: &'a [u64],
 }
 
@@ -23,12 +23,12 @@ pub enum Piece {
     InputCrc(u32),
 }
 
-/// The section's text, and what is too long to stand in it.
+/// The section's text, and what is too long for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// The text.
+    /// The text in pieces.
     pub pieces: Vec<Piece>,
-    /// Names and contents of the hidden tensors, in the order in which the text names them.
+    /// Names and contents of the hidden tensors, in the order of the text.
     pub hidden: Vec<(String, Bytes)>,
 }
 
@@ -80,12 +80,12 @@ impl Rendered {
         name
     }
 
-    /// The name of the hidden tensor that takes `bytes`, if they are too long to stand in the text.
+    /// The reference to a hidden tensor for `bytes`, if they are too long for the text.
     fn elsewhere(&mut self, bytes: &Bytes) -> Option<Json> {
         (bytes.len() > Bytes::INLINE_LIMIT).then(|| Json::from(self.hide(bytes)))
     }
 
-    /// JSON that is only carried: as it is, unless it is too long or would not come back as it is.
+    /// JSON that is only carried: unchanged, unless it is too long or would not be restored exactly.
     pub fn carried(&mut self, bytes: &Bytes, fetch: Fetch<'_>) -> Result<String> {
         if bytes.len() <= Bytes::INLINE_LIMIT {
             let held = fetch(bytes)?;
@@ -98,10 +98,11 @@ impl Rendered {
     }
 }
 
-/// How bytes of the model are read, should they lie in a file.
+/// Reads bytes of the model that are in a file.
 pub type Fetch<'a> = &'a mut dyn FnMut(&Bytes) -> Result<Bytes>;
 
-/// Whether `text` is one JSON value without space around it that cannot be taken for the place of a hidden tensor.
+/// Whether `text` is a single JSON value without surrounding space that cannot be mistaken for a reference to
+/// a hidden tensor.
 fn is_bare_json(text: &str) -> bool {
     let parsed: serde_json::Result<&RawValue> = serde_json::from_str(text);
     parsed.is_ok_and(|raw| raw.get().len() == text.len()) && place(text).is_none()
@@ -118,7 +119,8 @@ impl Rendered {
         Ok(())
     }
 
-    /// Another format's metadata, as [`json::foreign_to_json`] has it, but one value at a time: so memory is the text's.
+    /// Another format's metadata, as in [`json::foreign_to_json`], but one value at a time, so that memory is
+    /// bounded by the text.
     pub fn foreign(&mut self, foreign: &Foreign, fetch: Fetch<'_>) -> Result<()> {
         self.key(&format!("{FOREIGN}{}", foreign.format));
         self.text("{\"files\":[");
@@ -146,7 +148,7 @@ impl Rendered {
         Ok(())
     }
 
-    /// Member number `n` of an object that the first one opens.
+    /// Member number `n` of an object; the first one opens it.
     fn member(&mut self, n: usize, key: &str, value: &Json) {
         self.text(if n == 0 { "{" } else { "," });
         self.text(&format!("{}:{value}", Json::from(key)));
@@ -166,7 +168,7 @@ impl Rendered {
         }
     }
 
-    /// The record of design section 7, with a hole for each input's CRC-32.
+    /// The provenance record, with a hole for each input's CRC-32.
     pub fn provenance(&mut self, origin: Origin<'_>) -> Result<()> {
         let versions: Map<_, _> = origin.versions.iter().map(|(id, v)| (id.clone(), json!(v))).collect();
         self.entry("provenance", &format!("{{\"versions\":{},\"inputs\":[", Json::Object(versions)));
@@ -182,10 +184,10 @@ impl Rendered {
     }
 }
 
-/// JSON that must stand in the text whatever its length.
+/// JSON that must be in the text whatever its length.
 ///
 /// # Errors
-/// InvalidArgument for what is no JSON.
+/// InvalidArgument for anything but JSON.
 pub fn raw_json<'a>(key: &str, bytes: &'a [u8]) -> Result<&'a str> {
     let text = std::str::from_utf8(bytes).ok();
     let parsed = text.and_then(|text| serde_json::from_str::<&RawValue>(text).ok());

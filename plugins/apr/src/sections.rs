@@ -1,4 +1,4 @@
-//! The sections of a file, checked against each other and against the file's length.
+//! Checks the sections of a file against each other and against the file's length.
 
 use crate::index::Entry;
 use crate::layout::{Footer, Header, INDEX_HEAD_LEN, MAGIC_END, VERSION, flags, tensor_flags};
@@ -6,7 +6,7 @@ use crate::metadata::Metadata;
 use apr_sdk::{Bytes, Cursor, DType, Error, FileId, Limits, Result, Source, checked_payload_len, escape};
 use std::collections::HashMap;
 
-/// Refuses what is planned, and notes what is odd.
+/// Refuses planned features, and notes oddities.
 ///
 /// # Errors
 /// Unsupported for compression, encryption and the streaming layout.
@@ -42,7 +42,7 @@ pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Notes reserved bits of the index that are set.
+/// Notes reserved bits that are set in the index.
 pub fn note_odd(entries: &[Entry], reserved: u32, notes: &mut Vec<String>) {
     if reserved != 0 {
         notes.push(format!("the index's reserved word is {reserved:#x}, not 0"));
@@ -53,7 +53,7 @@ pub fn note_odd(entries: &[Entry], reserved: u32, notes: &mut Vec<String>) {
     }
 }
 
-/// Header, metadata, index and data must follow one another inside the file.
+/// Checks that header, metadata, index and data follow one another inside the file.
 ///
 /// # Errors
 /// Malformed.
@@ -92,10 +92,10 @@ pub fn check_sections(header: &Header, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks each entry by itself, and that no two overlap; gives them by offset, with their types.
+/// Checks each entry, and that no two overlap; returns them by offset, with their types.
 ///
 /// # Errors
-/// Malformed; Unsupported for a dtype that this program's table lacks.
+/// Malformed; Unsupported for a dtype that is not in this program's table.
 pub fn check_entries<'a>(
     entries: &'a [Entry],
     header: &Header,
@@ -107,7 +107,7 @@ pub fn check_entries<'a>(
     for entry in entries {
         let at = next_at;
         next_at += entry.len();
-        // What the entry says by itself is wrong where the entry lies; what it says of its data, where that should lie.
+        // An error in the entry itself is reported at the entry, one about its data where that should be.
         let named = |e: Error| e.at(at).tensor(&entry.name);
         let place = data.saturating_add(entry.offset);
         let dtype = metadata.dtypes.dtype(entry.dtype).map_err(named)?;
@@ -140,7 +140,7 @@ pub fn check_entries<'a>(
     Ok(sorted)
 }
 
-/// Finds the footer at the end that the index implies, and checks it; gives where it begins.
+/// Finds and checks the footer at the end implied by the index; returns its offset.
 ///
 /// # Errors
 /// Malformed; any error from reading.
@@ -195,10 +195,10 @@ pub fn check_end(
         .hint("get the file again: it is cut off or damaged"))
 }
 
-/// Puts tensors that share an offset into the order that the metadata gives.
+/// Puts tensors that share an offset into the order given in the metadata.
 ///
 /// # Errors
-/// Malformed for what is no list of names; LimitExceeded; any error from reading.
+/// Malformed for anything but a list of names; LimitExceeded; any error from reading.
 pub fn arrange(
     sorted: &mut [(&Entry, DType)],
     metadata: &Metadata,
@@ -213,7 +213,7 @@ pub fn arrange(
                 .bytes(extent.len)?
         }
     };
-    // A name and its place in the map.
+    // A name and its entry in the map.
     limits.budget.charge(16 * text.len() as u64)?;
     let names: Vec<String> = serde_json::from_slice(&text)
         .map_err(|e| Error::malformed(format!("metadata key `order` is not a list of names: {e}")))?;

@@ -1,24 +1,25 @@
-//! What a manifest's checksum says of a shard. It is that of the shard's own footer; earlier versions of apr took it over the
-//! footer too, and a CRC-32 over bytes that end with their own CRC-32 is the same for all bytes of that length.
+//! Interprets a shard's checksum in the manifest. It should equal the one in the shard's own footer. Earlier
+//! versions of apr included the footer, and a CRC-32 over bytes that end with their own CRC-32 is the same
+//! for all bytes of that length.
 
 use crate::layout::{Footer, MAGIC_END};
 use apr_sdk::{Error, FileId, Result, Source};
 
-/// What a checksum in a manifest is over.
+/// The bytes that a checksum in a manifest covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// The shard up to its footer, which states the same.
+    /// The shard up to its footer, which has the same checksum.
     Shard,
-    /// The shard with its footer: it says how long the shard is, and not which.
+    /// The shard including its footer: this proves the shard's length, but not which shard it is.
     Length,
-    /// All bytes of a file that does not end with a footer, or it is no CRC-32.
+    /// A whole file without a footer at its end, or the value is not a CRC-32.
     File,
 }
 
-/// What the checksum `stated` of a shard of `len` bytes is over.
+/// The bytes that the checksum `stated` of a shard of `len` bytes covers.
 ///
 /// # Errors
-/// Malformed, E004, if it is that of another shard; any error from reading.
+/// Malformed, E004, if it belongs to another shard; any error from reading.
 pub fn over(source: &dyn Source, file: FileId, len: u64, stated: &str) -> Result<Over> {
     let digits = stated.len() == 8 && stated.bytes().all(|b| b.is_ascii_hexdigit());
     let stated = u32::from_str_radix(stated, 16).ok().filter(|_| digits);
@@ -43,9 +44,9 @@ pub fn over(source: &dyn Source, file: FileId, len: u64, stated: &str) -> Result
     Err(error.hint("get the shard and the manifest again, both of the same model"))
 }
 
-/// The CRC-32 of every file of this length whose footer is right.
+/// The CRC-32 of every file of this length with a correct footer.
 fn of_length(len: u64) -> u32 {
-    // The state behind bytes and their CRC-32 is the one behind no bytes and theirs, which is 0.
+    // The CRC state after bytes and their CRC-32 equals that after no bytes and theirs, which is 0.
     let mut end = [0; 16];
     end[4..].copy_from_slice(&Footer::tail(len));
     crc32fast::hash(&end)

@@ -1,4 +1,4 @@
-//! Models of several files: which tensors go where, and the manifest that says so.
+//! Sharded models: which tensors go where, and the manifest that says so.
 
 use crate::layout::VERSION_TEXT;
 use crate::render::Piece;
@@ -6,23 +6,23 @@ use crate::{EXTENSION, FORMAT};
 use apr_sdk::{Error, ForeignFile, ForeignPolicy, LayoutRequest, Model, Result, Tensor, shards};
 use serde_json::Value as Json;
 
-/// The files that a model becomes.
+/// The files of a model.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The APR2 files, in order.
     pub files: Vec<PlannedFile<'a>>,
-    /// The manifest's name, if there are several.
+    /// The manifest's name, if there are shards.
     pub manifest: Option<String>,
 }
 
-/// One APR2 file to be.
+/// An APR2 file to write.
 #[derive(Debug)]
 pub struct PlannedFile<'a> {
     /// Path of the file relative to the output folder.
     pub name: String,
-    /// Its tensors, by number.
+    /// Indices of its tensors.
     pub tensors: Vec<usize>,
-    /// The records of the model's own files that it takes the place of.
+    /// The records of the model's own files that it replaces.
     pub records: Vec<&'a ForeignFile>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Plan<'a> {
     /// The files for `request`.
     ///
     /// # Errors
-    /// InvalidArgument for shards in a single file.
+    /// InvalidArgument if shards are requested in a single file.
     pub fn new(model: &'a Model, request: &LayoutRequest) -> Result<Plan<'a>> {
         let own = model.foreign_of(FORMAT).map(|foreign| foreign.files.as_slice()).unwrap_or_default();
         let all = || (0..model.tensors.len()).collect();
@@ -91,7 +91,7 @@ pub fn shard_name(stem: &str, n: usize, count: usize) -> String {
     shards::name(stem, n, count, EXTENSION)
 }
 
-/// The manifest's name beside a shard's, if `name` is one of a shard.
+/// The name of the manifest for a shard called `name`; `None` for any other name.
 pub fn manifest_name(name: &str) -> Option<String> {
     let stem = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
     let digits = |text: &str| text.len() >= 5 && text.bytes().all(|b| b.is_ascii_digit());
@@ -100,7 +100,7 @@ pub fn manifest_name(name: &str) -> Option<String> {
     (digits(count) && digits(number)).then(|| format!("{stem}.{EXTENSION}"))
 }
 
-/// The manifest's text; the holes are the shards' checksums, those of their footers.
+/// The manifest's text; its holes are the shards' checksums, as in their footers.
 pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[u64]) -> Vec<Piece> {
     let mut text = format!(
         "{{\"apr_version\":\"{VERSION_TEXT}\",\"sharded\":true,\"shard_count\":{},\"shards\":[",

@@ -1,4 +1,4 @@
-//! The writing side: tensors, metadata and index become the segments of one file, or of several and their manifest.
+//! The writer: tensors, metadata and index become the segments of one file, or of several with a manifest.
 
 use crate::carry::{self, OwnText};
 use crate::index::{self, Entry};
@@ -15,7 +15,7 @@ use apr_sdk::{
 #[derive(Debug)]
 pub struct Writer;
 
-/// What the number of a hole says: its sort in the upper bits, which file or input in the lower ones.
+/// The structure of hole numbers: the kind in the upper bits, the file or input in the lower ones.
 mod holes {
     pub const FOOTER: u32 = 1 << 28;
     pub const SHARD: u32 = 2 << 28;
@@ -63,14 +63,16 @@ impl apr_sdk::Writer for Writer {
         for hole in of_sort(holes::SHARD) {
             let footer = of_sort(holes::FOOTER).find(|footer| number(footer.id) == number(hole.id));
             let footer = footer.ok_or_else(|| Error::plugin("a shard that was never written"))?;
-            // What its footer says: with the footer, every shard of this length would have the same.
+            // The same as in its footer: including the footer, every shard of this length would have the same
+            // checksum.
             sink.fill_digest(hole.id, footer.file, 0, footer.offset, Sum::CRC32_HEX)?;
         }
         Ok(())
     }
 }
 
-/// The metadata section of file number `number`: the source's own text if it still holds, else made anew.
+/// The metadata section of file number `number`: the source's own text if it still applies, otherwise a new
+/// one.
 fn metadata(
     model: &Model,
     request: &LayoutRequest,
@@ -108,7 +110,7 @@ fn metadata(
     Ok(rendered)
 }
 
-/// Pushes one file; gives its length.
+/// Pushes one file; returns its length.
 fn lay_out(
     model: &Model,
     tensors: &[usize],
@@ -170,7 +172,7 @@ fn numbers(model: &Model, tensors: &[usize]) -> Result<Numbers> {
     Ok(numbers)
 }
 
-/// The offset of the next `len` bytes in the data section of `data_len` bytes, which grows by them.
+/// Reserves `len` bytes in the data section, which has `data_len` bytes so far; returns their offset.
 fn place(data_len: &mut u64, len: u64) -> Result<u64> {
     let offset = data_len.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_long)?;
     *data_len = offset.checked_add(len).filter(|&end| end <= i64::MAX as u64).ok_or_else(too_long)?;

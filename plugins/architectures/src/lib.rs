@@ -1,6 +1,6 @@
-//! Architectures as data: for each a table in `tables/`, which says what tensors and configuration keys are called, and
-//! how rows lie, in each dialect (`canonical`, `hf`, `gguf`). The host's one engine interprets them; the README describes
-//! their form. A table in a plugin folder (`NAME.toml`) works without any code.
+//! Architectures as data: one table each in `tables/`, with the names of tensors and configuration keys, and
+//! the order of rows, in each dialect (`canonical`, `hf`, `gguf`). The host's engine interprets them; the
+//! README describes their form. A table in a plugin folder (`NAME.toml`) works without any code.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! Quantization blocks of older layouts: the same values, in today's blocks or as F32.
+//! Converts quantization blocks of older layouts: the same values in today's blocks, or as F32.
 //!
-//! A block is its scale `d`, in some types a minimum `m` and the fifth bits, then one nibble or byte an element. Element
-//! `i`'s nibble lay beside its neighbour's; since May 2023 it lies beside that of element `i ± 16`. Scales were f32 and
-//! became f16: such a block has a twin of today only if its scales happen to be f16 numbers.
+//! A block has a scale `d`, in some types a minimum `m` and the fifth bits, then one nibble or byte per
+//! element. Element `i` used to share a byte with its neighbour; since May 2023, with element `i ± 16`.
+//! Scales were f32 and became f16: such a block has an equivalent today only if its scales happen to be f16
+//! numbers.
 
 use apr_sdk::half::{from_f16, to_f16};
 use apr_sdk::{DType, Error, Result};

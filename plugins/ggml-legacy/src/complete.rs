@@ -1,5 +1,6 @@
-//! Whether all of a model is there. The file does not say how many tensors it has, so one that was cut off between two
-//! of them looks whole; the hyperparameters and the loaders' own lists say what must be there.
+//! Checks that a model is complete. The file does not state its number of tensors, so one that was truncated
+//! between two of them looks complete; the hyperparameters and the loaders' own lists tell what must be
+//! there.
 
 use crate::header::Header;
 use crate::index::Info;

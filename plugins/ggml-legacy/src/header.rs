@@ -1,4 +1,4 @@
-//! What comes before the tensors: magic, version, hyperparameters, mel filters, vocabulary; as typed values.
+//! Everything before the tensors, as typed values: magic, version, hyperparameters, mel filters, vocabulary.
 
 use crate::layout::{
     GGJT, GGLA, GGMF, GGML, Kind, MAX_FILTERS, MAX_TOKENS, MAX_VOCABULARY, Program, VERSION_FACTOR,

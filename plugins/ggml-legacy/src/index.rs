@@ -1,4 +1,5 @@
-//! The tensors: a record and a payload each, one after another until the file ends. Payloads are skipped, never read.
+//! The tensors: a record and a payload each, in sequence to the end of the file. Payloads are skipped, never
+//! read.
 
 use crate::layout::{ALIGNMENT, MAX_DIMS, RECORD_HEAD};
 use crate::types::{Generation, Stored, stored};

@@ -1,8 +1,8 @@
-//! Constants of the files, and what each program's layout is: the order of hyperparameters, and which tensors there must be.
+//! Constants of the files, and each program's layout: the order of hyperparameters, and the required tensors.
 //!
-//! The facts are those of the loaders: `llama.cpp` of llama.cpp up to August 2023, `whisper.cpp`, `bert.cpp`, and ggml's
-//! `examples/{gpt-2,gpt-j,gpt-neox,stablelm,mpt,replit}/main.cpp` of July 2023 (StarCoder's layout is GPT-2's, Dolly's is
-//! GPT-NeoX's).
+//! Sources are the loaders: `llama.cpp` of llama.cpp up to August 2023, `whisper.cpp`, `bert.cpp`, and ggml's
+//! `examples/{gpt-2,gpt-j,gpt-neox,stablelm,mpt,replit}/main.cpp` of July 2023 (StarCoder has GPT-2's layout,
+//! Dolly GPT-NeoX's).
 
 /// The bare magic, `ggml`: no version, no word on what the rest is.
 pub const GGML: [u8; 4] = *b"lmgg";

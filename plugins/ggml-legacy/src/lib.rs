@@ -1,4 +1,5 @@
-//! What ggml's programs wrote before GGUF, read only: GGML, GGMF, GGJT 1 to 3, LoRA adapters, whisper.cpp models.
+//! The files that ggml's programs wrote before GGUF, read only: GGML, GGMF, GGJT 1 to 3, LoRA adapters,
+//! whisper.cpp models.
 //!
 //! ```text
 //!  0  "lmgg" | "fmgg" | "tjgg" | "algg"     the words ggml, ggmf, ggjt, ggla as a u32
@@ -10,7 +11,7 @@
 //!     { u32 n_dims, u32 name length, u32 type, u32 dim (innermost first) × n_dims, name,
 //!       in ggjt and ggla zeros up to a multiple of 32 of the file's offset, payload }
 //! ```
-//! Numbers are little-endian. Nothing says how many tensors there are.
+//! Numbers are little-endian. The number of tensors is not stated.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The reader: which program wrote the file, then its header and tensors; older blocks are converted when they are read.
+//! The reader: finds out which program wrote the file, then reads header and tensors; older blocks are
+//! converted on reading.
 
 use crate::blocks::Layout;
 use crate::header::{Container, Header};

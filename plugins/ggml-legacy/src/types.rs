@@ -1,4 +1,4 @@
-//! What a tensor's type number means: it depends on the version of the block layouts.
+//! Interprets a tensor's type number, which depends on the version of the block layouts.
 
 use crate::blocks::Layout;
 use apr_sdk::{DType, Error, Result};

@@ -1,4 +1,5 @@
-//! The model card: what README.md's front matter, `generation_config.json` and `config.json` say of the model.
+//! The model card: what the front matter of README.md, `generation_config.json` and `config.json` say about
+//! the model.
 
 use crate::front_matter;
 use apr_sdk::{Result, Source, Value};

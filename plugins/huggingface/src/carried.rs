@@ -1,6 +1,7 @@
-//! What other formats say of a model, in a file of apr's own, written with `--foreign keep` only.
+//! Other formats' metadata, in a file of apr's own, written only with `--foreign keep`.
 //!
-//! `{"dialect": "gguf", "formats": {"gguf": {"files": [...]}}}`, the values as [`apr_sdk::json`] has them.
+//! `{"dialect": "gguf", "formats": {"gguf": {"files": [...]}}}`, with values in the form of
+//! [`apr_sdk::json`].
 
 use crate::layout::{CARRIED, FORMAT, MAX_JSON};
 use apr_sdk::{

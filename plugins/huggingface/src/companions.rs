@@ -1,4 +1,4 @@
-//! A folder's other files: companions of the model, or left out and named.
+//! A folder's other files: companions of the model, or left out and reported.
 
 use crate::layout::{
     CARRIED, DEEPEST, MODULES, MOST_COMPANIONS, NO_COMPANION_FOLDERS, NO_COMPANIONS, OBJECTS, TOKENIZERS,

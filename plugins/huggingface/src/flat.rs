@@ -1,12 +1,13 @@
-//! A JSON object as typed metadata: nested objects become keys with dots, what has no type becomes its JSON.
+//! A JSON object as typed metadata: nested objects become dotted keys, values without a type become their
+//! JSON.
 //!
 //! | JSON | typed |
 //! | --- | --- |
 //! | `{"rope_scaling": {"factor": 8.0}}` | `rope_scaling.factor` = 8.0 (F64) |
 //! | `{"a.b": 1}` | `a\.b` = 1 (I64; U64 above 2^63) |
-//! | numbers that are not all whole: `[1, 0.5]` | an array of F64 |
+//! | numbers that are not all integers: `[1, 0.5]` | an array of F64 |
 //! | other lists, `{}` | an array of one string, its JSON |
-//! | `null` | nothing; where a model is another without the key, an array of one string, its JSON |
+//! | `null` | nothing; where its absence would change the model, an array of one string, its JSON |
 
 use crate::json::not_json;
 use apr_sdk::{Error, Result, Value, ValueType, escape};

@@ -1,4 +1,4 @@
-//! What stands between the lines `---` at the beginning of a README: YAML, of which texts, lists and maps are taken.
+//! The front matter between `---` lines at the start of a README: YAML, reduced to texts, lists and maps.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value as Json};

@@ -1,5 +1,5 @@
-//! JSON as Python writes and reads it: strict about keys that occur twice, and with numbers that are no JSON
-//! (`NaN`, `Infinity`), which configurations of some architectures have.
+//! JSON as Python writes and reads it: strict about duplicate keys, and with numbers that are not JSON
+//! (`NaN`, `Infinity`), which occur in some architectures' configurations.
 
 use apr_sdk::{Error, Result, escape, strict_json};
 use serde_json::{Map, Value as Json};

@@ -1,4 +1,4 @@
-//! Which file of a folder is what: names, used by both sides.
+//! The names of a folder's files and their purpose, shared by reader and writer.
 
 /// The format's id, in the manifest and in foreign records.
 pub const FORMAT: &str = "huggingface";

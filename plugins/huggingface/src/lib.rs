@@ -1,4 +1,4 @@
-//! Hugging Face model folders: weights of another format, and the files that say what they mean.
+//! Hugging Face model folders: weights in another format, and the files that describe them.
 //!
 //! ```text
 //! FOLDER/

@@ -1,5 +1,5 @@
-//! What is made here for a model that another format held: the tokenizer's files, what belongs to the folder itself in
-//! `config.json`, `generation_config.json`, and a README for what its makers said.
+//! Files generated for a model from another format: the tokenizer's, the folder's own part of `config.json`,
+//! `generation_config.json`, and a README with the model card.
 
 use crate::card;
 use crate::layout::{FORMAT, TOKENIZERS};

@@ -1,4 +1,5 @@
-//! How sentence-transformers makes one vector of a text's: said by a module of its own, beside `config.json`.
+//! How sentence-transformers pools a text's vectors into one: stated by a module of its own, beside
+//! `config.json`.
 
 use crate::layout::MODULES;
 use crate::{json, text};

@@ -1,4 +1,4 @@
-//! Reads a folder: its configuration and tokenizer files, and the weights as a part of another format.
+//! Reads a folder: its configuration and tokenizer files, and the weights as a part in another format.
 
 use crate::carried::Carried;
 use crate::companions::Companions;

@@ -1,4 +1,5 @@
-//! JSON as Python's `json.dumps(value, indent=2)` spells it, with a line feed at the end: what `save_pretrained` writes.
+//! JSON in the spelling of Python's `json.dumps(value, indent=2)` plus a line feed: what `save_pretrained`
+//! writes.
 
 use crate::json::not_json;
 use serde_json::{Map, Number, Value as Json};

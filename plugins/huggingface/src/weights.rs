@@ -1,4 +1,4 @@
-//! Which of a folder's files hold the weights.
+//! Finds the files with the weights in a folder.
 
 use crate::layout::{WEIGHT_FORMATS, WEIGHTS};
 use apr_sdk::{Error, Result, escape};

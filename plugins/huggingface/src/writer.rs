@@ -1,4 +1,4 @@
-//! Lays a model out as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
+//! Lays out a model as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
 
 use crate::layout::{ADAPTER, ADAPTER_STEM, CARRIED, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS};
 use crate::{card, carried, flat, made, pooling, reader, text, tokenizer};

@@ -1,4 +1,4 @@
-//! One array: its header, and where its elements lie.
+//! One array: its header, and where its elements are.
 
 use crate::header::Header;
 use crate::layout::MAGIC;

@@ -1,4 +1,4 @@
-//! Element types by their spelling, `descr`: those that are read, and by name those that are not.
+//! Element types by their spelling, `descr`: supported ones, and unsupported ones by name.
 
 use crate::layout::DTYPES;
 use crate::literal::Descr;

@@ -1,4 +1,4 @@
-//! What stands before an array's elements.
+//! The header before an array's elements.
 
 use crate::descr::Element;
 use crate::layout::{MAGIC, MAX_HEADER_LEN, PREFIX_LEN, VERSIONS};

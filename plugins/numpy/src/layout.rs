@@ -1,4 +1,4 @@
-//! What lies where in an array file: used by both sides.
+//! The structure of an array file, shared by reader and writer.
 
 use apr_sdk::{DType, Error, Result};
 

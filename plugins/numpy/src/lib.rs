@@ -1,13 +1,14 @@
-//! NumPy's array files: one array in a `.npy`, several by name in a `.npz`, which is a ZIP archive of them.
+//! NumPy's array files: one array in a `.npy`, several named ones in a `.npz`, which is a ZIP archive of
+//! these.
 //!
 //! ```text
 //! 0           6     7     8                  10 or 12      N * 64
 //! | \x93NUMPY | 1-3 | 0   | header length    | header, spaces, line feed | elements |
 //!               version     u16, from 2.0 u32  {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 //! ```
-//! The header is a Python literal, which is parsed and never evaluated. Elements are row-major, or column-major where
-//! `fortran_order` says so, in the byte order that `descr` begins with. An entry `NAME.npy` of an archive is the array
-//! NAME.
+//! The header is a Python literal, which is parsed and never evaluated. Elements are row-major, or
+//! column-major with `fortran_order`, in the byte order at the start of `descr`. An entry `NAME.npy` of an
+//! archive is the array NAME.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The header's text: a Python literal of one fixed form. It is parsed, byte by byte; there is nothing here that could
-//! evaluate it.
+//! Parses the header's text, a Python literal of one fixed form, byte by byte; nothing here could evaluate
+//! it.
 
 use apr_sdk::{Error, Result, escape};
 

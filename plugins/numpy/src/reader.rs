@@ -1,4 +1,4 @@
-//! Reads the headers of an array file, or of all arrays of an archive, into a model.
+//! Reads the headers of an array file, or of all arrays in an archive, into a model.
 
 use crate::array::{Array, Place};
 use crate::layout::{FOREIGN, LONGEST_FOREIGN, MAGIC, NPY, NPZ, SUFFIX};

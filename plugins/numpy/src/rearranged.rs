@@ -1,7 +1,7 @@
-//! The elements of a deflated array in row-major, little-endian order.
+//! Reads a deflated array in row-major, little-endian order.
 //!
-//! Deflated data can only be read in order. Where the file's order is another one than the tensor's, each piece of the
-//! result is collected in a pass of its own over all of it: slow for large arrays, bounded in memory for all.
+//! Deflated data can only be read sequentially. If the file's order differs from the tensor's, each piece of
+//! the result takes a separate pass over all of it: slow for large arrays, but bounded in memory.
 
 use crate::header::Header;
 use apr_sdk::{DType, Endian, Result, Source, Stream};

@@ -1,5 +1,5 @@
-//! Lays a model out as an archive or, if it is one tensor, as an array file: the bytes that `numpy.savez` and `numpy.save`
-//! write.
+//! Lays out a model as an archive or, if it is one tensor, as an array file: byte for byte what `numpy.savez`
+//! and `numpy.save` write.
 
 use crate::layout::{self, FOREIGN, NPY, NPZ, SUFFIX};
 use crate::reader::Arrays;

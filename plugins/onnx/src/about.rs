@@ -1,11 +1,11 @@
-//! What a model says of itself besides tensors, as typed keys.
+//! What a model says besides tensors, as typed keys.
 //!
 //! | key | what |
 //! | --- | --- |
-//! | `onnx.ir_version`, `onnx.producer_name`, … | the scalar records of `ModelProto`; may be set |
-//! | `onnx.opset_import`, `onnx.graph.*`, `onnx.functions` | what the graph says, for people; may not be set |
+//! | `onnx.ir_version`, `onnx.producer_name`, … | the scalar fields of `ModelProto`; may be set |
+//! | `onnx.opset_import`, `onnx.graph.*`, `onnx.functions` | a description of the graph, for people; may not be set |
 //! | `onnx.graph` | the graph itself (see `strip`) |
-//! | any other | an entry of `metadata_props`; one whose key begins `onnx.` or `metadata_props.` gets `metadata_props.` before it |
+//! | any other | an entry of `metadata_props`; a key that starts with `onnx.` or `metadata_props.` is prefixed with `metadata_props.` |
 
 use crate::layout::{graph, model, type_of_id, wire};
 use crate::messages::{self, OperatorSetId, ValueInfo};

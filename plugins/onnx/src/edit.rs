@@ -1,5 +1,5 @@
-//! Edits of a message tree: bytes are cut and put in, and the lengths of all messages around them follow. What is not
-//! edited stays as it is, spelling of lengths included.
+//! Edits a message tree: removes and inserts bytes, and adjusts the lengths of all enclosing messages.
+//! Everything else stays unchanged, including the spelling of lengths.
 
 use crate::fields::varint_bytes;
 use crate::tensor::Range;

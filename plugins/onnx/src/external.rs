@@ -1,4 +1,4 @@
-//! Data in other files of the model's folder: what a tensor says of where it lies.
+//! Data in other files of the model's folder, as referenced by a tensor.
 
 use crate::messages::{self, StringStringEntry};
 use crate::scan::{Field, Scan};

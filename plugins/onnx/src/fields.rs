@@ -1,4 +1,4 @@
-//! Records as the writer makes them.
+//! Encodes fields for the writer.
 
 use crate::external::Reference;
 use crate::layout::{tensor, type_of, wire};

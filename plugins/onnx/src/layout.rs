@@ -1,5 +1,5 @@
-//! Numbers of the format: fields of its messages, wire types, element types. All are those of `onnx.proto` of onnx 1.23
-//! and of the protobuf encoding.
+//! The format's numbers: message fields, wire types, element types, from `onnx.proto` of onnx 1.23 and the
+//! protobuf encoding.
 
 use apr_sdk::DType;
 

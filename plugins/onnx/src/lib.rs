@@ -1,4 +1,4 @@
-//! The ONNX format: one protobuf message that holds a graph and the tensors which its nodes use.
+//! The ONNX format: a protobuf message with a graph and the tensors that its nodes use.
 //!
 //! ```text
 //! ModelProto     08 IR_VERSION | 12 producer ... | 3a LEN graph | 42 LEN opset ... | 72 LEN metadata_props ... | ...
@@ -7,8 +7,9 @@
 //!   └ TensorProto  08 dim ... | 10 data_type | 42 LEN name | 4a LEN raw_data | doc_string, external_data, ...
 //!                                                                 ^^^^^^^^ the payload: an Extent, never read
 //! ```
-//! A record is a tag (number · 8 + wire type) and a varint, 4 or 8 bytes, or LEN and that many bytes. There is no magic
-//! and no order of records. Numbers in payloads are little-endian. Data may lie in other files of the model's folder.
+//! A field is a tag (number · 8 + wire type) and a varint, 4 or 8 bytes, or LEN and that many bytes. There is
+//! no magic, and fields may be in any order. Numbers in payloads are little-endian. Data may be in other
+//! files of the model's folder.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The small messages that are decoded whole: none of them can hold a payload. Fields that nothing here needs are left out.
+//! The small messages that are decoded completely: none can contain a payload. Unused fields are left out.
 
 use crate::layout::LONGEST_DECODED;
 use crate::scan::{Field, Scan};

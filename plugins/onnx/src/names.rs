@@ -1,5 +1,6 @@
-//! Unique names for tensors of every scope. An initialiser of the model's own graph keeps its name; any other is called by
-//! the way to it, `NODE/ATTRIBUTE` or `NODE/ATTRIBUTE/NAME`; of two that come out equal the later one gets `#2`.
+//! Unique names for tensors in every scope. An initializer of the main graph keeps its name; any other tensor
+//! is named after its path, `NODE/ATTRIBUTE` or `NODE/ATTRIBUTE/NAME`; of two equal names, the later gets
+//! `#2`.
 
 use apr_sdk::{Error, Limits, Result};
 use std::collections::{HashMap, HashSet};

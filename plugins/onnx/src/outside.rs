@@ -1,4 +1,4 @@
-//! Files beside the model that hold tensors' data.
+//! Files beside the model that hold tensor data.
 
 use crate::external::Reference;
 use crate::layout::SMALLEST_EXTERNAL;

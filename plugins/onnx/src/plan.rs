@@ -1,4 +1,4 @@
-//! Where tensors' data goes, and how a graph that is there is rewritten around it.
+//! Plans where tensor data goes, and how an existing graph is rewritten around it.
 
 use crate::about::{About, SCALARS};
 use crate::edit::{Edit, Segment, apply};

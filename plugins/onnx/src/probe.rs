@@ -1,4 +1,4 @@
-//! Recognising a model, which has no magic: its outermost records must be those of one.
+//! Recognises a model, which has no magic, by its outermost fields.
 
 use crate::layout::{graph, model, wire};
 use apr_sdk::{Look, Score};

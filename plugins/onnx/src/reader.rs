@@ -1,4 +1,5 @@
-//! Reads a model: its graph stays as it is, its tensors become the model's, wherever in the graph they are.
+//! Reads a model: the graph stays as it is, and its tensors, wherever in the graph they are, become the
+//! model's.
 
 use crate::about::{self, About};
 use crate::edit::Segment;

@@ -1,4 +1,4 @@
-//! The bounded walk's bottom: records of the protobuf encoding at given offsets, read without what lies in them.
+//! Reads protobuf fields at given offsets, without their contents: the basis of the bounded walk.
 
 use crate::layout::wire;
 use apr_sdk::{Error, FileId, Limits, Result, Source, escape};

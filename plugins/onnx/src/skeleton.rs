@@ -1,10 +1,10 @@
-//! The verbatim form: the file without its payloads, and where they were. It can be walked like the file itself.
+//! The verbatim form: the file without its payloads, and their places. It can be walked like the file itself.
 //!
 //! ```text
 //! u64 file length | u64 n_holes | n_holes × { u64 offset, u64 length } | u64 n_files | n_files × u64 length | bytes
 //! ```
-//! The holes are in the order of their offsets; the files are those that data lies in, in the order in which tensors name
-//! them; the bytes are all that lies outside the holes. Numbers are little-endian.
+//! Holes are ordered by offset; files are those with tensor data, in the order in which tensors name them;
+//! the bytes are everything outside the holes. Numbers are little-endian.
 
 use crate::scan::Scan;
 use crate::tensor::Range;

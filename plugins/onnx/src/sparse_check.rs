@@ -1,5 +1,5 @@
-//! The report `check`: are the indices of sparse tensors what `onnx.proto` wants: in ascending order, each once, and
-//! inside the shape? Opening does not read them.
+//! The report `check`: are the indices of sparse tensors ascending, unique and inside the shape, as
+//! `onnx.proto` requires? Opening does not read them.
 
 use crate::walk::Sparse;
 use apr_sdk::{DType, Error, Payload, Report, Result, Source, Stream, Tensor, escape};

@@ -1,4 +1,4 @@
-//! Payload in records of numbers: decoded one after another, in memory that does not grow.
+//! Payload in numeric fields: decoded one by one, in bounded memory.
 
 use crate::layout::tensor;
 use crate::scan::Scan;

@@ -1,6 +1,6 @@
-//! The typed form of the graph: the file as a message without its tensors' data, and without the records that are keys of
-//! their own. It holds no payload. The tensors' types and dimensions stay, in one spelling: they are what its nodes were
-//! made for, and the writer compares the model's with them.
+//! The typed form of the graph: the file as a message, without its tensors' data and without the fields that
+//! are keys of their own. It holds no payload. It keeps the tensors' types and dimensions in a canonical
+//! spelling: its nodes were made for these, and the writer compares them with the model's.
 
 use crate::about::About;
 use crate::edit::{self, Edit, Segment};

@@ -1,4 +1,4 @@
-//! One `TensorProto`: which records say what, and where its data lies. No data is read.
+//! One `TensorProto`: interprets its fields, and locates its data. No data is read.
 
 use crate::external::{self, Reference};
 use crate::layout::{STRING, TYPES, tensor as number, type_of_id, wire};

@@ -1,4 +1,4 @@
-//! The bounded walk: every message that can hold a tensor, down to the tensors, and what encloses each of them.
+//! The bounded walk: visits every message that can contain a tensor, and records what encloses each tensor.
 
 use crate::layout::{DEEPEST, attribute, function, graph, model, node, sparse, training, wire};
 use crate::names::{Names, Piece};

@@ -1,5 +1,5 @@
-//! A model without a graph: a valid file whose graph has tensors and no nodes. Its outputs are its tensors, for
-//! onnxruntime loads nothing that has no output, and takes away what leads to none.
+//! A model without a graph: a valid file whose graph has tensors and no nodes. Its outputs are its tensors,
+//! because onnxruntime refuses models without outputs, and drops whatever leads to none.
 
 use crate::edit::{Edit, Segment, apply};
 use crate::fields;

@@ -1,4 +1,4 @@
-//! Writes a model: around the graph that it came with, or, without one, as a file of weights.
+//! Writes a model: around its original graph, or without one as a weights-only file.
 
 use crate::about::{self, About};
 use crate::edit::Segment;

@@ -1,4 +1,4 @@
-//! A checkpoint that was opened, whichever of the three layouts it has.
+//! An opened checkpoint, in any of the three layouts.
 
 use crate::pickle::value::{Arena, Id};
 use crate::storage::Located;

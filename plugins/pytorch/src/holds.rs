@@ -1,4 +1,5 @@
-//! Looks at each value of a checkpoint once, before it is walked over: which hold tensors, and whether any contains itself.
+//! Examines each value of a checkpoint once, before walking it: which ones hold tensors, and whether any
+//! contains itself.
 
 use crate::layout::ROOTS;
 use crate::pickle::value::{Arena, DictKind, Id, Node, Tensor};

@@ -1,5 +1,5 @@
-//! The verbatim form: a file's bytes but for its payloads, and the CRC-32s of those as holes. It is used where the reader,
-//! given it, finds exactly the model that is about to be written.
+//! The verbatim form: a file's bytes except its payloads, with their CRC-32s as holes. It is used if the
+//! reader, given this form, finds exactly the model that is about to be written.
 
 use crate::layout::{FORMAT, UNMARKED};
 use crate::plan::Plan;

@@ -1,4 +1,4 @@
-//! What a file's records, storages and types are called: used by both sides.
+//! The names of a file's records, storages and types, shared by reader and writer.
 
 use apr_sdk::{DType, Error};
 

@@ -1,4 +1,4 @@
-//! The layout of torch 0.1.10 to 1.5: five pickles one after another, then each storage's element count and bytes.
+//! The layout of torch 0.1.10 to 1.5: five pickles in sequence, then each storage's element count and bytes.
 
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::layout::{LEGACY_MAGIC, LEGACY_PROTOCOL};

@@ -1,4 +1,4 @@
-//! PyTorch checkpoints: tensors in a pickle's containers, their bytes beside it.
+//! PyTorch checkpoints: a pickle with tensors in its containers, and their bytes beside it.
 //!
 //! ```text
 //! ZIP (torch 1.6 and later), records at multiples of 64:
@@ -7,8 +7,9 @@
 //!   0x1950a86a20f9469cfc6c | 1001 | {little_endian, ..} | object | [key, ..] | i64 count, bytes | i64 count, bytes | ...
 //! tar (before): sys_info, storages, tensors, pickle
 //! ```
-//! A tensor is a call in the pickle, `torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ..)`, and a storage
-//! is a persistent id, `("storage", torch.FloatStorage, "0", "cpu", elements)`. Nothing of a pickle is ever executed.
+//! A tensor is a call in the pickle, `torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ..)`,
+//! and a storage is a persistent id, `("storage", torch.FloatStorage, "0", "cpu", elements)`. Nothing in a
+//! pickle is ever executed.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The report `list-keys`: the paths below which tensors lie, for `--prefix`.
+//! The report `list-keys`: the paths with tensors below them, for `--prefix`.
 
 use crate::layout::FORMAT;
 use crate::names;

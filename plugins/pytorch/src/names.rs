@@ -1,4 +1,4 @@
-//! Walks over a checkpoint's value: names for its tensors, keys for its other values, and the nesting they came from.
+//! Walks a checkpoint's value: names for its tensors, keys for its other values, and the original nesting.
 
 use crate::holds::{Holds, bare_storages, state_dict};
 use crate::pickle::allow_list::Global;

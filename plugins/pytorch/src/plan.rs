@@ -1,4 +1,5 @@
-//! What one output file is made of: the nesting, the values in it, and what only a record of apr's own can say.
+//! The contents of one output file: the nesting, the values in it, and what only a record of apr's own can
+//! express.
 
 use crate::names::is_plain;
 use crate::quantized::Quantized;

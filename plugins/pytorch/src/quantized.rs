@@ -1,4 +1,4 @@
-//! Quantized tensors on their way out: what the reader put beside a tensor says how it is quantized.
+//! Writes quantized tensors: the values that the reader placed beside a tensor tell how it is quantized.
 
 use crate::layout::{QSCHEMES, storage_of};
 use apr_sdk::{Tensor, Value};

@@ -1,4 +1,4 @@
-//! Recognises the three layouts and the index, opens a file, and pushes what was found.
+//! Recognises the three layouts and the index, opens a file, and pushes its contents.
 
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::index_file::{self, IndexFile};

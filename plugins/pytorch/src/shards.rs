@@ -1,4 +1,4 @@
-//! Which files a model becomes: one, the source's own shards again, or shards of at most a given size.
+//! Plans the files of a model: one, the source's own shards again, or shards of at most a given size.
 
 use crate::index_file::{self, Index, untyped};
 use crate::layout::FORMAT;

@@ -1,4 +1,4 @@
-//! Where storages lie, and what of them a tensor sees: every bound checked before the host is told.
+//! Locates storages, and the part of each that a tensor sees; every bound is checked before the host is told.
 
 use crate::pickle::value::{Arena, Storage, Tensor};
 use apr_sdk::{Endian, Error, Extent, Payload, Result, View, checked_elements, checked_payload_len};

@@ -1,5 +1,5 @@
-//! The nesting of a checkpoint: which container holds which tensor and which value, as its writer nested them. It is
-//! kept as JSON beside the model, where the tensors' names alone do not give it back.
+//! The nesting of a checkpoint: which container holds which tensors and values, as written. It is kept as
+//! JSON beside the model unless the tensors' names alone imply it.
 
 use apr_sdk::{Error, Result};
 use serde::ser::{Serialize, SerializeMap, Serializer};

@@ -1,4 +1,4 @@
-//! Lays a model out as one ZIP, or as several with an index.
+//! Lays out a model as one ZIP, or as several with an index.
 
 use crate::kept::{self, Wanted};
 use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT, UNMARKED};

@@ -1,5 +1,5 @@
-//! The ZIP layout: `data.pkl`, and each storage as the record `data/KEY`. TorchScript archives look alike; of their code
-//! nothing is read.
+//! The ZIP layout: `data.pkl`, and each storage as the record `data/KEY`. TorchScript archives look alike;
+//! their code is not read.
 
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::layout::{BYTEORDER, CONSTANTS_PKL, DATA, DATA_PKL};

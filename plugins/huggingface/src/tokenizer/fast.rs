@@ -1,4 +1,4 @@
-//! `tokenizer.json` to parts: the file of the `tokenizers` library.
+//! Reads `tokenizer.json`, the file of the `tokenizers` library.
 
 use super::added_type;
 use apr_sdk::tokenizer::{

@@ -1,5 +1,6 @@
-//! The tokenizer: the folder's files to and from the SDK's form. Where `tokenizer.json` and SentencePiece's model are both
-//! there, the first says what is done to a text, the second gives scores and types, as llama.cpp's converter takes them.
+//! Converts between the folder's tokenizer files and the SDK's form. If both `tokenizer.json` and a
+//! SentencePiece model are present, the former tells what is done to a text, the latter gives scores and
+//! types, as in llama.cpp's converter.
 
 mod fast;
 mod sentencepiece;

@@ -1,4 +1,4 @@
-//! SentencePiece's model (`sentencepiece_model.proto`), read and written. Field numbers are the proto's.
+//! Reads and writes SentencePiece models (`sentencepiece_model.proto`). Field numbers are the proto's.
 
 use super::{added_type, fast};
 use apr_sdk::tokenizer::{

@@ -1,4 +1,4 @@
-//! Tokenizers of the time before `tokenizer.json`: `vocab.json` and `merges.txt` of GPT-2's kind, `vocab.txt` of BERT's.
+//! Tokenizers from before `tokenizer.json`: GPT-2's `vocab.json` and `merges.txt`, BERT's `vocab.txt`.
 
 use super::{Fetch, fast, json};
 use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType};

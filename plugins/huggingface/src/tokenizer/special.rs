@@ -1,4 +1,5 @@
-//! Which ids begin, end and separate, and whether they are added: `SpecialVocab` of gguf-py, whose order is kept too.
+//! The begin, end and separator ids, and whether they are added: `SpecialVocab` of gguf-py, including its
+//! order.
 
 use apr_sdk::tokenizer::{Kind, Parts, Spelling};
 use serde_json::{Map, Value as Json, json};

@@ -1,4 +1,4 @@
-//! The SDK's form to the files that the `tokenizers` library, transformers and SentencePiece read.
+//! Writes the SDK's form as the files that the `tokenizers` library, transformers and SentencePiece read.
 
 use super::sentencepiece;
 use apr_sdk::tokenizer::{Kind, Tokenizer, added_token, library_form};

@@ -1,4 +1,5 @@
-//! The names a pickle may use. Whatever is not here does not exist for the machine: there is nothing it could call.
+//! The names that a pickle may use. Anything else does not exist for the interpreter: there is nothing it
+//! could call.
 
 use super::plain_data::{self, Class};
 use crate::layout::{DTYPES, OTHER_DTYPES, OTHER_STORAGES, QSCHEMES, StorageType, storage_type};

@@ -1,4 +1,5 @@
-//! Reads opcodes and their arguments from a file, every length checked against the bytes left before it costs memory.
+//! Reads opcodes and their arguments from a file, checking every length against the bytes left before
+//! allocating memory.
 
 use super::opcodes::{Argument, OPCODES, Opcode};
 use apr_sdk::{Cursor, Error, Limits, Result};

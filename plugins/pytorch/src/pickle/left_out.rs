@@ -1,6 +1,6 @@
-//! Values that no plain one stands for: objects of classes that programs save beside their tensors (settings, enums,
-//! functions). Nothing of them is imported or called. Each is a record of its name and of what it was made of, so that a
-//! tensor in it is not lost unseen; the model is read without it, and a note says so.
+//! Objects of unknown classes that programs save along with their tensors (settings, enums, functions).
+//! Nothing in them is imported or called. Each is recorded with its name and constituents, so that a tensor
+//! in it is not lost unnoticed; the model is read without it, and a note says so.
 
 use super::machine::Machine;
 use super::value::{Arena, Id, Node};

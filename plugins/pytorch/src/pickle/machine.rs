@@ -1,5 +1,5 @@
-//! The pickle machine: a stack, a memo, and the opcodes of protocols 0 to 5. It rebuilds tensors and plain containers,
-//! as inert records; there is no way from here to running anything.
+//! The pickle interpreter: a stack, a memo, and the opcodes of protocols 0 to 5. It rebuilds tensors and
+//! plain containers as inert records, and has no means of running anything.
 
 use super::allow_list::{self, Global};
 use super::decoder::{Decoder, Step};

@@ -1,5 +1,5 @@
-//! The pickle language: its opcodes, the machine that rebuilds tensors and plain values from it and nothing else,
-//! and the values it leaves behind.
+//! The pickle language: its opcodes, an interpreter that rebuilds tensors and plain values and nothing else,
+//! and the resulting values.
 
 pub mod allow_list;
 pub mod decoder;

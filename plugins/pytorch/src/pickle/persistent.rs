@@ -1,4 +1,4 @@
-//! Persistent ids: how a pickle names the storages that lie outside it.
+//! Persistent ids: how a pickle refers to the storages outside of it.
 
 use super::allow_list::Global;
 use super::decoder::Step;

@@ -1,5 +1,5 @@
-//! Harmless values that programs save beside their tensors, taken as data: a namespace becomes a map, a NumPy scalar a
-//! number, a path or a date text. Nothing of the classes that are named is imported, let alone called.
+//! Harmless values that programs save along with their tensors, read as data: a namespace becomes a map, a
+//! NumPy scalar a number, a path or a date text. Nothing in the named classes is imported, let alone called.
 
 use super::allow_list::Global;
 use super::decoder::Step;

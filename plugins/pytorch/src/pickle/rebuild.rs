@@ -1,4 +1,4 @@
-//! The functions that rebuild tensors (`torch/_utils.py`): their arguments checked, their tensors recorded.
+//! The functions that rebuild tensors (`torch/_utils.py`): checks their arguments and records their tensors.
 
 use super::allow_list::{Global, Rebuild};
 use super::decoder::Step;

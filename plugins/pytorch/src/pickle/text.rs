@@ -1,4 +1,4 @@
-//! The texts of protocol 0: lines with escapes.
+//! Texts of protocol 0: lines with escapes.
 
 use apr_sdk::{Error, Result, escape};
 

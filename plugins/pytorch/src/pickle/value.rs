@@ -1,5 +1,5 @@
-//! What a pickle leaves behind: inert values in one arena, numbered, so that shared and self-containing ones cost
-//! nothing and none is ever dropped recursively.
+//! The result of a pickle: inert values in one arena, by index, so that shared and self-containing values are
+//! cheap and nothing is dropped recursively.
 
 use super::allow_list::Global;
 use super::left_out::LeftOut;

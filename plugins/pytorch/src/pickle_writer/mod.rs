@@ -1,5 +1,5 @@
-//! Writes the pickle of protocol 2 that `torch.save` writes for the same value: CPython's pickler, opcode by opcode, with
-//! its memo and its batches.
+//! Writes the same protocol 2 pickle as `torch.save`: CPython's pickler, opcode by opcode, with its memo and
+//! its batches.
 
 mod tensors;
 mod values;

@@ -1,4 +1,4 @@
-//! The report `scan`: what every pickle in a file would import and call, also in files that do not open.
+//! The report `scan`: what every pickle in a file would import and call, even in files that do not open.
 
 pub mod names;
 mod places;

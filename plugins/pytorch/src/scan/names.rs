@@ -1,4 +1,4 @@
-//! What a name would do in a program that imports it.
+//! Judges what a name would do in a program that imports it.
 
 use crate::pickle::allow_list;
 

@@ -1,5 +1,5 @@
-//! Finds the pickles of a file: in an archive's records, in a tar's members, one after another from the beginning, and
-//! behind the local headers of an archive that is broken.
+//! Finds the pickles in a file: in an archive's records, in a tar's members, in sequence from the start, and
+//! after the local headers of a broken archive.
 
 use super::names::Verdict;
 use super::trace::Trace;

@@ -1,4 +1,4 @@
-//! Walks over one pickle as far as it goes, keeping just enough of the stack to know which name a call calls.
+//! Follows one pickle as far as possible, tracking just enough of the stack to know which name a call calls.
 
 use super::names::{Verdict, judge};
 use crate::pickle::decoder::{Decoder, Step};

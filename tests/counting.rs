@@ -1,7 +1,7 @@
-//! An allocator that counts, so that what a piece of work holds in memory can be shown to stay small: what the thread
-//! holds that does it, and what all threads hold.
+//! A counting allocator, to show that a piece of work needs little memory: what the working thread holds, and
+//! what all threads hold.
 //!
-//! A test program that asks has `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
+//! To use it, declare `#[global_allocator] static ALLOCATOR: Counting = Counting;` in a test program.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

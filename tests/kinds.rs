@@ -1,10 +1,11 @@
-//! A toy format whose header says, tensor by tensor, how the payload lies: plain, as a strided view, in blocks, as a
-//! stream; and where it breaks. It is written with every payload plain, so that what arrived can be seen.
+//! A toy format whose header states for each tensor how its payload is stored (plain, as a strided view, in
+//! blocks, as a stream) and where it is broken. Writing stores every payload plain, so that tests can see
+//! what arrived.
 //!
-//! `kinds` + u32 header length + header + payload. The header has one line for each tensor:
-//! `NAME KIND DTYPE SHAPE STRIDES OFFSET LEN SIZE BREAK`; lists are joined by `,`, an empty list is `-`, offsets count
-//! from the file's start, SIZE is that of blocks and of what a stream gives at once. Blocks and streams are stored with
-//! every bit turned over.
+//! `kinds` + u32 header length + header + payload. The header has one line per tensor: `NAME KIND DTYPE SHAPE
+//! STRIDES OFFSET LEN SIZE BREAK`; lists are joined by `,`, an empty list is `-`, offsets are absolute, SIZE
+//! is that of blocks and of what a stream returns at once. Blocks and streams are stored with all bits
+//! inverted.
 
 use apr_sdk::{
     BlockAt, BlockSink, CheckedModel, Codec, DType, Encoding, Endian, Error, Extent, LayoutRequest,

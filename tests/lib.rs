@@ -1,4 +1,4 @@
-//! What the test rooms share: a host with our plugins linked in, scratch folders, fixtures.
+//! Shared by the tests: a host with our plugins linked in, scratch folders, fixtures.
 
 #![allow(
     missing_docs,

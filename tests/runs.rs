@@ -1,10 +1,11 @@
-//! A toy format with encoded payload. How it is encoded, and where the writer or its codec breaks the contract, is said by
-//! options for writing.
+//! A toy format with encoded payload. Write options control how it is encoded, and where the writer or its
+//! codec breaks the contract.
 //!
-//! `runs` + u32 header length + header + a table, 28 bytes for each tensor: offset, stored and raw length, u64, and the
-//! CRC-32 of its raw bytes + u64 offset of the lengths + payload + `tail` + padding + CRC-32 of all before it + the
-//! lengths of all blocks, u32. The header has one line for each tensor: `NAME DTYPE SHAPE CODEC BLOCK`, where codec 0 is
-//! raw payload. A block is a byte 0 and its bytes, or a byte 1 and pairs of a count and a byte.
+//! `runs` + u32 header length + header + a table of 28 bytes per tensor (offset, stored and raw length, u64
+//! each, and the CRC-32 of its raw bytes) + u64 offset of the lengths + payload + `tail` + padding + CRC-32
+//! of everything before + the lengths of all blocks, u32. The header has one line per tensor: `NAME DTYPE
+//! SHAPE CODEC BLOCK`, where codec 0 is raw payload. A block is a byte 0 and its bytes, or a byte 1 and pairs
+//! of a count and a byte.
 
 use apr_sdk::{
     BlockAt, BlockSink, CheckedModel, Codec, DType, Encoding, Error, Extent, LayoutRequest, LayoutSink,

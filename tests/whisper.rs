@@ -1,4 +1,4 @@
-//! A small seeded Whisper, of which there is no golden manifest.
+//! A small seeded Whisper model, which has no golden manifest.
 
 use apr_sdk::DType;
 use apr_testkit::{Checkpoint, SeededTensor};

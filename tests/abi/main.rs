@@ -1,5 +1,5 @@
-//! The plugin boundary as it is on disk: real libraries, built here, changed byte by byte, put in bad places, and asked to
-//! misbehave. What the wire itself promises is tested beside it, in `sdk/abi/tests`.
+//! The plugin boundary on disk: real libraries, built here, changed byte by byte, put in bad places, and made
+//! to misbehave. `sdk/abi/tests` tests the wire itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

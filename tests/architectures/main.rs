@@ -1,5 +1,5 @@
-//! Whole models from one dialect to another: what the tables of `plugins/architectures` say is judged by what llama.cpp's
-//! own converter wrote for the same folder (`tests/golden`).
+//! Translates whole models between dialects: compares the tables of `plugins/architectures` with what
+//! llama.cpp's own converter wrote for the same folder (`tests/golden`).
 
 #![allow(
     missing_docs,

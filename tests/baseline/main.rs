@@ -1,17 +1,17 @@
-//! What conversions give, as digests: every model that is checked in or follows from one, to every format that is written,
-//! with every flag set of `flags.rs`. Who changes how a conversion is planned or run sees here what that changed of its
-//! output, its refusals and its words; a change that should change nothing has to leave `digests.txt` alone.
+//! Digests of conversions: every model that is checked in or derived from one, to every writable format, with
+//! every flag set in `flags.rs`. They show how a change to planning or running conversions affects output,
+//! refusals and messages; a change that should change nothing must leave `digests.txt` alone.
 //!
-//! The inputs are found by walking (`inputs.rs`), so that a new fixture is a new line. A line of `digests.txt` has an input,
-//! a format and, for the flag sets that give the same, one outcome: `BYTES.WORDS` for an output, `!KIND.WORDS` for a refusal,
-//! with its stable code if it has one. BYTES is over the names and bytes of all files, WORDS over notes, warnings and what
-//! else was said. `outcome.rs` says what is left out of both. Of a plan BYTES is over what will be there; `plan.steps` is over
-//! how that will be made, which may change while nothing else does. Where a model lacks a flag set, `Of` in `flags.rs` says
-//! why.
+//! The inputs are found by walking (`inputs.rs`), so a new fixture gives new lines. A line of `digests.txt`
+//! has an input, a format and, for the flag sets with the same result, one outcome: `BYTES.WORDS` for an
+//! output, `!KIND.WORDS` for a refusal, with its stable code if it has one. BYTES covers the names and bytes
+//! of all files, WORDS the notes, warnings and other messages. `outcome.rs` says what both exclude. For a
+//! plan, BYTES covers the planned output; `plan.steps` covers how it will be computed, which may change by
+//! itself. `Of` in `flags.rs` says why a model lacks a flag set.
 //!
-//! `BLESS=1 cargo test -p apr-tests --test baseline` writes the file anew; the difference is to be read, and the commit says
-//! why it is right. `ONLY=PART` tries only the lines with that part in `INPUT > FORMAT` and prints what is digested: run it
-//! before and after a change, and compare the two.
+//! `BLESS=1 cargo test -p apr-tests --test baseline` rewrites the file; read the difference, and say in the
+//! commit why it is right. `ONLY=PART` tries only the lines with that part in `INPUT > FORMAT` and prints
+//! what is digested: run it before and after a change, and compare the two.
 
 #![allow(
     missing_docs,

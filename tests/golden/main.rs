@@ -1,5 +1,6 @@
-//! The golden manifests themselves: each model's folder is made again from names and shapes alone and has the hashes that
-//! its generator noted, and what is said of the converter's file adds up. README.md says what is in the folders.
+//! Checks the golden manifests themselves: each model's folder, regenerated from names and shapes alone, has
+//! the hashes that its generator recorded, and the data about the converter's file is consistent. README.md
+//! describes the folders.
 
 #![allow(
     missing_docs,

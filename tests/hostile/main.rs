@@ -1,5 +1,5 @@
-//! Trust no file, no disk and no user (design section 9): whatever is done to inputs, outputs and the process, the end is a
-//! clear error or a right file, in bounded time and memory, and nothing half-written.
+//! Trust no file, no disk and no user: whatever is done to inputs, outputs and the process, the result is a
+//! clear error or a correct file, in bounded time and memory, and nothing half-written.
 
 #![allow(
     missing_docs,

@@ -1,5 +1,5 @@
-//! Payload that does not lie as it is written: views, blocks, streams. It arrives whole with any number of threads, in
-//! bounded memory, and what is wrong with it is said with its place.
+//! Payload that is not stored the way it is written: views, blocks, streams. It arrives intact with any
+//! number of threads, in bounded memory, and errors carry their place.
 
 #![allow(
     missing_docs,

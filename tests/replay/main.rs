@@ -1,5 +1,5 @@
-//! Replays fuzzing's corpora and its seeds: any bytes give a clear error or a model, and what opens can be written back.
-//! The inputs of `tests/corpus` have names that say what was found with them.
+//! Replays the fuzzing corpora and seeds: any bytes give a clear error or a model, and what opens can be
+//! written back. Inputs in `tests/corpus` are named after what they revealed.
 
 #![allow(
     missing_docs,

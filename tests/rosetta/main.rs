@@ -1,5 +1,4 @@
-//! The Rosetta matrix of our own plugins: what it does not do is listed, what it promises is kept, and what is wrong is
-//! seen.
+//! The Rosetta matrix of our own plugins: known gaps are listed, promises are kept, and faults are detected.
 
 #![allow(
     missing_docs,

@@ -1,5 +1,5 @@
-//! A stranger's way: a plugin is written by `apr plugins new`, built outside the workspace against the SDK alone, tested,
-//! checked, used, installed and removed.
+//! The path of a third-party author: a plugin is created with `apr plugins new`, built outside the workspace
+//! against the SDK alone, tested, checked, used, installed and removed.
 
 #![allow(
     missing_docs,

@@ -1,5 +1,5 @@
-//! The house keeps itself: plain text scans that fail on what the design forbids, with file, line and the remedy.
-//! Every named exception that is no longer needed fails too.
+//! Text scans of the repository that fail on what its rules forbid, with file, line and remedy. Named
+//! exceptions that are no longer needed fail too.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,5 @@
-//! Tokenizers between formats: keys as llama.cpp's converter wrote them (the golden manifests), and what comes back.
+//! Tokenizers between formats: the keys that llama.cpp's converter wrote (the golden manifests), and what
+//! comes back.
 
 #![allow(
     missing_docs,

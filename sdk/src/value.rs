@@ -78,7 +78,7 @@ impl ValueType {
 pub struct Value {
     /// How to interpret the bytes.
     pub kind: ValueType,
-    /// The wire bytes, as the module describes.
+    /// The wire bytes: a little-endian scalar; u64 length and bytes; or u32 element type, u64 count and items.
     pub bytes: Bytes,
 }
 

@@ -12,7 +12,7 @@ use crate::{Bytes, DType, Endian, Extent, FileId, Foreign, Options, Result, Sum,
 pub struct Model {
     /// The id of the format it was read from.
     pub format: String,
-    /// The dialect of tensor names and keys (`hf`, `gguf`, ...), or `none`.
+    /// The dialect of tensor names and keys, or `none`.
     pub dialect: String,
     /// The tensors, in the source's order.
     pub tensors: Vec<Tensor>,

@@ -1,5 +1,4 @@
-//! Writes the file of a report: an output beside the model's, which must not destroy anything of the user's
-//! either.
+//! Writes the file of a report, beside a model's output or by itself. It must not destroy anything of the user's either.
 
 use crate::storage::error::io_error;
 use apr_sdk::{Error, Result};
@@ -42,6 +41,42 @@ pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: boo
     }
     if !force {
         return wrong("the report's file exists", "pass --force to replace it and the output");
+    }
+    Ok(())
+}
+
+/// Fails unless a report that is the only output can be written to `path`: `path` must not be one of the input files, given
+/// by device and inode, and an existing file is replaced only with `force`.
+///
+/// # Errors
+/// InvalidArgument for such a path, a folder, a device; Io with the code E007 for what exists; NotFound if its folder is
+/// missing.
+pub fn check_alone(path: &Path, inputs: &[(u64, u64)], force: bool) -> Result<()> {
+    let shown = || path.display().to_string();
+    let wrong =
+        |message: &str, hint: &str| Err(Error::invalid_argument(message).in_file(shown()).hint(hint));
+    let Ok(meta) = std::fs::metadata(path) else {
+        let folder = folder(path);
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let error = Error::not_found("the folder that the report is to go into is missing");
+        return Err(error.in_file(folder.display().to_string()).hint("create it, or name another"));
+    };
+    if inputs.contains(&(meta.dev(), meta.ino())) {
+        let hint = "give the output another name; the input was not touched";
+        return wrong("the output is one of the inputs", hint);
+    }
+    if meta.is_dir() {
+        return wrong("a folder of this name exists, nothing was written", "choose another name");
+    }
+    if !meta.is_file() {
+        return wrong("this is a device or a pipe, not a file, nothing was written", "pass `-o -` for stdout");
+    }
+    if !force {
+        let message = format!("it exists ({} bytes), nothing was written", meta.len());
+        let error = Error::io(message).code("E007").in_file(shown());
+        return Err(error.hint("choose another name, or --force to replace it"));
     }
     Ok(())
 }

@@ -30,6 +30,8 @@ pub mod verify;
 
 pub mod diff;
 
+pub mod survey;
+
 pub mod rosetta;
 
 pub use engine::Engine;

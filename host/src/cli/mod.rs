@@ -24,6 +24,7 @@ mod key_args;
 mod man;
 mod mapping;
 mod metadata;
+mod model_report;
 mod open_args;
 mod operands;
 mod parser;
@@ -35,9 +36,7 @@ mod rosetta;
 mod scan;
 mod settings;
 mod signals;
-mod sizes;
 mod streamed;
-mod summary;
 mod tensor_args;
 mod tensors;
 mod terminal;
@@ -47,6 +46,7 @@ mod usage;
 mod validate;
 mod version;
 
+use apr_host::sizes;
 use apr_sdk::Result;
 use clap::{Parser, Subcommand};
 use context::Context;
@@ -68,6 +68,7 @@ use terminal::Terminal;
 ///   apr edit model.gguf --set KEY=VALUE    other metadata, in place
 ///   apr diff model.gguf model.apr          are they the same?
 ///   apr validate model.apr --checksum      is the file what it claims to be?
+///   apr report model.gguf                  everything about it on one page
 ///   apr plugins list                       what this installation can do
 ///
 /// apr has no telemetry and opens no network connection that you did not ask for.
@@ -92,6 +93,7 @@ enum Verb {
     Tokenizer(tokenizer::Args),
     Diff(diff::Args),
     Validate(validate::Args),
+    Report(model_report::Args),
     Rosetta(rosetta::Args),
     Plugins(plugins::Args),
     Arch(arch::Args),
@@ -115,6 +117,7 @@ impl Verb {
             Verb::Tokenizer(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
+            Verb::Report(args) => Some(&mut args.open),
             _ => None,
         }
     }
@@ -161,6 +164,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Tokenizer(args) => tokenizer::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
+        Verb::Report(args) => model_report::run(&args, context).map(report::boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),

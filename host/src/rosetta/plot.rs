@@ -1,13 +1,12 @@
-//! Plots error against hops: as text for a terminal, as SVG for a page.
+//! Plots error against hops: as text for a terminal, as a picture, as a page.
 
+use crate::report::{LineChart, Mark, chart_page};
 use crate::rosetta::growth::{Growth, Verdict};
-use crate::rosetta::hops::Chain;
-use std::fmt::Write;
+use crate::rosetta::hops::{Chain, Hop};
+use apr_sdk::Result;
 
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
-/// Width, height and margin of the picture in pixels.
-const SIZE: (f64, f64, f64) = (480.0, 300.0, 48.0);
 
 /// One bar per hop, and the fitted growth.
 pub fn text(chain: &Chain) -> String {
@@ -36,36 +35,23 @@ pub fn growth(growth: Growth) -> String {
 
 /// The SVG: points joined by a line.
 pub fn svg(chain: &Chain) -> String {
-    let (width, height, margin) = SIZE;
-    let most = largest(chain);
-    let hops: f64 = chain.hops.iter().map(|_| 1.0).sum();
-    let place = |number: f64, error: f64| {
-        let x = margin + (width - 2.0 * margin) * (number / hops.max(1.0));
-        let share = if most > 0.0 && most.is_finite() { (error / most).min(1.0) } else { 0.0 };
-        (x, height - margin - (height - 2.0 * margin) * share)
-    };
-    let mut points = Vec::new();
-    let mut labels = String::new();
-    for (number, hop) in (1u32..).zip(&chain.hops) {
-        let (x, y) = place(f64::from(number), hop.max_abs_diff);
-        points.push(format!("{x:.1},{y:.1}"));
-        let _ = write!(
-            labels,
-            "  <circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>\n  <text x=\"{x:.1}\" y=\"{:.1}\">{}</text>\n",
-            height - margin + 16.0,
-            hop.to
-        );
-    }
-    let (left, bottom) = (margin, height - margin);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"11\" text-anchor=\"middle\">\n  <title>largest error after each hop, {most:e} at the top; {}</title>\n  \
-         <path d=\"M{left} {margin}V{bottom}H{}\" fill=\"none\" stroke=\"black\"/>\n  \
-         <polyline points=\"{}\" fill=\"none\" stroke=\"black\"/>\n{labels}</svg>\n",
-        growth(chain.growth),
-        width - margin,
-        points.join(" ")
-    )
+    chart(chain).svg()
+}
+
+/// A page with that picture and its numbers.
+///
+/// # Errors
+/// As [`chart_page`].
+pub fn html(chain: &Chain) -> Result<String> {
+    let heading = format!("{} along {} hops", chain.input, chain.hops.len());
+    chart_page(&heading, &growth(chain.growth), ["To", "Largest error"], &chart(chain))
+}
+
+fn chart(chain: &Chain) -> LineChart {
+    let mark = |hop: &Hop| Mark { label: hop.to.clone(), value: hop.max_abs_diff };
+    let title =
+        format!("largest error after each hop, {:e} at the top; {}", largest(chain), growth(chain.growth));
+    LineChart::new(&title, chain.hops.iter().map(mark).collect())
 }
 
 fn largest(chain: &Chain) -> f64 {
@@ -76,7 +62,6 @@ fn largest(chain: &Chain) -> f64 {
 mod tests {
     use super::*;
     use crate::rosetta::growth::fit;
-    use crate::rosetta::hops::Hop;
 
     fn of(errors: &[f64]) -> Chain {
         let hop = |error: &f64| Hop {
@@ -102,9 +87,8 @@ mod tests {
         let bars: Vec<usize> = text.lines().map(|line| line.matches('#').count()).collect();
         assert_eq!(bars, [0, 10, 20, 30, 40, 0]);
         assert!(text.ends_with("error ~ hops^1.00: as a line or faster: a systematic error\n"), "{text}");
-        let svg = svg(&of(&[0.1, 0.2, 0.3, 0.4]));
-        // 480 by 300 with a margin of 48: quarters of 384 across, of 204 up.
-        assert!(svg.contains("\"144.0,201.0 240.0,150.0 336.0,99.0 432.0,48.0\""), "{svg}");
+        let page = html(&of(&[0.1, 0.2, 0.3, 0.4])).unwrap();
+        assert!(page.contains(&svg(&of(&[0.1, 0.2, 0.3, 0.4]))) && page.contains("a systematic error"), "{page}");
     }
 
     #[test]

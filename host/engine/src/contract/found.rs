@@ -5,7 +5,7 @@
 
 use crate::values::cast::floats::{BF16, F16, F32, F64, Source};
 use crate::values::cast::small::{F8_E4M3, F8_E5M2};
-use crate::values::numbers::{CHUNK, Numbers};
+use crate::values::numbers::{CHUNK, Chunk, Numbers};
 use apr_sdk::{DType, DTypeKind};
 use fearless_simd::{Level, dispatch};
 
@@ -289,6 +289,24 @@ fn slow(dtype: DType, bytes: &[u8]) -> Found {
 }
 
 impl Found {
+    /// What is found in numbers of any type, as they were read.
+    pub fn of(chunk: Chunk<'_>) -> Found {
+        match chunk {
+            Chunk::Narrow(values) => {
+                let mut bytes = [[0; 4]; CHUNK];
+                let bytes = &mut bytes[..values.len()];
+                bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
+                let bytes = bytes.as_flattened();
+                dispatch!(Level::new(), _ => narrow::<F32, 4>(bytes))
+            }
+            Chunk::Wide(high, low) => {
+                let mut found = Found::default();
+                high.iter().zip(low).for_each(|(high, low)| found.one(high + low));
+                found
+            }
+        }
+    }
+
     #[inline(always)]
     fn one(&mut self, value: f64) {
         self.values += 1;

@@ -15,6 +15,7 @@ mod statistics;
 mod validated;
 
 pub use findings::findings_of;
+pub(crate) use found::Found;
 pub use judge::{
     Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
 };

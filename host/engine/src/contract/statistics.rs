@@ -61,6 +61,32 @@ pub struct Rows {
 }
 
 impl Statistics {
+    /// The statistics of all parts of a tensor together; `sum` and `squares` are exact sums over them.
+    pub(crate) fn new(found: &Found, sum: f64, squares: f64) -> Statistics {
+        let Found { values, zeros, nans, infs, min, max, .. } = *found;
+        let mut statistics = Statistics { values, zeros, nans, infs, ..Statistics::default() };
+        let finite = statistics.finite();
+        if finite > 0.0 {
+            let mean = sum / finite;
+            statistics.mean = Some(mean);
+            statistics.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
+            (statistics.min, statistics.max) = (Some(min), Some(max));
+        }
+        statistics.l2 = Some(squares.sqrt());
+        statistics
+    }
+
+    /// How many values are finite.
+    #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
+    pub fn finite(&self) -> f64 {
+        (self.values - self.nans - self.infs) as f64
+    }
+
+    /// The root of the mean square of the finite values.
+    pub fn rms(&self) -> Option<f64> {
+        Some(self.l2? / self.finite().sqrt()).filter(|rms| !rms.is_nan())
+    }
+
     /// Whether the values vary; a single value need not.
     pub fn vary(&self) -> bool {
         self.values < 2 || self.min != self.max
@@ -251,21 +277,11 @@ impl Sums {
     }
 
     fn statistics(&self, blocks: bool) -> Statistics {
-        let Found { values, zeros, nans, infs, min, max, .. } = self.found;
         if blocks {
+            let Found { values, nans, .. } = self.found;
             return Statistics { values, bad_scales: Some(nans), ..Statistics::default() };
         }
-        let mut statistics = Statistics { values, zeros, nans, infs, ..Statistics::default() };
-        let (sum, squares) = (self.sum.value(), self.squares.value());
-        #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
-        let finite = (values - nans - infs) as f64;
-        if finite > 0.0 {
-            let mean = sum / finite;
-            statistics.mean = Some(mean);
-            statistics.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
-            (statistics.min, statistics.max) = (Some(min), Some(max));
-        }
-        statistics.l2 = Some(squares.sqrt());
+        let mut statistics = Statistics::new(&self.found, self.sum.value(), self.squares.value());
         statistics.rows = (!self.energies.is_empty()).then(|| self.rows());
         statistics
     }

@@ -12,7 +12,7 @@ use crate::diff::sides::{self, Side, Sides};
 use crate::engine::Engine;
 use crate::expression::{self, Expression};
 use crate::registry::Registry;
-use apr_sdk::{DType, Error, Result, checked_elements};
+use apr_sdk::{DType, DTypeInfo, Error, Result, checked_elements};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,10 +23,10 @@ const TILE: u64 = 256 << 10;
 /// high.
 const GATHER_TILE: u64 = 4 << 20;
 /// Bytes that all tiles together may take.
-const MEMORY: u64 = 96 << 20;
+pub const MEMORY: u64 = 96 << 20;
 /// Pairs processed together: enough to keep all threads busy, few enough that a model of a million tensors
 /// needs no memory for each.
-const BATCH: usize = 4096;
+pub const BATCH: usize = 4096;
 
 /// Two tensors of the same shape, by their indices.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,17 @@ pub struct Found {
     pub blocks: Option<(u64, u64)>,
     /// The narrower type, if one side's values are the other's, rounded to it.
     pub rounded_to: Option<DType>,
+}
+
+/// The bytes of a tile on each side, and its elements. Tiles are whole blocks on both sides, and multiples of eight, so that
+/// packed types start on whole bytes; `gathers` says whether a side must be gathered.
+pub fn cut(infos: [&DTypeInfo; 2], gathers: bool) -> ([u64; 2], u64) {
+    let tile = if gathers { GATHER_TILE } else { TILE };
+    let per_tile = infos.iter().map(|i| tile / (8 * u64::from(i.block_bytes))).min().unwrap_or(1).max(1) * 8;
+    let elements = |i: usize| u64::from(infos[i].block_elements);
+    let common = elements(0).max(elements(1));
+    let tile_len = [0, 1].map(|i| per_tile * common / elements(i) * u64::from(infos[i].block_bytes));
+    (tile_len, per_tile * common)
 }
 
 /// Compares pairs of tensors; a pair of two types whose values cannot be read gives an empty `Found`. For
@@ -133,14 +144,7 @@ impl Job {
         }
         let rounding = if sides.translated { Rounding::new(left, right) } else { None };
         let gathers = made_of.iter().flatten().any(sides::is_gathered);
-        let tile = if gathers { GATHER_TILE } else { TILE };
-        // Tiles are whole blocks on both sides, and multiples of eight, so that packed types start on whole
-        // bytes.
-        let per_tile =
-            infos.iter().map(|i| tile / (8 * u64::from(i.block_bytes))).min().unwrap_or(1).max(1) * 8;
-        let elements = |i: usize| u64::from(infos[i].block_elements);
-        let common = elements(0).max(elements(1));
-        let tile_len = [0, 1].map(|i| per_tile * common / elements(i) * u64::from(infos[i].block_bytes));
+        let (tile_len, tile_elements) = cut(infos, gathers);
         let comparable = left == right || measure.is_some();
         let n_tiles = if comparable { len[0].div_ceil(tile_len[0]) } else { 0 };
         let words = usize::try_from(n_tiles.div_ceil(64)).unwrap_or(0);
@@ -156,7 +160,7 @@ impl Job {
             tile_len,
             n_tiles,
             numbers: checked_elements(&tensors[0].shape)?.saturating_mul(per_element),
-            tile_numbers: per_tile * common * per_element,
+            tile_numbers: tile_elements * per_element,
             block: u64::from(infos[0].block_bytes),
             state: Mutex::new(state),
         })
@@ -355,7 +359,10 @@ impl Pass<'_> {
 }
 
 /// The index in the model of a tensor whose payload is read sequentially, unchanged.
-fn check_in_order(side: &Side<'_>, number: usize) -> Result<usize> {
+///
+/// # Errors
+/// Unsupported if its rows are needed in another order.
+pub fn check_in_order(side: &Side<'_>, number: usize) -> Result<usize> {
     side.in_order(number).ok_or_else(|| {
         let message =
             "the other model's payload of it only comes in order, and this one's rows lie in another";

@@ -4,7 +4,7 @@
 //! sums are merged in chunk order. So the result does not depend on the number of threads.
 
 use crate::registry::Registry;
-use crate::values::numbers::{CHUNK, Numbers};
+use crate::values::numbers::{CHUNK, Chunk, Numbers};
 use apr_sdk::DType;
 use fearless_simd::{Level, dispatch};
 
@@ -123,6 +123,17 @@ impl Measure {
 
     /// Compares `count` numbers of each side.
     pub fn run(&self, a: &[u8], b: &[u8], count: usize) -> Distance {
+        self.run_seen(a, b, count, &mut |_, _| ())
+    }
+
+    /// The same; `see` is called with the numbers of each side, 0 or 1, as they are read.
+    pub fn run_seen(
+        &self,
+        a: &[u8],
+        b: &[u8],
+        count: usize,
+        see: &mut dyn FnMut(usize, Chunk<'_>),
+    ) -> Distance {
         let mut all = Distance::default();
         let mut buffers = [[0.0; CHUNK]; 2];
         let mut done = 0;
@@ -136,9 +147,10 @@ impl Measure {
             let found = if self.sides.iter().all(Numbers::is_narrow) {
                 self.sides[0].read_narrow(a, &mut buffers[0][..n]);
                 self.sides[1].read_narrow(b, &mut buffers[1][..n]);
+                buffers.iter().enumerate().for_each(|(side, read)| see(side, Chunk::Narrow(&read[..n])));
                 self.narrow_chunk(a, b, n, &mut buffers, all.max_abs)
             } else {
-                self.wide_chunk(a, b, n)
+                self.wide_chunk(a, b, n, see)
             };
             all.merge(&found, done as u64);
             done += n;
@@ -163,7 +175,7 @@ impl Measure {
         // Squares of finite f32 cannot overflow an f64: a sum that is not finite reveals a number that is
         // not.
         if !sums.all_finite() {
-            return self.wide_chunk(a, b, n);
+            return self.wide_chunk(a, b, n, &mut |_, _| ());
         }
         let mut found = sums.into_distance(n as u64);
         if found.max_abs > known {
@@ -175,11 +187,18 @@ impl Measure {
     }
 
     /// Number by number, checking everything.
-    fn wide_chunk(&self, a: &[u8], b: &[u8], n: usize) -> Distance {
+    fn wide_chunk(
+        &self,
+        a: &[u8],
+        b: &[u8],
+        n: usize,
+        see: &mut dyn FnMut(usize, Chunk<'_>),
+    ) -> Distance {
         let mut high = [[0.0; CHUNK]; 2];
         let mut low = [[0.0; CHUNK]; 2];
         for (side, bytes) in [a, b].into_iter().enumerate() {
             self.sides[side].read_wide(bytes, &mut high[side][..n], &mut low[side][..n]);
+            see(side, Chunk::Wide(&high[side][..n], &low[side][..n]));
         }
         let mut found = Distance { count: n as u64, ..Distance::default() };
         for at in 0..n {

@@ -31,6 +31,19 @@ type Sum = [u8; 32];
 /// # Errors
 /// InvalidArgument for a mapping with an unknown name, or with one tensor twice; any error from reading.
 pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
+    let mut matched = by_name(sides, mapping)?;
+    // Names of one dialect say which is which.
+    if !sides.translated {
+        by_content(engine, (sides.a.opened, sides.b.opened), &mut matched)?;
+    }
+    Ok(matched)
+}
+
+/// The same by names alone: no payload is read, and nothing is found to be renamed.
+///
+/// # Errors
+/// InvalidArgument as [`matched`].
+pub fn by_name(sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
     let (a, b) = (sides.a.opened, sides.b.opened);
     let of_b = numbers(&sides.b);
     let mut wanted: HashMap<usize, usize> = HashMap::new();
@@ -55,10 +68,6 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
     }
     let paired: HashSet<usize> = matched.pairs.iter().map(|pair| pair.b).collect();
     matched.only_b = (0..sides.b.n_tensors()).filter(|number| !paired.contains(number)).collect();
-    // In one dialect, names identify tensors.
-    if !sides.translated {
-        by_content(engine, (a, b), &mut matched)?;
-    }
     Ok(matched)
 }
 

@@ -121,6 +121,11 @@ impl<'a> Side<'a> {
         Side { opened, translated: None }
     }
 
+    /// Whether it is read as the other's dialect has it.
+    pub fn is_translated(&self) -> bool {
+        self.translated.is_some()
+    }
+
     /// A tensor in the common dialect.
     pub fn tensor(&self, number: usize) -> &Tensor {
         match &self.translated {

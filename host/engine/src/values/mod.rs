@@ -8,4 +8,5 @@ pub mod loss;
 pub mod numbers;
 pub mod rule_codes;
 pub mod slice;
+pub mod spread;
 pub mod swap;

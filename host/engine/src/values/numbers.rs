@@ -35,6 +35,15 @@ pub struct Numbers {
     pub per_element: u64,
 }
 
+/// Numbers read at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Chunk<'n> {
+    /// Each is an `f32`.
+    Narrow(&'n [f32]),
+    /// Each is the sum of two `f64`.
+    Wide(&'n [f64], &'n [f64]),
+}
+
 /// Numbers read at once into a buffer on the stack. A multiple of 8, so that packed types start on whole
 /// bytes, and of every block size.
 pub const CHUNK: usize = 512;
@@ -108,6 +117,23 @@ impl Numbers {
                 self.read_narrow(bytes, narrow);
                 high.iter_mut().zip(narrow).for_each(|(wide, n)| *wide = f64::from(*n));
                 low.fill(0.0);
+            }
+        }
+    }
+
+    /// Calls `each` with all of `count` numbers, a chunk at a time.
+    pub fn chunks(&self, bytes: &[u8], count: usize, each: &mut dyn FnMut(Chunk<'_>)) {
+        let (mut narrow, mut high, mut low) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
+        for at in (0..count).step_by(CHUNK) {
+            let n = CHUNK.min(count - at);
+            let from = self.bytes_of(at);
+            let bytes = bytes.get(from..(from + self.bytes_of(n)).min(bytes.len())).unwrap_or_default();
+            if self.is_narrow() {
+                self.read_narrow(bytes, &mut narrow[..n]);
+                each(Chunk::Narrow(&narrow[..n]));
+            } else {
+                self.read_wide(bytes, &mut high[..n], &mut low[..n]);
+                each(Chunk::Wide(&high[..n], &low[..n]));
             }
         }
     }

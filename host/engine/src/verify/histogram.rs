@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
 use crate::values::numbers::{Numbers, Values};
+use crate::values::spread::edge;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
 
@@ -70,20 +71,6 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
     Ok(found)
 }
 
-/// The lower edge of bin `at` of `n`, computed in two halves because the width of the widest range overflows.
-fn edge(low: f64, high: f64, at: usize, n: usize) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "there are few bins")]
-    let part = at as f64 / n as f64;
-    match at {
-        0 => low,
-        at if at == n => high,
-        _ => {
-            let half = (high / 2.0 - low / 2.0) * part;
-            low + half + half
-        }
-    }
-}
-
 /// Calls `each` with every value in order.
 fn each_value(
     engine: &Engine,
@@ -99,18 +86,4 @@ fn each_value(
     })?;
     values.end(&mut each);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edges_rise_from_the_least_to_the_greatest_also_over_the_widest_range() {
-        for (low, high) in [(-1.0, 1.0), (f64::MIN, f64::MAX), (1.0, 1.0 + f64::EPSILON * 64.0)] {
-            let edges: Vec<f64> = (0..=BINS).map(|at| edge(low, high, at, BINS)).collect();
-            assert_eq!((edges[0], edges[BINS]), (low, high));
-            assert!(edges.is_sorted() && edges.iter().all(|edge| edge.is_finite()), "{edges:?}");
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::cli::report::{Report, with_schema};
 use crate::cli::rosetta::chain;
 use apr_host::rosetta::growth::Verdict;
 use apr_host::rosetta::hops::Chain;
-use apr_host::rosetta::plot::{growth, svg, text};
+use apr_host::rosetta::plot::{growth, html, svg, text};
 use apr_sdk::{Error, Result};
 use clap::ValueEnum;
 use serde_json::Value as Json;
@@ -20,6 +20,7 @@ use std::fmt;
 /// Examples:
 ///   apr rosetta plot model.gguf --via apr,gguf,apr,gguf
 ///   apr rosetta plot model.gguf --via apr,gguf --form svg > error.svg
+///   apr rosetta plot model.gguf --via apr,gguf --form html > error.html
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -37,13 +38,15 @@ enum Form {
     Text,
     /// A picture
     Svg,
+    /// A page with the picture and its numbers
+    Html,
 }
 
 /// The plot. JSON: as that of `chain`.
 #[derive(Debug)]
 pub struct Plotted {
     chain: Chain,
-    form: Form,
+    drawn: String,
 }
 
 /// Carries the chain out.
@@ -51,7 +54,13 @@ pub struct Plotted {
 /// # Errors
 /// What a hop raised; linear growth is the report's verdict.
 pub fn run(args: &Args, context: &Context) -> Result<Plotted> {
-    Ok(Plotted { chain: args.chain.carry_out(context)?, form: args.form })
+    let chain = args.chain.carry_out(context)?;
+    let drawn = match args.form {
+        Form::Text => text(&chain),
+        Form::Svg => svg(&chain),
+        Form::Html => html(&chain)?,
+    };
+    Ok(Plotted { chain, drawn })
 }
 
 impl Report for Plotted {
@@ -70,9 +79,6 @@ impl Report for Plotted {
 
 impl fmt::Display for Plotted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self.form {
-            Form::Text => text(&self.chain),
-            Form::Svg => svg(&self.chain),
-        })
+        f.write_str(&self.drawn)
     }
 }

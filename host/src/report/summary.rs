@@ -1,6 +1,6 @@
-//! A model in a few lines, as `inspect` shows it.
+//! A model in a few lines, as `inspect` and a report show it.
 
-use crate::cli::sizes::{show_count, show_number_of, show_size};
+use crate::sizes::{show_count, show_number_of, show_size};
 use apr_engine::architecture::Summary;
 use apr_sdk::escape;
 use serde_json::Value as Json;

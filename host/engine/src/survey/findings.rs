@@ -1,0 +1,158 @@
+//! What is odd about the models of a survey: what opening said, what breaks the rules for a tensor's values and shape, and
+//! where two models are not the same.
+
+use super::measure::Together;
+use super::{Status, SurveyedSide, SurveyedTensor};
+use crate::architecture::{TensorSpec, TensorSpecs, tensor_specs};
+use crate::contract::{self, Kind, Quality, Severity, judge_layout, judge_tensor};
+use crate::diff::sides::Sides;
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use crate::wording::n_of;
+use apr_sdk::{ErrorKind, Result};
+use serde::Serialize;
+
+/// One thing that is odd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The model that it is about, `a` or `b`; absent if it is about both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<&'static str>,
+    /// The tensor's name there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor: Option<String>,
+    /// The rule's stable code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// The figure and what should be.
+    pub message: String,
+}
+
+impl Finding {
+    fn new(model: Option<&'static str>, message: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Warning, model, tensor: None, code: None, message: message.into() }
+    }
+
+    fn of(self, tensor: &str) -> Finding {
+        Finding { tensor: Some(tensor.to_owned()), ..self }
+    }
+
+    fn judged(model: &'static str, finding: contract::Finding) -> Finding {
+        let contract::Finding { tensor, code, severity, message, .. } = finding;
+        Finding { severity, model: Some(model), tensor: Some(tensor), code: Some(code), message }
+    }
+}
+
+/// Everything that is odd: about both models, about each, and about tensors in their order.
+pub fn findings(
+    engine: &Engine,
+    models: [Option<&OpenedModel>; 2],
+    (sides, pairs): (&Sides<'_>, &[Together]),
+    tensors: &[SurveyedTensor],
+) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    if models[1].is_some() {
+        found.extend(compared(tensors));
+    }
+    let mut specs = [TensorSpecs::default(), TensorSpecs::default()];
+    for ((opened, word), specs) in models.into_iter().zip(["a", "b"]).zip(&mut specs) {
+        let Some(opened) = opened else { continue };
+        let said = opened.warnings.iter().chain(&opened.model.notes);
+        found.extend(said.map(|message| Finding::new(Some(word), message)));
+        match tensor_specs(engine, &opened.model, None) {
+            Ok(known) => *specs = known,
+            Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Io) => return Err(error),
+            // Values can be judged without its table.
+            Err(error) => found.push(Finding::new(Some(word), error.message())),
+        }
+        let odd = judge_layout(&opened.model, specs, &|_| None, Quality::default());
+        found.extend(odd.into_iter().map(|finding| Finding::judged(word, finding)));
+    }
+    for (tensor, pair) in tensors.iter().zip(pairs) {
+        for (word, at, side) in [("a", 0, &tensor.a), ("b", 1, &tensor.b)] {
+            let of = if at == 0 { &sides.a } else { &sides.b };
+            if let Some((number, side)) = pair[at].zip(side.as_ref()) {
+                // What a table expects, it expects of the values as they lie.
+                let nothing = TensorSpec::default();
+                let spec = if of.is_translated() { &nothing } else { specs[at].of(number) };
+                let kind = Kind::of(spec.role.as_deref(), of.tensor(number));
+                found.extend(judged(word, of.own_name(number), kind, spec, side));
+            }
+        }
+        found.extend(between(tensor));
+    }
+    Ok(found)
+}
+
+/// What is wrong with the values of a tensor.
+fn judged(
+    model: &'static str,
+    name: &str,
+    kind: Kind,
+    spec: &TensorSpec,
+    side: &SurveyedSide,
+) -> Vec<Finding> {
+    let Some(statistics) = &side.statistics else {
+        let message = format!("no quantizer plugin knows the values of {}: they were not read", side.dtype);
+        return vec![Finding::new(Some(model), message).of(name)];
+    };
+    let found = judge_tensor(name, kind, spec, false, statistics, Quality::default());
+    let mut found: Vec<Finding> = found.into_iter().map(|finding| Finding::judged(model, finding)).collect();
+    // The rules leave out vectors, of which a bias may well be zero.
+    if found.is_empty() && statistics.values > 1 && statistics.zeros == statistics.values {
+        found.push(Finding::new(Some(model), format!("all its {} values are 0", statistics.values)).of(name));
+    }
+    found
+}
+
+/// How a tensor of both models differs, unless by its values alone.
+fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
+    let finding = |message: String| Finding::new(None, message).of(&tensor.name);
+    let shape = |side: &Option<SurveyedSide>| side.as_ref().map_or(&[][..], |side| &side.shape).to_vec();
+    let dtype = |side: &Option<SurveyedSide>| side.as_ref().map_or("", |side| side.dtype);
+    let mut found = Vec::new();
+    match tensor.status {
+        Some(Status::OnlyInA) => found.push(finding("only in a".to_owned())),
+        Some(Status::OnlyInB) => found.push(finding("only in b".to_owned())),
+        Some(Status::Shape) => found.push(finding(format!(
+            "its shape is {:?} in a and {:?} in b: values were not compared",
+            shape(&tensor.a),
+            shape(&tensor.b)
+        ))),
+        Some(Status::NotCompared) => {
+            let (a, b) = (dtype(&tensor.a), dtype(&tensor.b));
+            found.push(finding(format!("its values, {a} in a and {b} in b, were not compared")));
+        }
+        _ => {}
+    }
+    if let Some(error) = tensor.error.as_ref().filter(|error| error.mismatched > 0) {
+        let n = error.mismatched;
+        found.push(finding(format!("{n} values are finite in one model and not the same in the other")));
+    }
+    found
+}
+
+/// How many tensors differ in value, and which the most.
+fn compared(tensors: &[SurveyedTensor]) -> Option<Finding> {
+    let errors = || tensors.iter().filter_map(|tensor| Some((tensor, tensor.error.as_ref()?)));
+    let n = errors().count();
+    let differing = errors().filter(|(_, error)| error.differing > 0).count();
+    if differing == 0 {
+        return None;
+    }
+    let relative = |(tensor, error): (&'_ SurveyedTensor, &super::ValueError)| {
+        Some((tensor.name.clone(), error.relative?))
+    };
+    let most = errors().filter_map(relative).reduce(|most, of| if of.1 > most.1 { of } else { most });
+    let mut message = format!("{} of {} that both have differ in value", differing, n_of(n, "tensor"));
+    if let Some((_, relative)) = &most {
+        message += &format!("; this one the most, by {:.2e} of its norm", relative);
+    }
+    let finding = Finding::new(None, message);
+    Some(match most {
+        Some((name, _)) => finding.of(&name),
+        None => finding,
+    })
+}

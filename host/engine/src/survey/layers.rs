@@ -1,0 +1,203 @@
+//! The tensors of a survey by layer and by kind, as their names say: what comes before the first number is the layer, what
+//! follows is the kind.
+
+use super::{SurveyedSide, SurveyedTensor, relative};
+use crate::contract::Statistics;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The most kinds that a heat map has.
+const MOST_KINDS: usize = 40;
+
+/// The tensors of a layer, together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Layer {
+    /// What their names begin with; `None` for those outside of layers.
+    pub layer: Option<String>,
+    /// In a.
+    pub a: LayerSide,
+    /// In b.
+    pub b: LayerSide,
+    /// How far the values of b lie from those of a, as [`ValueError::relative`](super::ValueError::relative) over all of
+    /// them.
+    pub relative_error: Option<f64>,
+}
+
+/// The tensors of a layer in one model.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LayerSide {
+    /// How many tensors.
+    pub tensors: u64,
+    /// How many elements.
+    pub parameters: u64,
+    /// Bytes of their payload.
+    pub bytes: u64,
+    /// How many tensors there are of each type.
+    pub types: BTreeMap<&'static str, u64>,
+    /// Statistics over all values of those whose values are known.
+    pub statistics: Statistics,
+    /// The root of their mean square.
+    pub rms: Option<f64>,
+}
+
+/// How far two models lie apart.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeatMap {
+    /// The kinds of tensors in layers: those with the most elements, in a's order.
+    pub kinds: Vec<String>,
+    /// How many kinds are left out.
+    pub left_out: usize,
+    /// A row for each layer.
+    pub rows: Vec<HeatRow>,
+    /// Tensors outside of layers: the name and the relative error.
+    pub outside: Vec<(String, f64)>,
+}
+
+/// The tensors of a layer in a heat map.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeatRow {
+    /// What their names begin with.
+    pub layer: String,
+    /// The relative error of each kind; `None` where the layer has none, or its values cannot be compared.
+    pub relative_errors: Vec<Option<f64>>,
+}
+
+/// The layer that a name belongs to, and the kind of tensor that it is.
+pub fn place(name: &str) -> (Option<String>, String) {
+    let is_number = |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = name.split('.').collect();
+    match parts.iter().position(|part| is_number(part)) {
+        // A number at the end counts tensors, not layers.
+        Some(at) if at + 1 < parts.len() => {
+            let rest = parts[at + 1..].iter().map(|part| if is_number(part) { "*" } else { part });
+            (Some(parts[..=at].join(".")), rest.collect::<Vec<_>>().join("."))
+        }
+        _ => (None, name.to_owned()),
+    }
+}
+
+/// The layers, those outside of any first.
+pub fn layers(tensors: &[SurveyedTensor]) -> Vec<Layer> {
+    let mut of: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut members: Vec<Vec<&SurveyedTensor>> = Vec::new();
+    for tensor in tensors {
+        let at = *of.entry(tensor.layer.as_deref()).or_insert(members.len());
+        if at == members.len() {
+            members.push(Vec::new());
+        }
+        members[at].push(tensor);
+    }
+    // Stable: layers stay in the model's order.
+    members.sort_by_key(|members| members.first().is_some_and(|tensor| tensor.layer.is_some()));
+    let layer = |members: &Vec<&SurveyedTensor>| Layer {
+        layer: members.first().and_then(|tensor| tensor.layer.clone()),
+        a: LayerSide::new(members.iter().filter_map(|tensor| tensor.a.as_ref())),
+        b: LayerSide::new(members.iter().filter_map(|tensor| tensor.b.as_ref())),
+        relative_error: error(members.iter().copied()),
+    };
+    members.iter().map(layer).collect()
+}
+
+/// The relative error over all values of these tensors.
+fn error<'t>(tensors: impl Iterator<Item = &'t SurveyedTensor>) -> Option<f64> {
+    let squares = tensors.filter_map(|tensor| Some(tensor.error.as_ref()?.squares));
+    relative(squares.reduce(|sum, of| [0, 1, 2].map(|at| sum[at] + of[at]))?)
+}
+
+impl LayerSide {
+    fn new<'s>(all: impl Iterator<Item = &'s SurveyedSide>) -> LayerSide {
+        let mut layer = LayerSide::default();
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for side in all {
+            layer.tensors += 1;
+            layer.parameters = layer.parameters.saturating_add(side.parameters);
+            layer.bytes = layer.bytes.saturating_add(side.bytes);
+            *layer.types.entry(side.dtype).or_default() += 1;
+            let Some(of) = &side.statistics else { continue };
+            let together = &mut layer.statistics;
+            together.values += of.values;
+            together.zeros += of.zeros;
+            together.nans += of.nans;
+            together.infs += of.infs;
+            together.min = [together.min, of.min].into_iter().flatten().reduce(f64::min);
+            together.max = [together.max, of.max].into_iter().flatten().reduce(f64::max);
+            sum += of.mean.unwrap_or(0.0) * of.finite();
+            squares += of.l2.unwrap_or(0.0).powi(2);
+        }
+        let together = &mut layer.statistics;
+        let finite = together.finite();
+        if finite > 0.0 {
+            let mean = sum / finite;
+            together.mean = Some(mean);
+            together.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
+        }
+        together.l2 = Some(squares.sqrt());
+        layer.rms = together.rms();
+        layer
+    }
+}
+
+/// The heat map; `None` if no values were compared.
+pub fn heat_map(tensors: &[SurveyedTensor]) -> Option<HeatMap> {
+    let compared: Vec<&SurveyedTensor> = tensors.iter().filter(|tensor| tensor.error.is_some()).collect();
+    if compared.is_empty() {
+        return None;
+    }
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    let mut cells: HashMap<(&str, &str), Vec<&SurveyedTensor>> = HashMap::new();
+    let (mut rows, mut seen) = (Vec::new(), HashSet::new());
+    let mut outside = Vec::new();
+    for tensor in compared {
+        let Some(layer) = tensor.layer.as_deref() else {
+            let relative = tensor.error.as_ref().and_then(|error| error.relative);
+            outside.extend(relative.map(|relative| (tensor.name.clone(), relative)));
+            continue;
+        };
+        let at = *known.entry(&tensor.kind).or_insert(kinds.len());
+        if at == kinds.len() {
+            kinds.push((&tensor.kind, 0));
+        }
+        kinds[at].1 += tensor.a.as_ref().map_or(0, |side| side.parameters);
+        cells.entry((layer, &tensor.kind)).or_default().push(tensor);
+        if seen.insert(layer) {
+            rows.push(layer);
+        }
+    }
+    let mut largest: Vec<u64> = kinds.iter().map(|(_, parameters)| *parameters).collect();
+    largest.sort_unstable_by(|one, two| two.cmp(one));
+    let n_kinds = kinds.len();
+    if let Some(&least) = largest.get(MOST_KINDS) {
+        kinds.retain(|(_, parameters)| *parameters > least);
+    }
+    let row = |layer: &&str| {
+        let cell = |(kind, _): &(&str, u64)| error(cells.get(&(*layer, *kind))?.iter().copied());
+        HeatRow { layer: (*layer).to_owned(), relative_errors: kinds.iter().map(cell).collect() }
+    };
+    let rows = rows.iter().map(row).collect();
+    let left_out = n_kinds - kinds.len();
+    let kinds = kinds.into_iter().map(|(kind, _)| kind.to_owned()).collect();
+    Some(HeatMap { kinds, left_out, rows, outside })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_number_of_a_name_is_its_layers() {
+        let of = |name: &str| {
+            let (layer, kind) = place(name);
+            (layer.unwrap_or_default(), kind)
+        };
+        let pair = |layer: &str, kind: &str| (layer.to_owned(), kind.to_owned());
+        assert_eq!(of("blk.12.attn_q.weight"), pair("blk.12", "attn_q.weight"));
+        assert_eq!(of("model.layers.0.mlp.experts.17.w1"), pair("model.layers.0", "mlp.experts.*.w1"));
+        assert_eq!(of("output_norm.weight"), pair("", "output_norm.weight"));
+        assert_eq!(of("list.3"), pair("", "list.3"));
+        assert_eq!(of("v1.bias"), pair("", "v1.bias"));
+        assert_eq!(of("a..b"), pair("", "a..b"));
+        assert_eq!(of(""), pair("", ""));
+        assert_eq!(of("x.99999999999.y"), pair("", "x.99999999999.y"));
+    }
+}

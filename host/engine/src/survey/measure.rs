@@ -1,0 +1,354 @@
+//! Reads the payloads of one model, or of two side by side, once, a tile at a time on all threads, and measures what is in
+//! them: statistics and a histogram of each tensor, and how far both lie apart.
+//!
+//! Counts are whole numbers and sums are exact: any number of threads, in whichever order they finish, gives the same.
+
+use crate::contract::{Found, Statistics};
+use crate::crew::run_at_most;
+use crate::diff::side_by_side::{in_pieces, side_by_side};
+use crate::diff::sides::{self, Side, Sides};
+use crate::diff::{BATCH, Distance, MEMORY, Measure, check_in_order, cut};
+use crate::engine::Engine;
+use crate::expression::{self, Expression};
+use crate::values::exact_sum::ExactSum;
+use crate::values::numbers::{Chunk, Numbers};
+use crate::values::spread::{Bins, Spread};
+use apr_sdk::{Error, Result, checked_elements};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bins of a histogram.
+const BINS: usize = 32;
+
+/// What is read at once: a tensor of a, of b, or one of each, of the same shape and with a common measure.
+pub type Together = [Option<usize>; 2];
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Of each side that was read.
+    pub sides: [Option<(Statistics, Bins)>; 2],
+    /// Between both.
+    pub apart: Option<Apart>,
+}
+
+/// How far two tensors lie apart.
+#[derive(Clone, Debug, Default)]
+pub struct Apart {
+    /// Whether both have the same bytes of the same type.
+    pub same_bytes: bool,
+    /// What else was found; of its sums, those of squares.
+    pub distance: Distance,
+}
+
+/// Measures these tensors. Histograms are made of the first `histograms`; the bins of others are empty.
+///
+/// # Errors
+/// What reading raises, with the file as the user typed it; Cancelled.
+pub fn measure(
+    engine: &Engine,
+    sides: &Sides<'_>,
+    all: &[Together],
+    histograms: usize,
+) -> Result<Vec<Measured>> {
+    let both = [&sides.a, &sides.b];
+    let len = |of: &Together| {
+        let each = of.iter().zip(both).filter_map(|(number, side)| Some(side.tensor((*number)?).payload_len()));
+        each.sum::<Result<u64>>()
+    };
+    let total = all.iter().map(len).sum::<Result<u64>>()?;
+    let done = AtomicU64::new(0);
+    let mut found = Vec::with_capacity(all.len());
+    for (batch, together) in all.chunks(BATCH).enumerate() {
+        let works = together.iter().enumerate().map(|(at, of)| {
+            let has_bins = batch * BATCH + at < histograms;
+            Work::new(engine, both, *of, has_bins)
+        });
+        let works: Vec<Work> = works.collect::<Result<_>>()?;
+        Run { engine, sides: both, works: &works, done: &done, total }.all()?;
+        found.extend(works.into_iter().map(Work::measured));
+    }
+    Ok(found)
+}
+
+/// Tensors that are read together, cut into tiles.
+struct Work {
+    of: Together,
+    /// How each is read; `None` where payload only comes in order.
+    made_of: Option<[Option<Expression>; 2]>,
+    numbers: [Option<Numbers>; 2],
+    measure: Option<Measure>,
+    one_type: bool,
+    has_bins: bool,
+    /// Bytes of each side, and of a tile of it.
+    len: [u64; 2],
+    tile_len: [u64; 2],
+    n_tiles: u64,
+    /// Numbers of the tensor, and of a tile of it.
+    n_numbers: u64,
+    tile_numbers: u64,
+    state: Mutex<State>,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct State {
+    found: [Found; 2],
+    sums: [ExactSum; 2],
+    squares: [ExactSum; 2],
+    spreads: [Spread; 2],
+    bins: [Bins; 2],
+    /// Tiles whose numbers are in the spreads.
+    n_spread: u64,
+    n_same: u64,
+    distance: Distance,
+    /// The sums of squares of the distance: of differences, and of a and b.
+    apart: [ExactSum; 3],
+}
+
+/// What belongs to one worker.
+#[derive(Default)]
+struct Slot {
+    buffers: [Vec<u8>; 2],
+    /// What it counted of the work that it is at, and in how many tiles.
+    spreads: [Spread; 2],
+    work: Option<usize>,
+    n_tiles: u64,
+}
+
+impl Work {
+    fn new(engine: &Engine, sides: [&Side<'_>; 2], of: Together, has_bins: bool) -> Result<Work> {
+        let registry = &engine.registry;
+        let tensor = |side: usize| of[side].map(|number| sides[side].tensor(number));
+        let one = tensor(0).or(tensor(1)).ok_or_else(|| Error::invalid_argument("nothing is to be read"))?;
+        let [a, b] = [0, 1].map(|side| tensor(side).unwrap_or(one));
+        let infos = [a.dtype.require()?, b.dtype.require()?];
+        let numbers = [0, 1].map(|side| Numbers::with(tensor(side)?.dtype, registry));
+        let is_both = of.iter().all(Option::is_some);
+        let measure = if is_both { Measure::new(a.dtype, b.dtype, 0.0, registry) } else { None };
+        let mut expressions = [None, None];
+        let mut is_random = true;
+        for side in 0..2 {
+            if let Some(number) = of[side] {
+                expressions[side] = sides[side].random(number, registry)?;
+                is_random &= expressions[side].is_some();
+            }
+        }
+        let made_of = is_random.then_some(expressions);
+        let gathers = made_of.iter().flatten().flatten().any(sides::is_gathered);
+        let (tile_len, tile_elements) = cut(infos, gathers);
+        let len = [a.payload_len()?, b.payload_len()?];
+        let per_element = numbers.iter().flatten().map(|numbers| numbers.per_element).max().unwrap_or(1);
+        // What no plugin decodes is not read.
+        let readable = numbers.iter().any(Option::is_some);
+        Ok(Work {
+            of,
+            made_of,
+            numbers,
+            measure,
+            one_type: a.dtype == b.dtype,
+            has_bins,
+            len,
+            tile_len,
+            n_tiles: if readable { len[0].div_ceil(tile_len[0]) } else { 0 },
+            n_numbers: checked_elements(&one.shape)?.saturating_mul(per_element),
+            tile_numbers: tile_elements * per_element,
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many pieces of work it is for several threads.
+    fn n_units(&self) -> u64 {
+        if self.made_of.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
+    }
+
+    /// Bytes of tile number `tile` of a side.
+    fn tile_bytes(&self, side: usize, tile: u64) -> usize {
+        let at = tile * self.tile_len[side];
+        usize::try_from(self.tile_len[side].min(self.len[side].saturating_sub(at))).unwrap_or(0)
+    }
+
+    /// The most memory that a thread needs at once.
+    fn memory(&self) -> u64 {
+        let gathers = self.made_of.iter().flatten().flatten().map(sides::memory);
+        // Payload that comes in order is held in windows and in pieces of them, and a stream has a buffer of its own.
+        let (times, streams) = if self.made_of.is_some() { (1, 0) } else { (4, 2 * expression::TILE) };
+        (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()
+    }
+
+    /// Looks at a tile; the bytes of a side that is not read are empty.
+    fn look(&self, tile: u64, bytes: [&[u8]; 2], spreads: &mut [Spread; 2]) {
+        let left = self.n_numbers.saturating_sub(tile * self.tile_numbers).min(self.tile_numbers);
+        let n = usize::try_from(left).unwrap_or(0);
+        let mut found = [Found::default(), Found::default()];
+        let mut see = |side: usize, chunk: Chunk<'_>| {
+            found[side].add(&Found::of(chunk));
+            if self.has_bins {
+                spreads[side].add_all(chunk);
+            }
+        };
+        let [a, b] = bytes;
+        let distance = self.measure.as_ref().map(|measure| measure.run_seen(a, b, n, &mut see));
+        if distance.is_none() {
+            for (side, numbers) in self.numbers.iter().enumerate() {
+                if let Some(numbers) = numbers {
+                    numbers.chunks(bytes[side], n, &mut |chunk| see(side, chunk));
+                }
+            }
+        }
+        let mut state = self.state();
+        for (side, found) in found.iter().enumerate() {
+            state.found[side].add(found);
+            state.sums[side].add(found.sum);
+            // Squares of F64 may be too large for it; such a tensor is anything but zero.
+            state.squares[side].add(found.squares.min(f64::MAX));
+        }
+        if let Some(distance) = distance {
+            state.n_same += u64::from(self.one_type && a == b);
+            let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
+            state.apart.iter_mut().zip(squares).for_each(|(sum, of)| sum.add(of.min(f64::MAX)));
+            state.distance.merge(&distance, tile * self.tile_numbers);
+        }
+    }
+
+    /// Takes what was counted in `n_tiles` tiles; with the last of them its histograms are made, and the counts freed.
+    fn spread(&self, spreads: &mut [Spread; 2], n_tiles: u64) {
+        let mut state = self.state();
+        let state = &mut *state;
+        state.n_spread += n_tiles;
+        for (side, spread) in spreads.iter_mut().enumerate() {
+            state.spreads[side].take(spread);
+            let (least, greatest) = (state.found[side].min, state.found[side].max);
+            if state.n_spread == self.n_tiles && self.has_bins && least <= greatest {
+                state.bins[side] = std::mem::take(&mut state.spreads[side]).bins([least, greatest], BINS);
+            }
+        }
+    }
+
+    fn measured(self) -> Measured {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut measured = Measured::default();
+        for (side, bins) in state.bins.into_iter().enumerate() {
+            if self.numbers[side].is_some() {
+                let (sum, squares) = (state.sums[side].value(), state.squares[side].value());
+                measured.sides[side] = Some((Statistics::new(&state.found[side], sum, squares), bins));
+            }
+        }
+        if self.measure.is_some() {
+            let [sum_squares, a, b] = state.apart.map(|sum| sum.value());
+            let distance = Distance { sum_squares, squares: [a, b], ..state.distance };
+            let same_bytes = self.one_type && state.n_same == self.n_tiles;
+            measured.apart = Some(Apart { same_bytes, distance });
+        }
+        measured
+    }
+}
+
+/// The measuring of a batch.
+struct Run<'a> {
+    engine: &'a Engine,
+    sides: [&'a Side<'a>; 2],
+    works: &'a [Work],
+    done: &'a AtomicU64,
+    total: u64,
+}
+
+impl Run<'_> {
+    fn all(&self) -> Result<()> {
+        // The number of the first unit of each work, and of the first behind all.
+        let mut firsts = Vec::with_capacity(self.works.len());
+        let mut n_units = 0u64;
+        for work in self.works {
+            firsts.push(n_units);
+            n_units += work.n_units();
+        }
+        let memory = self.works.iter().map(Work::memory).max().unwrap_or(1).max(1);
+        let most = usize::try_from((MEMORY / memory).min(n_units).clamp(1, 64)).unwrap_or(1);
+        let crew = self.engine.crew.as_ref();
+        let slots: Vec<Mutex<Slot>> = (0..most.min(crew.width()).max(1)).map(|_| Mutex::default()).collect();
+        let n_units = usize::try_from(n_units).map_err(|_| Error::limit("too much to read"))?;
+        run_at_most(crew, most, n_units, &|slot, unit| {
+            let unit = unit as u64;
+            let at = firsts.partition_point(|&first| first <= unit) - 1;
+            let mut slot = slots[slot].lock().unwrap_or_else(PoisonError::into_inner);
+            self.unit(&mut slot, at, unit - firsts[at])
+        })?;
+        for slot in slots {
+            self.settle(&mut slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    /// Hands over what a worker has counted.
+    fn settle(&self, slot: &mut Slot) {
+        if let Some(work) = slot.work.take() {
+            self.works[work].spread(&mut slot.spreads, std::mem::take(&mut slot.n_tiles));
+        }
+    }
+
+    fn unit(&self, slot: &mut Slot, at: usize, unit: u64) -> Result<()> {
+        self.engine.check_cancelled()?;
+        let work = &self.works[at];
+        if slot.work != Some(at) {
+            self.settle(slot);
+            slot.work = Some(at);
+        }
+        let Slot { buffers, spreads, n_tiles, .. } = slot;
+        let Some(made_of) = &work.made_of else { return self.in_order(work, spreads, n_tiles) };
+        for (side, made_of) in made_of.iter().enumerate() {
+            let Some((number, made_of)) = work.of[side].zip(made_of.as_ref()) else {
+                buffers[side].clear();
+                continue;
+            };
+            buffers[side].resize(work.tile_bytes(side, unit), 0);
+            let at = unit * work.tile_len[side];
+            self.sides[side].fill(&self.engine.registry, (number, made_of), at, &mut buffers[side])?;
+        }
+        let [a, b] = &*buffers;
+        work.look(unit, [a, b], spreads);
+        *n_tiles += 1;
+        self.tell(work, a.len() + b.len());
+        Ok(())
+    }
+
+    /// Reads payload that comes in order.
+    fn in_order(&self, work: &Work, spreads: &mut [Spread; 2], n_tiles: &mut u64) -> Result<()> {
+        let size = |side: usize| usize::try_from(work.tile_len[side]).unwrap_or(usize::MAX);
+        let payload = |side: usize, number: usize| {
+            let side = self.sides[side];
+            Ok::<_, Error>((side.opened, check_in_order(side, number)?))
+        };
+        let mut look = |tile: u64, bytes: [&[u8]; 2]| {
+            work.look(tile, bytes, spreads);
+            *n_tiles += 1;
+            self.tell(work, bytes[0].len() + bytes[1].len());
+        };
+        match work.of {
+            [Some(a), Some(b)] => {
+                let (a, b) = (payload(0, a)?, payload(1, b)?);
+                side_by_side(self.engine, a, b, [size(0), size(1)], &mut |tile, a, b| {
+                    look(tile, [a, b]);
+                    Ok(())
+                })
+            }
+            [Some(a), None] => in_pieces(self.engine, payload(0, a)?, size(0), &mut |tile, a| {
+                look(tile, [a, &[]]);
+                Ok(())
+            }),
+            [None, b] => in_pieces(self.engine, payload(1, b.unwrap_or(0))?, size(1), &mut |tile, b| {
+                look(tile, [&[], b]);
+                Ok(())
+            }),
+        }
+    }
+
+    fn tell(&self, work: &Work, bytes: usize) {
+        let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        let name = work.of.iter().zip(self.sides).find_map(|(number, side)| Some(side.own_name((*number)?)));
+        self.engine.progress.bytes(done, self.total, name.unwrap_or_default());
+    }
+}

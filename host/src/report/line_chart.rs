@@ -1,0 +1,100 @@
+//! A line through points, one for each mark along the way: a picture of its own, or part of a page.
+
+use apr_sdk::escape;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The picture's size and margin, in pixels.
+const SIZE: (f64, f64, f64) = (480.0, 300.0, 48.0);
+
+/// A point.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mark {
+    /// What stands below it.
+    pub label: String,
+    /// How high it lies, from 0 on.
+    pub value: f64,
+}
+
+/// A chart.
+#[derive(Clone, Debug)]
+pub struct LineChart {
+    title: String,
+    marks: Vec<Mark>,
+}
+
+impl LineChart {
+    /// A chart of these points; the title says what it shows.
+    pub fn new(title: &str, marks: Vec<Mark>) -> LineChart {
+        let safe = |mark: Mark| Mark { label: escape(&mark.label, 80), ..mark };
+        LineChart { title: escape(title, 400), marks: marks.into_iter().map(safe).collect() }
+    }
+
+    /// The points, their labels made safe to show.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// The picture, in the colour of the text around it.
+    pub fn svg(&self) -> String {
+        let (width, height, margin) = SIZE;
+        let most = self.marks.iter().map(|mark| mark.value).fold(0.0, f64::max);
+        let count: f64 = self.marks.iter().map(|_| 1.0).sum();
+        let place = |number: f64, value: f64| {
+            let x = margin + (width - 2.0 * margin) * (number / count.max(1.0));
+            let share = if most > 0.0 && most.is_finite() { (value / most).min(1.0) } else { 0.0 };
+            (x, height - margin - (height - 2.0 * margin) * share)
+        };
+        let mut points = Vec::new();
+        let mut labels = String::new();
+        for (number, mark) in (1u32..).zip(&self.marks) {
+            let (x, y) = place(f64::from(number), mark.value);
+            points.push(format!("{x:.1},{y:.1}"));
+            let _ = write!(
+                labels,
+                "  <circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>\n  <text x=\"{x:.1}\" y=\"{:.1}\">{}</text>\n",
+                height - margin + 16.0,
+                markup(&mark.label)
+            );
+        }
+        let (left, bottom) = (margin, height - margin);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\" fill=\"currentColor\">\n  \
+             <title>{}</title>\n  \
+             <path d=\"M{left} {margin}V{bottom}H{}\" fill=\"none\" stroke=\"currentColor\"/>\n  \
+             <polyline points=\"{}\" fill=\"none\" stroke=\"currentColor\"/>\n{labels}</svg>\n",
+            markup(&self.title),
+            width - margin,
+            points.join(" ")
+        )
+    }
+}
+
+/// Text as XML has it.
+fn markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[f64]) -> LineChart {
+        let mark = |value: &f64| Mark { label: "x".to_owned(), value: *value };
+        LineChart::new("t", values.iter().map(mark).collect())
+    }
+
+    #[test]
+    fn points_lie_where_their_share_of_the_highest_is() {
+        let svg = of(&[0.1, 0.2, 0.3, 0.4]).svg();
+        // 480 by 300 with a margin of 48: quarters of 384 across, of 204 up.
+        assert!(svg.contains("\"144.0,201.0 240.0,150.0 336.0,99.0 432.0,48.0\""), "{svg}");
+    }
+
+    #[test]
+    fn nothing_and_infinity_can_be_drawn() {
+        assert!(of(&[]).svg().starts_with("<svg"));
+        assert!(of(&[f64::INFINITY]).svg().contains("48.0"));
+    }
+}

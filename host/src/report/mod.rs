@@ -1,0 +1,28 @@
+//! A page about a model, or about two: one HTML file that needs no network, no script and no other file. What it shows was
+//! measured by the engine (`survey`); templates beside this file say how it looks, and escape all that they are given.
+
+mod heat;
+mod histogram;
+mod line_chart;
+mod numbers;
+mod page;
+mod rows;
+pub mod summary;
+mod view;
+
+pub use line_chart::{LineChart, Mark};
+pub use page::chart_page;
+
+use apr_engine::survey::Survey;
+use apr_sdk::Result;
+
+/// The most tensors that a page lists: with some 700 bytes each it stays small enough for a browser.
+pub const MOST_TENSORS: usize = 5000;
+
+/// The page about what was measured.
+///
+/// # Errors
+/// Io, if a template fails; that is a bug.
+pub fn survey_page(survey: &Survey) -> Result<String> {
+    page::render("survey.html", view::View::new(survey))
+}

@@ -53,8 +53,7 @@ pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: boo
 /// missing.
 pub fn check_alone(path: &Path, inputs: &[(u64, u64)], force: bool) -> Result<()> {
     let shown = || path.display().to_string();
-    let wrong =
-        |message: &str, hint: &str| Err(Error::invalid_argument(message).in_file(shown()).hint(hint));
+    let wrong = |message: &str, hint: &str| Err(Error::invalid_argument(message).in_file(shown()).hint(hint));
     let Ok(meta) = std::fs::metadata(path) else {
         let folder = folder(path);
         if folder.is_dir() {
@@ -71,7 +70,10 @@ pub fn check_alone(path: &Path, inputs: &[(u64, u64)], force: bool) -> Result<()
         return wrong("a folder of this name exists, nothing was written", "choose another name");
     }
     if !meta.is_file() {
-        return wrong("this is a device or a pipe, not a file, nothing was written", "pass `-o -` for stdout");
+        return wrong(
+            "this is a device or a pipe, not a file, nothing was written",
+            "pass `-o -` for stdout",
+        );
     }
     if !force {
         let message = format!("it exists ({} bytes), nothing was written", meta.len());

@@ -143,7 +143,7 @@ fn rooms_use_only_the_rooms_below_them() {
 }
 
 /// The engine's folders, each with those before it that it may import.
-const ENGINE: [&str; 12] = [
+const ENGINE: [&str; 13] = [
     "registry",
     "values",
     "open",
@@ -155,6 +155,7 @@ const ENGINE: [&str; 12] = [
     "tiles",
     "verify",
     "diff",
+    "survey",
     "rosetta",
 ];
 

@@ -113,7 +113,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
 /// `NAME.report.html` in the current folder.
 fn default_output(model: &Path) -> PathBuf {
     let whole = model.canonicalize().unwrap_or_else(|_| model.to_owned());
-    let mut name = if whole.is_dir() { whole.file_name() } else { model.file_stem() }.unwrap_or_default().to_owned();
+    let mut name =
+        if whole.is_dir() { whole.file_name() } else { model.file_stem() }.unwrap_or_default().to_owned();
     name.push(".report.html");
     PathBuf::from(name)
 }

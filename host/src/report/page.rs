@@ -36,7 +36,8 @@ pub fn render(template: &str, view: impl Serialize) -> Result<String> {
         }
         let sum = BASE64_STANDARD.encode(Sha256::digest(STYLE));
         // No script, no picture, no font, no address: nothing but the style sheet that has this sum.
-        let policy = format!("default-src 'none'; style-src 'sha256-{sum}'; base-uri 'none'; form-action 'none'");
+        let policy =
+            format!("default-src 'none'; style-src 'sha256-{sum}'; base-uri 'none'; form-action 'none'");
         let version = env!("CARGO_PKG_VERSION");
         let view = Value::from(Serde(&view));
         environment.get_template(template)?.render(context! { policy, style => STYLE, version, view })

@@ -74,7 +74,8 @@ impl View {
         };
         let n = survey.findings.len();
         let more = |n: usize, most: usize, noun: &str| {
-            (n > most).then(|| format!("{} more; pass --json to get them all", show_number_of(n - most, noun)))
+            (n > most)
+                .then(|| format!("{} more; pass --json to get them all", show_number_of(n - most, noun)))
         };
         View {
             title,

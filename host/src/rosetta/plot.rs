@@ -88,7 +88,10 @@ mod tests {
         assert_eq!(bars, [0, 10, 20, 30, 40, 0]);
         assert!(text.ends_with("error ~ hops^1.00: as a line or faster: a systematic error\n"), "{text}");
         let page = html(&of(&[0.1, 0.2, 0.3, 0.4])).unwrap();
-        assert!(page.contains(&svg(&of(&[0.1, 0.2, 0.3, 0.4]))) && page.contains("a systematic error"), "{page}");
+        assert!(
+            page.contains(&svg(&of(&[0.1, 0.2, 0.3, 0.4]))) && page.contains("a systematic error"),
+            "{page}"
+        );
     }
 
     #[test]

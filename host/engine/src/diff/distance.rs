@@ -187,13 +187,7 @@ impl Measure {
     }
 
     /// Number by number, checking everything.
-    fn wide_chunk(
-        &self,
-        a: &[u8],
-        b: &[u8],
-        n: usize,
-        see: &mut dyn FnMut(usize, Chunk<'_>),
-    ) -> Distance {
+    fn wide_chunk(&self, a: &[u8], b: &[u8], n: usize, see: &mut dyn FnMut(usize, Chunk<'_>)) -> Distance {
         let mut high = [[0.0; CHUNK]; 2];
         let mut low = [[0.0; CHUNK]; 2];
         for (side, bytes) in [a, b].into_iter().enumerate() {

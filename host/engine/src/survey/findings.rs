@@ -9,7 +9,7 @@ use crate::diff::sides::Sides;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::wording::n_of;
-use apr_sdk::{ErrorKind, Result};
+use apr_sdk::{ErrorKind, Result, escape};
 use serde::Serialize;
 
 /// One thing that is odd.
@@ -128,8 +128,8 @@ fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
         _ => {}
     }
     if let Some(error) = tensor.error.as_ref().filter(|error| error.mismatched > 0) {
-        let n = error.mismatched;
-        found.push(finding(format!("{n} values are finite in one model and not the same in the other")));
+        let n = usize::try_from(error.mismatched).unwrap_or(usize::MAX);
+        found.push(finding(format!("NaN or infinity, and not the same in both: {}", n_of(n, "value"))));
     }
     found
 }
@@ -146,13 +146,9 @@ fn compared(tensors: &[SurveyedTensor]) -> Option<Finding> {
         Some((tensor.name.clone(), error.relative?))
     };
     let most = errors().filter_map(relative).reduce(|most, of| if of.1 > most.1 { of } else { most });
-    let mut message = format!("{} of {} that both have differ in value", differing, n_of(n, "tensor"));
-    if let Some((_, relative)) = &most {
-        message += &format!("; this one the most, by {:.2e} of its norm", relative);
+    let mut message = format!("{differing} of {} that were compared differ in value", n_of(n, "tensor"));
+    if let Some((name, relative)) = most {
+        message += &format!(", {} the most: by {:.2} % of its norm", escape(&name, 300), relative * 100.0);
     }
-    let finding = Finding::new(None, message);
-    Some(match most {
-        Some((name, _)) => finding.of(&name),
-        None => finding,
-    })
+    Some(Finding { severity: Severity::Ok, ..Finding::new(None, message) })
 }

@@ -64,7 +64,8 @@ pub struct HeatRow {
 
 /// The layer that a name belongs to, and the kind of tensor that it is.
 pub fn place(name: &str) -> (Option<String>, String) {
-    let is_number = |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());
+    let is_number =
+        |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());
     let parts: Vec<&str> = name.split('.').collect();
     match parts.iter().position(|part| is_number(part)) {
         // A number at the end counts tensors, not layers.

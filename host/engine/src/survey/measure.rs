@@ -53,7 +53,8 @@ pub fn measure(
 ) -> Result<Vec<Measured>> {
     let both = [&sides.a, &sides.b];
     let len = |of: &Together| {
-        let each = of.iter().zip(both).filter_map(|(number, side)| Some(side.tensor((*number)?).payload_len()));
+        let each =
+            of.iter().zip(both).filter_map(|(number, side)| Some(side.tensor((*number)?).payload_len()));
         each.sum::<Result<u64>>()
     };
     let total = all.iter().map(len).sum::<Result<u64>>()?;

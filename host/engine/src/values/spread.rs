@@ -89,7 +89,9 @@ impl Spread {
         keys.dedup();
         let mut counts = vec![0; keys.len()];
         for (number, octave) in self.octaves.iter().enumerate() {
-            for (step, n) in octave.iter().flat_map(|octave| octave.iter().enumerate()).filter(|(_, n)| **n > 0) {
+            for (step, n) in
+                octave.iter().flat_map(|octave| octave.iter().enumerate()).filter(|(_, n)| **n > 0)
+            {
                 let bits = (number as u64) << 52 | (step as u64) << SHIFT;
                 let bin = keys.partition_point(|first| *first <= key(f64::from_bits(bits))).saturating_sub(1);
                 counts[bin] += n;
@@ -142,7 +144,8 @@ mod tests {
         let mut spread = Spread::default();
         values.iter().for_each(|value| spread.add(*value));
         let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let (least, greatest) = (finite().fold(f64::INFINITY, f64::min), finite().fold(-f64::INFINITY, f64::max));
+        let (least, greatest) =
+            (finite().fold(f64::INFINITY, f64::min), finite().fold(-f64::INFINITY, f64::max));
         spread.bins([least, greatest], most)
     }
 
@@ -167,9 +170,7 @@ mod tests {
             let (from, to) = (found.edges[at], found.edges[at + 1]);
             // On an edge, the bin that lies farther from zero.
             let over = |value: f64, edge: f64| if edge >= 0.0 { value >= edge } else { value > edge };
-            let is_in = |value: &&f64| {
-                (at == 0 || over(**value, from)) && (at == 31 || !over(**value, to))
-            };
+            let is_in = |value: &&f64| (at == 0 || over(**value, from)) && (at == 31 || !over(**value, to));
             assert_eq!(values.iter().filter(is_in).count() as u64, *count, "bin {at} of {found:?}");
             // Of almost equal width.
             assert!(((to - from) * 32.0 / 0.1 - 1.0).abs() < 0.1, "{from} to {to}");
@@ -182,7 +183,10 @@ mod tests {
         assert_eq!(bins(&[0.0, -0.0], 32).counts, [2]);
         let found = bins(&[0.0, 1.0, 1.0, f64::NAN, f64::INFINITY], 4);
         assert_eq!((found.counts[0], found.counts[3]), (1, 2));
-        assert_eq!(bins(&[-3.0, -2.0, -1.0, 0.0], 3), Bins { edges: vec![-3.0, -2.0, -1.0, 0.0], counts: vec![2, 1, 1] });
+        assert_eq!(
+            bins(&[-3.0, -2.0, -1.0, 0.0], 3),
+            Bins { edges: vec![-3.0, -2.0, -1.0, 0.0], counts: vec![2, 1, 1] }
+        );
         // 1 and what follows it lie in one step.
         assert_eq!(bins(&[1.0, 1.0 + 1e-9], 32).counts, [2]);
     }
@@ -192,7 +196,11 @@ mod tests {
         let (mut one, mut two, mut all) = (Spread::default(), Spread::default(), Spread::default());
         for n in 0..1000 {
             let value = f64::from(n * n % 377 - 100) * 0.01;
-            if n % 3 == 0 { one.add(value) } else { two.add(value) }
+            if n % 3 == 0 {
+                one.add(value)
+            } else {
+                two.add(value)
+            }
             all.add(value);
         }
         let (mut other_one, mut other_two) = (one.clone(), two.clone());

@@ -2,7 +2,7 @@
 //! text can be read, in light and in dark, wide and narrow.
 
 use crate::{bytes, measured, weights, write};
-use apr_host::report::survey_page;
+use apr_host::report::{LineChart, Mark, chart_page, survey_page};
 use apr_tests::{Scratch, host, skipped};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
@@ -112,33 +112,35 @@ fn a_browser_shows_it_without_a_network_in_light_and_dark() {
         return;
     };
     let scratch = Scratch::new();
-    let page = everything(scratch.path());
-    let path = scratch.at("page.html");
-    std::fs::write(&path, &page).unwrap();
-    let mut backgrounds = Vec::new();
-    for look in
-        [(1280, false), (1280, true), (400, false), (400, true)].map(|(width, dark)| Look { width, dark })
-    {
-        let (width, dark) = (look.width, look.dark);
-        // The page itself: its policy holds, and it obeys that.
-        let picture = scratch.at(&format!("{width}-{dark}.png"));
-        let (_, complaints) = open(&browser, &path, look, &[&format!("--screenshot={}", picture.display())]);
-        assert!(complaints.is_empty(), "{width}, dark {dark}: {complaints:#?}");
-        // An empty picture of this size takes some 6 kB.
-        let size = std::fs::metadata(&picture).unwrap().len();
-        assert!(size > 40_000, "{width}, dark {dark}: the picture has {size} bytes");
-        let found = probe(&browser, &page, look);
-        assert_eq!(found["width"], width, "{found}");
-        assert_eq!(found["dark"], dark, "{found}");
-        assert_eq!(found["overflow"], 0, "{found}");
-        for list in ["hidden", "faint"] {
-            assert_eq!(found[list].as_array().unwrap().len(), 0, "{width}, dark {dark}, {list}: {found:#}");
+    let mark = |n: u8| Mark { label: format!("hop {n}"), value: f64::from(n) };
+    let chart = LineChart::new("error after each hop", (1..6).map(mark).collect());
+    let chart = chart_page("A chain", "along 5 hops", ["To", "Error"], &chart).unwrap();
+    // A page, how many drawings it has, and bytes that its picture takes at least: an empty one takes some 6 kB.
+    for (page, drawings, least) in [(everything(scratch.path()), 125, 40_000), (chart, 1, 10_000)] {
+        let path = scratch.at("page.html");
+        std::fs::write(&path, &page).unwrap();
+        let mut backgrounds = Vec::new();
+        for (width, dark) in [(1280, false), (1280, true), (400, false), (400, true)] {
+            let (look, shown) = (Look { width, dark }, format!("{width} pixels, dark {dark}"));
+            // The page itself: its policy holds, and it obeys that.
+            let picture = scratch.at("page.png");
+            let (_, complaints) =
+                open(&browser, &path, look, &[&format!("--screenshot={}", picture.display())]);
+            assert!(complaints.is_empty(), "{shown}: {complaints:#?}");
+            let size = std::fs::metadata(&picture).unwrap().len();
+            assert!(size > least, "{shown}: the picture has {size} bytes");
+            let found = probe(&browser, &page, look);
+            assert_eq!((&found["width"], &found["dark"]), (&width.into(), &dark.into()), "{found}");
+            assert_eq!(found["overflow"], 0, "{shown}: {found}");
+            for list in ["hidden", "faint"] {
+                assert_eq!(found[list].as_array().unwrap().len(), 0, "{shown}, {list}: {found:#}");
+            }
+            assert_eq!((&found["unnamed"], &found["unscoped"]), (&0.into(), &0.into()), "{found}");
+            assert_eq!(found["drawings"], drawings, "{found}");
+            backgrounds.push(found["page"].clone());
         }
-        assert_eq!((&found["unnamed"], &found["unscoped"]), (&0.into(), &0.into()), "{found}");
-        assert!(found["drawings"].as_u64().unwrap() > 100, "{found}");
-        backgrounds.push(found["page"].clone());
+        assert_ne!(backgrounds[0], backgrounds[1], "dark is as light");
     }
-    assert_ne!(backgrounds[0], backgrounds[1], "dark is as light");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, Streamed, with_schema, write_with_schema};
-use crate::cli::sizes::{show_number_of, show_size};
+use crate::cli::sizes::{show_count, show_number_of, show_size};
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::survey::{Survey, survey};
 use apr_host::report::{MOST_TENSORS, survey_page};
@@ -155,7 +155,7 @@ impl fmt::Display for Reported {
         if let Some(page) = &self.printed {
             return f.write_str(page);
         }
-        let Survey { a, b, findings, tensors, .. } = &self.survey;
+        let Survey { a, b, tensors, .. } = &self.survey;
         for (word, model) in [("a", Some(a)), ("b", b.as_ref())] {
             let Some(model) = model else { continue };
             let (path, tensors) = (escape(&model.path, 400), show_number_of(model.tensors, "tensor"));
@@ -166,7 +166,7 @@ impl fmt::Display for Reported {
         if b.is_some() {
             writeln!(f, "compared: {}", show_number_of(compared, "tensor"))?;
         }
-        writeln!(f, "findings: {}", findings.len())?;
+        writeln!(f, "findings: {}", show_count(self.survey.odd() as u128))?;
         match &self.output {
             Some(output) => writeln!(f, "wrote {} ({})", escape(output, 400), show_size(self.bytes)),
             None => Ok(()),

@@ -29,28 +29,33 @@ impl Histogram {
         let most = bins.counts.iter().copied().max().unwrap_or(0).max(1);
         let n = bins.counts.len().max(1) as u64;
         let mut path = format!("M0 {HEIGHT}");
-        let mut at = 0;
+        let (mut at, mut run) = (0, 0);
         for (number, &count) in bins.counts.iter().enumerate() {
             // What is there is seen, however little it is.
             let share = u128::from(count) * u128::from(HEIGHT) / u128::from(most);
             let height = u64::try_from(share).unwrap_or(HEIGHT).max(u64::from(count > 0));
             let (left, right) = (number as u64 * WIDTH / n, (number as u64 + 1) * WIDTH / n);
             if height != at {
-                let _ = write!(path, "V{}", HEIGHT - height);
-                at = height;
+                let _ = write!(path, "{}V{}", along(run), HEIGHT - height);
+                (at, run) = (height, 0);
             }
-            let _ = write!(path, "h{}", right - left);
+            run += right - left;
         }
-        let _ = write!(path, "V{HEIGHT}z");
+        let _ = write!(path, "{}V{HEIGHT}z", along(run));
         let peak = bins.counts.iter().position(|count| *count == most).unwrap_or(0);
         let [from, to] = [0, 1].map(|n| show(bins.edges.get(peak + n).copied()));
         let ends = (show(Some(*least)), show(Some(*greatest)));
         let title = match least == greatest {
             true => format!("all values are {}", ends.0),
-            false => format!("values from {} to {}, most of them between {from} and {to}", ends.0, ends.1),
+            false => format!("values from {} to {}, most often between {from} and {to}", ends.0, ends.1),
         };
         Histogram { path, zero: zero(&bins.edges), title }
     }
+}
+
+/// A line to the right, if it goes anywhere.
+fn along(run: u64) -> String {
+    if run > 0 { format!("h{run}") } else { String::new() }
 }
 
 /// Where zero lies between the edges, in units of the drawing.
@@ -72,7 +77,7 @@ mod tests {
         let drawn = Histogram::new(&bins);
         assert_eq!(drawn.path, "M0 24V23h24V24h24V0h24V12h24V24z");
         assert_eq!(drawn.zero, Some(48));
-        assert_eq!(drawn.title, "values from −2.000 to 2.000, most of them between 0 and 1.000");
+        assert_eq!(drawn.title, "values from −2.000 to 2.000, most often between 0 and 1.000");
     }
 
     #[test]

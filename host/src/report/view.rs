@@ -96,7 +96,7 @@ impl View {
 /// The first sentence: what was looked at, and whether anything is wrong.
 fn lead(survey: &Survey) -> String {
     let n = |noun, n: usize| show_number_of(n, noun);
-    let findings = match survey.findings.len() {
+    let findings = match survey.odd() {
         0 => "nothing odd was found".to_owned(),
         count => n("finding", count),
     };

@@ -9,7 +9,7 @@ pub use findings::Finding;
 pub use layers::{HeatMap, HeatRow, Layer, LayerSide};
 
 use crate::architecture::{Summary, called, summary};
-use crate::contract::Statistics;
+use crate::contract::{Severity, Statistics};
 use crate::diff::sides::{Side, Sides};
 use crate::diff::{Measure, by_name};
 use crate::engine::Engine;
@@ -157,6 +157,13 @@ pub struct ValueError {
     /// Sums of squares: of differences, of the values of a and of b.
     #[serde(skip)]
     squares: [f64; 3],
+}
+
+impl Survey {
+    /// How many findings are more than notes.
+    pub fn odd(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.severity > Severity::Ok).count()
+    }
 }
 
 /// Measures `a`, or compares `b` with it as well. Histograms are made of the first `histograms` tensors: each takes some

@@ -1,14 +1,13 @@
 //! A line through points, one for each mark along the way: a picture of its own, or part of a page.
 
 use apr_sdk::escape;
-use serde::Serialize;
 use std::fmt::Write;
 
 /// The picture's size and margin, in pixels.
 const SIZE: (f64, f64, f64) = (480.0, 300.0, 48.0);
 
 /// A point.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Mark {
     /// What stands below it.
     pub label: String,
@@ -35,14 +34,28 @@ impl LineChart {
         &self.marks
     }
 
-    /// The picture, in the colour of the text around it.
+    /// The picture as a file of its own.
     pub fn svg(&self) -> String {
+        self.drawn("xmlns=\"http://www.w3.org/2000/svg\" ")
+    }
+
+    /// The picture as part of a page, in the colour of the text around it.
+    pub fn inline(&self) -> String {
+        self.drawn("")
+    }
+
+    fn drawn(&self, space: &str) -> String {
         let (width, height, margin) = SIZE;
-        let most = self.marks.iter().map(|mark| mark.value).fold(0.0, f64::max);
+        let finite = self.marks.iter().map(|mark| mark.value).filter(|value| value.is_finite());
+        let most = finite.fold(0.0, f64::max);
         let count: f64 = self.marks.iter().map(|_| 1.0).sum();
         let place = |number: f64, value: f64| {
             let x = margin + (width - 2.0 * margin) * (number / count.max(1.0));
-            let share = if most > 0.0 && most.is_finite() { (value / most).min(1.0) } else { 0.0 };
+            let share = match value {
+                value if !value.is_finite() => 1.0,
+                _ if most > 0.0 => value / most,
+                _ => 0.0,
+            };
             (x, height - margin - (height - 2.0 * margin) * share)
         };
         let mut points = Vec::new();
@@ -59,7 +72,7 @@ impl LineChart {
         }
         let (left, bottom) = (margin, height - margin);
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {width} {height}\" \
+            "<svg {space}role=\"img\" viewBox=\"0 0 {width} {height}\" \
              font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\" fill=\"currentColor\">\n  \
              <title>{}</title>\n  \
              <path d=\"M{left} {margin}V{bottom}H{}\" fill=\"none\" stroke=\"currentColor\"/>\n  \
@@ -95,6 +108,7 @@ mod tests {
     #[test]
     fn nothing_and_infinity_can_be_drawn() {
         assert!(of(&[]).svg().starts_with("<svg"));
-        assert!(of(&[f64::INFINITY]).svg().contains("48.0"));
+        assert!(of(&[1.0, f64::INFINITY]).svg().contains("\"240.0,48.0 432.0,48.0\""));
+        assert!(!of(&[1.0]).inline().contains("http"));
     }
 }

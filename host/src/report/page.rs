@@ -1,6 +1,7 @@
 //! Pages: the templates, the style sheet, and the policy that keeps a page from asking for anything else.
 
 use crate::report::line_chart::{LineChart, Mark};
+use crate::report::numbers::show;
 use apr_sdk::{Error, Result, escape};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -48,18 +49,20 @@ pub fn render(template: &str, view: impl Serialize) -> Result<String> {
 /// A page with a chart, and its numbers in a table: a heading, what it shows, the heads of two columns.
 ///
 /// # Errors
-/// As [`render`].
+/// Io, if its template fails; that is a bug.
 pub fn chart_page(heading: &str, lead: &str, columns: [&str; 2], chart: &LineChart) -> Result<String> {
     #[derive(Serialize)]
     struct View<'v> {
         title: String,
         lead: String,
         columns: [&'v str; 2],
-        marks: &'v [Mark],
+        marks: Vec<(String, String)>,
         svg: String,
     }
+    let row = |mark: &Mark| (mark.label.clone(), show(Some(mark.value)));
+    let marks = chart.marks().iter().map(row).collect();
     let (title, lead) = (escape(heading, 400), escape(lead, 400));
-    render("chart.html", View { title, lead, columns, marks: chart.marks(), svg: chart.svg() })
+    render("chart.html", View { title, lead, columns, marks, svg: chart.inline() })
 }
 
 #[cfg(test)]

@@ -29,12 +29,12 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
     let (format, shown) = (opened.format.clone(), path.display().to_string());
     let whole = &host.registry.format(&format)?.manifest;
     if !whole.writes {
-        let error = Error::unsupported(format!("{} can only be read", whole.name)).in_file(shown);
-        return Err(error.hint("convert it: apr convert FILE OUT --set KEY=VALUE"));
+        let error = Error::unsupported(format!("{} is read-only in apr", whole.name)).in_file(shown);
+        return Err(error.hint("convert it instead: apr convert FILE OUT --set KEY=VALUE"));
     }
     if whole.folder || !in_place {
         if in_place && !path.is_dir() {
-            let message = format!("this file belongs to a folder that is opened as a whole ({})", whole.name);
+            let message = format!("this file is part of a folder that is opened as a whole ({})", whole.name);
             let hint = "give the folder, or pass --bare to edit this file alone";
             return Err(Error::invalid_argument(message).in_file(shown).hint(hint));
         }
@@ -62,8 +62,8 @@ fn refuse_cached(resolved: &Path) -> Result<()> {
     if blobs.and_then(Path::parent).is_none_or(|cache| !cache.join("snapshots").is_dir()) {
         return Ok(());
     }
-    let message = "this leads into a download cache, whose files are shared and named after their content";
-    Err(Error::invalid_argument(message).hint("write a copy: apr edit FILE -o OUT"))
+    let message = "this is a link into a download cache, whose files are shared and named by their content";
+    Err(Error::invalid_argument(message).hint("write a copy instead: apr edit FILE -o OUT"))
 }
 
 /// Fails unless the plan replaces every file of its source, and changes something.
@@ -78,7 +78,7 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
         let resolved = path.canonicalize().unwrap_or_else(|_| path.clone());
         refuse_cached(&resolved).map_err(|error| error.in_file(target.show(path)))?;
         if permissions_of(&resolved).is_some_and(|mode| mode & 0o222 == 0) {
-            let error = Error::io("the file is read-only, nothing was written").in_file(target.show(path));
+            let error = Error::io("the file is read-only; nothing was written").in_file(target.show(path));
             return Err(error.hint("make it writable: chmod u+w, or write a copy: apr edit FILE -o OUT"));
         }
     }
@@ -88,13 +88,14 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
         source.files.all().into_iter().filter(|file| !file.is_folder() && !is_companion(&file.name));
     if let Some(left) = own.find(|file| file.identity().is_some_and(|own| !coming.contains(&own))) {
         let name = escape(&left.name, 120);
-        let message =
-            format!("the model would be written as other files, and `{name}` would be left of the old one");
+        let message = format!(
+            "the model would be written as different files, and `{name}` would be left over from the old one"
+        );
         let error = Error::unsupported(message).in_file(source.path.display().to_string());
         return Err(error.hint("write it elsewhere: apr edit FILE -o OUT"));
     }
     if is_same(&source.model, &laid_out.model) {
-        let error = Error::invalid_argument("nothing would change: the metadata is as it should be already");
+        let error = Error::invalid_argument("nothing to change: the metadata already has these values");
         return Err(error.in_file(source.path.display().to_string()).hint("run `apr inspect` to see it"));
     }
     Ok(())
@@ -110,9 +111,9 @@ pub fn refuse_dropped(laid_out: &LaidOut<'_>, dropped: &[String]) -> Result<()> 
     }
     let (name, keys) = (&laid_out.output.format.manifest.name, escape(&dropped.join(", "), 400));
     let error =
-        Error::unsupported(format!("{name} did not keep the metadata keys {keys}, nothing was written"));
+        Error::unsupported(format!("{name} does not keep the metadata keys {keys}; nothing was written"));
     let error = error.in_file(laid_out.source.path.display().to_string());
-    Err(error.hint("convert the model to a format that has such keys"))
+    Err(error.hint("convert the model to a format that keeps these keys"))
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -136,7 +137,11 @@ pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String
     let target = &destination.target;
     let linked = target.finals(&laid_out.layout).into_iter().filter_map(|path| {
         let more = path.metadata().ok()?.nlink().checked_sub(2)? + 1;
-        let names = if more == 1 { "another name, which keeps" } else { "other names, which keep" };
+        let names = if more == 1 {
+            "another name (a hard link) still has"
+        } else {
+            "other names (hard links) still have"
+        };
         Some(format!("{} has {names} the old content", escape(&target.show(&path), 400)))
     });
     let is_turned = |tensor: &Tensor| match &tensor.payload {
@@ -144,6 +149,6 @@ pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String
         _ => false,
     };
     let turned = laid_out.source.model.tensors.iter().any(is_turned);
-    let turned = turned.then(|| "the weights were big-endian, and are written little-endian".to_owned());
+    let turned = turned.then(|| "the weights were big-endian and were written little-endian".to_owned());
     linked.chain(turned).collect()
 }

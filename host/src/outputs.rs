@@ -109,9 +109,9 @@ impl Operands {
                 let (one, two) = (other.display().to_string(), options.input.display().to_string());
                 let message = match one == two {
                     true => "two outputs would have the same name: a type is given twice".to_owned(),
-                    false => format!("two outputs would have the same name: of {one} and {two}"),
+                    false => format!("two outputs would have the same name: those of {one} and {two}"),
                 };
-                return Err(wrong(escape(&message, 400)).hint("convert one of them by itself"));
+                return Err(wrong(escape(&message, 400)).hint("convert one of them separately"));
             }
         }
         Ok(())
@@ -135,17 +135,16 @@ fn with_type(path: &Path, shown: &str) -> PathBuf {
 fn one_name(output: &Path) -> Error {
     let stem = output.file_stem().unwrap_or_default().to_string_lossy();
     let extension = output.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
-    let error = Error::invalid_argument("several types are asked for, and the output is one file");
+    let error = Error::invalid_argument("several types are given, but the output is one file");
     let named = output.with_file_name(format!("{stem}-{TYPE}{extension}"));
-    let hint = format!("write {} or name a folder", escape(&named.display().to_string(), 400));
+    let hint = format!("name the output {}, or give a folder", escape(&named.display().to_string(), 400));
     error.in_file(output.display().to_string()).hint(hint)
 }
 
 /// The input's format as the output's, when weights get smaller and nothing names another format.
 fn own_format<'f>(format: &'f Format, options: &ConvertOptions) -> Result<&'f Format> {
     if format.manifest.folder || !format.manifest.writes || options.quantization.recipe.is_none() {
-        let error =
-            Error::invalid_argument("the output's format is missing: neither a name nor a format was given");
+        let error = Error::invalid_argument("missing output format: neither a name nor a format was given");
         return Err(error.in_file(options.input.display().to_string()).hint("pass --to FORMAT"));
     }
     writable(format)

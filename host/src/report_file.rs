@@ -26,21 +26,21 @@ pub fn check(path: &Path, inputs: &[(u64, u64)], outputs: &[PathBuf], force: boo
         if folder.is_dir() || outputs.iter().any(|output| place(output).starts_with(place(folder))) {
             return Ok(());
         }
-        let error = Error::not_found("the folder that the report is to go into is missing");
-        return Err(error.in_file(folder.display().to_string()).hint("create it, or name another"));
+        let error = Error::not_found("the report's folder does not exist");
+        return Err(error.in_file(folder.display().to_string()).hint("create it, or choose another"));
     };
     if inputs.contains(&(meta.dev(), meta.ino())) {
-        return wrong("the report would replace a file that is read", "give the report another name");
+        return wrong("the report would overwrite an input", "give the report another name");
     }
     if meta.is_dir() {
-        return wrong("the report's file is a folder", "name a file in it");
+        return wrong("the report is a folder, not a file", "name a file in it");
     }
     if meta.file_type().is_fifo() {
         // It would wait for a reader once the work is done.
-        return wrong("the report cannot go into a pipe", "name a file");
+        return wrong("the report cannot be written to a pipe", "name a file");
     }
     if !force {
-        return wrong("the report's file exists", "pass --force to replace it and the output");
+        return wrong("the report already exists", "pass --force to replace it and the output");
     }
     Ok(())
 }

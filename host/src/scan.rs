@@ -121,7 +121,7 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
         });
     }
     if found.files.is_empty() {
-        let error = Error::malformed("no file in this folder is of a format that is present").code("E001");
+        let error = Error::malformed("no file in this folder is of an available format").code("E001");
         return Err(error.in_file(found.path));
     }
     Ok(found)

@@ -93,7 +93,7 @@ fn who_stops_a_short_conversion_hears_that_nothing_was_kept() {
     let o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
     let error = convert(&host, &o).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
-    assert_eq!(error.hint_text(), Some("run it again to begin anew: nothing was kept"));
+    assert_eq!(error.hint_text(), Some("run it again to start over: nothing was kept"));
     assert_eq!(scratch.names(), ["in.safetensors"]);
 }
 

@@ -229,7 +229,7 @@ fn what_is_no_file_and_has_the_locks_name_is_called_so() {
     let lock = scratch.at(".out.apr.apr-lock");
     let args = ["convert", "in.safetensors", "out.apr", "--arch", "none", "--force"];
     let words =
-        ["this is not a regular file, and apr's lock file has this name", ".out.apr.apr-lock", "remove it"];
+        ["apr's lock file has this name, but this is not a regular file", ".out.apr.apr-lock", "remove it"];
     fs::create_dir(&lock).unwrap();
     fails(&scratch, &args, 1, &words);
     fs::remove_dir(&lock).unwrap();
@@ -279,5 +279,5 @@ fn an_output_whose_report_cannot_be_written_is_said_to_be_there() {
     assert_eq!(ended.code, 0);
     let again = ["convert", "--resume", "d"];
     let ended = run(&scratch.at(""), &again);
-    says(&again, &ended, 2, &["there is nothing to finish in this folder", "at d"]);
+    says(&again, &ended, 2, &["nothing to finish in this folder", "at d"]);
 }

@@ -112,7 +112,7 @@ fn a_companion_that_cannot_be_opened_is_left_out_and_the_reason_said() {
     let ended = run(&scratch.at(""), &["convert", "in", "out", "--to", "huggingface"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for words in [
-        "`README.md`: it is a link that leads in a circle",
+        "`README.md`: it is a circular link",
         "`LICENSE`: its name, or that of the link's target, is too long",
         "`gen\\u{1b}[31m.txt`: ",
     ] {

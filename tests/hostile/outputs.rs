@@ -122,7 +122,7 @@ fn two_writers_of_one_output_are_told_apart_at_once() {
         std::thread::sleep(Duration::from_micros(200));
     }
     let second = run(&scratch.at(""), &args);
-    says(&args, &second, 1, &["another apr is writing this output", "out.apr", "wait for it"]);
+    says(&args, &second, 1, &["another apr process is writing this output", "out.apr", "wait for it"]);
     let first = wait(first, began);
     assert_eq!(first.code, 0, "{}", first.stderr);
     // The same conversion alone, to compare with.

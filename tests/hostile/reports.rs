@@ -78,7 +78,7 @@ fn a_report_is_whole_or_as_it_was() {
     fs::hard_link(scratch.at("old.json"), scratch.at("kept.json")).unwrap();
     symlink("old.json", scratch.at("link.json")).unwrap();
     let args = [&QUANTIZE[..], &["--report", "link.json"]].concat();
-    says(&args, &run(&scratch.at(""), &args), 2, &["the report's file exists", "link.json"]);
+    says(&args, &run(&scratch.at(""), &args), 2, &["the report already exists", "link.json"]);
     let args = [&args[..], &["--force"]].concat();
     let ended = run(&scratch.at(""), &args);
     assert_eq!(ended.code, 0, "{}", ended.stderr);

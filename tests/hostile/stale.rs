@@ -56,7 +56,7 @@ fn what_the_old_model_consisted_of_goes_with_it_and_nothing_else() {
             own.iter().filter(|name| !now.contains(name)).map(|name| format!("`{name}`")).collect();
         assert!(gone.len() > 6, "{gone:?} of {own:?}");
         let gone = format!("the folder with the model that they were of: {}\n", gone.join(", "));
-        let besides = "in the folder, but nothing of the new model: `adapter.gguf`, `best.safetensors`, \
+        let besides = "in the folder, but not part of the new model: `adapter.gguf`, `best.safetensors`, \
                        `model-00001-of-00009.safetensors`, `old.bin`\n";
         for (said, verb) in [(&planned.stdout, "would be removed from"), (&done.stdout, "removed from")] {
             assert!(said.contains(&format!("note: {verb} {gone}")), "{gone} is not in:\n{said}");

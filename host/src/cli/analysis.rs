@@ -80,19 +80,19 @@ impl fmt::Display for Analysis {
         let looked = show_number_of(*tensors, "tensor");
         writeln!(
             f,
-            "looked at {looked} of {}: {}",
+            "checked {looked} of {}: {}",
             escape(&self.input, 400),
             show_number_of(findings.len(), "finding")
         )?;
         if *by_scales > 0 {
-            writeln!(f, "by the scales of their blocks alone: {}", show_number_of(*by_scales, "tensor"))?;
+            writeln!(f, "only by their block scales: {}", show_number_of(*by_scales, "tensor"))?;
         }
         let mut reasons: Vec<&str> = not_looked.iter().map(|one| one.reason.as_str()).collect();
         reasons.sort_unstable();
         reasons.dedup();
         for reason in reasons {
             let of_reason = not_looked.iter().filter(|one| one.reason == reason).count();
-            writeln!(f, "not looked at: {} ({reason})", show_number_of(of_reason, "tensor"))?;
+            writeln!(f, "not checked: {} ({reason})", show_number_of(of_reason, "tensor"))?;
         }
         Ok(())
     }

@@ -12,11 +12,11 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// List architectures, and show what the table of one says
+/// List, show, draft and check architecture tables
 ///
-/// A table says what tensors and keys of an architecture are called in each
-/// dialect (hf, gguf, canonical), and how rows lie there. A table is a TOML file:
-/// put your own into a plugin folder, and it counts.
+/// A table says what the tensors and keys of an architecture are called in each
+/// dialect (hf, gguf, canonical), and how rows are ordered there. A table is a
+/// TOML file: to add your own, put it into a plugin folder.
 ///
 /// Examples:
 ///   apr arch list
@@ -34,27 +34,27 @@ pub struct Args {
 enum Action {
     /// List the architectures that have a table
     List,
-    /// Print a table as it is written
+    /// Print an architecture's table
     Show {
-        /// The architecture's id
+        /// Architecture id
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Print the beginnings of a table for a model that none knows
+    /// Draft a table for a model whose architecture has none
     Draft {
-        /// The model: best a folder, whose configuration says the sizes
+        /// Model to draft from, preferably a folder with its config.json
         #[arg(value_name = "MODEL")]
         model: PathBuf,
         /// How the model is opened.
         #[command(flatten)]
         open: OpenArgs,
     },
-    /// Check a table by itself, and on models: names and shapes there and back
+    /// Check a table, by itself and against models
     Check {
-        /// The table: a file, or the id of one that is present
+        /// Table file, or architecture id
         #[arg(value_name = "TABLE")]
         table: String,
-        /// Models of the architecture
+        /// Models of the architecture to check against
         #[arg(value_name = "MODEL")]
         models: Vec<PathBuf>,
         /// How the models are opened.
@@ -157,7 +157,7 @@ impl Report for Checked {
         let models = self.models.iter().filter(|model| model.failed.is_some()).count();
         let (errors, models) =
             (show_number_of(self.findings.errors.len(), "error"), show_number_of(models, "model"));
-        Err(Error::failed(format!("the table is wrong: {errors} in it, {models} that it does not fit")))
+        Err(Error::failed(format!("the table is invalid: {errors} in it, {models} that do not fit it")))
     }
 }
 
@@ -232,7 +232,7 @@ impl Report for Architectures {
 impl fmt::Display for Architectures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.architectures.is_empty() {
-            return writeln!(f, "no plugin has a table: `apr plugins list` shows what was found");
+            return writeln!(f, "no plugin provides a table: `apr plugins list` shows the plugins found");
         }
         let width = self.architectures.iter().map(|row| row.id.len()).max().unwrap_or(0);
         for row in &self.architectures {

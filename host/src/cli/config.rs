@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// Show the settings that hold
+/// Show the settings in effect
 ///
-/// A flag beats the environment, which beats the file of `--config` or
-/// `APR_CONFIG` (else the user's own), which beats the system's file, which
-/// beats what is built in. No file in a model's folder is ever read.
+/// Flags override the environment, which overrides the file given by --config
+/// or `APR_CONFIG` (or else the user's file), which overrides the system's file,
+/// which overrides the built-in defaults. No file in a model's folder is read.
 ///
 /// Examples:
 ///   apr config show             every setting with its value

@@ -91,7 +91,7 @@ impl Context {
             if place.origin == Origin::Variable && !place.path.exists() {
                 let shown = place.path.display();
                 self.terminal
-                    .warn(&format!("`APR_PLUGIN_PATH` names `{shown}`, and there is no such folder"));
+                    .warn(&format!("`APR_PLUGIN_PATH` names `{shown}`, but there is no such folder"));
             }
         }
         let named = DiscoverOptions {
@@ -125,7 +125,7 @@ impl Context {
     fn only_of(&self, library: &Path, rehearsal: Option<Rehearsal>) -> Result<Registry> {
         if !library.is_file() {
             let shown = library.display().to_string();
-            let error = Error::not_found("there is no such library").code("E_NOT_FOUND").in_file(shown);
+            let error = Error::not_found("no such library").code("E_NOT_FOUND").in_file(shown);
             return Err(with_way_out(error, library));
         }
         let everywhere = self.discover_options();

@@ -50,7 +50,7 @@ pub fn several(
 ) -> Result<Conversions> {
     if let Some(folder) = operands.output.as_ref().filter(|folder| is_folder(folder) && !only_plan) {
         std::fs::create_dir_all(folder).map_err(|error| {
-            Error::io(format!("cannot make the folder: {error}")).in_file(folder.display().to_string())
+            Error::io(format!("cannot create the folder: {error}")).in_file(folder.display().to_string())
         })?;
     }
     let detail = if context.terminal.verbose > 0 { Detail::All } else { Detail::Short };

@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 
 /// Convert a model to another format
 ///
-/// The input's format is found by its content, the output's by its extension
-/// or --to. No value is changed unless types are asked for: weights are copied
-/// as they are. The output is written beside its final name, verified, and only
-/// then put in place.
+/// The input's format is detected from its content, the output's from its
+/// extension or --to. Weights are copied unchanged unless you ask for other
+/// types. The output is written next to its final name, verified, and only then
+/// moved into place.
 ///
 /// Examples:
 ///   apr convert model.gguf model.apr
@@ -46,53 +46,53 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder; or several
+    /// Input model: a file, any of its shards, its index, or its folder; or several models
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// The output: a file, or a folder for a model of several files; of several models the folder they go into
+    /// Output file, or a folder for a model of several files or for several models
     #[arg(value_name = "OUT")]
     pub out: Vec<PathBuf>,
-    /// The output, as a flag
+    /// Output file or folder, the same as OUT
     #[arg(short, long, value_name = "OUT", alias = "outfile")]
     pub output: Option<PathBuf>,
-    /// Write this format, whatever the output is called
+    /// Write FORMAT, whatever the output's extension
     #[arg(long, value_name = "FORMAT", visible_alias = "format")]
     pub to: Option<String>,
-    /// Print what would be done, exact to the byte, and write nothing
+    /// Print what would be done, exact to the byte, without writing anything
     #[arg(short = 'n', long, visible_alias = "dry-run")]
     plan: bool,
-    /// Replace an output that exists, once the new one is complete; and, without --strict, do as --relaxed
+    /// Replace an existing output, once the new one is complete; without --strict, this implies --relaxed
     #[arg(short, long)]
     force: bool,
-    /// Take up a conversion that was stopped; input and arguments must be the same.
-    /// With a folder alone: finish putting its new files in place
+    /// Resume an interrupted conversion; input and arguments must be the same. With only a folder: finish moving its
+    /// new files into place
     #[arg(long)]
     resume: bool,
-    /// How much is proved after writing
+    /// How much of the output to verify
     #[arg(long, value_name = "HOW", default_value = "quick")]
     verify: Verify,
-    /// What becomes of metadata that only the input's format can say
+    /// What to do with metadata that only the input's format can express
     #[arg(long, value_name = "POLICY", default_value = "default")]
     foreign: Foreign,
-    /// The model's architecture; `none` keeps every name and row as it is
+    /// Architecture of the model; `none` keeps all names and rows unchanged
     #[arg(long, value_name = "ID")]
     arch: Option<String>,
     /// Which tensors, and under which names.
     #[command(flatten)]
     tensors: TensorArgs,
-    /// Split the output into files of at most this many bytes of weights: 5G, 500M, 2GiB
+    /// Split the output into shards of at most SIZE bytes of weights: 5G, 500M, 2GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "split-max-size")]
     max_shard_size: Option<u64>,
-    /// Look at every value of the input, tell what is wrong, and write nothing
+    /// Check every value of the input and report problems, without writing anything
     #[arg(long, conflicts_with_all = ["plan", "resume"])]
     analyze_source: bool,
-    /// Stop at what would be a warning about values or shapes, also with --force
+    /// Treat warnings about values and shapes as errors, even with --force
     #[arg(long, conflicts_with = "relaxed")]
     strict: bool,
-    /// Go on where values are out of their range, not finite or lost, with a warning and a record of it
+    /// Continue despite values that are out of range, non-finite or lost; warn and record it
     #[arg(long)]
     relaxed: bool,
-    /// Go on where a cast meets or makes values that are not finite
+    /// Continue where a cast finds or produces non-finite values
     #[arg(long)]
     allow_nonfinite: bool,
     /// Which metadata is changed.
@@ -119,24 +119,24 @@ impl Args {
 /// How much is proved after writing.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Verify {
-    /// The header and samples of the weights are read back
+    /// Read back the header and samples of the weights
     Quick,
-    /// Everything is read back
+    /// Read back everything
     Full,
-    /// Nothing
+    /// Verify nothing
     Off,
 }
 
 /// What becomes of metadata that only the input's format can say.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Foreign {
-    /// What the output's format carries by itself
+    /// Keep what the output's format carries by default
     Default,
-    /// The same, without the input's own spelling
+    /// As default, without the input's own spelling of it
     Typed,
-    /// Kept wherever the output can hold it
+    /// Keep it wherever the output can hold it
     Keep,
-    /// Left out
+    /// Leave it out
     Drop,
 }
 
@@ -166,7 +166,7 @@ pub enum Outcome {
 }
 
 /// What is said when the work is done and only its report could not be written.
-const IN_PLACE: &str = "write the report elsewhere: the output itself is in place";
+const IN_PLACE: &str = "write the report elsewhere: the output itself is complete";
 
 /// Converts, or plans to.
 ///
@@ -176,7 +176,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let operands = operands(args)?;
     if args.analyze_source {
         let [input] = &operands.inputs[..] else {
-            return Err(Error::invalid_argument("--analyze-source takes one model"));
+            return Err(Error::invalid_argument("--analyze-source takes only one model"));
         };
         let wishes = Wishes { arch: args.arch.as_deref(), quality: quality(args) };
         return Analysis::of(&args.open, input, wishes, context).map(|a| Outcome::Analyzed(Box::new(a)));
@@ -211,7 +211,7 @@ fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
     only_a_path(folder)?;
     let (host, shown) = (context.host(), folder.display().to_string());
     finish(folder, &shown, &host.steps)?.map(Outcome::Finished).ok_or_else(|| {
-        let error = Error::invalid_argument("there is nothing to finish in this folder").in_file(shown);
+        let error = Error::invalid_argument("nothing to finish in this folder").in_file(shown);
         error.hint("run `apr convert IN OUT --resume` to resume a conversion")
     })
 }
@@ -225,7 +225,8 @@ pub fn write_report(path: &Path, done: &Converted) -> Result<()> {
     let quantized = done.quantized.as_ref().unwrap_or(&empty);
     let json = with_schema("apr.quantization/1", quantized)?;
     report_file::write(path, &format!("{json:#}\n")).map_err(|error| {
-        let message = format!("the output is in place, but its report was not written: {}", error.message());
+        let message =
+            format!("the output is complete, but its report could not be written: {}", error.message());
         Error::io(message).in_file(path.display().to_string()).hint("write the report elsewhere")
     })
 }
@@ -251,7 +252,7 @@ fn quality(args: &Args) -> Quality {
 fn options(args: &Args, operands: &Operands) -> Result<ConvertOptions> {
     let output = &operands.output;
     if output.is_none() && args.to.is_none() && operands.recipes.is_empty() {
-        return Err(Error::invalid_argument("the output is missing: neither a path nor a format was given")
+        return Err(Error::invalid_argument("missing output: neither a path nor a format was given")
             .hint("run `apr convert IN OUT` or `apr convert IN --to FORMAT`"));
     }
     Ok(ConvertOptions {

@@ -25,7 +25,7 @@ impl fmt::Display for Shown<'_> {
                     writeln!(f, "wrote {}: {}", escape(&file.path, 400), show_size(file.bytes))?;
                 }
                 let number = show_number_of(files.len(), "file");
-                writeln!(f, "in all {number}, {}, {tensors}, {seconds}", show_size(done.bytes))?;
+                writeln!(f, "total: {number}, {}, {tensors}, {seconds}", show_size(done.bytes))?;
             }
         }
         if !done.verified.is_empty() {
@@ -38,7 +38,7 @@ impl fmt::Display for Shown<'_> {
         if detail == Detail::All {
             for finding in &done.looked.findings {
                 let (name, message) = (escape(&finding.tensor, 120), escape(&finding.message, 1000));
-                writeln!(f, "found in {name}: {message} [{}]", finding.code)?;
+                writeln!(f, "finding: {name}: {message} [{}]", finding.code)?;
             }
             done.coverage.lines().try_for_each(|line| writeln!(f, "{}", escape(&line, 1000)))?;
         }
@@ -51,7 +51,7 @@ fn show_loss(tensors: usize, total: &Measured) -> String {
     let Measured { rmse, max_abs_error, snr_db, cosine, bits_per_weight, not_finite, .. } = total;
     let tensors = show_number_of(tensors, "tensor");
     let mut line = format!("quantized: {tensors}, {bits_per_weight:.2} bits per weight, RMSE {rmse:.3e}");
-    line += &format!(", greatest error {max_abs_error:.3e}");
+    line += &format!(", max error {max_abs_error:.3e}");
     line += &match snr_db {
         Some(snr) => format!(", SNR {snr:.1} dB"),
         None if *not_finite == 0 => ", nothing lost".to_owned(),
@@ -59,7 +59,7 @@ fn show_loss(tensors: usize, total: &Measured) -> String {
     };
     if *not_finite > 0 {
         line += &format!(
-            ", {} not finite",
+            ", {} non-finite",
             show_number_of(usize::try_from(*not_finite).unwrap_or(usize::MAX), "value")
         );
     }

@@ -108,11 +108,11 @@ pub fn add(mut command: Command, all: &[Declared]) -> Command {
 
 fn flag(declared: &Declared) -> Arg {
     let name = declared.name();
-    let arg = Arg::new(id(name)).long(name.to_owned()).help_heading("Options of formats");
+    let arg = Arg::new(id(name)).long(name.to_owned()).help_heading("Format options");
     let of = declared.formats.join(", ");
     let spec = match &declared.flag {
         Flag::Report(_, help) => {
-            return arg.help(format!("Show a report: {help} ({of})")).action(ArgAction::SetTrue);
+            return arg.help(format!("Show a report ({of}): {help}")).action(ArgAction::SetTrue);
         }
         Flag::Option(spec) => spec,
     };

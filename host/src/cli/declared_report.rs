@@ -47,7 +47,7 @@ impl Report for Made {
         if self.report.passed {
             return Ok(());
         }
-        let message = format!("the {} says no", escape(&self.id, 80));
+        let message = format!("the {} found problems", escape(&self.id, 80));
         Err(Error::failed(message).in_file(self.path.display().to_string()))
     }
 }

@@ -16,24 +16,24 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Say whether two models are the same, across formats
+/// Compare two models, in the same format or different ones
 ///
 /// Tensors are paired by name and compared value by value, whatever the two
-/// formats are; a tensor of another name but the same content is a rename.
-/// Two models are the same if names, types, shapes and bytes of all tensors
-/// are, and what both say of themselves. Metadata that only the format of one
-/// of them can hold is listed and does not count. With --tolerance values
-/// decide, and another type is no difference.
+/// formats are; a tensor with another name but the same content is a rename.
+/// Two models are the same if the names, types, shapes and bytes of all tensors
+/// are the same, and their metadata too. Metadata that only one of the two
+/// formats can hold is listed and does not count. With --tolerance only values
+/// count, and a different type is no difference.
 ///
-/// Models in two dialects, a folder and the GGUF made of it, are compared
-/// with the names, rows and values of one of them, if a table leads there.
-/// Equal values of another type are no difference then, nor are values that
-/// were rounded to a narrower float, the nearest each; both are counted.
+/// Models in two dialects, such as a folder and the GGUF converted from it, are
+/// compared with the names, rows and values of one of them, if a table
+/// translates them. Equal values of another type are then no difference, nor
+/// are values rounded to the nearest of a narrower float; both are counted.
 ///
 /// Distances: max and mean of |a - b|; l2, the root of the sum of squares;
-/// relative, that over the greater norm of both; cosine; ulp, the most
-/// representable values between two floats of one type. Not-a-number and
-/// infinity are counted apart, and are equal to themselves.
+/// relative, l2 over the larger norm of the two; cosine; ulp, the largest
+/// number of representable values between two floats of the same type. NaN
+/// and infinity are counted separately, and are equal to themselves.
 ///
 /// Examples:
 ///   apr diff model.gguf model.apr
@@ -43,19 +43,19 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// One model: a file, any part of it, its index, or its folder
+    /// First model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The other
+    /// Second model
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Let values decide, and take differences up to this for none
+    /// Compare only values, and ignore differences up to ABS
     #[arg(long, value_name = "ABS", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tolerance: Option<f64>,
     /// Pair tensors as this TOML file says: "name in A" = "name in B"
     #[arg(long, value_name = "FILE")]
     tensor_mapping: Option<PathBuf>,
-    /// Show at most this many of each kind of difference, the greatest first
+    /// Show at most N differences of each kind, largest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     /// How the models are opened.
@@ -66,7 +66,7 @@ pub struct Args {
 fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("a tolerance is a number that is not negative".to_owned()),
+        _ => Err("expected a tolerance: a number of at least 0".to_owned()),
     }
 }
 
@@ -194,7 +194,7 @@ impl Report for Compared {
             what.push(show_number_of(usize::try_from(tensors).unwrap_or(usize::MAX), "tensor"));
         }
         if facts > 0 {
-            what.push(show_number_of(facts, "other thing"));
+            what.push(show_number_of(facts, "other difference"));
         }
         Err(Error::failed(format!("the models differ: {}", what.join(", "))))
     }
@@ -213,8 +213,8 @@ impl fmt::Display for Compared {
             (c.rounded, "equal after rounding"),
             (c.within_tolerance, "within the tolerance"),
             (c.different, "different"),
-            (c.shape, "of other shape"),
-            (c.dtype, "of other type"),
+            (c.shape, "of different shape"),
+            (c.dtype, "of different type"),
             (c.renamed, "renamed"),
             (c.only_in_a, "only in a"),
             (c.only_in_b, "only in b"),
@@ -238,7 +238,7 @@ impl fmt::Display for Compared {
             self.list(f, &all, |f, fact| show_fact(f, fact))?;
         }
         match (self.same, self.rounded_to()) {
-            (true, Some(types)) => writeln!(f, "the same but for rounding to {types}"),
+            (true, Some(types)) => writeln!(f, "the same except for rounding to {types}"),
             (true, None) => writeln!(f, "the same"),
             (false, _) => writeln!(f, "different"),
         }
@@ -301,7 +301,7 @@ fn show_tensor(f: &mut fmt::Formatter<'_>, tensor: &TensorDiff) -> fmt::Result {
         Status::Equal => write!(f, "  equal      {names}  {kinds}")?,
     }
     if let Some(dtype) = &tensor.rounded_to {
-        write!(f, "  rounded to {dtype}: every value is the nearest")?;
+        write!(f, "  every value is rounded to the nearest {dtype}")?;
     }
     if let Some(values) = &tensor.values {
         show_values(f, values)?;
@@ -341,7 +341,7 @@ fn show_fact(f: &mut fmt::Formatter<'_>, fact: &FactRow) -> fmt::Result {
         FactKind::Tokenizer => "tokenizer",
         FactKind::Asset => "asset",
         FactKind::Metadata => "metadata",
-        FactKind::Order => return writeln!(f, "  the order of the tensors"),
+        FactKind::Order => return writeln!(f, "  tensor order"),
     };
     write!(f, "  {kind}")?;
     let place: Vec<_> = [&fact.format, &fact.file]

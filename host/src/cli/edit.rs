@@ -12,13 +12,13 @@ use std::path::PathBuf;
 
 /// Change a model's metadata
 ///
-/// The model is written anew beside the old one, in the same format and with the
-/// same weights, verified, and only then put in its place. Whatever stops apr,
-/// the old model or the new one is there, whole; in a folder of several files,
-/// or an error with the command that finishes it. It needs the room of a copy.
+/// The model is rewritten next to the old one, in the same format and with the
+/// same weights, verified, and only then moved into place. Whatever interrupts
+/// apr, either the old model or the new one is complete; for a folder of several
+/// files, an error says how to finish. This needs disk space for a copy.
 ///
-/// Keys and values are those of `apr convert`: a key keeps its type, a new one is
-/// KEY:TYPE=VALUE. `apr inspect FILE --metadata` lists the keys.
+/// Keys and values are as in `apr convert`: a key keeps its type, and a new one is
+/// added as KEY:TYPE=VALUE. `apr inspect FILE --metadata` lists the keys.
 ///
 /// Examples:
 ///   apr edit model.gguf --set general.name="My model"
@@ -28,22 +28,22 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Which metadata is changed.
     #[command(flatten)]
     keys: KeyArgs,
-    /// Write the changed model here, and leave FILE as it is
+    /// Write the changed model to OUT, and leave FILE unchanged
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Replace OUT if it exists, once the new file is complete
+    /// Replace an existing OUT, once the new file is complete
     #[arg(short, long, requires = "output")]
     force: bool,
-    /// Print what would change, and write nothing
+    /// Print what would change, without writing anything
     #[arg(short = 'n', long, visible_alias = "dry-run")]
     plan: bool,
-    /// Take up an edit that was stopped; file and arguments must be the same
+    /// Resume an interrupted edit; file and arguments must be the same
     #[arg(long)]
     resume: bool,
     /// How the model is opened.
@@ -59,10 +59,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let shown = args.file.display().to_string();
     let (set, unset) = (args.keys.all_set(), args.keys.unset.clone());
     if set.is_empty() && unset.is_empty() {
-        let hint = format!("run `apr edit {shown} --set KEY=VALUE`, or --unset KEY");
-        return Err(
-            Error::invalid_argument("nothing to change: neither --set nor --unset was given").hint(hint)
-        );
+        let hint = format!("run `apr edit {shown} --set KEY=VALUE`, or use --unset KEY");
+        return Err(Error::invalid_argument("nothing to change: give --set or --unset").hint(hint));
     }
     only_a_path(&args.file)?;
     args.output.as_deref().map_or(Ok(()), only_a_path)?;

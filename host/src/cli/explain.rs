@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Explain an error code
 ///
-/// Every error prints its code in brackets, `error[E002]: …`; without a code,
-/// all of them are listed. Explaining a model or a tensor is planned.
+/// Errors print their code in brackets, `error[E002]: …`. Without CODE, all
+/// codes are listed. Explaining a model or a tensor is planned.
 ///
 /// Examples:
 ///   apr explain E002
@@ -19,7 +19,7 @@ use std::path::Path;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The code, as printed between the brackets
+    /// Error code, as printed between the brackets
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<Explained> {
     match find(code) {
         Some(entry) => Ok(Explained(vec![entry])),
         None if Path::new(code).exists() => {
-            Err(Error::unsupported("explaining a model is planned and not built yet")
+            Err(Error::unsupported("explaining a model is not implemented yet")
                 .in_file(code)
                 .hint("run `apr inspect FILE`"))
         }
@@ -80,7 +80,7 @@ impl fmt::Display for Explained {
 fn one(f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
     writeln!(f, "{}: {}\n\n{}", entry.code, entry.title, entry.meaning)?;
     if !entry.built {
-        writeln!(f, "The check that raises it is planned and not built yet.")?;
+        writeln!(f, "The check that raises it is not implemented yet.")?;
     }
     writeln!(f, "\nCommon causes:")?;
     entry.causes.iter().try_for_each(|cause| writeln!(f, "  - {cause}"))?;

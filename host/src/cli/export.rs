@@ -4,9 +4,9 @@ use crate::cli::context::Context;
 use crate::cli::convert::{self, Outcome};
 use apr_sdk::Result;
 
-/// Write a model for another program
+/// Convert a model for another program
 ///
-/// The same as `apr convert`, for those who look for it under this name.
+/// The same as `apr convert`, under another name.
 ///
 /// Examples:
 ///   apr export model.apr --format gguf -o model.gguf

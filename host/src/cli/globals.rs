@@ -7,31 +7,31 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
-    /// Print one JSON document instead of text, and errors as JSON
+    /// Print the result as one JSON document, and errors as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Leave out everything but the result
+    /// Print only the result
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Tell more; repeat for more still
+    /// Print more; repeat for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Use colors: auto looks at the terminal
+    /// When to use colors
     #[arg(long, global = true, value_name = "WHEN")]
     pub color: Option<ColorWhen>,
-    /// Show progress on stderr in this form, whatever stderr is
+    /// Show progress on stderr in this form, even if it is not a terminal
     #[arg(long, global = true, value_name = "FORM")]
     pub progress: Option<ProgressForm>,
-    /// Never ask a question; a missing answer is an error
+    /// Never prompt; fail if an answer is needed
     #[arg(long, global = true)]
     pub no_input: bool,
-    /// Use this many threads; 0 is one for each processor core
+    /// Number of threads; 0 uses one per CPU core
     #[arg(short = 'j', long, global = true, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Load this plugin library too, before all others; repeat for several
+    /// Load this plugin library before all others; may be repeated
     #[arg(long = "plugin", global = true, value_name = "PATH")]
     pub plugins: Vec<PathBuf>,
-    /// Read the configuration from this file
+    /// Read the configuration from FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -39,13 +39,13 @@ pub struct Globals {
 /// A number of threads; more than any machine has is a mistake.
 fn parse_threads(text: &str) -> Result<usize, String> {
     let threads = text.parse().ok().filter(|threads| *threads <= 4096);
-    threads.ok_or_else(|| format!("`{text}` is not a number of threads: give 0 to 4096"))
+    threads.ok_or_else(|| format!("`{text}` is not a number of threads from 0 to 4096"))
 }
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ColorWhen {
-    /// If the stream is a terminal
+    /// When writing to a terminal
     Auto,
     /// Always
     Always,
@@ -80,11 +80,11 @@ impl ColorWhen {
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProgressForm {
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// One line of text now and then
+    /// A line of text every few seconds
     Plain,
-    /// Not at all
+    /// No progress
     None,
 }
 

@@ -7,10 +7,10 @@ use apr_sdk::Result;
 /// What a model becomes if nothing else is asked for.
 const OWN_FORMAT: &str = "apr";
 
-/// Bring a model in, with its architecture understood
+/// Convert a model to APR, translating its tensor names
 ///
-/// The same as `apr convert IN --to apr`, but a model of an architecture that no
-/// table knows is refused instead of kept under its own names.
+/// The same as `apr convert IN --to apr`, but a model whose architecture has no
+/// table is refused instead of keeping its own names.
 ///
 /// Examples:
 ///   apr import model/

@@ -17,10 +17,10 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Show what a model file says of itself
+/// Show a model's architecture, tokenizer, metadata and size
 ///
-/// Only the header is read, so that a model of any size answers at once.
-/// `--metadata` lists the file's own keys, `--full` every tensor too.
+/// Only the header is read, so this is fast for a model of any size.
+/// `--metadata` lists the file's metadata keys, `--full` all tensors as well.
 ///
 /// Examples:
 ///   apr inspect model.gguf
@@ -30,26 +30,26 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// List the metadata's keys, with long values cut
+    /// List metadata keys, with long values truncated
     #[arg(long)]
     metadata: bool,
-    /// List every metadata key and every tensor, with values whole
+    /// List all metadata keys with their full values, and all tensors
     #[arg(long)]
     full: bool,
-    /// How many tokens the KV cache is to hold: 4096, or what the model was trained for if that is less
+    /// Estimate memory for a KV cache of this many tokens [default: 4096, or the model's context length if smaller]
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     context: Option<u64>,
-    /// Show a report that the format's plugin declares
+    /// Show a report of the format's plugin
     #[arg(long, value_name = "ID")]
     pub report: Option<String>,
-    /// Print a bill of materials instead, CycloneDX 1.6 in JSON: each file's SHA-256, licence, base models, and what an
-    /// earlier conversion recorded. Reads the files whole
+    /// Print a bill of materials (CycloneDX 1.6 JSON): each file's SHA-256, license, base models, and what an earlier
+    /// conversion recorded. Reads the files completely
     #[arg(long, conflicts_with_all = ["metadata", "full", "context", "report"])]
     bom: bool,
-    /// Leave the tensors out, which is the default; as in gguf-dump
+    /// Leave out the tensors (the default), as in gguf-dump
     #[arg(long, hide = true)]
     no_tensors: bool,
     /// How the model is opened.
@@ -59,7 +59,7 @@ pub struct Args {
 
 fn tokens(text: &str) -> std::result::Result<u64, String> {
     let tokens = text.parse().ok().filter(|tokens| *tokens > 0);
-    tokens.ok_or_else(|| "write how many tokens, as a whole number from 1 on".to_owned())
+    tokens.ok_or_else(|| "give a whole number of tokens, at least 1".to_owned())
 }
 
 /// What the header says. JSON: the fields below, sizes in bytes, shapes outermost first.

@@ -5,14 +5,14 @@ use crate::cli::open_args::parse_pair;
 /// Which metadata is changed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KeyArgs {
-    /// Set a metadata key of the output or of the source, in its type; VALUE may be @FILE. A new key is
-    /// KEY:TYPE=VALUE, FORMAT.KEY says whose key is meant; repeat for several
+    /// Set a metadata key, keeping its type; may be repeated. VALUE may be @FILE; add a new key as KEY:TYPE=VALUE; use
+    /// FORMAT.KEY to choose between the input's and the output's key
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub set: Vec<(String, String)>,
-    /// The same as llama.cpp's tools have it: KEY=TYPE:VALUE with int, float, bool or str
+    /// Set a metadata key, as in llama.cpp: KEY=TYPE:VALUE with TYPE int, float, bool or str
     #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = parse_override, hide = true)]
     override_kv: Vec<(String, String)>,
-    /// Remove a metadata key of the output or of the source; repeat for several
+    /// Remove a metadata key; may be repeated
     #[arg(long, value_name = "KEY")]
     pub unset: Vec<String>,
 }

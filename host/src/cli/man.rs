@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Write the manual pages into a folder, one for each verb
+/// Write man pages into a folder, one per command
 ///
 /// Examples:
 ///   apr man ~/.local/share/man/man1
@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The folder; it is made if it does not exist
+    /// Output folder; created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Replace pages that exist
+    /// Replace existing pages
     #[arg(short, long)]
     force: bool,
 }
@@ -72,7 +72,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     let shown = path.display().to_string();
     match error.kind() {
         ErrorKind::AlreadyExists => {
-            Error::io("the page exists").in_file(shown).hint("pass --force to replace it")
+            Error::io("the page already exists").in_file(shown).hint("pass --force to replace it")
         }
         _ => Error::io(format!("cannot write: {error}")).in_file(shown),
     }

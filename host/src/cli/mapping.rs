@@ -13,9 +13,9 @@ pub fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
     let shown = path.display().to_string();
     let text = read_text(path)?;
     let wrong = |message: String| {
-        Error::invalid_argument(message)
-            .in_file(shown.clone())
-            .hint("write lines such as \"one name\" = \"other name\"; both may have places: \"h.{layer}.w\"")
+        Error::invalid_argument(message).in_file(shown.clone()).hint(
+            "write lines such as \"one name\" = \"other name\"; both may have placeholders: \"h.{layer}.w\"",
+        )
     };
     let table: toml::Table = match text.trim_start().starts_with('{') {
         true => serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?,
@@ -38,7 +38,7 @@ fn flatten(
             toml::Value::Table(inner) => flatten(&name, inner, pairs)?,
             other => {
                 return Err(format!(
-                    "`{}` is mapped to a {}, not a name",
+                    "`{}` is mapped to a {}, not to a name",
                     escape(&name, 200),
                     other.type_str()
                 ));

@@ -58,20 +58,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use terminal::Terminal;
 
-/// Converts, inspects and checks machine-learning models; every format is a plugin
+/// Convert, inspect and check machine-learning models; every format is a plugin
 ///
 /// Examples:
-///   apr convert model.gguf model.apr       any format to any other
-///   apr convert model.gguf model.apr -n    what it would do, to the byte
-///   apr inspect model.safetensors          what a file says of itself
-///   apr tensors model.gguf --json          every tensor, for a program
-///   apr edit model.gguf --set KEY=VALUE    other metadata, in place
-///   apr diff model.gguf model.apr          are they the same?
-///   apr validate model.apr --checksum      is the file what it claims to be?
-///   apr report model.gguf                  everything about it on one page
-///   apr plugins list                       what this installation can do
+///   apr convert model.gguf model.apr       convert any format to any other
+///   apr convert model.gguf model.apr -n    show what it would do, to the byte
+///   apr inspect model.safetensors          show a model's metadata and size
+///   apr tensors model.gguf --json          list all tensors as JSON
+///   apr edit model.gguf --set KEY=VALUE    change metadata in place
+///   apr diff model.gguf model.apr          compare two models
+///   apr validate model.apr --checksum      verify the checksums a file stores
+///   apr report model.gguf                  write an HTML page about a model
+///   apr plugins list                       list the available plugins
 ///
-/// apr has no telemetry and opens no network connection that you did not ask for.
+/// apr has no telemetry and makes no network connection that you did not ask for.
 #[derive(Debug, Parser)]
 #[command(name = "apr", verbatim_doc_comment, disable_version_flag = true)]
 pub struct Cli {

@@ -10,13 +10,13 @@ use std::path::Path;
 /// How a model is opened.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OpenArgs {
-    /// Read the input as this format, whatever it looks like
+    /// Read the input as FORMAT instead of detecting its format
     #[arg(long, value_name = "FORMAT")]
     pub from: Option<String>,
-    /// Set an option that the format declares; repeat for several
+    /// Set an option that the format declares; may be repeated
     #[arg(short = 'O', long = "option", value_name = "[FORMAT.]NAME=VALUE", value_parser = parse_option)]
     pub options: Vec<GivenOption>,
-    /// Take the file alone, without the folder around it
+    /// Open only this file, without the folder around it
     #[arg(long)]
     pub bare: bool,
 }
@@ -50,7 +50,7 @@ pub fn only_a_path(path: &Path) -> Result<()> {
     let text = path.to_string_lossy();
     let planned = |what: &str| {
         let shown = text.clone().into_owned();
-        Err(Error::unsupported(format!("{what} is planned and not built yet"))
+        Err(Error::unsupported(format!("{what} is not implemented yet"))
             .in_file(shown)
             .hint("give a file or a folder"))
     };
@@ -75,7 +75,7 @@ pub fn parse_option(text: &str) -> std::result::Result<GivenOption, String> {
         None => (None, name),
     };
     if name.is_empty() || format.as_ref().is_some_and(String::is_empty) {
-        return Err("an option looks like NAME=VALUE or FORMAT.NAME=VALUE".to_owned());
+        return Err("expected NAME=VALUE or FORMAT.NAME=VALUE".to_owned());
     }
     Ok((format, name.to_owned(), value.to_owned()))
 }

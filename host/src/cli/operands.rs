@@ -36,7 +36,7 @@ pub fn operands(args: &Args) -> Result<Operands> {
         }
     }
     if let Some(output) = output.filter(|output| inputs.len() > 1 && !is_folder(output)) {
-        let message = "several models are given, and the last path is no folder";
+        let message = "several models are given, but the last path is not a folder";
         let error = Error::invalid_argument(message).in_file(output.display().to_string());
         return Err(error.hint("end it with a slash: apr convert IN IN OUT/ --to FORMAT"));
     }
@@ -46,7 +46,7 @@ pub fn operands(args: &Args) -> Result<Operands> {
     if is_one_report && (inputs.len() > 1 || recipes.len() > 1) {
         let hint = "convert one model at a time, with {type} in the report's name";
         return Err(
-            Error::invalid_argument("there are several outputs, and --report names one file").hint(hint)
+            Error::invalid_argument("there are several outputs, but --report names one file").hint(hint)
         );
     }
     Ok(Operands { inputs, output: output.cloned(), recipes })
@@ -66,7 +66,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     };
     let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
-        return none("patterns are only for the last name of a path, and its folder is missing");
+        return none("a pattern is only allowed in the last part of a path, and its folder does not exist");
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
@@ -75,6 +75,6 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let name = pattern.file_name().unwrap_or_default().to_string_lossy();
     match matches("the pattern", &name, &all) {
         Ok(found) => Ok(found.iter().map(|one| pattern.with_file_name(&names[one.number])).collect()),
-        Err(_) => none("check it with ls"),
+        Err(_) => none("run `ls` to check it"),
     }
 }

@@ -19,12 +19,12 @@ pub enum Parsed {
 
 const EXIT_CODES: &str = "Exit codes:
   0    done
-  1    the machine or a plugin failed: disk full, unwritable, output exists, plugin refused
-  2    the arguments are wrong
-  3    a file was not found
-  4    the file is wrong, or this is not supported
-  5    the answer is no: validation or verification failed
-  130  stopped by Ctrl-C";
+  1    general error: disk full, not writable, output exists, plugin refused
+  2    invalid arguments
+  3    file not found
+  4    invalid or unsupported file
+  5    validation or verification failed, or the models differ
+  130  interrupted (Ctrl-C)";
 
 /// The whole parser: help, completions, manual pages and parsing all come from it.
 pub fn command() -> Command {
@@ -35,11 +35,11 @@ pub fn command() -> Command {
 pub fn command_with(all: &[Declared]) -> Command {
     let version = Arg::new("version").short('V').long("version").action(ArgAction::SetTrue);
     let command = planned_verbs::declare(declared::add(Cli::command(), all))
-        .arg(version.help("Print the version, the target and the plugin interface"))
+        .arg(version.help("Print the version, target and plugin interface version"))
         .subcommand_required(false)
         .arg_required_else_help(true);
     let verbs: Vec<_> = planned_verbs::VERBS.iter().map(|(name, _)| *name).collect();
-    let planned = format!("Planned, refused with exit 4 today: {}", verbs.join(", "));
+    let planned = format!("Not implemented yet (exit 4): {}", verbs.join(", "));
     with_exit_codes(command).after_help(planned.clone()).after_long_help(format!("{planned}\n\n{EXIT_CODES}"))
 }
 
@@ -85,7 +85,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
     }
     planned_verbs::refuse(&matches)?;
     if matches.subcommand_name().is_none() {
-        return Err(Error::invalid_argument("the verb is missing").hint("run `apr --help` to list the verbs"));
+        return Err(Error::invalid_argument("missing command").hint("run `apr --help` to list the commands"));
     }
     let mut cli = Cli::from_arg_matches(&matches)
         .map_err(|error| usage::from_clap(&error, matches.subcommand_name()))?;

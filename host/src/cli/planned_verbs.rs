@@ -5,27 +5,27 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs that are planned, and the question each will answer.
 pub const VERBS: &[(&str, &str)] = &[
-    ("quantize", "Shrink a model's weights; `apr convert IN OUT --quantize Q4_K_M` does it"),
+    ("quantize", "Shrink a model's weights; use `apr convert IN OUT --quantize Q4_K_M`"),
     ("merge", "Merge models into one"),
-    ("lint", "Check a model against good practice"),
+    ("lint", "Check a model against best practices"),
     ("debug", "Show a file's bytes and structure"),
-    ("trace", "Show what a model computes, layer by layer"),
+    ("trace", "Trace a model's computation layer by layer"),
     ("canary", "Compare a model's answers with recorded ones"),
-    ("profile", "Measure where a model's time goes"),
-    ("bench", "Measure a model's speed"),
+    ("profile", "Profile where a model spends its time"),
+    ("bench", "Benchmark a model"),
     ("check", "Check kernels and inference"),
-    ("verify", "Check a model's signature, or make it again from its sources"),
+    ("verify", "Verify a model's signature, or reproduce it from its sources"),
     ("sign", "Sign a model"),
     ("encrypt", "Encrypt a model"),
     ("decrypt", "Decrypt a model"),
-    ("tui", "Explore a model on the terminal"),
+    ("tui", "Explore a model in the terminal"),
     ("run", "Run a model on a prompt"),
-    ("chat", "Talk to a model"),
+    ("chat", "Chat with a model"),
     ("serve", "Serve a model over HTTP"),
-    ("upgrade", "Rewrite a file in the newest version of its own format"),
+    ("upgrade", "Upgrade a file to the newest version of its format"),
     ("hash", "Print a model's digests"),
     ("pull", "Download a model"),
-    ("cache", "Show and clear downloads"),
+    ("cache", "Show and clear the download cache"),
 ];
 
 /// The verbs that convert.
@@ -50,9 +50,9 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("passphrase-file", true, "Read the passphrase from this file"),
     ("opset", true, "Operator set of the output's graph"),
     ("pickle", true, "Pickle protocol of the output"),
-    ("external-data", false, "Put weights beside the graph"),
-    ("split-max-tensors", true, "Most tensors of a file, as in llama.cpp"),
-    ("safe", false, "Refuse inputs that hold code"),
+    ("external-data", false, "Store weights next to the graph"),
+    ("split-max-tensors", true, "Max tensors per file, as in llama.cpp"),
+    ("safe", false, "Refuse inputs that contain code"),
     ("revision", true, "Revision of the model on the hub"),
 ];
 
@@ -71,7 +71,7 @@ pub fn declare(mut command: Command) -> Command {
     for (name, about) in VERBS {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         let verb = Command::new(*name).about(format!("{about} (planned)")).hide(true);
-        command = command.subcommand(verb.arg(rest.help("Whatever the verb will take").hide(true)));
+        command = command.subcommand(verb.arg(rest.help("Arguments").hide(true)));
     }
     for (verb, flag, value, help) in flags() {
         // What a plugin declares is no longer planned.
@@ -95,20 +95,14 @@ pub fn declare(mut command: Command) -> Command {
 pub fn refuse(matches: &ArgMatches) -> Result<()> {
     let Some((verb, given)) = matches.subcommand() else { return Ok(()) };
     if let Some((name, about)) = VERBS.iter().find(|(name, _)| *name == verb) {
-        return Err(Error::unsupported(format!(
-            "`apr {name}` is planned and not built yet: {}",
-            lower(about)
-        ))
-        .hint("run `apr --help` to list the verbs that work"));
+        return Err(Error::unsupported(format!("`apr {name}` is not implemented yet: {}", lower(about)))
+            .hint("run `apr --help` to list the available commands"));
     }
     for (_, flag, _, help) in flags().filter(|(of, ..)| *of == verb) {
         let there = given.try_contains_id(&id(flag)).is_ok();
         if there && given.value_source(&id(flag)) == Some(clap::parser::ValueSource::CommandLine) {
-            return Err(Error::unsupported(format!(
-                "`--{flag}` is planned and not built yet: {}",
-                lower(help)
-            ))
-            .hint(format!("run `apr {verb} --help` to list the flags that work")));
+            return Err(Error::unsupported(format!("`--{flag}` is not implemented yet: {}", lower(help)))
+                .hint(format!("run `apr {verb} --help` to list the available flags")));
         }
     }
     Ok(())

@@ -129,5 +129,5 @@ pub fn write_rows(out: &mut dyn Write, rows: &[impl Serialize]) -> io::Result<St
 /// As [`with_schema`].
 pub fn plain(report: &impl Serialize) -> Result<Json> {
     serde_json::to_value(report)
-        .map_err(|error| Error::io(format!("the answer cannot be put into JSON: {error}")))
+        .map_err(|error| Error::io(format!("cannot write the result as JSON: {error}")))
 }

@@ -10,13 +10,13 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Say whether a checkpoint asks to run code
+/// Check whether loading a checkpoint would run code
 ///
-/// Some formats are programs: loading them in their own library can import and
+/// Some formats are programs: loading them with their own library can import and
 /// call anything. apr runs nothing; this lists what a file would import and call,
-/// with a verdict: exit 5 if it asks for more than rebuilding tensors, 0 if it does
-/// not, or if its format holds no code. It works for files that do not load, too.
-/// Of a folder, every file is looked at. --json has every step.
+/// with a verdict: exit 5 if it does more than rebuild tensors, 0 if it does not,
+/// or if its format holds no code. Files that do not load can be scanned as well.
+/// In a folder, every file is scanned. --json lists every step.
 ///
 /// Examples:
 ///   apr scan pytorch_model.bin
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The file, an index of shards, or a folder
+    /// File to scan, an index of shards, or a folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// How the file is opened.
@@ -63,11 +63,8 @@ impl Report for Found {
             None => Ok(()),
             Some(first) => {
                 let shown = escape(&first.file, 200);
-                let message = format!(
-                    "the scan refuses {} of {} files, first `{shown}`",
-                    bad.len(),
-                    self.0.files.len()
-                );
+                let message =
+                    format!("{} of {} files are not safe, first `{shown}`", bad.len(), self.0.files.len());
                 Err(Error::failed(message).in_file(self.0.path.clone()))
             }
         }
@@ -79,7 +76,7 @@ impl fmt::Display for Found {
         for file in &self.0.files {
             let (name, format) = (escape(&file.file, 400), &file.format);
             match &file.text {
-                None => writeln!(f, "{name} ({format}): holds no code: nothing to scan")?,
+                None => writeln!(f, "{name} ({format}): contains no code: nothing to scan")?,
                 Some(text) => {
                     writeln!(f, "{name} ({format}):")?;
                     // The plugin escaped what it quotes of the file; what it let through is escaped here.
@@ -90,7 +87,7 @@ impl fmt::Display for Found {
         if !self.0.others.is_empty() {
             let shown: Vec<_> = self.0.others.iter().take(8).map(|name| escape(name, 80)).collect();
             let more = if self.0.others.len() > shown.len() { ", ..." } else { "" };
-            writeln!(f, "no models, not scanned: {}{more}", shown.join(", "))?;
+            writeln!(f, "not scanned, not models: {}{more}", shown.join(", "))?;
         }
         Ok(())
     }

@@ -41,20 +41,20 @@ macro_rules! specs {
 }
 
 specs! {
-    "defaults.output_format", Kind::Choice(&["text", "json"]), "\"text\"", None, "what verbs print";
+    "defaults.output_format", Kind::Choice(&["text", "json"]), "\"text\"", None, "what commands print";
     "defaults.color", Kind::Choice(&["auto", "always", "never", "true", "false"]), "\"auto\"", Some("APR_COLOR"), "when to use colors";
-    "defaults.threads", Kind::Integer, "0", None, "threads to use; 0 is one for each core";
+    "defaults.threads", Kind::Integer, "0", None, "number of threads; 0 uses one per CPU core";
     "defaults.progress", Kind::Choice(&["auto", "json", "plain", "none"]), "\"auto\"", None, "how progress is shown";
-    "formats.prefer", Kind::Words, "[]", None, "formats that win when two recognise a file equally well (planned)";
-    "plugins.trusted_folders", Kind::Words, "[]", None, "absolute folders whose plugins may have another owner";
-    "inspect.max_tokens_display", Kind::Integer, "20", None, "items of a long list that inspect shows";
+    "formats.prefer", Kind::Words, "[]", None, "formats to prefer when two recognize a file equally well (planned)";
+    "plugins.trusted_folders", Kind::Words, "[]", None, "absolute folders whose plugins may have a different owner";
+    "inspect.max_tokens_display", Kind::Integer, "20", None, "number of items of a long list that inspect shows";
     "inspect.show_vocab", Kind::Bool, "true", None, "whether inspect shows the first tokens (planned)";
     "validate.strict", Kind::Bool, "false", None, "whether warnings of validate are errors";
     "validate.require_signature", Kind::Bool, "false", None, "whether an unsigned file is refused (planned)";
     "debug.drama_mode", Kind::Bool, "false", None, "whether debug is a play (planned)";
-    "debug.hex_limit", Kind::Integer, "256", None, "bytes that debug dumps (planned)";
+    "debug.hex_limit", Kind::Integer, "256", None, "number of bytes that debug dumps (planned)";
     "cache.folder", Kind::Text, "\"\"", Some("APR_CACHE"), "where downloads are kept (planned)";
-    "log.level", Kind::Choice(&["error", "warn", "info", "debug"]), "\"info\"", Some("APR_LOG_LEVEL"), "what plugins' messages are shown";
+    "log.level", Kind::Choice(&["error", "warn", "info", "debug"]), "\"info\"", Some("APR_LOG_LEVEL"), "which plugin messages are shown";
 }
 
 /// One setting, resolved.
@@ -146,15 +146,15 @@ fn read_file(path: &Path, named: bool) -> Result<Option<Table>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Error::not_found("the configuration file does not exist")
                 .in_file(shown)
-                .hint("give another file, or leave out --config and APR_CONFIG"));
+                .hint("give another file, or unset --config and APR_CONFIG"));
         }
         Err(error) => {
-            return Err(error.hint("give another file with --config, or --config /dev/null for none"));
+            return Err(error.hint("give another file with --config, or use --config /dev/null for none"));
         }
     };
     text.parse::<Table>().map(Some).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start as u64);
-        Error::invalid_argument(format!("the configuration is not TOML: {}", error.message()))
+        Error::invalid_argument(format!("the configuration is not valid TOML: {}", error.message()))
             .in_file(shown)
             .at(at)
             .hint("run `apr config show` to list the settings")
@@ -171,7 +171,7 @@ fn unknown_keys(path: &Path, table: &Table, warnings: &mut Vec<String>) {
         for key in keys.iter().filter(|key| !known(key)) {
             let shown = escape(key, 80);
             warnings.push(format!(
-                "{}: there is no setting `{shown}`: run `apr config show` to list them",
+                "{}: unknown setting `{shown}`: run `apr config show` to list the settings",
                 path.display()
             ));
         }
@@ -236,8 +236,10 @@ fn checked(spec: &Spec, value: Value) -> Result<Value> {
         (Kind::Bool, value) => (value.is_bool(), "true or false".to_owned()),
         (Kind::Integer, value) => (value.as_integer().is_some_and(|n| n >= 0), "a whole number".to_owned()),
         (Kind::Text, value) => (value.is_str(), "a text".to_owned()),
-        (Kind::Words, Value::Array(items)) => (items.iter().all(Value::is_str), "a list of texts".to_owned()),
-        (Kind::Words, _) => (false, "a list of texts".to_owned()),
+        (Kind::Words, Value::Array(items)) => {
+            (items.iter().all(Value::is_str), "a list of strings".to_owned())
+        }
+        (Kind::Words, _) => (false, "a list of strings".to_owned()),
         (Kind::Choice(words), Value::String(word)) => (words.contains(&word.as_str()), words.join(", ")),
         // The specification writes `color = true`.
         (Kind::Choice(words), Value::Boolean(on)) if words.contains(&"true") => {

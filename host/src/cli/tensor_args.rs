@@ -10,29 +10,28 @@ use std::path::PathBuf;
 /// Which tensors of the input are taken, and what they are called.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TensorArgs {
-    /// Take only the tensors below this path, and strip it from their names
+    /// Take only the tensors under PATH, and strip it from their names
     #[arg(long, value_name = "PATH")]
     prefix: Option<String>,
-    /// Take only the input's tensors that match; repeat for several. GLOB is over the input's names (below --prefix):
+    /// Convert only input tensors that match; may be repeated. GLOB is matched against the input's names (after --prefix):
     /// `*` any text, `?` one character, [0-9] and [!a] one of a set, {a,b} either text, and a backslash takes the
     /// next character as it is. A pattern that is the whole name of a tensor means that tensor
     #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
     include: Vec<String>,
-    /// Leave out the input's tensors that match, also of those that --include takes; repeat for several
+    /// Leave out input tensors that match, even if --include takes them; may be repeated
     #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
     exclude: Vec<String>,
-    /// Leave out the input's tensors that match, as a declared loss: none of them may be included; repeat for several
+    /// Drop input tensors that match, as a declared loss: --include may not match them too; may be repeated
     #[arg(long, value_name = "GLOB", conflicts_with = "analyze_source")]
     drop: Vec<String>,
-    /// Leave out whole layers, counted from 0, and move those behind them down: tensors' names and the number of layers
-    /// in the metadata follow
+    /// Remove whole layers, counted from 0, and renumber those after them, in the tensors' names and in the metadata
     #[arg(long, value_name = "N,N...", value_delimiter = ',', value_parser = parse_layer, conflicts_with = "analyze_source")]
     prune_layers: Vec<u64>,
-    /// Other names for the output's tensors that match, after names were translated: each `*` in NEW is what the same
-    /// `*` in OLD stands for; repeat for several
+    /// Rename output tensors that match OLD, after names are translated; each `*` in NEW is what the same `*` in OLD
+    /// matched; may be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, conflicts_with = "analyze_source")]
     pub rename: Vec<(String, String)>,
-    /// Other names for the input's tensors: a TOML or JSON file of "name in IN" = "name that it gets"
+    /// Rename input tensors as this TOML or JSON file says: "name in IN" = "new name"
     #[arg(long, value_name = "FILE")]
     pub tensor_mapping: Option<PathBuf>,
 }
@@ -71,7 +70,7 @@ pub fn parse_rename(text: &str) -> std::result::Result<(String, String), String>
     });
     match cut.map(|(at, _)| (&text[..at], &text[at + 1..])) {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
-        _ => Err(format!("`{text}` is not OLD=NEW: both names are needed")),
+        _ => Err(format!("`{text}` is not OLD=NEW with both names")),
     }
 }
 
@@ -80,7 +79,7 @@ pub fn parse_rename(text: &str) -> std::result::Result<(String, String), String>
 /// # Errors
 /// A sentence saying what it must be.
 fn parse_layer(text: &str) -> std::result::Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("`{text}` is not a layer's number: write 0,1,5"))
+    text.trim().parse().map_err(|_| format!("`{text}` is not a layer number, as in 0,1,5"))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Terminal {
     pub fn usage(&self, text: &str) -> ExitCode {
         if self.json {
             return self.fail(
-                &Error::invalid_argument("the verb is missing").hint("run `apr --help` to list the verbs"),
+                &Error::invalid_argument("missing command").hint("run `apr --help` to list the commands"),
             );
         }
         let _ = io::stderr().lock().write_all(text.as_bytes());
@@ -228,7 +228,7 @@ pub fn json_line(object: &Json) -> String {
 fn document_text(document: &Json) -> Result<String> {
     serde_json::to_string_pretty(document)
         .map(|text| escape_json(&text) + "\n")
-        .map_err(|error| Error::io(format!("the answer cannot be put into JSON: {error}")))
+        .map_err(|error| Error::io(format!("cannot write the result as JSON: {error}")))
 }
 
 fn kind_word(kind: ErrorKind) -> &'static str {

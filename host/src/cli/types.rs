@@ -8,62 +8,62 @@ use std::path::{Path, PathBuf};
 
 /// The flags that say which types weights get.
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Types of weights")]
+#[command(next_help_heading = "Weight types")]
 #[group(skip)]
 pub struct TypeArgs {
-    /// Quantize: one type for each tensor, chosen by this recipe (Q4_K_M, Q8_0, ...; or llama-quantize's number of it) as
-    /// llama-quantize does; an output for each of several: Q4_K_M,Q8_0
+    /// Quantize to RECIPE (Q4_K_M, Q8_0, ..., or llama-quantize's number for it), choosing each tensor's type as
+    /// llama-quantize does; several write one output each: Q4_K_M,Q8_0
     #[arg(long, value_name = "RECIPE", group = "choosing")]
     quantize: Option<String>,
-    /// Make every tensor of floats this type: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
+    /// Convert all float tensors to TYPE: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2
     #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]
     precision: Option<DType>,
-    /// The type as llama.cpp's converter has it: f32, f16, bf16, q8_0, or auto for that of the input
+    /// Output type, as in llama.cpp's converter: f32, f16, bf16, q8_0, or auto for the input's type
     #[arg(long, value_name = "TYPE", value_parser = parse_outtype, conflicts_with_all = ["choosing", "precision"], hide = true)]
     outtype: Option<OutType>,
-    /// Make every quantized tensor this type: f32, f16 or bf16
+    /// Dequantize all quantized tensors to TYPE: f32, f16 or bf16
     #[arg(long, value_name = "TYPE", value_parser = parse_float, conflicts_with = "choosing")]
     dequantize: Option<DType>,
-    /// Leave tensors that are quantized already as they are
+    /// Leave already quantized tensors unchanged
     #[arg(long, requires = "choosing")]
     keep_quantization: bool,
-    /// Quantize what is quantized already anew, though that loses more than it must
+    /// Allow requantizing already quantized tensors, which loses more quality than quantizing the original
     #[arg(long, requires = "choosing")]
     allow_requantize: bool,
-    /// How much each column of a weight matters: a file of llama-imatrix, GGUF or .dat
+    /// Importance matrix from llama-imatrix (GGUF or .dat)
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
-    /// Use the importance matrix only for tensors whose names in it have this text; repeat for several
+    /// Use the importance matrix only for tensors whose names contain TEXT; may be repeated
     #[arg(long, value_name = "TEXT", requires = "imatrix", conflicts_with = "exclude_weights")]
     include_weights: Vec<String>,
-    /// Use it for all tensors but those whose names in it have this text; repeat for several
+    /// Ignore the importance matrix for tensors whose names contain TEXT; may be repeated
     #[arg(long, value_name = "TEXT", requires = "imatrix")]
     exclude_weights: Vec<String>,
-    /// The type of tensors whose GGUF name matches: a regular expression and a type; repeat for several
+    /// Override the type of tensors whose GGUF names match the regex PATTERN; may be repeated
     #[arg(long, value_name = "PATTERN=TYPE", requires = "choosing", value_parser = parse_tensor_type)]
     tensor_type: Vec<String>,
-    /// The type of the output tensor
+    /// Use TYPE for the output tensor
     #[arg(long, value_name = "TYPE", requires = "choosing")]
     output_tensor_type: Option<String>,
-    /// Leave the output tensor as it is
+    /// Leave the output tensor unquantized
     #[arg(long, requires = "choosing", conflicts_with = "output_tensor_type")]
     leave_output_tensor: bool,
-    /// The type of the token embedding
+    /// Use TYPE for the token embedding
     #[arg(long, value_name = "TYPE", requires = "choosing")]
     token_embedding_type: Option<String>,
-    /// Quantize all tensors to the recipe's own type
+    /// Quantize all tensors to the recipe's base type
     #[arg(long, requires = "choosing")]
     pure: bool,
-    /// A TOML file that says all of this: base, pure, output-tensor-type, token-embedding-type, and tables named tensor
+    /// Read the recipe from a TOML file: base, pure, output-tensor-type, token-embedding-type, and [[tensor]] tables
     #[arg(long, value_name = "FILE", group = "choosing")]
     recipe: Option<PathBuf>,
-    /// Take the recipe with the most bits of which the weights have at most this many bytes: 4G, 3500M
+    /// Choose the largest recipe whose weights take at most SIZE bytes: 4G, 3500M
     #[arg(long, value_name = "SIZE", value_parser = parse_size, group = "choosing")]
     target_size: Option<u64>,
-    /// Take the recipe with the most bits that needs at most this many for each weight: 4.5
+    /// Choose the largest recipe that takes at most BITS bits per weight: 4.5
     #[arg(long, value_name = "BITS", value_parser = parse_bits, group = "choosing")]
     target_bpw: Option<f64>,
-    /// What quantization did to each tensor, as JSON in this file
+    /// Write each tensor's quantization error to FILE, as JSON
     #[arg(long, value_name = "FILE", requires = "choosing")]
     pub report: Option<PathBuf>,
 }
@@ -165,8 +165,7 @@ fn read_recipe(path: &Path) -> Result<Quantization> {
             "base" => wishes.recipe = Some(text()?.to_owned()),
             "output-tensor-type" | "token-embedding-type" => wishes.options.set(key, text()?),
             "pure" => {
-                let pure =
-                    value.as_bool().ok_or_else(|| wrong("`pure` is neither true nor false".to_owned()))?;
+                let pure = value.as_bool().ok_or_else(|| wrong("`pure` is not true or false".to_owned()))?;
                 wishes.options.set("pure", pure.to_string());
             }
             "tensor" => {
@@ -180,7 +179,7 @@ fn read_recipe(path: &Path) -> Result<Quantization> {
     }
     match wishes.recipe {
         Some(_) => Ok(wishes),
-        None => Err(wrong("`base` is missing: the recipe that this one begins with".to_owned())),
+        None => Err(wrong("`base` is missing: the recipe to start from".to_owned())),
     }
 }
 
@@ -190,7 +189,7 @@ fn tensor_rule(rule: &toml::Value, wrong: &dyn Fn(String) -> Error) -> Result<St
     let text = |key: &str| known.and_then(|table| table.get(key)).and_then(toml::Value::as_str);
     match (text("pattern"), text("type")) {
         (Some(pattern), Some(dtype)) => parse_tensor_type(&format!("{pattern}={dtype}")).map_err(wrong),
-        _ => Err(wrong("a [[tensor]] has a pattern and a type, and nothing else".to_owned())),
+        _ => Err(wrong("a [[tensor]] table has only `pattern` and `type`".to_owned())),
     }
 }
 
@@ -199,7 +198,7 @@ fn parse_tensor_type(text: &str) -> std::result::Result<String, String> {
         Some((pattern, dtype)) if !pattern.is_empty() && !dtype.is_empty() && !text.contains('\n') => {
             Ok(text.to_owned())
         }
-        _ => Err("it is PATTERN=TYPE, such as attn_v=Q6_K".to_owned()),
+        _ => Err("expected PATTERN=TYPE, such as attn_v=Q6_K".to_owned()),
     }
 }
 
@@ -216,7 +215,7 @@ fn parse_float(text: &str) -> std::result::Result<DType, String> {
     let is_float =
         |dtype: &DType| dtype.info().is_some_and(|i| i.kind == DTypeKind::Float && i.block_elements == 1);
     DType::from_name(name).filter(is_float).ok_or_else(|| {
-        "it is f32, f16, bf16, f64, f8_e4m3 or f8_e5m2; --quantize has the types of blocks".to_owned()
+        "expected f32, f16, bf16, f64, f8_e4m3 or f8_e5m2; use --quantize for block types".to_owned()
     })
 }
 
@@ -225,15 +224,15 @@ fn parse_outtype(text: &str) -> std::result::Result<OutType, String> {
     match text.to_ascii_lowercase().as_str() {
         "auto" => Ok(OutType::Auto),
         "q8_0" => Ok(OutType::Recipe("Q8_0")),
-        _ => parse_float(text)
-            .map(OutType::Float)
-            .map_err(|_| "it is f32, f16, bf16, q8_0 or auto; --quantize has all types of blocks".to_owned()),
+        _ => parse_float(text).map(OutType::Float).map_err(|_| {
+            "expected f32, f16, bf16, q8_0 or auto; use --quantize for other block types".to_owned()
+        }),
     }
 }
 
 fn parse_bits(text: &str) -> std::result::Result<f64, String> {
     let bits = text.parse::<f64>().ok().filter(|bits| bits.is_finite() && *bits > 0.0);
-    bits.ok_or_else(|| "it is a number above 0, such as 4.5".to_owned())
+    bits.ok_or_else(|| "expected a number above 0, such as 4.5".to_owned())
 }
 
 #[cfg(test)]

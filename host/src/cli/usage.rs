@@ -16,15 +16,15 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
         .to_owned();
     let value = one(ContextKind::InvalidValue).unwrap_or_default();
     let message = match error.kind() {
-        ErrorKind::UnknownArgument => format!("there is no argument `{arg}`"),
+        ErrorKind::UnknownArgument => format!("unknown argument `{arg}`"),
         ErrorKind::InvalidSubcommand => {
-            format!("there is no verb `{}`", one(ContextKind::InvalidSubcommand).unwrap_or_default())
+            format!("unknown command `{}`", one(ContextKind::InvalidSubcommand).unwrap_or_default())
         }
         ErrorKind::InvalidValue if value.is_empty() => format!("`{arg}` needs a value"),
-        ErrorKind::InvalidValue => format!("`{arg}` does not take `{value}`"),
+        ErrorKind::InvalidValue => format!("invalid value `{value}` for `{arg}`"),
         ErrorKind::ValueValidation => match error.source() {
-            Some(source) => format!("`{arg}`: {source}"),
-            None => format!("`{arg}` does not take `{value}`"),
+            Some(source) => format!("invalid value for `{arg}`: {source}"),
+            None => format!("invalid value `{value}` for `{arg}`"),
         },
         ErrorKind::MissingRequiredArgument => {
             let missing = error.get(ContextKind::InvalidArg).map(words).unwrap_or_default();
@@ -34,12 +34,12 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
         ErrorKind::ArgumentConflict => {
             let prior = error.get(ContextKind::PriorArg).map(words).unwrap_or_default();
             if prior.first().is_none_or(|prior| *prior == arg) {
-                format!("`{arg}` was given twice")
+                format!("`{arg}` is given twice")
             } else {
                 format!("`{arg}` and `{}` cannot be used together", prior.join("`, `"))
             }
         }
-        ErrorKind::MissingSubcommand => "the verb is missing".to_owned(),
+        ErrorKind::MissingSubcommand => "missing command".to_owned(),
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
         _ => first_line(error),
     };
@@ -63,7 +63,7 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
     let usage = usage.trim().trim_start_matches("Usage: ");
     if error.kind() == ErrorKind::MissingRequiredArgument && usage.starts_with("apr ") && !usage.contains('|')
     {
-        return format!("write it as `{usage}`; `{} --help` says more", command(usage));
+        return format!("run `{usage}`; see `{} --help`", command(usage));
     }
     match verb {
         // A verb of a verb has a help of its own.

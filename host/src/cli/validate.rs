@@ -11,11 +11,10 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Check that a model file is what it claims to be
+/// Check a model's structure, checksums and values
 ///
-/// Opening it proves that the header is sound and every tensor lies inside
-/// the file. A file that cannot be opened is exit 4; one that can, and is
-/// found wrong, is exit 5.
+/// The header must be well-formed and every tensor must lie inside the file.
+/// Exit 4 if the file cannot be opened, 5 if it can but is found invalid.
 ///
 /// Examples:
 ///   apr validate model.apr --checksum
@@ -24,13 +23,13 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Read everything and compute the checksums that the file stores
+    /// Read all data and verify the checksums that the file stores
     #[arg(long)]
     checksum: bool,
-    /// Read every value and look for NaN and infinity
+    /// Read all values and look for NaN and infinity
     #[arg(long)]
     values: bool,
     /// Treat warnings as errors
@@ -80,7 +79,7 @@ impl Report for Judged {
         let worst = findings.iter().find(|finding| finding.severity == Severity::Error);
         let worst = worst.or_else(|| findings.iter().find(|finding| finding.severity == Severity::Warning));
         let error = worst.map_or_else(
-            || Error::failed("the file is not valid"),
+            || Error::failed("the file is invalid"),
             |finding| {
                 let error = Error::failed(finding.message.clone());
                 finding.code.map_or(error.clone(), |code| error.code(code))

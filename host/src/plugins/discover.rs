@@ -112,30 +112,27 @@ fn judge(
         path: Some(candidate.path.clone()),
         origin: candidate.origin,
         abi: None,
-        state: Err(Error::plugin("not judged yet")),
+        state: Err(Error::plugin("not checked yet")),
     };
     let mut steps = || -> Result<Arc<dyn Provider>> {
         if candidate.path.is_relative() && !options.named.contains(&candidate.path) {
-            return Err(Error::plugin("it is given by a relative path in `APR_PLUGIN_PATH`")
+            return Err(Error::plugin("`APR_PLUGIN_PATH` has a relative path to it")
                 .code("E_UNTRUSTED")
                 .hint("give an absolute path"));
         }
         // A pipe that the system names has no path of its own.
         if candidate.path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-            return Err(Error::plugin(
-                "this is a device, a pipe or a socket, and a plugin is a regular file",
-            )
-            .code("E_NOT_A_PLUGIN")
-            .hint("give the path of a plugin's library, or of an architecture table"));
+            return Err(Error::plugin("not a regular file, but a device, a pipe or a socket")
+                .code("E_NOT_A_PLUGIN")
+                .hint("give the path of a plugin's library, or of an architecture table"));
         }
         let path = candidate.path.canonicalize().map_err(|error| {
-            let missing =
-                Error::not_found("there is no such plugin").code("E_NOT_FOUND").cause(error.to_string());
+            let missing = Error::not_found("no such plugin").code("E_NOT_FOUND").cause(error.to_string());
             with_way_out(missing, &candidate.path)
         })?;
         if path.is_dir() {
             let hint = format!("name the library `{}`", places::file_name("ID"));
-            return Err(Error::not_found("there is no plugin in this folder").code("E_NOT_FOUND").hint(hint));
+            return Err(Error::not_found("no plugin in this folder").code("E_NOT_FOUND").hint(hint));
         }
         trust::check(&candidate.path, &path, candidate.origin.beside_executable(), rules)?;
         if places::is_table(&path) {

@@ -62,7 +62,7 @@ impl Lock {
     /// Io.
     pub fn write(&self, path: &Path) -> Result<()> {
         let failed = |error: std::io::Error| {
-            let message = format!("the lock file cannot be written: {error}");
+            let message = format!("cannot write the lock file: {error}");
             Error::io(message).in_file(path.display().to_string())
         };
         let text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
@@ -76,7 +76,7 @@ impl Lock {
 }
 
 fn unreadable(path: &Path, why: &str) -> Error {
-    let message = format!("the lock file `{}` cannot be read", path.display());
+    let message = format!("cannot read the lock file `{}`", path.display());
     Error::plugin(message).cause(why).hint("repair or remove it")
 }
 
@@ -85,7 +85,7 @@ fn unreadable(path: &Path, why: &str) -> Error {
 /// # Errors
 /// Io if it cannot be read.
 pub fn sha256(path: &Path) -> Result<String> {
-    let failed = |error: std::io::Error| Error::io(format!("it cannot be read: {error}"));
+    let failed = |error: std::io::Error| Error::io(format!("cannot read it: {error}"));
     let mut file = open_regular(path).map_err(failed)?;
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
@@ -117,5 +117,5 @@ pub(super) fn check(path: &Path, id: &str, lock: &Result<Lock>, listed_only: boo
     if entries.any(|entry| entry.sha256.eq_ignore_ascii_case(&digest)) {
         return Ok(());
     }
-    Err(refused(format!("its SHA-256 is {digest}, the lock file pins another build of `{id}`")))
+    Err(refused(format!("its SHA-256 is {digest}, but the lock file pins another build of `{id}`")))
 }

@@ -35,7 +35,7 @@ impl Owner {
         if filled <= room {
             return Ok(filled);
         }
-        let message = format!("says that it filled {filled} bytes of {room}");
+        let message = format!("claims to have filled {filled} bytes of {room}");
         Err(self.name(Error::plugin(message).code("E_PLUGIN")))
     }
 

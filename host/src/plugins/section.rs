@@ -43,11 +43,11 @@ pub fn read(path: &Path) -> Result<Section> {
 pub fn parse<'data>(library: impl ReadRef<'data>) -> Result<Section> {
     let library = object::File::parse(library)
         .map_err(|error| not_a_plugin("it is not a library").cause(error.to_string()).hint(
-            "give the path of a plugin's library, such as libapr_plugin_my_format.so; `apr plugins new` begins one",
+            "give the path of a plugin's library, such as libapr_plugin_my_format.so; run `apr plugins new` to create one",
         ))?;
     let section = library
         .section_by_name(manifest::SECTION)
-        .ok_or_else(|| not_a_plugin("it is a library, but has no manifest of a plugin"))?;
+        .ok_or_else(|| not_a_plugin("it is a library, but has no plugin manifest"))?;
     let bytes = section.data().map_err(|error| {
         not_a_plugin("its manifest section lies outside the file").cause(error.to_string())
     })?;
@@ -72,7 +72,7 @@ impl Section {
     pub fn judge(&self) -> Result<()> {
         self.judge_target()?;
         if !self.head.unwinds {
-            return Err(Error::plugin("it was built without unwinding, so its first panic would end apr")
+            return Err(Error::plugin("it was built without unwinding, so a panic in it would abort apr")
                 .code("E_PANIC_ABORT")
                 .hint("build it with `panic = \"unwind\"`"));
         }
@@ -89,7 +89,7 @@ impl Section {
             return Ok(());
         }
         let (theirs, ours) = (apr_sdk::escape(&self.head.target, 48), manifest::TARGET);
-        Err(Error::plugin(format!("it was built for {theirs}, this is {ours}"))
+        Err(Error::plugin(format!("it was built for {theirs}, but this is {ours}"))
             .code("E_TARGET")
             .hint(format!("get the plugin for {ours}")))
     }

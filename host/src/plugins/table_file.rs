@@ -23,12 +23,12 @@ impl TableFile {
         let refused = |what: String| Error::plugin(what).code("E_NOT_A_PLUGIN");
         let text = read_bytes(path)?;
         if text.len() as u64 > LONGEST {
-            return Err(refused(format!("a table of {} bytes, the limit is {LONGEST}", text.len())));
+            return Err(refused(format!("the table has {} bytes, the limit is {LONGEST}", text.len())));
         }
         let text = String::from_utf8(text).map_err(|_| refused("the table is not UTF-8".to_owned()))?;
         let toml: toml::Table = text
             .parse()
-            .map_err(|e: toml::de::Error| refused(format!("the table is not TOML: {}", e.message())))?;
+            .map_err(|e: toml::de::Error| refused(format!("the table is not valid TOML: {}", e.message())))?;
         let word = |key: &str| toml.get(key).and_then(toml::Value::as_str);
         let id = word("id").ok_or_else(|| refused("the table has no `id`".to_owned()))?.to_owned();
         let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);

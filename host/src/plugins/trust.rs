@@ -69,20 +69,19 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
     const ROOT: u32 = 0;
     for place in path.ancestors() {
         let data = place.metadata().map_err(|error| {
-            Error::plugin("its place cannot be judged").code("E_UNTRUSTED").cause(error.to_string())
+            Error::plugin("its location cannot be checked").code("E_UNTRUSTED").cause(error.to_string())
         })?;
         let shown = place.to_string_lossy();
         let refused = |what: String| Error::plugin(what).code("E_UNTRUSTED");
         // In a sticky folder others cannot replace what is not theirs; and its contents are judged too.
         let sticky = data.is_dir() && data.mode() & STICKY != 0;
         if data.mode() & WORLD_WRITABLE != 0 && !sticky {
-            return Err(
-                refused(format!("anyone may write `{shown}`")).hint(format!("run `chmod o-w '{shown}'`"))
-            );
+            return Err(refused(format!("`{shown}` is writable by everyone"))
+                .hint(format!("run `chmod o-w '{shown}'`")));
         }
         let group_is_ours = data.gid() == ROOT || data.gid() == rules.group;
         if data.mode() & GROUP_WRITABLE != 0 && !group_is_ours && !sticky {
-            let what = format!("group {} may write `{shown}`", data.gid());
+            let what = format!("`{shown}` is writable by group {}", data.gid());
             return Err(refused(what).hint(format!("run `chmod g-w '{shown}'`")));
         }
         let owner = data.uid();
@@ -92,7 +91,7 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
             || rules.trusted_folders.iter().any(|folder| place.starts_with(folder));
         if !owner_is_trusted {
             let what = format!("`{shown}` belongs to user {owner}, neither root nor user {}", rules.user);
-            let hint = "if you trust it, name its folder in `plugins.trusted_folders` of the config";
+            let hint = "add its folder to `plugins.trusted_folders` in the configuration, if you trust it";
             return Err(refused(what).hint(hint));
         }
     }

@@ -47,7 +47,7 @@ fn parameters(summary: &Summary) -> String {
     match summary.active_parameters {
         Some(active) => {
             let active = short(active).unwrap_or_else(|| show_count(active.into()));
-            format!("{said}, {active} active for each token")
+            format!("{said}, {active} active per token")
         }
         None => said,
     }
@@ -74,7 +74,7 @@ fn joined(parts: Vec<String>) -> Option<String> {
 fn widths(summary: &Summary) -> Option<String> {
     let widths = [
         ("embedding", summary.embedding_width),
-        ("feed forward", summary.feed_forward_width),
+        ("feed-forward", summary.feed_forward_width),
         ("head", summary.head_width),
         ("vocabulary", summary.vocabulary),
     ];
@@ -91,7 +91,7 @@ fn attention(summary: &Summary) -> Option<String> {
 
 fn experts(summary: &Summary) -> Option<String> {
     let all = show_count(summary.experts?.into());
-    let used = summary.experts_used.map(|used| format!(", {} used for each token", show_count(used.into())));
+    let used = summary.experts_used.map(|used| format!(", {} used per token", show_count(used.into())));
     Some(all + &used.unwrap_or_default())
 }
 
@@ -121,7 +121,7 @@ fn kv_cache(summary: &Summary) -> Option<String> {
 
 fn memory(summary: &Summary) -> Option<String> {
     let bytes = show_size(summary.memory_bytes?);
-    Some(format!("{bytes} for weights and KV cache; what computes needs more"))
+    Some(format!("{bytes} for weights and KV cache, plus compute buffers"))
 }
 
 fn tokenizer(summary: &Summary) -> Option<String> {

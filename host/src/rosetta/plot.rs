@@ -11,7 +11,7 @@ const BAR: f64 = 40.0;
 /// One bar per hop, and the fitted growth.
 pub fn text(chain: &Chain) -> String {
     let most = largest(chain);
-    let mut text = String::from("hop  largest error\n");
+    let mut text = String::from("hop  max error\n");
     for (number, hop) in chain.hops.iter().enumerate() {
         let share = if most > 0.0 && most.is_finite() { hop.max_abs_diff / most } else { 0.0 };
         let bar: String = (0u32..).take_while(|n| f64::from(*n) + 0.5 <= share * BAR).map(|_| '#').collect();
@@ -26,9 +26,9 @@ pub fn growth(growth: Growth) -> String {
     let exponent = growth.exponent.map(|n| format!("error ~ hops^{n:.2}: ")).unwrap_or_default();
     let verdict = match growth.verdict {
         Verdict::None => "no error at any hop",
-        Verdict::TooFew => "too few hops with an error to say how it grows",
-        Verdict::Bounded => "slower than a line",
-        Verdict::Linear => "as a line or faster: a systematic error",
+        Verdict::TooFew => "too few hops with an error to fit its growth",
+        Verdict::Bounded => "slower than linear",
+        Verdict::Linear => "linear or faster: a systematic error",
     };
     format!("{exponent}{verdict}")
 }
@@ -44,13 +44,13 @@ pub fn svg(chain: &Chain) -> String {
 /// As [`chart_page`].
 pub fn html(chain: &Chain) -> Result<String> {
     let heading = format!("{} along {} hops", chain.input, chain.hops.len());
-    chart_page(&heading, &growth(chain.growth), ["To", "Largest error"], &chart(chain))
+    chart_page(&heading, &growth(chain.growth), ["To", "Max error"], &chart(chain))
 }
 
 fn chart(chain: &Chain) -> LineChart {
     let mark = |hop: &Hop| Mark { label: hop.to.clone(), value: hop.max_abs_diff };
     let title =
-        format!("largest error after each hop, {:e} at the top; {}", largest(chain), growth(chain.growth));
+        format!("max error after each hop, {:e} at the top; {}", largest(chain), growth(chain.growth));
     LineChart::new(&title, chain.hops.iter().map(mark).collect())
 }
 
@@ -86,7 +86,7 @@ mod tests {
         let text = text(&of(&[0.1, 0.2, 0.3, 0.4]));
         let bars: Vec<usize> = text.lines().map(|line| line.matches('#').count()).collect();
         assert_eq!(bars, [0, 10, 20, 30, 40, 0]);
-        assert!(text.ends_with("error ~ hops^1.00: as a line or faster: a systematic error\n"), "{text}");
+        assert!(text.ends_with("error ~ hops^1.00: linear or faster: a systematic error\n"), "{text}");
         let page = html(&of(&[0.1, 0.2, 0.3, 0.4])).unwrap();
         assert!(
             page.contains("144.0,201.0 240.0,150.0 336.0,99.0 432.0,48.0")

@@ -67,7 +67,7 @@ pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
     };
     specimens.retain(|specimen| wanted(&specimen.name));
     if specimens.is_empty() {
-        let error = Error::invalid_argument("no model's name has that in it");
+        let error = Error::invalid_argument("no model's name contains that");
         return Err(error.hint("run `apr rosetta run --json` to list all of them"));
     }
     let mut matrix = Matrix {

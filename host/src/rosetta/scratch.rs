@@ -26,7 +26,7 @@ impl Scratch {
             std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
             if std::fs::read_dir(path).map_err(|e| failed(path, e))?.next().is_some() {
                 let shown = path.display().to_string();
-                return Err(Error::invalid_argument("the folder to keep is not empty").in_file(shown));
+                return Err(Error::invalid_argument("the folder for --keep is not empty").in_file(shown));
             }
             return Ok(Scratch { path: path.to_owned(), keep: true });
         }

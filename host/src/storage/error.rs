@@ -14,14 +14,14 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
             Error::io("the disk is full").hint("free some space, or write elsewhere")
         }
         std::io::ErrorKind::FileTooLarge => {
-            Error::io(format!("cannot {verb}: a file may not become this large here"))
-                .hint("raise the limit (`ulimit -f`), or write to a file system that takes larger files")
+            Error::io(format!("cannot {verb}: the file would exceed the size limit"))
+                .hint("raise the limit (`ulimit -f`), or write to a file system that allows larger files")
         }
         _ if error.raw_os_error().map(Errno::from_raw_os_error) == Some(Errno::MFILE) => {
             // The soft limit was raised to the hard one when the program started.
             let may = getrlimit(Resource::Nofile).current.map(|n| format!("{n} ")).unwrap_or_default();
-            Error::io(format!("cannot {verb}: apr may have no more than {may}files open at once")).hint(
-                "raise the hard limit (`ulimit -Hn`), which needs the administrator: apr uses all of it",
+            Error::io(format!("cannot {verb}: apr may not open more than {may}files at once")).hint(
+                "raise the hard limit (`ulimit -Hn`), which needs administrator rights: apr already uses all of it",
             )
         }
         _ => Error::io(format!("cannot {verb}: {error}")),
@@ -38,7 +38,7 @@ fn way_out(path: &Path) -> String {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         return format!(
-            "check the path: there is no folder `{}`",
+            "check the path: the folder `{}` does not exist",
             escape(&folder.display().to_string(), 200)
         );
     }
@@ -69,7 +69,7 @@ mod tests {
         let gone = folder.join("gone");
         assert_eq!(
             way_out("gone/model.gguf"),
-            format!("check the path: there is no folder `{}`", gone.display())
+            format!("check the path: the folder `{}` does not exist", gone.display())
         );
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -45,7 +45,7 @@ impl Journal {
     /// InvalidArgument if there is none, or if it belongs to other work, saying what changed.
     pub fn records(path: &Path, work: &serde_json::Value) -> Result<(Vec<u8>, u64)> {
         let shown = path.display().to_string();
-        let begin = "run it without --resume to begin anew";
+        let begin = "run it without --resume to start over";
         let mut bytes = Vec::new();
         // A link with the journal's name may lead to any file, chosen by someone else.
         let opened =
@@ -54,9 +54,7 @@ impl Journal {
         // A journal without a complete first line does not belong to any work.
         let end = read.ok().and_then(|_| bytes.iter().position(|&b| b == b'\n'));
         let Some(end) = end else {
-            return Err(Error::invalid_argument("there is nothing to resume: no journal")
-                .in_file(shown)
-                .hint(begin));
+            return Err(Error::invalid_argument("nothing to resume: no journal").in_file(shown).hint(begin));
         };
         let old: serde_json::Value = serde_json::from_slice(&bytes[..end]).unwrap_or_default();
         if old != *work {
@@ -65,7 +63,7 @@ impl Journal {
                 .filter(|k| old.get(k) != work.get(k))
                 .collect();
             let message =
-                format!("the work differs from the interrupted one: changed {}", changed.join(", "));
+                format!("this conversion differs from the interrupted one: changed {}", changed.join(", "));
             return Err(Error::invalid_argument(message).in_file(shown).hint(begin));
         }
         let records = bytes.split_off(bytes.len().min(end + 1));
@@ -106,8 +104,8 @@ impl Journal {
         for (number, record) in tiles {
             let begin = records.len();
             records.extend_from_slice(&number.to_le_bytes());
-            let len = u32::try_from(record.len())
-                .map_err(|_| Error::limit("a record of the journal is too long"))?;
+            let len =
+                u32::try_from(record.len()).map_err(|_| Error::limit("a journal record is too long"))?;
             records.extend_from_slice(&len.to_le_bytes());
             records.extend_from_slice(record);
             let sum = crc32fast::hash(&records[begin..]);

@@ -34,7 +34,7 @@ impl Lock {
             // reader.
             options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
             let irregular = || {
-                let error = Error::io("this is not a regular file, and apr's lock file has this name");
+                let error = Error::io("apr's lock file has this name, but this is not a regular file");
                 error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
             };
             let file = options.open(&path).map_err(|e| {
@@ -42,7 +42,7 @@ impl Lock {
                     return irregular();
                 }
                 let error = io_error(&e, "write in this folder").in_file(folder);
-                error.hint("choose a folder you may write in; nothing was written")
+                error.hint("choose a folder you can write to; nothing was written")
             })?;
             if !file.metadata().is_ok_and(|meta| meta.is_file()) {
                 return Err(irregular());
@@ -50,8 +50,8 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let error = Error::io("another apr is writing this output").in_file(output);
-                    return Err(error.hint("wait for it, or choose another name"));
+                    let error = Error::io("another apr process is writing this output").in_file(output);
+                    return Err(error.hint("wait for it to finish, or choose another name"));
                 }
                 Err(TryLockError::Error(e)) => {
                     return Err(io_error(&e, "lock").in_file(path.display().to_string()));

@@ -61,7 +61,7 @@ impl ModelFolder {
         let typed = self.folder.join(path);
         let resolved = typed.canonicalize().map_err(|e| named_error(&e).in_file(path.to_owned()))?;
         if !self.resolved.iter().any(|root| resolved.starts_with(root)) {
-            let message = format!("`{}` is a link that leaves the model's folder", escape(path, 200));
+            let message = format!("`{}` is a link that points outside the model's folder", escape(path, 200));
             return Err(Error::malformed(message).hint("copy the file into the folder"));
         }
         Ok(typed)
@@ -169,12 +169,12 @@ fn list(folder: &Path) -> Result<Vec<String>> {
 fn named_error(error: &std::io::Error) -> Error {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     match code {
-        Some(Errno::LOOP) => Error::malformed("it is a link that leads in a circle"),
+        Some(Errno::LOOP) => Error::malformed("it is a circular link"),
         Some(Errno::NAMETOOLONG) => {
             Error::malformed("its name, or that of the link's target, is too long for a file")
         }
         Some(Errno::NOTDIR | Errno::INVAL) => {
-            Error::malformed(format!("no file can have this name: {error}"))
+            Error::malformed(format!("this is not a valid file name: {error}"))
         }
         _ => io_error(error, "open"),
     }

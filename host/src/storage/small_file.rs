@@ -55,7 +55,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
         _ => with_way_out(io_error(&error, "read").in_file(shown()), path),
     })?;
     if bytes.len() as u64 > MOST {
-        let message = format!("the file has more than {MOST} bytes, the most that is read of it");
+        let message = format!("the file has more than {MOST} bytes, the limit");
         return Err(Error::limit(message).in_file(shown()));
     }
     Ok(bytes)

@@ -243,7 +243,7 @@ fn refuse_own_names(target: &Target, layout: &Layout) -> Result<()> {
     match layout.files.iter().find(|file| target.folder && !is_plain(&file.name)) {
         Some(file) => {
             let name = escape(&file.name, 120);
-            let message = format!("the output would have a file `{name}`, a name that apr uses itself");
+            let message = format!("the output would have a file `{name}`, a name reserved for apr");
             Err(Error::unsupported(message).in_file(target.show(&target.path)))
         }
         None => Ok(()),
@@ -257,8 +257,8 @@ fn enough_space(target: &Target, need: u64) -> Result<()> {
     if space.f_blocks == 0 || need <= free {
         return Ok(());
     }
-    let error = Error::io(format!("the output needs {need} bytes, {free} are free"));
-    let hint = format!("free {} bytes or write elsewhere; nothing was written", need - free);
+    let error = Error::io(format!("the output needs {need} bytes, only {free} are free"));
+    let hint = format!("free {} bytes, or write elsewhere; nothing was written", need - free);
     Err(error.in_file(target.show(target.home())).hint(hint))
 }
 

@@ -137,7 +137,7 @@ fn check_magic(head: &[u8]) -> Result<()> {
         return Ok(());
     }
     let planned = |what: &str| {
-        let message = format!("this is {what}: reading it is planned and not built yet");
+        let message = format!("this is {what}: reading it is not implemented yet");
         Err(Error::unsupported(message).at(0).hint("write it as APR2 with the program that made it"))
     };
     match head.get(..4) {

@@ -48,8 +48,8 @@ apr_sdk::export_plugin! {
         huggingface.card_keys=generation_config.json:do_sample generation_config.json:temperature generation_config.json:top_* generation_config.json:min_p generation_config.json:repetition_penalty generation_config.json:bos_token_id generation_config.json:eos_token_id generation_config.json:pad_token_id generation_config.json:transformers_version generation_config.json:_from_model_config
         huggingface.type_keys=dtype torch_dtype
         huggingface.type_names=F64:float64 F32:float32 F16:float16 BF16:bfloat16
-        huggingface.option.no-card=write flag - Write no README.md where the source has none
-        huggingface.option.weights=write choice:safetensors,pytorch safetensors Format of the weights files
+        huggingface.option.no-card=write flag - Do not add a README.md if the source has none
+        huggingface.option.weights=write choice:safetensors,pytorch safetensors Format of the weight files
     ",
     reader: |_| Some(Box::new(reader::HuggingFace)),
     writer: |_| Some(Box::new(writer::HuggingFace)),

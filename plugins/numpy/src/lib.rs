@@ -32,8 +32,8 @@ apr_sdk::export_plugin! {
         npy.one_tensor=yes
         npy.dtypes=BOOL I8 U8 I16 U16 F16 I32 U32 F32 C64 I64 U64 F64 C128
         npy.max_dims=8
-        npy.option.void1=read choice:bytes,f8_e4m3,f8_e5m2,f8_e4m3fnuz,f8_e5m2fnuz,f8_e8m0 bytes Read elements of one nameless byte as this type
-        npy.option.void2=read choice:bytes,bf16 bytes Read elements of two nameless bytes as this type
+        npy.option.void1=read choice:bytes,f8_e4m3,f8_e5m2,f8_e4m3fnuz,f8_e5m2fnuz,f8_e8m0 bytes Read one-byte void elements (V1) as this type
+        npy.option.void2=read choice:bytes,bf16 bytes Read two-byte void elements (V2) as this type
         npz.name=NumPy archive
         npz.roles=read write
         npz.extensions=npz
@@ -42,8 +42,8 @@ apr_sdk::export_plugin! {
         npz.max_name_bytes=65531
         npz.names=no-nul
         npz.foreign=keep
-        npz.option.void1=read choice:bytes,f8_e4m3,f8_e5m2,f8_e4m3fnuz,f8_e5m2fnuz,f8_e8m0 bytes Read elements of one nameless byte as this type
-        npz.option.void2=read choice:bytes,bf16 bytes Read elements of two nameless bytes as this type
+        npz.option.void1=read choice:bytes,f8_e4m3,f8_e5m2,f8_e4m3fnuz,f8_e5m2fnuz,f8_e8m0 bytes Read one-byte void elements (V1) as this type
+        npz.option.void2=read choice:bytes,bf16 bytes Read two-byte void elements (V2) as this type
     ",
     reader: |format| reader::Numpy::new(format).map(|reader| Box::new(reader) as _),
     writer: |format| writer::Numpy::new(format).map(|writer| Box::new(writer) as _),

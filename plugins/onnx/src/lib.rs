@@ -47,10 +47,10 @@ apr_sdk::export_plugin! {
         onnx.graph=yes
         onnx.metadata=str i64 arr
         onnx.foreign=lost
-        onnx.report.check=Whether the indices of sparse tensors are in order and inside their shapes
-        onnx.option.external-data=write flag - Put the tensors' data into a file beside the model
-        onnx.option.external-align=write integer 4096 Align the data in that file to this power of two
-        onnx.option.single-file=write flag - Fail above 2 GiB rather than put data beside the model
+        onnx.report.check=Check that sparse tensors' indices are sorted and inside their shapes
+        onnx.option.external-data=write flag - Write tensor data to a separate file next to the model
+        onnx.option.external-align=write integer 4096 Align external data to this power of two
+        onnx.option.single-file=write flag - Fail above 2 GiB instead of writing external data
     ",
     reader: |_| Some(Box::new(reader::Onnx)),
     writer: |_| Some(Box::new(writer::Onnx)),

@@ -35,7 +35,7 @@ apr_sdk::export_plugin! {
         safetensors.metadata=*
         safetensors.bookkeeping=total_size apr.payload_bytes format
         safetensors.foreign=lost
-        safetensors.option.framework=write choice:pt,tf,flax,np,mlx - Say in the metadata whose tensors these are, where it does not
+        safetensors.option.framework=write choice:pt,tf,flax,np,mlx - Framework to record in the metadata, if it names none
     ",
     reader: |_| Some(Box::new(reader::Safetensors)),
     writer: |_| Some(Box::new(writer::Safetensors)),

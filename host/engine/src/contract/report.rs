@@ -14,7 +14,7 @@ pub struct ContractReport {
     pub by_scales: usize,
     /// Tensors that were not examined.
     pub not_looked: Vec<Unexamined>,
-    /// The findings, in the order of the tensors.
+    /// The findings, in tensor order.
     pub findings: Vec<Finding>,
     #[serde(skip)]
     order: Vec<usize>,

@@ -337,7 +337,7 @@ impl Registry {
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
         self.find_quantizer(dtype).ok_or_else(|| {
             Error::unsupported(format!("no quantizer plugin knows {dtype}"))
-                .hint(self.quantizer_hint("run `apr plugins list` to see what is present"))
+                .hint(self.quantizer_hint("run `apr plugins list` to see what is available"))
         })
     }
 

@@ -95,7 +95,7 @@ impl Tokens {
         if text.len() > MAX_TEXT {
             let n = text.len();
             return Err(Error::limit(format!("the text has {n} bytes, the limit is {MAX_TEXT}"))
-                .hint("give it in several parts"));
+                .hint("split it into several parts"));
         }
         self.library.set_encode_special_tokens(how.plain);
         windows::each(self, text, how.add_special, put)

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Run the conformance list on a built plugin
+/// Run the conformance tests on a built plugin
 ///
-/// The plugin is loaded in a process of its own: one that crashes, or does
-/// not come back, is a finding, not the end of the check.
+/// The plugin is loaded in a process of its own: if it crashes or hangs, that
+/// is a finding, and the check goes on.
 ///
 /// Examples:
 ///   apr plugins check target/release/libapr_plugin_my_format.so --fixtures tests/data
@@ -28,10 +28,10 @@ pub struct Args {
     /// The library
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Models of the plugin's formats to check with; without them the checks use what its writer makes
+    /// Folder of sample models in the plugin's formats [default: models that its writer makes]
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
-    /// Give a check up, and the plugin, when it takes longer than this
+    /// Give up when a check takes longer than this
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 }
@@ -91,7 +91,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let ok = checks.iter().all(|line| line.result != "failed");
     let warnings = manifest.unknown.iter().map(|key| {
         format!(
-            "the manifest's key `{}` is unknown to this apr: a typo, or meant for a newer one",
+            "the manifest's key `{}` is unknown to this apr: it is misspelled, or needs a newer apr",
             escape(key, 80)
         )
     });
@@ -137,7 +137,7 @@ fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<
     if let Some(check) = running {
         lines.push(Line { result: "failed".to_owned(), detail: what, ..check });
     } else if lines.is_empty() || ended.is_none() {
-        context.terminal.note("the checking process gave no answer");
+        context.terminal.note("the checking process returned no result");
         return Err(Error::plugin(format!("the plugin could not be checked: {what}")).code("E_PLUGIN"));
     }
     Ok(lines)
@@ -256,7 +256,7 @@ impl Report for Checked {
         match failed.first() {
             None => Ok(()),
             Some(first) => Err(Error::failed(format!(
-                "plugin `{}` breaks {} of {} promises, first `{}`",
+                "plugin `{}` fails {} of {} checks, first `{}`",
                 self.plugin,
                 failed.len(),
                 self.checks.len(),

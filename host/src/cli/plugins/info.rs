@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use std::fmt;
 use std::path::Path;
 
-/// Show what a plugin says of itself: formats, limits, options
+/// Show a plugin's formats, limits and options
 ///
 /// A library's manifest is read without running any of its code.
 ///
@@ -21,7 +21,7 @@ use std::path::Path;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The id of a plugin or of a format, or a library
+    /// Plugin id, format id, or library file
     #[arg(value_name = "ID|FILE")]
     plugin: String,
 }
@@ -53,10 +53,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Info> {
     match named.and_then(|at| plugins.get(at)) {
         Some(plugin) => Ok(info(plugin)),
         None => Err(Error::invalid_argument(format!(
-            "no plugin or format is called `{}`",
+            "no plugin or format is named `{}`",
             escape(&args.plugin, 80)
         ))
-        .hint("run `apr plugins list` to see what is present")),
+        .hint("run `apr plugins list` to see what is available")),
     }
 }
 
@@ -65,7 +65,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Info> {
 /// # Errors
 /// NotFound if there is none.
 pub fn only(registry: &Registry) -> Result<&Plugin> {
-    registry.plugins().first().ok_or_else(|| Error::not_found("no plugin is there"))
+    registry.plugins().first().ok_or_else(|| Error::not_found("no such plugin"))
 }
 
 fn info(plugin: &Plugin) -> Info {
@@ -168,7 +168,7 @@ impl fmt::Display for Info {
         let or = |value: &Option<String>| value.as_ref().map_or("?".to_owned(), |text| escape(text, 200));
         writeln!(f, "{} {} ({})", or(&row.id), or(&row.version), or(&row.license))?;
         let mut fact = |name: &str, value: &str| writeln!(f, "  {name:<11} {value}");
-        fact("path", row.path.as_deref().unwrap_or("linked into apr"))?;
+        fact("path", row.path.as_deref().unwrap_or("built into apr"))?;
         fact("tier", row.tier)?;
         fact("interface", row.abi.as_deref().unwrap_or("-"))?;
         match (&row.code, &row.reason) {

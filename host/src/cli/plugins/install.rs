@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 /// Install a plugin for this user
 ///
-/// The library is judged, loaded in a process of its own, copied into your
-/// data folder under a temporary name, and renamed. From then on it is native
-/// code that apr runs whenever a file may be of its format: install only what
-/// you trust. An architecture table (TOML) is installed the same way; it is
+/// The library is checked, loaded in a process of its own, copied into your
+/// data folder under a temporary name, and renamed. From then on apr runs its
+/// native code whenever a file may be in its format: install only what you
+/// trust. An architecture table (TOML) is installed the same way; it is only
 /// data.
 ///
 /// Examples:
@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The library, or a table
+    /// Plugin library, or architecture table
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Replace an installed plugin of the same id
+    /// Replace an installed plugin with the same id
     #[arg(short, long)]
     force: bool,
     /// Refuse any other build under this id from now on, wherever it lies: put the SHA-256 into the lock file
@@ -76,13 +76,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     let replaced = installed.and_then(|path| installed_version(path, context));
     if let Some(installed) = installed.filter(|_| !args.force) {
         let version = replaced.map(|version| format!(", version {version}")).unwrap_or_default();
-        return Err(Error::io(format!("plugin `{}` is installed already{version}", manifest.id))
+        return Err(Error::io(format!("plugin `{}` is already installed{version}", manifest.id))
             .in_file(installed.display().to_string())
             .hint("pass --force to replace it"));
     }
     put(&args.file, &folder, &target)?;
     if other.exists() {
-        let failed = |error| Error::io(format!("cannot remove what this replaces: {error}"));
+        let failed = |error| Error::io(format!("cannot remove the plugin that this replaces: {error}"));
         fs::remove_file(&other).map_err(|error| failed(error).in_file(other.display().to_string()))?;
     }
     let pinned = pin(args, &manifest.id, &target, context)?;
@@ -92,9 +92,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
         .filter(|other| other.manifest.as_ref().is_some_and(|m| m.id == manifest.id))
         .map(|other| {
             let at =
-                other.path.as_ref().map_or("linked into apr".to_owned(), |path| path.display().to_string());
+                other.path.as_ref().map_or("built into apr".to_owned(), |path| path.display().to_string());
             format!(
-                "another plugin `{}` is there too ({}, {at}); `apr plugins list` shows which is used",
+                "another plugin `{}` exists ({}, {at}); `apr plugins list` shows which one is used",
                 manifest.id,
                 tier_word(other.origin.tier())
             )
@@ -128,7 +128,7 @@ fn pin(args: &Args, id: &str, target: &Path, context: &Context) -> Result<Option
 
 /// The error of a user without a home.
 pub fn no_data_folder() -> Error {
-    Error::io("there is no data folder for this user: neither XDG_DATA_HOME nor HOME is an absolute path")
+    Error::io("no data folder for this user: neither XDG_DATA_HOME nor HOME is an absolute path")
         .hint("set XDG_DATA_HOME, or name the library with --plugin FILE")
 }
 
@@ -188,10 +188,10 @@ impl fmt::Display for Installed {
         if let Some(digest) = &self.pinned {
             writeln!(f, "pinned to SHA-256 {digest}")?;
         }
-        let undo = format!("`apr plugins remove {}` undoes this", self.id);
+        let undo = format!("run `apr plugins remove {}` to undo this", self.id);
         if self.is_table {
-            return writeln!(f, "it is a table: it runs no code. {undo}");
+            return writeln!(f, "it is a table and runs no code; {undo}");
         }
-        writeln!(f, "it is native code and runs with all your rights. {undo}")
+        writeln!(f, "it is native code and runs with all your permissions; {undo}")
     }
 }

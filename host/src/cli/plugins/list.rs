@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// List every plugin that was found, with what it provides and whether it works
+/// List all plugins found, what they provide and whether they work
 ///
 /// Examples:
 ///   apr plugins list
 ///   apr plugins list --json
-///   apr plugins list -q            the ids alone, one a line
+///   apr plugins list -q            only the ids, one per line
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {}
@@ -125,7 +125,7 @@ impl Report for Plugins {
 impl fmt::Display for Plugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.plugins.is_empty() {
-            writeln!(f, "no plugin was found: `apr plugins path` lists the folders that are searched")?;
+            writeln!(f, "no plugin was found: run `apr plugins path` to list the folders that are searched")?;
             return self.show_skipped(f);
         }
         let head = ["id", "version", "kinds", "provides", "abi", "tier", "status", "path"].map(str::to_owned);

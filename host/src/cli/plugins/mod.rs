@@ -14,11 +14,11 @@ use crate::cli::report::{Report, boxed};
 use apr_engine::registry::Tier;
 use apr_sdk::Result;
 
-/// List, explain, check, write, install and remove plugins
+/// List, check, create, install and remove plugins
 ///
-/// Every format is a plugin: a library that is found beside apr, in your data
-/// folder, or where --plugin and `APR_PLUGIN_PATH` say. A plugin is native
-/// code: it may do whatever you may do.
+/// Every format is a plugin: a library next to apr, in your data folder, or
+/// where --plugin and `APR_PLUGIN_PATH` say. A plugin is native code: it can do
+/// whatever you can do.
 ///
 /// Examples:
 ///   apr plugins list

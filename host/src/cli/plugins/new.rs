@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Write a new plugin: a small format that works, to be made yours
+/// Create a new plugin from a template: a small working format
 ///
 /// The crate builds outside any workspace, has a fixture and the tests that
 /// every format passes. It builds with the SDK of apr's sources.
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<Written> {
         Error::io(format!("cannot write: {error}")).in_file(path.display().to_string())
     };
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::io("it exists, nothing was written")
+        std::io::ErrorKind::AlreadyExists => Error::io("already exists; nothing was written")
             .in_file(folder.display().to_string())
             .hint("choose another name"),
         _ => failed(folder, &error),
@@ -90,8 +90,8 @@ fn check_name(name: &str) -> Result<()> {
     if begins && ends && name.len() <= 64 && name.bytes().all(fits) {
         return Ok(());
     }
-    Err(Error::invalid_argument(format!("`{}` cannot be a plugin's name", escape(name, 80)))
-        .hint("use a-z, 0-9 and `-`, and begin with a letter: my-format"))
+    Err(Error::invalid_argument(format!("`{}` is not a valid plugin name", escape(name, 80)))
+        .hint("use a-z, 0-9 and `-`, starting with a letter: my-format"))
 }
 
 fn is_sdk(folder: &Path) -> bool {
@@ -103,23 +103,18 @@ fn sdk_of_sources() -> Result<PathBuf> {
     let program = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     let found = program.ancestors().map(|folder| folder.join("sdk")).find(|folder| is_sdk(folder));
     found.ok_or_else(|| {
-        Error::invalid_argument(
-            "a plugin is built with the SDK, and this apr does not lie in its source tree",
-        )
-        .hint("give the folder `sdk` of apr's sources: --sdk PATH")
+        Error::invalid_argument("a plugin needs the SDK to build, and this apr is not in its source tree")
+            .hint("pass --sdk PATH with the `sdk` folder of apr's sources")
     })
 }
 
 /// The SDK's folder as the template's `Cargo.toml` may say it.
 fn sdk_folder(path: &Path) -> Result<String> {
     let shown = || path.display().to_string();
-    let folder =
-        path.canonicalize().map_err(|_| Error::not_found("the SDK is not there").in_file(shown()))?;
+    let folder = path.canonicalize().map_err(|_| Error::not_found("no SDK here").in_file(shown()))?;
     if !is_sdk(&folder) {
-        return Err(Error::invalid_argument(
-            "this is not the SDK's folder: it has no `Cargo.toml` and `abi`",
-        )
-        .in_file(shown()));
+        return Err(Error::invalid_argument("not the SDK's folder: it has no `Cargo.toml` and `abi`")
+            .in_file(shown()));
     }
     match folder.to_str() {
         Some(text) => Ok(text.replace('\\', "\\\\").replace('"', "\\\"")),

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::Path;
 
-/// Show where plugins are looked for, in order
+/// Show where apr looks for plugins, in search order
 ///
 /// The current folder is never searched.
 ///
@@ -57,11 +57,11 @@ pub fn run(_args: &Args, context: &Context) -> Result<Places> {
 
 fn origin_words(origin: Origin) -> &'static str {
     match origin {
-        Origin::Bundled => "linked into apr",
+        Origin::Bundled => "built into apr",
         Origin::Flag => "--plugin",
         Origin::Variable | Origin::VariableFile => "APR_PLUGIN_PATH",
         Origin::User => "your data folder",
-        Origin::Beside => "beside apr",
+        Origin::Beside => "next to apr",
         Origin::Built => "built with apr",
         Origin::System => "system",
     }
@@ -85,9 +85,8 @@ impl fmt::Display for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.places.iter().map(|place| place.path.chars().count()).max().unwrap_or(0);
         for place in &self.places {
-            let absent = if place.exists { "" } else { ", not there" };
-            let install =
-                if Some(&place.path) == self.install.as_ref() { ", `install` puts them here" } else { "" };
+            let absent = if place.exists { "" } else { ", not found" };
+            let install = if Some(&place.path) == self.install.as_ref() { ", used by `install`" } else { "" };
             writeln!(f, "{:width$}  {}{install}{absent}", place.path, place.origin)?;
         }
         Ok(())

@@ -13,14 +13,14 @@ use std::io::ErrorKind;
 
 /// Remove an installed plugin
 ///
-/// Only what `apr plugins install` put into your data folder is touched.
+/// Only removes what `apr plugins install` put into your data folder.
 ///
 /// Examples:
 ///   apr plugins remove toy
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The plugin's id
+    /// Plugin id
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -78,13 +78,13 @@ fn not_installed(id: &str, context: &Context) -> Error {
     match elsewhere {
         Some(plugin) => {
             let place =
-                plugin.path.as_ref().map_or("linked into apr".to_owned(), |path| path.display().to_string());
+                plugin.path.as_ref().map_or("built into apr".to_owned(), |path| path.display().to_string());
             error.hint(format!(
-                "it is elsewhere ({}, {place}), where apr removes nothing",
+                "it is elsewhere ({}, {place}), where apr does not remove files",
                 tier_word(plugin.origin.tier())
             ))
         }
-        None => error.hint("run `apr plugins list` to see what is present"),
+        None => error.hint("run `apr plugins list` to see what is available"),
     }
 }
 

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 /// Convert a model through several formats and compare it after every hop
 ///
-/// Each result is compared with the model at the beginning, as `apr rosetta
-/// verify` does. Names stay as they are (--arch none).
+/// Each result is compared with the original model, as `apr rosetta verify`
+/// does. Names stay unchanged (--arch none).
 ///
 /// Examples:
 ///   apr rosetta chain model.gguf --via apr,safetensors,gguf
@@ -31,10 +31,10 @@ pub struct Args {
     /// The formats, in order
     #[arg(long, value_name = "IDS", value_delimiter = ',', required = true)]
     via: Vec<String>,
-    /// Let values be off by this much
+    /// Allow values to be off by ABS
     #[arg(long, value_name = "ABS", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tolerance: Option<f64>,
-    /// Leave every file in this folder, which must be empty
+    /// Keep all files in DIR, which must be empty
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }

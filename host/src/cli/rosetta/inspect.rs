@@ -10,9 +10,9 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Say what a model could become, and what each format would lose of it
+/// Show which formats a model can be converted to, and what each would lose
 ///
-/// Plans the conversion to every format that can be written; nothing is.
+/// Plans the conversion to every writable format, without writing anything.
 ///
 /// Examples:
 ///   apr rosetta inspect model.gguf
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -7,10 +7,10 @@ use apr_sdk::Result;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// List the pairs of formats that the present plugins make possible
+/// List the pairs of formats that the available plugins can convert
 ///
 /// For each pair: what the target refuses of what the source can hold, and
-/// what it leaves behind. `apr rosetta inspect FILE` says it for one model.
+/// what it loses. `apr rosetta inspect FILE` shows it for one model.
 ///
 /// Examples:
 ///   apr rosetta list

@@ -11,11 +11,11 @@ use crate::cli::context::Context;
 use crate::cli::report::{Report, boxed};
 use apr_sdk::Result;
 
-/// Convert there and back again, and judge what came back
+/// Test conversions between formats, there and back again
 ///
-/// Every pair of the formats that are present is tried with small models of
-/// every kind. What should arrive is known beforehand, from what each plugin
-/// says that its format can hold; whatever else happens is red, exit 5.
+/// Every pair of available formats is tried with small models of every kind.
+/// What should arrive follows from what each plugin says its format can hold;
+/// any other result is red, exit 5.
 ///
 /// Examples:
 ///   apr rosetta list

@@ -97,7 +97,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ran> {
 /// This program with what decides which plugins it finds.
 fn command(context: &Context) -> Result<Vec<OsString>> {
     let me = std::env::current_exe()
-        .map_err(|e| Error::io(format!("this program's own file is not found: {e}")).hint("pass --no-cli"))?;
+        .map_err(|e| Error::io(format!("cannot find apr's own executable: {e}")).hint("pass --no-cli"))?;
     let plugins =
         context.globals.plugins.iter().flat_map(|path| ["--plugin".into(), path.clone().into_os_string()]);
     Ok([me.into_os_string()].into_iter().chain(plugins).collect())
@@ -117,7 +117,7 @@ impl Report for Ran {
             return Ok(());
         }
         let Some(first) = self.matrix.red.first() else {
-            return Err(Error::failed("nothing was tried: no model arrived anywhere"));
+            return Err(Error::failed("nothing was tested: no model could be converted"));
         };
         let message = format!(
             "{} red, first {} with `{}`: {}",
@@ -162,7 +162,7 @@ fn text(f: &mut fmt::Formatter<'_>, matrix: &Matrix) -> fmt::Result {
     }
     for format in matrix.formats.iter().filter(|format| format.models == 0) {
         let why = format.not_applicable.keys().next().map_or("no model", String::as_str);
-        writeln!(f, "no pair begins with `{}`: {why}", format.id)?;
+        writeln!(f, "no pair starts with `{}`: {why}", format.id)?;
     }
     for row in &matrix.chains {
         let (chains, refused, red) = (row.chains, row.not_applicable, row.red);

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 
 /// Compare a converted model with its source, by the Jidoka conditions
 ///
-/// Stops the line on: NaN or infinity where the source has none, another
-/// shape, a tensor too many or too few, other bytes, another vocabulary size,
-/// architecture, hidden size or layer count, and values off by more than the
-/// tolerance. Each has a code that `apr explain` explains; exit 5. Facts that
-/// only one of the two models states are listed and not compared. `apr diff`
-/// compares everything else. Of a folder and the GGUF made of it, one is read
-/// with the other's names and rows, if a table leads there; values that were
-/// rounded to a narrower float, the nearest each, are no finding then.
+/// Stops the line on: NaN or infinity where the source has none, a different
+/// shape, an extra or missing tensor, different bytes, a different vocabulary
+/// size, architecture, hidden size or layer count, and values off by more than
+/// the tolerance. Each has a code for `apr explain`; exit 5. Facts that only one
+/// of the two models states are listed and not compared. `apr diff` compares
+/// everything else. A folder and the GGUF converted from it are compared with
+/// the names and rows of one of them, if a table translates them; values rounded
+/// to the nearest of a narrower float are then no finding.
 ///
 /// Examples:
 ///   apr rosetta verify model.gguf model.apr
@@ -32,10 +32,10 @@ pub struct Args {
     /// The model that was converted
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
-    /// What came of it
+    /// The model converted from it
     #[arg(value_name = "RESULT")]
     result: PathBuf,
-    /// Let values be off by this much; without it bytes are equal, and values where the type changed
+    /// Allow values to be off by ABS; without it, bytes must be equal, and values where the type changed
     #[arg(long, value_name = "ABS", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tolerance: Option<f64>,
 }
@@ -47,7 +47,7 @@ pub struct Args {
 pub fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("a tolerance is a number that is not negative".to_owned()),
+        _ => Err("expected a tolerance: a number of at least 0".to_owned()),
     }
 }
 
@@ -133,9 +133,9 @@ impl fmt::Display for Verified {
         comparison.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 400)))?;
         let rounded = match comparison.rounded {
             0 => String::new(),
-            n => format!(", {n} rounded to the nearest of a narrower type"),
+            n => format!(", {n} rounded to the nearest value of a narrower type"),
         };
-        writeln!(f, "{same} of {all} tensors identical{rounded}, largest difference {off:e}{worst}")
+        writeln!(f, "{same} of {all} tensors identical{rounded}, max difference {off:e}{worst}")
     }
 }
 
@@ -151,7 +151,7 @@ fn fact_line(f: &mut fmt::Formatter<'_>, fact: &FactPair) -> fmt::Result {
         (a, b) => {
             let side = if a.is_some() { "source" } else { "result" };
             let what = a.or(b).unwrap_or_default();
-            writeln!(f, "{}: only the {side} states it: {what}, not compared", fact.name)
+            writeln!(f, "{}: not compared, only the {side} states it: {what}", fact.name)
         }
     }
 }

@@ -20,12 +20,12 @@ use std::path::PathBuf;
 /// List a model's tensors
 ///
 /// Names and types are the file's own, shapes are outermost first. Without
-/// --sha256 and --stats only the header is read. With -q the names alone are
-/// printed, one a line.
+/// --sha256 and --stats only the header is read. With -q only the names are
+/// printed, one per line.
 ///
-/// With NAME the values of that tensor are printed, blocks decoded; of a long
-/// one the ends. A slice is written as in Python, and no more is read than it
-/// needs: NAME[0:4, :8], NAME[-1].
+/// With NAME, the values of that tensor are printed, dequantized if need be; for
+/// a long one, its first and last values. Slices are written as in Python, and
+/// only what they need is read: NAME[0:4, :8], NAME[-1].
 ///
 /// Examples:
 ///   apr tensors model.gguf
@@ -38,28 +38,28 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Print the values of this tensor, or of a slice of it: NAME[0:4, :8]
     #[arg(value_name = "NAME", conflicts_with_all = ["sha256", "stats", "hist", "tree"])]
     name: Option<String>,
-    /// Show the names as a tree, with sums; layers that are made alike stand once
+    /// Show the names as a tree with totals, folding identical layers into one
     #[arg(long, conflicts_with_all = ["sha256", "stats", "hist"])]
     tree: bool,
-    /// Add the SHA-256 of each tensor's weights, row-major and little-endian whatever the file is
+    /// Add the SHA-256 of each tensor's weights, as row-major and little-endian in every format
     #[arg(long)]
     sha256: bool,
-    /// Add least, greatest, mean and standard deviation, and count zeros and non-finite values
+    /// Show min, max, mean, standard deviation, zeros and non-finite values
     #[arg(long)]
     stats: bool,
-    /// Show this tensor alone, and how its values are spread
+    /// Show a histogram of this tensor's values
     #[arg(long, value_name = "NAME")]
     hist: Option<String>,
-    /// Show only the tensors that match; repeat for several. `*` is any text, `?` one character, {a,b} either text
+    /// Show only tensors that match; may be repeated. `*` is any text, `?` one character, {a,b} either text
     #[arg(long, value_name = "GLOB", conflicts_with_all = ["hist", "name", "tree"])]
     include: Vec<String>,
-    /// Leave out the tensors that match; repeat for several
+    /// Leave out tensors that match; may be repeated
     #[arg(long, value_name = "GLOB", conflicts_with_all = ["hist", "name", "tree"])]
     exclude: Vec<String>,
     /// How the model is opened.
@@ -113,7 +113,7 @@ fn unknown(opened: &OpenedModel, name: &str) -> Error {
     let near = nearest(name, opened.model.tensors.iter().map(|tensor| tensor.name.as_str()));
     let near = near.map_or(String::new(), |near| format!("did you mean `{}`? ", escape(near, 200)));
     let file = opened.path.display().to_string();
-    let error = Error::invalid_argument("the model has no tensor of this name").tensor(name);
+    let error = Error::invalid_argument("the model has no tensor with this name").tensor(name);
     error.hint(format!("{near}run `apr tensors {file} -q` to list the names")).in_file(file)
 }
 

@@ -72,7 +72,7 @@ impl fmt::Display for Tree {
         }
         let tensors = show_number_of(usize::try_from(self.tensors).unwrap_or(usize::MAX), "tensor");
         let (count, size) = (show_count(self.parameters.into()), show_size(self.bytes));
-        write!(f, "in all {tensors}, {count} parameters, {size}")?;
+        write!(f, "total: {tensors}, {count} parameters, {size}")?;
         match self.types.is_empty() {
             true => writeln!(f),
             false => writeln!(f, ": {}", types(&self.types)),
@@ -88,7 +88,7 @@ fn add(group: &Group, depth: usize, lines: &mut Vec<Line>) {
     };
     let what = match group.count() {
         1 => what,
-        count => format!("{what}, {} alike, each:", show_count(count.into())),
+        count => format!("{what}, {} identical, each:", show_count(count.into())),
     };
     let name = format!("{}{}", "  ".repeat(depth), escape(&group.name, 200));
     lines.push(Line { name, parameters: sum.parameters, bytes: sum.bytes, what });

@@ -32,8 +32,7 @@ pub fn run(terminal: &Terminal) -> ExitCode {
 }
 
 fn relay(terminal: &Terminal) -> Result<ExitCode> {
-    let failed =
-        |error: std::io::Error| Error::io(format!("cannot start the process that does the work: {error}"));
+    let failed = |error: std::io::Error| Error::io(format!("cannot start the worker process: {error}"));
     let mut command = Command::new(env::current_exe().map_err(failed)?);
     command.args(env::args_os().skip(1)).env(MARK, "1").stderr(Stdio::piped());
     if terminal.color {
@@ -52,9 +51,9 @@ fn relay(terminal: &Terminal) -> Result<ExitCode> {
         let crashed = said.lines().find(|line| line.starts_with("apr: ") && line.contains(" crashed ("));
         return Err(match crashed {
             Some(line) => Error::plugin(line.trim_start_matches("apr: ").to_owned())
-                .hint("report this to whoever makes the plugin"),
-            None => Error::limit("the tokenizer or its chat template took too much memory or time, and was stopped")
-                .hint("give a shorter text or messages; if that does not help, get the model from a source you trust: no real one needs as much"),
+                .hint("report this to the plugin's author"),
+            None => Error::limit("the tokenizer or its chat template used too much memory or time and was stopped")
+                .hint("give a shorter text or fewer messages; if that does not help, get the model from a source you trust: no real model needs this much"),
         });
     };
     terminal.relay(&said);

@@ -69,8 +69,8 @@ impl Report for Checked {
     fn verdict(&self) -> Result<()> {
         match self.same {
             true => Ok(()),
-            false => Err(Error::failed("the tokenizers read the text differently")
-                .hint("compare the two with `apr tokenizer FILE`: added tokens and what is put around a text differ most often")),
+            false => Err(Error::failed("the tokenizers encode the text differently")
+                .hint("compare the two with `apr tokenizer FILE`: added tokens and special tokens around a text differ most often")),
         }
     }
 }
@@ -91,7 +91,7 @@ impl fmt::Display for Checked {
         }
         writeln!(
             f,
-            "{} and {} tokens in all",
+            "{} and {} tokens in total",
             show_count(self.one.tokens.into()),
             show_count(self.two.tokens.into())
         )

@@ -20,9 +20,9 @@ use text::{Text, read};
 
 /// Encode and decode with a model's tokenizer, and render its chat template
 ///
-/// Of any format that holds a tokenizer. Alone it prints what the tokenizer is.
-/// A TEXT may be @FILE, or - for stdin; it is taken as it is, a line end at its
-/// end included. Special tokens that are spelled out in it are those tokens.
+/// Works with every format that holds a tokenizer. Without options, describes the
+/// tokenizer. TEXT may be @FILE, or - for stdin; it is used exactly as it is,
+/// including a trailing newline. Special tokens spelled out in it are recognized.
 ///
 /// Examples:
 ///   apr tokenizer model.gguf
@@ -36,40 +36,40 @@ use text::{Text, read};
 #[command(verbatim_doc_comment)]
 #[command(group = clap::ArgGroup::new("action").args(["encode", "decode", "count", "chat", "check"]))]
 pub struct Args {
-    /// The model: a file, any part of it, its index, or its folder
+    /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print the token ids of a text
+    /// Print the token ids of TEXT
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     encode: Option<Text>,
-    /// Print the text of token ids: '1 2 3', or with commas, or in brackets
+    /// Print the text of token ids: '1 2 3', '1,2,3' or '[1, 2, 3]'
     #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     decode: Option<Text>,
-    /// Print how many tokens a text has
+    /// Print the number of tokens in TEXT
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     count: Option<Text>,
-    /// Render the chat template for messages: a JSON list, or else one text of the user
+    /// Render the chat template for a JSON list of messages, or for one user message
     #[arg(long, value_name = "MESSAGES", allow_hyphen_values = true)]
     chat: Option<Text>,
-    /// Compare with this model's tokenizer, over --text; exit 5 if a token differs
+    /// Compare with the tokenizer of OTHER on --text; exit 5 if a token differs
     #[arg(long, value_name = "OTHER", requires = "text")]
     check: Option<PathBuf>,
-    /// The text that --check reads with both
+    /// Text for --check to encode with both tokenizers
     #[arg(long, value_name = "TEXT", requires = "check", allow_hyphen_values = true)]
     text: Option<Text>,
-    /// Print a token a line, its id and its piece as the vocabulary spells it
+    /// Print one token per line: its id, and its piece as spelled in the vocabulary
     #[arg(long, conflicts_with_all = ["decode", "count", "check"])]
     pieces: bool,
-    /// Print the ids of the rendered chat instead of its text
+    /// Print the token ids of the rendered chat instead of its text
     #[arg(long, requires = "chat")]
     ids: bool,
-    /// Add no tokens around a text; decode without special tokens
+    /// Do not add special tokens when encoding; omit them when decoding
     #[arg(long, conflicts_with = "add_special")]
     no_special: bool,
-    /// Add the tokens that stand around every text, which is the default but for --chat
+    /// Add special tokens such as BOS (the default, except with --chat)
     #[arg(long)]
     add_special: bool,
-    /// Take special tokens that are spelled out in a text for ordinary characters
+    /// Treat special tokens in TEXT as ordinary text
     #[arg(long, conflicts_with_all = ["decode"])]
     no_parse_special: bool,
     /// What a chat is rendered with.
@@ -147,7 +147,7 @@ fn tokenizer_of(host: &Host, opened: &OpenedModel) -> Result<Tokenizer> {
         _ => error,
     };
     let bytes = opened.tokenizer(host).map_err(known)?.ok_or_else(|| {
-        Error::unsupported("the model has no tokenizer, or its format holds none")
+        Error::unsupported("the model has no tokenizer, or its format cannot hold one")
             .in_file(opened.path.display().to_string())
             .hint("give the folder or the file that holds the model's tokenizer")
     })?;

@@ -14,19 +14,19 @@ use std::fmt;
 /// What a chat is rendered with.
 #[derive(Debug, clap::Args)]
 pub struct RenderArgs {
-    /// Take the chat template of this name
+    /// Use the chat template of this name
     #[arg(long, value_name = "NAME", requires = "chat")]
     template: Option<String>,
-    /// Offer these tools to the model: a JSON list
+    /// Tools to offer to the model, as a JSON list
     #[arg(long, value_name = "JSON", requires = "chat")]
     tools: Option<Text>,
-    /// Begin the model's answer, which is the default
+    /// Start the model's answer (the default)
     #[arg(long, requires = "chat", conflicts_with = "no_add_generation_prompt")]
     add_generation_prompt: bool,
-    /// End behind the last message
+    /// End after the last message
     #[arg(long, requires = "chat")]
     no_add_generation_prompt: bool,
-    /// Set further variables of the template: a JSON object, {"enable_thinking": false}
+    /// Set more template variables, as a JSON object: {"enable_thinking": false}
     #[arg(long, value_name = "JSON", requires = "chat")]
     chat_template_kwargs: Option<Text>,
 }
@@ -47,7 +47,7 @@ pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>
     let parsed = |text: &Text, what: &str| {
         let json = read(text)?;
         serde_json::from_str::<Json>(&json)
-            .map_err(|error| Error::invalid_argument(format!("the {what} are not JSON: {error}")))
+            .map_err(|error| Error::invalid_argument(format!("the {what} are not valid JSON: {error}")))
     };
     let tools = match &asked.tools {
         Some(text) => {
@@ -60,7 +60,7 @@ pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>
         Some(json) => match json? {
             Json::Object(map) => map,
             _ => {
-                return Err(Error::invalid_argument("the variables of the template are not a JSON object")
+                return Err(Error::invalid_argument("the template variables are not a JSON object")
                     .hint("write --chat-template-kwargs '{\"enable_thinking\": false}'"));
             }
         },
@@ -92,7 +92,9 @@ fn messages(chat: &Text) -> Result<Vec<Json>> {
     let json = match parsed {
         Ok(json) if !typed || json.is_array() => json,
         Err(error) if !typed => {
-            return Err(Error::invalid_argument(format!("the messages are not JSON: {error}")).hint(FORM));
+            return Err(
+                Error::invalid_argument(format!("the messages are not valid JSON: {error}")).hint(FORM)
+            );
         }
         _ => json!([{"role": "user", "content": text}]),
     };

@@ -52,16 +52,16 @@ pub fn read(text: &Text) -> Result<String> {
         _ => Error::io(format!("cannot read the text: {error}")).in_file(name),
     })?;
     if bytes.len() > MAX_TEXT {
-        return Err(Error::limit(format!("the text is longer than {MAX_TEXT} bytes"))
+        return Err(Error::limit(format!("the text is longer than the limit of {MAX_TEXT} bytes"))
             .in_file(name)
-            .hint("give it in several parts"));
+            .hint("split it into several parts"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Error::malformed("the text is not UTF-8")
             .in_file(name)
             .at(u64::try_from(at).unwrap_or(u64::MAX))
-            .hint("convert it first, with `iconv -f LATIN1 -t UTF-8` for example")
+            .hint("convert it first, for example with `iconv -f LATIN1 -t UTF-8`")
     })
 }
 
@@ -82,11 +82,12 @@ pub fn ids(text: &str) -> Result<Vec<u32>> {
     let mut ids = Vec::new();
     for word in words {
         if ids.len() == MAX_IDS {
-            return Err(Error::limit(format!("more than {MAX_IDS} ids")).hint("decode them in several parts"));
+            return Err(Error::limit(format!("more ids than the limit of {MAX_IDS}"))
+                .hint("decode them in several parts"));
         }
         ids.push(word.parse().map_err(|_| {
             Error::invalid_argument(format!("`{}` is not a token id", escape(word, 40)))
-                .hint("write ids as whole numbers from 0 on: --decode '1 2 3'")
+                .hint("write ids as whole numbers: --decode '1 2 3'")
         })?);
     }
     Ok(ids)

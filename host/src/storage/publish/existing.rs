@@ -26,11 +26,11 @@ pub fn refuse_inputs(target: &Target, finals: &[PathBuf], inputs: &[(u64, u64)])
 /// InvalidArgument.
 pub fn refuse_irreplaceable(target: &Target, path: &Path) -> Result<()> {
     let what = match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => "a folder of this name exists",
+        Ok(meta) if meta.is_dir() => "a folder with this name already exists",
         Ok(meta) if !meta.is_file() => "this is a device or a pipe, not a file",
         _ => return Ok(()),
     };
-    let error = Error::invalid_argument(format!("{what}, nothing was written")).in_file(target.show(path));
+    let error = Error::invalid_argument(format!("{what}; nothing was written")).in_file(target.show(path));
     Err(error.hint("choose another name"))
 }
 
@@ -41,10 +41,10 @@ pub fn refuse_irreplaceable(target: &Target, path: &Path) -> Result<()> {
 pub fn refuse_existing(target: &Target, path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let what = if meta.is_dir() {
-        "a folder of this name exists".to_owned()
+        "a folder with this name already exists".to_owned()
     } else {
-        format!("it exists ({} bytes)", meta.len())
+        format!("already exists ({} bytes)", meta.len())
     };
-    let error = Error::io(format!("{what}, nothing was written")).code("E007").in_file(target.show(path));
-    Err(error.hint("choose another name, or --force to replace it once the new file is complete"))
+    let error = Error::io(format!("{what}; nothing was written")).code("E007").in_file(target.show(path));
+    Err(error.hint("choose another name, or pass --force to replace it once the new file is complete"))
 }

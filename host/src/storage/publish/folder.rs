@@ -52,7 +52,7 @@ impl Folder {
     fn wrong(&self, errno: Errno, verb: &str, relative: &str) -> Error {
         let error = match errno {
             Errno::LOOP | Errno::NOTDIR => {
-                Error::io(format!("cannot {verb}: a folder on the way to it is a link, or not a folder"))
+                Error::io(format!("cannot {verb}: part of its path is a link, or not a folder"))
             }
             Errno::XDEV => Error::io(format!("cannot {verb}: its folder is on another file system")),
             _ => io_error(&errno.into(), verb),
@@ -141,7 +141,7 @@ impl Folder {
         });
         let file: File = opened.map_err(|errno| self.wrong(errno, "write", relative))?.into();
         let is_ours = file.metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);
-        let odd = || Error::io("cannot write: the file at the staging name is not apr's");
+        let odd = || Error::io("cannot write: the file with the temporary name is not apr's");
         is_ours.then_some(file).ok_or_else(odd)
     }
 
@@ -184,7 +184,7 @@ impl Folder {
         renamed.map_err(|errno| match errno {
             Errno::EXIST => {
                 let error = Error::io("a file of this name appeared while apr was writing").code("E007");
-                error.in_file(self.show(to)).hint("move it away, or choose another folder")
+                error.in_file(self.show(to)).hint("move it elsewhere, or choose another folder")
             }
             errno => self.wrong(errno, "move it", to),
         })

@@ -64,7 +64,11 @@ pub struct Finished {
 impl fmt::Display for Finished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = n_of(self.files.len(), "file");
-        write!(f, "finished what was stopped: {files} put in place in {}", escape(&self.folder, 400))?;
+        write!(
+            f,
+            "finished the interrupted conversion: {files} moved into place in {}",
+            escape(&self.folder, 400)
+        )?;
         match self.removed.len() {
             0 => Ok(()),
             removed => write!(f, ", {} removed", n_of(removed, "old file")),
@@ -88,10 +92,10 @@ pub fn refuse_unfinished(path: &Path, shown: &str) -> Result<()> {
     let folder = Folder::open(path, shown, Arc::new(steps::Unwatched))?;
     let (message, hint) = match Held::find(&folder, false)? {
         Found::None => return Ok(()),
-        Found::Busy => ("another apr is putting files into this folder", "wait for it".to_owned()),
+        Found::Busy => ("another apr process is writing to this folder", "wait for it".to_owned()),
         Found::Stopped(_) => (
-            "apr was stopped while it put files into this folder: it holds some of the old model and some of the new",
-            format!("finish it: {}", command(shown)),
+            "apr was interrupted while it moved files into this folder: it holds part of the old model and part of the new one",
+            format!("run `{}` to finish", command(shown)),
         ),
     };
     Err(Error::io(message).in_file(shown.to_owned()).hint(hint))
@@ -141,8 +145,10 @@ fn free(folder: &Folder) -> Result<Option<Held>> {
             Found::Stopped(held) => return Ok(Some(held)),
             Found::Busy if began.elapsed() < LONGEST_WAIT => std::thread::sleep(Duration::from_millis(20)),
             Found::Busy => {
-                let error = Error::io("another apr is putting files into this folder");
-                return Err(error.in_file(folder.show("")).hint("wait for it, or choose another folder"));
+                let error = Error::io("another apr process is writing to this folder");
+                return Err(error
+                    .in_file(folder.show(""))
+                    .hint("wait for it to finish, or choose another folder"));
             }
         }
     }
@@ -189,7 +195,7 @@ impl Staging {
         let left = left.filter(|path| path.symlink_metadata().is_ok());
         let word = |path: PathBuf| {
             let shown = escape(&self.target.show(&path), 400).to_string();
-            format!("{shown} is of no more use, and could not be removed: remove it")
+            format!("{shown} is no longer needed but could not be removed: remove it")
         };
         left.map(word).collect()
     }
@@ -259,7 +265,7 @@ impl Staging {
         }
         for name in others().chain(entries.iter().rev().copied()) {
             let stat = folder.stat(&format!("{stage}/{name}"))?;
-            let gone = || Error::io("the staged file is gone").in_file(folder.show(name));
+            let gone = || Error::io("the temporary file is gone").in_file(folder.show(name));
             coming.push(Moving::new(name, &stat.ok_or_else(gone)?));
         }
         let old = self.target.hidden(".apr-old");

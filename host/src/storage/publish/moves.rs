@@ -30,7 +30,7 @@ pub fn carry_out(folder: &Folder, record: &Record) -> Result<()> {
 /// An error that occurred when the output was already in place.
 pub fn in_place(error: &Error) -> Error {
     let message =
-        format!("the output is in place and whole, but may not outlast a crash: {}", error.message());
+        format!("the output is complete, but may be lost if the system crashes now: {}", error.message());
     Error::io(message).in_file(error.file().unwrap_or_default())
 }
 
@@ -45,7 +45,7 @@ fn check(folder: &Folder, record: &Record) -> Result<()> {
     for file in &record.coming {
         let (staged, there) = (folder.stat(&record.staged(&file.name))?, folder.stat(&file.name)?);
         if !file.is(staged.as_ref()) && !file.is(there.as_ref()) {
-            let error = Error::io("the staged file for this name is gone, or was changed");
+            let error = Error::io("the temporary file for this name is gone or was changed");
             return Err(error.in_file(folder.show(&file.name)));
         }
     }
@@ -88,19 +88,22 @@ fn undo(folder: &Folder, record: &Record, error: Error) -> Error {
         Ok(()) => {
             let _ = folder.sync(std::iter::empty());
             folder.clear(&record.old);
-            let message = format!("{}; every file is as it was before", error.message());
+            let message = format!("{}; all files are unchanged", error.message());
             let mut out = Error::new(error.kind(), message).code(error.stable_code().unwrap_or("E007"));
             out = out.in_file(error.file().unwrap_or_default());
             match error.hint_text() {
                 Some(hint) => out.hint(hint),
-                None => out.hint("see that the files there can be replaced, or choose another folder"),
+                None => out.hint("make sure the files there can be replaced, or choose another folder"),
             }
         }
         Err(second) => {
-            let message =
-                format!("{}; nor can the old files be put back: {}", error.message(), second.message());
+            let message = format!(
+                "{}; the old files could not be restored either: {}",
+                error.message(),
+                second.message()
+            );
             let out = Error::io(message).in_file(error.file().unwrap_or_default());
-            out.hint(format!("once that is mended: {}", command(&folder.show(""))))
+            out.hint(format!("once that is fixed, run: {}", command(&folder.show(""))))
         }
     }
 }
@@ -116,7 +119,7 @@ fn back(folder: &Folder, record: &Record) -> Result<()> {
         if file.is(kept.as_ref()) {
             folder.rename(&record.kept(&file.name), &file.name)?;
         } else if !file.is(folder.stat(&file.name)?.as_ref()) {
-            let error = Error::io("what was here before is gone, or was changed");
+            let error = Error::io("the previous file is gone or was changed");
             return Err(error.in_file(folder.show(&file.name)));
         }
     }
@@ -130,6 +133,6 @@ fn back(folder: &Folder, record: &Record) -> Result<()> {
 pub fn is_movable(folder: &Folder, name: &str, stat: &Stat) -> Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Symlink => Ok(()),
-        _ => Err(Error::io("this is not a file and is not replaced").in_file(folder.show(name))),
+        _ => Err(Error::io("this is not a file, so it is not replaced").in_file(folder.show(name))),
     }
 }

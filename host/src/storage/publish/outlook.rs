@@ -43,10 +43,13 @@ impl Outlook {
     pub fn notes(&self, is_done: bool) -> Vec<String> {
         let removed = if is_done { "removed from" } else { "would be removed from" };
         let said = [
-            ("in the folder already, and kept".to_owned(), &self.kept),
-            (format!("{removed} the folder, as they would be opened with the new files"), &self.in_the_way),
-            (format!("{removed} the folder with the model that they were of"), &self.replaced),
-            ("in the folder, but nothing of the new model".to_owned(), &self.besides),
+            ("already in the folder, and kept".to_owned(), &self.kept),
+            (
+                format!("{removed} the folder, since they would be opened with the new files"),
+                &self.in_the_way,
+            ),
+            (format!("{removed} the folder, together with the model they belong to"), &self.replaced),
+            ("in the folder, but not part of the new model".to_owned(), &self.besides),
         ];
         let said = said.into_iter().filter(|(_, names)| !names.is_empty());
         said.map(|(what, names)| format!("{what}: {}", list(names))).collect()
@@ -146,11 +149,11 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
         if let Some(input) = go.iter().find(|other| view.reads(other)) {
             let message = "the input would be opened with the new files, or instead of them";
             let error = Error::io(message).code("E007").in_file(target.show(&target.path.join(&input.name)));
-            return Ok(Err(error.hint("choose another folder; nothing was published")));
+            return Ok(Err(error.hint("choose another folder; nothing was written")));
         }
         if !force {
             let names: Vec<_> = go.iter().map(|other| other.name.clone()).collect();
-            return Ok(Err(view.refusal(&names, "choose another folder, or --force to remove them")));
+            return Ok(Err(view.refusal(&names, "choose another folder, or pass --force to remove them")));
         }
         for other in go {
             overlay.hidden.insert(other.name.clone());
@@ -324,7 +327,7 @@ impl<'a> View<'a> {
         let file =
             error.file().map_or_else(|| target.show(&target.path), |file| target.show(Path::new(file)));
         let message = format!("with the new files, the folder cannot be opened: {}", error.message());
-        let hint = "move away what is there, or choose another folder; nothing was published";
+        let hint = "move away what is there, or choose another folder; nothing was written";
         Error::io(message).in_file(file).hint(hint)
     }
 
@@ -359,13 +362,13 @@ impl<'a> View<'a> {
         }
         let folder = escape(&self.target.show(folder), 400);
         Ok(Ok(Some(format!(
-            "the folder `{folder}` has other files, with which it opens as no model: the new one is `{}`",
+            "with its other files, the folder `{folder}` does not open as a model: open `{}` instead",
             escape(&file, 400)
         ))))
     }
 
     fn refusal(&self, others: &[String], way_out: &str) -> Error {
-        let what = "the folder has files that would be opened with the new ones, or instead";
+        let what = "the folder has files that would be opened with the new ones, or instead of them";
         self.refused(what, others, way_out)
     }
 
@@ -373,7 +376,7 @@ impl<'a> View<'a> {
         let message = format!("{what}: {}", list(others));
         let target = self.target;
         let error = Error::io(message).code("E007").in_file(target.show(&target.path));
-        error.hint(format!("{way_out}; nothing was published"))
+        error.hint(format!("{way_out}; nothing was written"))
     }
 }
 

@@ -103,8 +103,8 @@ impl Record {
     }
 
     fn to_text(&self) -> Result<String> {
-        let json =
-            serde_json::to_string(self).map_err(|e| Error::plugin(format!("the record is not JSON: {e}")))?;
+        let json = serde_json::to_string(self)
+            .map_err(|e| Error::plugin(format!("the record is not valid JSON: {e}")))?;
         Ok(format!("{MAGIC}{VERSION} {:08x}\n{json}\n", crc32fast::hash(format!("{json}\n").as_bytes())))
     }
 

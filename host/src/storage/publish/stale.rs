@@ -56,7 +56,7 @@ impl View<'_> {
                 let file = self.is_folder.then(|| self.laid_out.layout.files.first())??;
                 let file = escape(&self.target.show(&self.folder.join(&file.name)), 400);
                 Some(format!(
-                    "the folder `{folder}` opens as the model that it held before: the new one is `{file}`"
+                    "the folder `{folder}` still opens as its previous model: the new one is `{file}`"
                 ))
             }
             Ok(after) => Some(format!(

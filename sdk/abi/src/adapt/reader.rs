@@ -280,6 +280,6 @@ impl Stream for FromWireStream {
 /// Plugin if it does not fit.
 pub(crate) fn within(filled: u64, room: usize) -> Result<usize> {
     usize::try_from(filled).ok().filter(|filled| *filled <= room).ok_or_else(|| {
-        Error::plugin(format!("says that it filled {filled} bytes of {room}")).code("E_PLUGIN")
+        Error::plugin(format!("claims to have filled {filled} bytes of {room}")).code("E_PLUGIN")
     })
 }

@@ -43,7 +43,7 @@ impl ImportanceMatrix {
             }
         }
         Err(files.show(unknown.unwrap_or_else(|| {
-            let hint = engine.registry.quantizer_hint("run `apr plugins list` to see what is present");
+            let hint = engine.registry.quantizer_hint("run `apr plugins list` to see what is available");
             Error::unsupported("no plugin reads importance matrices").hint(hint)
         })))
     }

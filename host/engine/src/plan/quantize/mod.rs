@@ -159,7 +159,7 @@ impl TypeChooser<'_> {
         let registry = &self.engine.registry;
         let quantizers = registry.quantizers();
         if quantizers.is_empty() {
-            let hint = registry.quantizer_hint("run `apr plugins list` to see what is present");
+            let hint = registry.quantizer_hint("run `apr plugins list` to see what is available");
             return Err(Error::unsupported("no plugin quantizes").hint(hint));
         }
         let importance = match &wishes.importance {

@@ -195,7 +195,7 @@ impl<'a> Committer<'a> {
                     return Ok(());
                 }
                 let error = Error::failed("an earlier run encoded other bytes than there are now");
-                return Err(error.hint("run it without --resume to begin anew"));
+                return Err(error.hint("run it without --resume to start over"));
             }
         }
         let (stored, blocks) = match &lane.coder {

@@ -138,9 +138,9 @@ pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String
     let linked = target.finals(&laid_out.layout).into_iter().filter_map(|path| {
         let more = path.metadata().ok()?.nlink().checked_sub(2)? + 1;
         let names = if more == 1 {
-            "another name (a hard link) still has"
+            "another name (a hard link), which keeps"
         } else {
-            "other names (hard links) still have"
+            "other names (hard links), which keep"
         };
         Some(format!("{} has {names} the old content", escape(&target.show(&path), 400)))
     });

@@ -59,15 +59,15 @@ pub fn check_alone(path: &Path, inputs: &[(u64, u64)], force: bool) -> Result<()
         if folder.is_dir() {
             return Ok(());
         }
-        let error = Error::not_found("the folder that the report is to go into is missing");
-        return Err(error.in_file(folder.display().to_string()).hint("create it, or name another"));
+        let error = Error::not_found("the report's folder does not exist");
+        return Err(error.in_file(folder.display().to_string()).hint("create it, or choose another"));
     };
     if inputs.contains(&(meta.dev(), meta.ino())) {
         let hint = "give the output another name; the input was not touched";
         return wrong("the output is one of the inputs", hint);
     }
     if meta.is_dir() {
-        return wrong("a folder of this name exists, nothing was written", "choose another name");
+        return wrong("a folder with this name already exists; nothing was written", "choose another name");
     }
     if !meta.is_file() {
         return wrong(
@@ -76,9 +76,9 @@ pub fn check_alone(path: &Path, inputs: &[(u64, u64)], force: bool) -> Result<()
         );
     }
     if !force {
-        let message = format!("it exists ({} bytes), nothing was written", meta.len());
+        let message = format!("already exists ({} bytes); nothing was written", meta.len());
         let error = Error::io(message).code("E007").in_file(shown());
-        return Err(error.hint("choose another name, or --force to replace it"));
+        return Err(error.hint("choose another name, or pass --force to replace it"));
     }
     Ok(())
 }

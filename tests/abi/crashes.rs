@@ -133,6 +133,6 @@ fn a_plugin_that_ends_or_stops_its_check_fails_it_by_name() {
         let told = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(5), "{told}{said}");
         assert!(told.contains(word), "{told}{said}");
-        assert!(said.contains("plugin `rogue` breaks"), "{told}{said}");
+        assert!(said.contains("plugin `rogue` fails"), "{told}{said}");
     }
 }

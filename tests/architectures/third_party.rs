@@ -222,7 +222,7 @@ fn a_draft_fits_the_model_it_was_made_of() {
             // The nearest by names computes something else, which names do not show.
             assert!(draft.contains("does not cover what the model states"), "{id}: {draft}");
             let (code, told) = user.refused(&["arch", "check", "draft.toml", id]);
-            assert!(code == 5 && told.contains("the table is wrong"), "{code}: {told}");
+            assert!(code == 5 && told.contains("the table is invalid"), "{code}: {told}");
             unfit.push(id.to_owned());
             continue;
         }
@@ -266,7 +266,7 @@ fn a_draft_that_leaves_a_multiplier_unused_is_told_and_gives_no_model() {
     fs::create_dir_all(&plugins).unwrap();
     fs::write(plugins.join("granite.toml"), &draft).unwrap();
     let (code, told) = user.refused(&["arch", "check", "granite", "granite"]);
-    assert!(code == 5 && told.contains("the table is wrong"), "{code}: {told}");
+    assert!(code == 5 && told.contains("the table is invalid"), "{code}: {told}");
     let (code, told) = user.refused(&["convert", "granite", "out.gguf"]);
     assert!(code == 4 && told.contains("`embedding_multiplier` 12"), "{code}: {told}");
     // With keys that say it, it is a model of its own.

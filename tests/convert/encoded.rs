@@ -259,7 +259,7 @@ fn a_codec_that_breaks_the_contract_leaves_nothing() {
     fs::write(&input, kinds::file(small)).unwrap();
     let names = scratch.names();
     let cases = [
-        (codec::TOO_LONG, ErrorKind::Plugin, "says that it filled"),
+        (codec::TOO_LONG, ErrorKind::Plugin, "claims to have filled"),
         (codec::NOTHING, ErrorKind::Plugin, "to 0 bytes"),
         (codec::FAILS, ErrorKind::Failed, "no such run"),
         (codec::PANICS, ErrorKind::Plugin, "on purpose"),

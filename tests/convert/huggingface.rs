@@ -208,7 +208,7 @@ fn links_of_a_download_cache_lead_to_its_blobs_and_nowhere_else() {
     std::fs::remove_file(snapshot.join("tokenizer.json")).unwrap();
     symlink("../../secret", snapshot.join("tokenizer.json")).unwrap();
     let error = open(&host, &snapshot, &OpenOptions::default()).err().unwrap();
-    assert!(error.message().contains("is a link that leaves the model's folder"), "{error}");
+    assert!(error.message().contains("is a link that points outside the model's folder"), "{error}");
     // A `blobs` that is a link itself opens no other folder.
     std::fs::remove_file(snapshot.join("tokenizer.json")).unwrap();
     std::fs::rename(&blobs, scratch.at("elsewhere")).unwrap();
@@ -253,7 +253,7 @@ fn hostile_folders_are_refused_or_opened_without_what_is_odd() {
     let opened = open(&host, &odd, &OpenOptions::default()).unwrap();
     let reasons = [
         "left out: `README.md`: this is neither a file nor a folder",
-        "left out: `notes.txt`: `notes.txt` is a link that leaves the model's folder",
+        "left out: `notes.txt`: `notes.txt` is a link that points outside the model's folder",
     ];
     assert_eq!(opened.model.notes, reasons);
 }

@@ -272,7 +272,7 @@ fn an_output_whose_report_cannot_be_written_is_said_to_be_there() {
         let ended = command.spawn().unwrap().wait_with_output().unwrap();
         let stderr = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains("stdout") && stderr.contains("the output itself is in place"), "{stderr}");
+        assert!(stderr.contains("stdout") && stderr.contains("the output itself is complete"), "{stderr}");
         assert_eq!(digests(&scratch.at("out.apr")), digests(&scratch.at("new.safetensors")));
     }
     let ended = run(&scratch.at(""), &["inspect", "out.apr"]);

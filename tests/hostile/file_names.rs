@@ -80,8 +80,8 @@ fn names_in_an_index_that_lead_nowhere_are_the_models_fault() {
         (r"a\u2028b.safetensors", "control characters"),
         ("../in.safetensors", "leaves the model's folder"),
         (long.as_str(), "too long"),
-        ("loop.safetensors", "in a circle"),
-        ("file/x.safetensors", "no file can have this name"),
+        ("loop.safetensors", "circular link"),
+        ("file/x.safetensors", "not a valid file name"),
         ("pipe.safetensors", "neither a file nor a folder"),
     ] {
         for index in ["model.safetensors.index.json", "pytorch_model.bin.index.json"] {

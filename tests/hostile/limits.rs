@@ -58,7 +58,7 @@ fn a_file_that_may_not_become_so_large_is_an_error_and_nothing_is_left() {
     {
         let args = ["convert", "in.safetensors", output, "--arch", "none", more];
         let ended = under(&scratch, "-f 100", &args);
-        says(&args, &ended, 1, &["a file may not become this large", "at ", output, "ulimit -f"]);
+        says(&args, &ended, 1, &["the file would exceed the size limit", "at ", output, "ulimit -f"]);
         assert_eq!(contents(&scratch.at("")), before, "{output}");
     }
     // What an answer is written to may be such a file too.
@@ -90,5 +90,5 @@ fn a_model_of_more_files_than_may_be_open_says_so() {
     let args = ["inspect", "parts/model.safetensors.index.json"];
     assert_eq!(run(&scratch.at(""), &args).code, 0);
     let ended = under(&scratch, "-n 24", &args);
-    says(&args, &ended, 1, &["no more than 24 files open", "at parts/model-000", "help: ", "ulimit -Hn"]);
+    says(&args, &ended, 1, &["more than 24 files at once", "at parts/model-000", "help: ", "ulimit -Hn"]);
 }

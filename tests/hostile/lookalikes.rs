@@ -13,10 +13,10 @@ const NOTES: &str = "These are the notes of Ada.\nThe weights are elsewhere.\n";
 fn what_is_no_model_is_named_under_every_extension() {
     let scratch = Scratch::new();
     let files: [(&str, &[u8], &str); 6] = [
-        ("page", HTML.as_bytes(), "this is a web page"),
+        ("page", HTML.as_bytes(), "not a model but a web page"),
         ("pointer", POINTER.as_bytes(), "git lfs pull"),
-        ("notes", NOTES.as_bytes(), "this is plain text"),
-        ("empty", b"", "this is an empty file"),
+        ("notes", NOTES.as_bytes(), "not a model but plain text"),
+        ("empty", b"", "not a model but an empty file"),
         ("zeros", &[0; 100_000], "zeros at its beginning"),
         ("noise", &[0xa5; 5000], "the contents are not"),
     ];

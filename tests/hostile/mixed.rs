@@ -119,7 +119,7 @@ fn into_a_folder_of_several_models_one_more_is_a_warning_that_names_its_file() {
         );
     }
     let said = runs(&scratch, &sharded("n.safetensors", "d/", "apr"));
-    assert!(said.stderr.contains("opens as no model: the new one is `d/n.apr`"), "{}", said.stderr);
+    assert!(said.stderr.contains("does not open as a model: open `d/n.apr` instead"), "{}", said.stderr);
     let opened = open(&host(), &scratch.at("d/n.apr"), &OpenOptions::default()).unwrap();
     assert_eq!(opened.model.tensors.len(), 2);
 }

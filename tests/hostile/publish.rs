@@ -268,7 +268,8 @@ fn every_verb_refuses_what_is_unfinished_with_the_command_that_finishes_it() {
     }
     let file = apr_tests::names_in(&scratch.at("d")).into_iter().find(|name| name.ends_with(".safetensors"));
     let file = format!("d/{}", file.unwrap());
-    let words = ["apr was stopped", "some of the old model and some of the new", "apr convert --resume d"];
+    let words =
+        ["apr was interrupted", "part of the old model and part of the new one", "apr convert --resume d"];
     for path in ["d", &file, "d/model.safetensors.index.json"] {
         for verb in [
             &["inspect", path][..],
@@ -293,7 +294,7 @@ fn every_verb_refuses_what_is_unfinished_with_the_command_that_finishes_it() {
     let other = ["convert", "old.safetensors", "d/other.apr", "--arch", "none"];
     let ended = run(&scratch.at(""), &other);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stderr.contains("finished what was stopped"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("finished the interrupted conversion"), "{}", ended.stderr);
     fs::remove_file(scratch.at("d/other.apr")).unwrap();
     assert_eq!(contents(&scratch.at("d")), new);
     assert_ne!(before, new);
@@ -303,7 +304,7 @@ fn every_verb_refuses_what_is_unfinished_with_the_command_that_finishes_it() {
     let ended = run(&scratch.at(""), &["convert", "--resume", "d"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(
-        ended.stdout.starts_with("finished what was stopped: 4 files put in place in d"),
+        ended.stdout.starts_with("finished the interrupted conversion: 4 files moved into place in d"),
         "{}",
         ended.stdout
     );
@@ -345,7 +346,7 @@ fn refused_at_any_step_nothing_changed_or_the_output_is_there_slow() {
                     let said = done.warnings.iter().any(|warning| warning.contains("could not be removed"));
                     assert_eq!(said, left, "{}, step {at}: {:?}", case.name, done.warnings);
                 }
-                Err(error) if error.message().contains("the output is in place and whole") => {
+                Err(error) if error.message().contains("the output is complete, but may be lost") => {
                     n_new += 1;
                     if unfinished {
                         assert!(error.hint_text().unwrap().contains("apr convert --resume"), "{error}");

@@ -28,12 +28,12 @@ fn a_report_replaces_no_file_of_the_conversion() {
     let before = scratch.names();
     let more = ["--recipe", "recipe.toml", "--tensor-mapping", "names.toml", "--set", "a.b:str=@template"];
     for (report, words) in [
-        ("in.safetensors", "would replace a file that is read"),
-        ("again", "would replace a file that is read"),
-        ("link", "would replace a file that is read"),
-        ("recipe.toml", "would replace a file that is read"),
-        ("names.toml", "would replace a file that is read"),
-        ("template", "would replace a file that is read"),
+        ("in.safetensors", "would overwrite an input"),
+        ("again", "would overwrite an input"),
+        ("link", "would overwrite an input"),
+        ("recipe.toml", "would overwrite an input"),
+        ("names.toml", "would overwrite an input"),
+        ("template", "would overwrite an input"),
         ("out.gguf", "the report and the output are the same file"),
         ("./out.gguf", "the report and the output are the same file"),
         (".", "is a folder"),
@@ -42,7 +42,7 @@ fn a_report_replaces_no_file_of_the_conversion() {
         says(&args, &run(&scratch.at(""), &args), 2, &[words, report]);
     }
     let args = [&QUANTIZE[..], &["--report", "missing/report.json"]].concat();
-    says(&args, &run(&scratch.at(""), &args), 3, &["the folder that the report is to go into", "missing"]);
+    says(&args, &run(&scratch.at(""), &args), 3, &["the report's folder does not exist", "missing"]);
     for output in ["recipe.toml", "names.toml", "template"] {
         let args = [
             &["convert", "in.safetensors", output, "--to", "gguf", "--arch", "none"],
@@ -90,5 +90,5 @@ fn a_report_is_whole_or_as_it_was() {
         "it was replaced, not written over"
     );
     let args = [&QUANTIZE[..], &["--force", "--report", "/dev/full"]].concat();
-    says(&args, &run(&scratch.at(""), &args), 1, &["/dev/full", "the output is in place"]);
+    says(&args, &run(&scratch.at(""), &args), 1, &["/dev/full", "the output is complete"]);
 }

@@ -55,7 +55,7 @@ fn what_the_old_model_consisted_of_goes_with_it_and_nothing_else() {
         let gone: Vec<_> =
             own.iter().filter(|name| !now.contains(name)).map(|name| format!("`{name}`")).collect();
         assert!(gone.len() > 6, "{gone:?} of {own:?}");
-        let gone = format!("the folder with the model that they were of: {}\n", gone.join(", "));
+        let gone = format!("the folder, together with the model they belong to: {}\n", gone.join(", "));
         let besides = "in the folder, but not part of the new model: `adapter.gguf`, `best.safetensors`, \
                        `model-00001-of-00009.safetensors`, `old.bin`\n";
         for (said, verb) in [(&planned.stdout, "would be removed from"), (&done.stdout, "removed from")] {
@@ -90,7 +90,7 @@ fn an_index_that_is_replaced_takes_its_shards_along() {
     ];
     let done = runs(&scratch, &[&args[..], &["--force"]].concat());
     assert!(
-        done.stdout.contains("removed from the folder with the model that they were of"),
+        done.stdout.contains("removed from the folder, together with the model they belong to"),
         "{}",
         done.stdout
     );
@@ -121,7 +121,7 @@ fn neither_inputs_nor_what_a_link_leads_to_nor_what_does_not_open_is_removed() {
     let done = runs(&scratch, &args);
     assert!(!done.stdout.contains("removed"), "{}", done.stdout);
     assert!(
-        done.stdout.contains(&format!("nothing of the new model: `{shard}`, `{other}`")),
+        done.stdout.contains(&format!("not part of the new model: `{shard}`, `{other}`")),
         "{}",
         done.stdout
     );
@@ -132,7 +132,7 @@ fn neither_inputs_nor_what_a_link_leads_to_nor_what_does_not_open_is_removed() {
     fs::copy(scratch.at("d").join(&shard), scratch.at("elsewhere")).unwrap();
     let done = runs(&scratch, &args);
     assert!(
-        done.stdout.contains("removed from the folder with the model that they were of"),
+        done.stdout.contains("removed from the folder, together with the model they belong to"),
         "{}",
         done.stdout
     );
@@ -166,7 +166,8 @@ fn a_folder_that_stays_the_old_model_is_a_warning_for_who_named_it() {
     let args = ["convert", "new.safetensors", "d", "--to", "safetensors", "--arch", "none"];
     for plan in [&["-n"][..], &[]] {
         let done = runs(&scratch, &[&args[..], plan].concat());
-        let words = "warning: the folder `d` opens as the model that it held before: the new one is `d/new.safetensors`";
+        let words =
+            "warning: the folder `d` still opens as its previous model: the new one is `d/new.safetensors`";
         assert!(done.stderr.contains(words), "{}{}", done.stderr, done.stdout);
     }
     assert_eq!((n_tensors(&scratch, "d"), n_tensors(&scratch, "d/new.safetensors")), (8, 2));

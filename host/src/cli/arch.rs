@@ -157,7 +157,7 @@ impl Report for Checked {
         let models = self.models.iter().filter(|model| model.failed.is_some()).count();
         let (errors, models) =
             (show_number_of(self.findings.errors.len(), "error"), show_number_of(models, "model"));
-        Err(Error::failed(format!("the table is invalid: {errors} in it, {models} that do not fit it")))
+        Err(Error::failed(format!("the table is invalid: {errors} in it, {models} not fitting it")))
     }
 }
 

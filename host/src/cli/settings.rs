@@ -295,6 +295,6 @@ mod tests {
         assert!(load("[defaults\n", Globals::default(), &[]).is_err());
         assert!(load("", Globals::default(), &[("APR_LOG_LEVEL", "loud")]).is_err());
         let settings = load("[defaults]\ncolour = true\n", Globals::default(), &[]).unwrap();
-        assert!(settings.warnings[0].contains("no setting `defaults.colour`"));
+        assert!(settings.warnings[0].contains("unknown setting `defaults.colour`"));
     }
 }

@@ -73,7 +73,7 @@ impl Rehearsal {
             return Ok(());
         }
         let what = match ended {
-            Some(status) => format!("crashes the process that loads it: {status}"),
+            Some(status) => format!("ends the process that loads it: {status}"),
             None => format!("did not load within {} s", PATIENCE.as_secs()),
         };
         Err(Error::plugin(format!("plugin `{}` {what}", escape(id, 80)))

@@ -28,7 +28,7 @@ pub fn findings_of(
     let mut looked = ContractReport::default();
     let mut tensors = model.tensors.iter().enumerate().peekable();
     for finding in judge_layout(model, &specs, &|_| None, quality) {
-        // Findings come in tensor order, each of which may have several.
+        // Findings come in the order of the tensors, each of which may have several.
         while tensors.next_if(|(_, tensor)| tensor.name != finding.tensor).is_some() {}
         let number = tensors.peek().map_or(0, |(number, _)| *number);
         drop(looked.note(number, vec![finding]));

@@ -92,7 +92,7 @@ pub fn refuse_unfinished(path: &Path, shown: &str) -> Result<()> {
     let folder = Folder::open(path, shown, Arc::new(steps::Unwatched))?;
     let (message, hint) = match Held::find(&folder, false)? {
         Found::None => return Ok(()),
-        Found::Busy => ("another apr process is writing to this folder", "wait for it".to_owned()),
+        Found::Busy => ("another apr process is writing to this folder", "wait for it to finish".to_owned()),
         Found::Stopped(_) => (
             "apr was interrupted while it moved files into this folder: it holds part of the old model and part of the new one",
             format!("run `{}` to finish", command(shown)),

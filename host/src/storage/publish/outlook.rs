@@ -327,7 +327,7 @@ impl<'a> View<'a> {
         let file =
             error.file().map_or_else(|| target.show(&target.path), |file| target.show(Path::new(file)));
         let message = format!("with the new files, the folder cannot be opened: {}", error.message());
-        let hint = "move away what is there, or choose another folder; nothing was written";
+        let hint = "move what is there elsewhere, or choose another folder; nothing was written";
         Error::io(message).in_file(file).hint(hint)
     }
 

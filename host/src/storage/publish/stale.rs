@@ -61,7 +61,7 @@ impl View<'_> {
             }
             Ok(after) => Some(format!(
                 "with this file, the folder `{folder}` opens as another model: {} tensors, {} before; its other files \
-                 are as they were",
+                 are unchanged",
                 after.model.tensors.len(),
                 before.model.tensors.len()
             )),

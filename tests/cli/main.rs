@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a test may panic")]
 
 mod scratch;
+mod terminal;
 
 use scratch::{Scratch, tree};
 use std::collections::BTreeMap;

@@ -41,6 +41,7 @@ mod tensor_args;
 mod tensors;
 mod terminal;
 mod tokenizer;
+mod tui;
 mod types;
 mod usage;
 mod validate;
@@ -94,6 +95,7 @@ enum Verb {
     Diff(diff::Args),
     Validate(validate::Args),
     Report(model_report::Args),
+    Tui(tui::Args),
     Rosetta(rosetta::Args),
     Plugins(plugins::Args),
     Arch(arch::Args),
@@ -118,6 +120,7 @@ impl Verb {
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
             Verb::Report(args) => Some(&mut args.open),
+            Verb::Tui(args) => Some(&mut args.open),
             _ => None,
         }
     }
@@ -165,6 +168,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Report(args) => model_report::run(&args, context).map(report::boxed),
+        Verb::Tui(args) => tui::run(&args, context).map(report::boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),

@@ -18,7 +18,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("sign", "Sign a model"),
     ("encrypt", "Encrypt a model"),
     ("decrypt", "Decrypt a model"),
-    ("tui", "Explore a model in the terminal"),
     ("run", "Run a model on a prompt"),
     ("chat", "Chat with a model"),
     ("serve", "Serve a model over HTTP"),

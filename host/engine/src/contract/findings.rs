@@ -1,15 +1,15 @@
 //! Reads a model and reports what a conversion would find in it.
 
-use super::judge::{judge_layout, judge_tensor};
+use super::judge::{Finding, judge_layout, judge_tensor};
 use super::policy::Quality;
 use super::report::ContractReport;
 use super::rules::Kind;
 use super::statistics::StatisticsBuilder;
-use crate::architecture::tensor_specs;
+use crate::architecture::{TensorSpec, tensor_specs};
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
-use apr_sdk::Result;
+use apr_sdk::{Error, Result};
 use std::sync::{Mutex, PoisonError};
 
 /// Examines every tensor of an opened model, on all threads: reports what a conversion would find in the
@@ -35,31 +35,61 @@ pub fn findings_of(
     }
     let looked = Mutex::new(looked);
     engine.crew.run(model.tensors.len(), &|_, number| {
-        let (tensor, spec) = (&model.tensors[number], specs.of(number));
-        let kind = Kind::of(spec.role.as_deref(), tensor);
-        let builder = match StatisticsBuilder::new(tensor, kind == Kind::Embedding) {
-            Ok(builder) => builder,
-            Err(why) => {
-                let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-                looked.leave_out(&tensor.name, &why);
-                return Ok(());
-            }
-        };
-        let mut at = 0;
-        read::stream(engine, opened, number, &mut |bytes| {
-            builder.see(at, bytes);
-            at += bytes.len() as u64;
-            Ok(())
-        })?;
-        let found = judge_tensor(&tensor.name, kind, spec, false, &builder.build()?, quality);
+        let examined = findings_of_tensor(engine, opened, specs.of(number), number, quality)?;
         let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-        looked.saw(builder.by_scales());
-        // A finding that would stop a conversion is merely reported here.
-        drop(looked.note(number, found));
+        match examined {
+            Examined::No(why) => looked.leave_out(&model.tensors[number].name, &why),
+            Examined::Yes { by_scales, findings } => {
+                looked.saw(by_scales);
+                // A finding that would stop a conversion is merely reported here.
+                drop(looked.note(number, findings));
+            }
+        }
         Ok(())
     })?;
     let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
     looked.not_looked.sort();
     looked.sort();
     Ok(looked)
+}
+
+/// What came of examining one tensor.
+#[derive(Clone, Debug)]
+pub enum Examined {
+    /// Its type is not examined, for this reason.
+    No(Error),
+    /// It was examined.
+    Yes {
+        /// Whether only the scales of its blocks were.
+        by_scales: bool,
+        /// The problems with its values.
+        findings: Vec<Finding>,
+    },
+}
+
+/// Examines the values of tensor number `number` of an opened model, by the rules and by what `spec` expects.
+///
+/// # Errors
+/// Any error from reading; Cancelled.
+pub fn findings_of_tensor(
+    engine: &Engine,
+    opened: &OpenedModel,
+    spec: &TensorSpec,
+    number: usize,
+    quality: Quality,
+) -> Result<Examined> {
+    let tensor = &opened.model.tensors[number];
+    let kind = Kind::of(spec.role.as_deref(), tensor);
+    let builder = match StatisticsBuilder::new(tensor, kind == Kind::Embedding) {
+        Ok(builder) => builder,
+        Err(why) => return Ok(Examined::No(why)),
+    };
+    let mut at = 0;
+    read::stream(engine, opened, number, &mut |bytes| {
+        builder.see(at, bytes);
+        at += bytes.len() as u64;
+        Ok(())
+    })?;
+    let findings = judge_tensor(&tensor.name, kind, spec, false, &builder.build()?, quality);
+    Ok(Examined::Yes { by_scales: builder.by_scales(), findings })
 }

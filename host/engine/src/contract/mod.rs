@@ -14,7 +14,7 @@ mod rules;
 mod statistics;
 mod validated;
 
-pub use findings::findings_of;
+pub use findings::{Examined, findings_of, findings_of_tensor};
 pub(crate) use found::Found;
 pub use judge::{
     Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,

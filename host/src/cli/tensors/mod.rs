@@ -1,6 +1,6 @@
 //! `apr tensors`: which tensors are in there, and what is in them?
 
-mod tree;
+pub mod tree;
 mod values;
 
 use crate::cli::context::Context;
@@ -199,7 +199,7 @@ fn write_stats(f: &mut fmt::Formatter<'_>, stats: &Stats) -> fmt::Result {
 }
 
 /// Five digits; with an exponent where a plain number would be all zeros or too long.
-fn show_value(value: f64) -> String {
+pub fn show_value(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || (1e-3..1e6).contains(&size) { format!("{value:.5}") } else { format!("{value:.5e}") }
 }

@@ -51,19 +51,30 @@ impl Report for Tree {
 }
 
 /// One line of the tree.
-struct Line {
-    name: String,
-    parameters: u64,
-    bytes: u64,
-    what: String,
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The group's name, escaped, indented by its depth.
+    pub name: String,
+    /// The elements of all its tensors.
+    pub parameters: u64,
+    /// The bytes of all its tensors.
+    pub bytes: u64,
+    /// Type and shape of a tensor, or the types of a group; and how many are alike.
+    pub what: String,
+}
+
+/// The lines of a tree, each group before what is in it.
+pub fn lines(groups: &[Group]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    groups.iter().for_each(|group| add(group, 0, &mut lines));
+    lines
 }
 
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// One absurd name must not push every other column off the screen.
         const WIDEST: usize = 60;
-        let mut lines = Vec::new();
-        self.groups.iter().for_each(|group| add(group, 0, &mut lines));
+        let lines = lines(&self.groups);
         let name_width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(WIDEST);
         let count_width = show_count(self.parameters.into()).len();
         for Line { name, parameters, bytes, what } in &lines {

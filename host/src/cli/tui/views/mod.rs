@@ -1,0 +1,130 @@
+//! The frame around every view: what is shown above it, and the keys below it.
+
+mod compare;
+mod graph;
+mod help;
+mod histogram;
+mod parts;
+mod stats;
+mod tensors;
+#[cfg(test)]
+mod tests;
+
+use super::state::{App, View};
+use super::worker::Task;
+use crate::cli::sizes::show_count;
+use apr_sdk::escape;
+use parts::cut;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+
+/// Styles: colors only where they are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Theme {
+    /// Whether colors are wanted.
+    pub color: bool,
+}
+
+impl Theme {
+    fn title(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn head(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn good(self) -> Style {
+        self.colored(Color::Green)
+    }
+
+    fn bad(self) -> Style {
+        self.colored(Color::Red).add_modifier(Modifier::BOLD)
+    }
+
+    fn bar(self) -> Style {
+        self.colored(Color::Blue)
+    }
+
+    fn colored(self, color: Color) -> Style {
+        if self.color { Style::new().fg(color) } else { Style::new() }
+    }
+}
+
+/// Draws the explorer. Only what is on the screen costs anything, however many tensors there are.
+pub fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
+    let [above, body, below] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
+            .areas(frame.area());
+    let width = usize::from(above.width);
+    let (name, doing) = (title(app), doing(app));
+    let gap = width.saturating_sub(doing.chars().count());
+    let name = cut(&name, gap.saturating_sub(1));
+    frame.render_widget(Line::styled(format!("{name:gap$}{doing}"), theme.title()), above);
+    match app.view {
+        _ if app.help => help::draw(frame, body),
+        View::Tensors => tensors::draw(frame, body, app, theme),
+        View::Stats => stats::draw(frame, body, app, theme),
+        View::Histogram => histogram::draw(frame, body, app, theme),
+        View::Graph => graph::draw(frame, body, app, theme),
+        View::Compare => compare::draw(frame, body, app, theme),
+    }
+    frame.render_widget(Line::raw(keys(app)), below);
+}
+
+fn title(app: &App) -> String {
+    let view = match app.view {
+        _ if app.help => "keys",
+        View::Tensors => "tensors",
+        View::Stats => "statistics",
+        View::Histogram => "histogram",
+        View::Graph => "graph",
+        View::Compare => "comparison",
+    };
+    let path = std::path::Path::new(&app.contents.path);
+    let name = path.file_name().map_or(app.contents.path.as_str().into(), |name| name.to_string_lossy());
+    format!("{view}: {} ({})", escape(&name, 200), app.contents.format)
+}
+
+/// What is being measured, or else the place in the list.
+fn doing(app: &App) -> String {
+    let count = |n: usize| show_count(n as u128);
+    match (app.running, app.progress) {
+        (Some(_), _) if app.stopping => "stopping ...".to_owned(),
+        (Some(Task::All), _) => {
+            format!("measured {} of {}", count(app.measured.len()), count(app.contents.rows.len()))
+        }
+        (Some(Task::Compare), Some((done, total))) if total > 0 => {
+            format!("comparing, {} %", u128::from(done.min(total)) * 100 / u128::from(total))
+        }
+        (Some(Task::Compare), _) => "comparing ...".to_owned(),
+        (Some(Task::Tensor(_)), _) => "measuring ...".to_owned(),
+        (Some(Task::Graph), _) => "grouping ...".to_owned(),
+        (None, _) => {
+            let (at, len) = match (app.view, &app.graph, &app.compared) {
+                (View::Graph, Some(Ok(lines)), _) => (app.tree.at, lines.len()),
+                (View::Compare, _, Some(Ok(found))) => (app.pairs.at, found.tensors.len()),
+                (View::Graph | View::Compare, ..) => return String::new(),
+                _ => (app.list.at, app.shown.len()),
+            };
+            if len == 0 { String::new() } else { format!("{} of {}", count(at + 1), count(len)) }
+        }
+    }
+}
+
+fn keys(app: &App) -> String {
+    match app.view {
+        _ if app.editing => format!("/{}_", escape(&app.filter, 200)),
+        _ if app.help => "any key: back".to_owned(),
+        View::Tensors | View::Stats if !app.filter.is_empty() => {
+            format!("[?]help [q]uit  names with `{}`, Esc: all", escape(&app.filter, 200))
+        }
+        _ => "[?]help [q]uit [t]ensors [s]tats [h]istogram [g]raph [c]ompare [/]filter".to_owned(),
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long the program may take to show something, on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program on a terminal of its own.
 struct Terminal {
@@ -34,14 +34,19 @@ impl Terminal {
 
     /// The same with another value of `TERM`.
     fn run_as(term: &str, folder: &Path, args: &[&str], size: (u16, u16)) -> Terminal {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let mut command = Command::new(program());
+        command.args(args).current_dir(folder).env_clear().env("HOME", folder).env("TERM", term);
+        Terminal::start(command, size)
+    }
+
+    /// Runs a command on a terminal.
+    fn start(mut command: Command, size: (u16, u16)) -> Terminal {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
         let theirs = OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         set_size(&theirs, size);
-        let mut command = Command::new(program());
-        command.args(args).current_dir(folder).env_clear().env("HOME", folder).env("TERM", term);
         let stream = || theirs.try_clone().unwrap();
         command.stdin(stream()).stdout(stream()).stderr(stream());
         // SAFETY: between fork and exec only two system calls are made.
@@ -243,6 +248,28 @@ fn the_terminal_is_given_back_whatever_ends_the_program() {
         terminal.shows(&["1 of 7"]);
         kill_process(Pid::from_child(&terminal.child), signal).unwrap();
         assert_eq!(terminal.ends().0.code(), Some(130), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_ends_the_program_even_if_hang_ups_are_ignored() {
+    let scratch = models();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" tui model.safetensors"]).arg(program());
+    command.current_dir(scratch.path()).env_clear().env("HOME", scratch.path()).env("TERM", "xterm-256color");
+    let mut terminal = Terminal::start(command, (24, 80));
+    terminal.shows(&["1 of 7"]);
+    let Terminal { mut child, keys, theirs, said, .. } = terminal;
+    // What is drawn next finds nobody who reads, and then the last handle is closed.
+    drop((keys, said));
+    set_size(&theirs, (10, 40));
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the program does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

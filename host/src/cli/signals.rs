@@ -4,6 +4,8 @@
 use apr_host::host::Host;
 use apr_host::plugins::leave_crashes_to_others;
 use apr_host::threads::on_stack;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -119,6 +121,23 @@ pub fn flag() -> Arc<AtomicBool> {
         let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
     }
     flag
+}
+
+/// Sets the flag when the terminal on stdin goes, and soon ends the process: whoever reads from a terminal that is not there, where
+/// its hang-up is ignored, may read for ever.
+pub fn watch_terminal(flag: &Arc<AtomicBool>) {
+    let flag = Arc::clone(flag);
+    drop(on_stack(STACK, move || {
+        let stdin = std::io::stdin();
+        // Nothing is asked for: what is told without asking is that it hung up.
+        let mut ears = [PollFd::new(&stdin, PollFlags::empty())];
+        while poll(&mut ears, None) == Err(Errno::INTR) {}
+        if ears[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            flag.store(true, Ordering::Relaxed);
+            std::thread::sleep(TOGETHER);
+            signal_hook::low_level::exit(STOPPED);
+        }
+    }));
 }
 
 /// Whether whoever started this process wants it to ignore a signal, as `nohup` does.

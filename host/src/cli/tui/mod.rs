@@ -71,6 +71,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Seen> {
     let mut host = context.host();
     // From here on, or a signal that comes while the models are opened would be forgotten.
     let stopped = signals::flag();
+    signals::watch_terminal(&stopped);
     let model = args.open.open(&host, &args.file)?;
     let other = args.other.as_ref().map(|other| args.open.open(&host, other)).transpose()?;
     let formats = [Some(&model), other.as_ref()].into_iter().flatten();

@@ -13,7 +13,9 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{event, execute};
+use ratatui::layout::Size;
 use std::io::{self, Stdout};
+use std::mem::ManuallyDrop;
 use std::panic::{set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
@@ -29,7 +31,8 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, ours until this is dropped.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: it would print, and panic where that fails, what [`give_back`] does quietly.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -42,7 +45,8 @@ impl Screen {
             TAKEN.store(true, Ordering::Relaxed);
             enable_raw_mode()?;
             execute!(io::stdout(), EnterAlternateScreen)?;
-            Ok(Screen { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? })
+            let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+            Ok(Screen { terminal: ManuallyDrop::new(terminal) })
         };
         taken().map_err(|error| {
             give_back();
@@ -146,7 +150,11 @@ pub struct Wires<'w> {
 pub fn explore(app: &mut App, wires: &Wires<'_>, theme: Theme) -> Result<End> {
     let mut screen = Screen::take()?;
     let mut is_stale = true;
+    let mut drawn = Size::default();
     loop {
+        let size = screen.terminal.size().map_err(|e| unusable(&e))?;
+        is_stale |= size != drawn;
+        drawn = size;
         is_stale |= attend(app, wires) || app.running.is_some();
         if wires.stopped.load(Ordering::Relaxed) {
             return Ok(End::Stopped);

@@ -103,10 +103,14 @@ fn press(app: &mut App, keys: &str) {
     }
 }
 
-fn frame(app: &mut App, width: u16, height: u16) -> String {
+fn drawn(app: &mut App, width: u16, height: u16) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, app, Theme { color: false })).unwrap();
-    terminal.backend().to_string()
+    terminal
+}
+
+fn frame(app: &mut App, width: u16, height: u16) -> String {
+    drawn(app, width, height).backend().to_string()
 }
 
 /// The frame of both sizes is as in the file.
@@ -121,8 +125,8 @@ fn check(name: &str, app: &mut App) {
     }
     let want = std::fs::read_to_string(&file).unwrap_or_default();
     assert_eq!(have, want, "BLESS=1 accepts {name}");
-    for (width, height) in [(20, 5), (1, 1), (2, 2), (5, 3), (200, 2), (3, 60)] {
-        frame(app, width, height);
+    for (width, height) in [(20, 5), (0, 0), (1, 1), (2, 2), (5, 3), (200, 2), (3, 60)] {
+        drawn(app, width, height);
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::show_number_of;
 use apr_engine::contract::{ContractReport, Finding, Quality, Severity, findings_of};
+use apr_host::sizes::show_number_of;
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;

@@ -3,8 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, boxed, with_schema};
-use crate::cli::sizes::show_number_of;
 use apr_engine::architecture::{Findings, Table, Tables, Tried, check, draft, try_on};
+use apr_host::sizes::show_number_of;
 use apr_host::storage::small_file::read_text;
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! What a conversion did, for people.
 
 use crate::cli::convert::Detail;
-use crate::cli::sizes::{show_number_of, show_size};
 use apr_engine::values::loss::Measured;
 use apr_host::convert::Converted;
+use apr_host::sizes::{show_number_of, show_size};
 use apr_sdk::escape;
 use std::fmt;
 

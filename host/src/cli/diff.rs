@@ -5,11 +5,11 @@ use crate::cli::mapping::read_mapping;
 use crate::cli::metadata;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::{show_count, show_number_of};
 use apr_engine::diff::{
     Counts, Diff, DiffOptions, Fact, FactKind, FactValue, Status, TensorDiff, TensorSide, Values, diff,
 };
 use apr_engine::open::{OpenedModel, check_options};
+use apr_host::sizes::{show_count, show_number_of};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;

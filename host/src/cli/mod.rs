@@ -47,7 +47,6 @@ mod usage;
 mod validate;
 mod version;
 
-use apr_host::sizes;
 use apr_sdk::Result;
 use clap::{Parser, Subcommand};
 use context::Context;

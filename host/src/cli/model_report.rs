@@ -3,11 +3,11 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, Streamed, with_schema, write_with_schema};
-use crate::cli::sizes::{show_count, show_number_of, show_size};
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::survey::{Survey, survey};
 use apr_host::report::{MOST_TENSORS, survey_page};
 use apr_host::report_file;
+use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;

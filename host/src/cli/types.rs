@@ -1,7 +1,7 @@
 //! The flags that say which types weights get.
 
-use crate::cli::sizes::parse_size;
 use apr_engine::plan::quantize::{Quantization, Target};
+use apr_host::sizes::parse_size;
 use apr_host::storage::small_file::read_text;
 use apr_sdk::{DType, DTypeKind, Error, Result, escape};
 use std::path::{Path, PathBuf};

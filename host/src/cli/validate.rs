@@ -3,9 +3,9 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::show_number_of;
 use apr_engine::contract::Severity;
 use apr_engine::verify::validate::{ValidateOptions, Validation, validate};
+use apr_host::sizes::show_number_of;
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;

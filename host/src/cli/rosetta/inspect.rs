@@ -3,8 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::only_a_path;
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::show_size;
 use apr_host::rosetta::prospects::{Prospects, prospects};
+use apr_host::sizes::show_size;
 use apr_sdk::{Result, escape};
 use serde_json::Value as Json;
 use std::fmt;

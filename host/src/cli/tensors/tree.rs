@@ -1,9 +1,9 @@
 //! `apr tensors FILE --tree`: the names as a tree, with sums.
 
 use crate::cli::report::{Report, Streamed, with_schema, write_document};
-use crate::cli::sizes::{show_count, show_number_of, show_size};
 use apr_engine::open::OpenedModel;
 use apr_engine::verify::tree::{Body, Group, Totals, totals, tree};
+use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;

@@ -1,7 +1,7 @@
 //! `apr tokenizer A --check B --text T`: do two models read a text alike?
 
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::{show_count, show_number_of};
+use apr_host::sizes::{show_count, show_number_of};
 use apr_inference::tokens::{Comparison, Encoding, Tokens, compare};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! `apr tokenizer FILE`: what a model's tokenizer is.
 
 use crate::cli::report::{Report, with_schema};
-use crate::cli::sizes::{show_count, show_number_of};
 use apr_engine::open::OpenedModel;
+use apr_host::sizes::{show_count, show_number_of};
 use apr_sdk::tokenizer::{Kind, Spelling, Tokenizer};
 use apr_sdk::{Result, escape};
 use serde::Serialize;

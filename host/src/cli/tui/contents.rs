@@ -1,11 +1,11 @@
 //! What the header says of the model: all that is shown before anything is measured.
 
-use crate::cli::sizes::{show_number_of, show_size};
-use crate::cli::summary;
 use apr_engine::architecture::{called, summary as summary_of};
 use apr_engine::open::OpenedModel;
 use apr_engine::verify::stats::{RowOptions, TensorRow, tensor_rows};
 use apr_host::host::Host;
+use apr_host::report::summary;
+use apr_host::sizes::{show_number_of, show_size};
 use apr_sdk::Result;
 
 /// What is known of a model without reading its values.

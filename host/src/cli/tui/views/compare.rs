@@ -2,9 +2,9 @@
 
 use super::Theme;
 use super::parts::{cell, columns, flow, name, say, table};
-use crate::cli::sizes::show_count;
 use crate::cli::tui::state::App;
 use apr_engine::diff::{Counts, Status, TensorDiff, TensorSide};
+use apr_host::sizes::show_count;
 use apr_sdk::escape;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

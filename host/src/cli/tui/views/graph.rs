@@ -2,8 +2,8 @@
 
 use super::Theme;
 use super::parts::{columns, cut, say, table};
-use crate::cli::sizes::{show_count, show_size};
 use crate::cli::tui::state::App;
+use apr_host::sizes::{show_count, show_size};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Text;

@@ -3,12 +3,12 @@
 use super::Theme;
 use super::parts::{flow, name, number, say};
 use super::stats::reasons;
-use crate::cli::sizes::{show_count, show_size};
 use crate::cli::tensors::show_value;
 use crate::cli::tui::state::App;
 use crate::cli::tui::worker::Measured;
 use apr_engine::verify::histogram::Histogram;
 use apr_engine::verify::stats::Stats;
+use apr_host::sizes::{show_count, show_size};
 use apr_sdk::escape;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -12,7 +12,7 @@ mod tests;
 
 use super::state::{App, View};
 use super::worker::Task;
-use crate::cli::sizes::show_count;
+use apr_host::sizes::show_count;
 use apr_sdk::escape;
 use parts::cut;
 use ratatui::Frame;

@@ -44,7 +44,7 @@ pub struct Args {
     /// Print the values of this tensor, or of a slice of it: NAME[0:4, :8]
     #[arg(value_name = "NAME", conflicts_with_all = ["sha256", "stats", "hist", "tree"])]
     name: Option<String>,
-    /// Show the names as a tree with totals, folding identical layers into one
+    /// Show the names as a tree with totals, folding layers that are alike into one
     #[arg(long, conflicts_with_all = ["sha256", "stats", "hist"])]
     tree: bool,
     /// Add the SHA-256 of each tensor's weights, as row-major and little-endian in every format

@@ -252,6 +252,6 @@ fn a_source_that_ends_early_is_an_error_and_leaves_nothing() {
         remade(&wanted())(opened)
     };
     let error = convert_as(&host(2), &options(&input, &scratch.at("o.kinds")), &cut).unwrap_err();
-    assert!(error.to_string().contains("cut while it was read"), "{error}");
+    assert!(error.to_string().contains("truncated while it was read"), "{error}");
     assert_eq!(scratch.names(), ["in.kinds"]);
 }

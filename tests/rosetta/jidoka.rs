@@ -168,7 +168,10 @@ fn what_only_one_side_states_is_said_and_not_judged() {
     let output = verify(&small(), &silent, &[]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("layer count: not compared, only the source states it: 2 (gguf: llama.block_count)"), "{text}");
+    assert!(
+        text.contains("layer count: not compared, only the source states it: 2 (gguf: llama.block_count)"),
+        "{text}"
+    );
 }
 
 #[test]

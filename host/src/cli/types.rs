@@ -54,7 +54,7 @@ pub struct TypeArgs {
     /// Quantize all tensors to the recipe's base type
     #[arg(long, requires = "choosing")]
     pure: bool,
-    /// Read the recipe from a TOML file: base, pure, output-tensor-type, token-embedding-type, and [[tensor]] tables
+    /// Read the recipe from a TOML file: base, pure, output-tensor-type, token-embedding-type, and `[[tensor]]` tables
     #[arg(long, value_name = "FILE", group = "choosing")]
     recipe: Option<PathBuf>,
     /// Choose the largest recipe whose weights take at most SIZE bytes: 4G, 3500M

@@ -4,29 +4,18 @@
 //! tensor has any, its other tiles are read again for their share of the norms. Results are merged in tile
 //! order, first pass before second, so any number of threads gives the same sums.
 
-use crate::crew::run_at_most;
 use crate::diff::distance::{Distance, Measure};
+use crate::diff::pair_tiles::{BATCH, PairTiles, run_units};
 use crate::diff::rounding::Rounding;
 use crate::diff::side_by_side::{in_pieces, side_by_side};
-use crate::diff::sides::{self, Side, Sides};
+use crate::diff::sides::{Side, Sides};
 use crate::engine::Engine;
-use crate::expression::{self, Expression};
+use crate::expression::Expression;
 use crate::registry::Registry;
-use apr_sdk::{DType, DTypeInfo, Error, Result, checked_elements};
+use apr_sdk::{DType, Error, Result, checked_elements};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// Bytes of a tile on the wider side: two of them fit a core's cache.
-const TILE: u64 = 256 << 10;
-/// Bytes of a tile where a side must be gathered: a transposed view is read in runs as long as its tile is
-/// high.
-const GATHER_TILE: u64 = 4 << 20;
-/// Bytes that all tiles together may take.
-pub const MEMORY: u64 = 96 << 20;
-/// Pairs processed together: enough to keep all threads busy, few enough that a model of a million tensors
-/// needs no memory for each.
-pub const BATCH: usize = 4096;
 
 /// Two tensors of the same shape, by their indices.
 #[derive(Clone, Copy, Debug)]
@@ -52,17 +41,6 @@ pub struct Found {
     pub blocks: Option<(u64, u64)>,
     /// The narrower type, if one side's values are the other's, rounded to it.
     pub rounded_to: Option<DType>,
-}
-
-/// The bytes of a tile on each side, and its elements. Tiles are whole blocks on both sides, and multiples of eight, so that
-/// packed types start on whole bytes; `gathers` says whether a side must be gathered.
-pub fn cut(infos: [&DTypeInfo; 2], gathers: bool) -> ([u64; 2], u64) {
-    let tile = if gathers { GATHER_TILE } else { TILE };
-    let per_tile = infos.iter().map(|i| tile / (8 * u64::from(i.block_bytes))).min().unwrap_or(1).max(1) * 8;
-    let elements = |i: usize| u64::from(infos[i].block_elements);
-    let common = elements(0).max(elements(1));
-    let tile_len = [0, 1].map(|i| per_tile * common / elements(i) * u64::from(infos[i].block_bytes));
-    (tile_len, per_tile * common)
 }
 
 /// Compares pairs of tensors; a pair of two types whose values cannot be read gives an empty `Found`. For
@@ -96,13 +74,7 @@ struct Job {
     rounding: Option<Rounding>,
     /// Whether equal bytes mean equal values.
     one_type: bool,
-    /// Length of each side in bytes, and of a tile on each side.
-    len: [u64; 2],
-    tile_len: [u64; 2],
-    n_tiles: u64,
-    /// Numbers in the tensor, and in a tile.
-    numbers: u64,
-    tile_numbers: u64,
+    tiles: PairTiles,
     /// Bytes of an element or block, for types whose values cannot be read.
     block: u64,
     state: Mutex<State>,
@@ -143,57 +115,26 @@ impl Job {
             check_in_order(&sides.b, pair.b)?;
         }
         let rounding = if sides.translated { Rounding::new(left, right) } else { None };
-        let gathers = made_of.iter().flatten().any(sides::is_gathered);
-        let (tile_len, tile_elements) = cut(infos, gathers);
-        let comparable = left == right || measure.is_some();
-        let n_tiles = if comparable { len[0].div_ceil(tile_len[0]) } else { 0 };
-        let words = usize::try_from(n_tiles.div_ceil(64)).unwrap_or(0);
-        let state = State { same: vec![0; words], ..State::default() };
         let per_element = measure.as_ref().map_or(1, |measure| measure.sides[0].per_element);
+        let expressions = made_of.as_ref().map(|[a, b]| [a, b]);
+        let elements = checked_elements(&tensors[0].shape)?;
+        let expressions = expressions.as_ref().map(|both| &both[..]);
+        let mut tiles = PairTiles::new(infos, len, expressions, elements, per_element);
+        if left != right && measure.is_none() {
+            tiles.count = 0;
+        }
+        let words = usize::try_from(tiles.count.div_ceil(64)).unwrap_or(0);
+        let state = State { same: vec![0; words], ..State::default() };
         Ok(Job {
             pair,
             made_of,
             measure,
             rounding,
             one_type: left == right,
-            len,
-            tile_len,
-            n_tiles,
-            numbers: checked_elements(&tensors[0].shape)?.saturating_mul(per_element),
-            tile_numbers: tile_elements * per_element,
+            tiles,
             block: u64::from(infos[0].block_bytes),
             state: Mutex::new(state),
         })
-    }
-
-    /// The number of units that threads can share.
-    fn n_units(&self) -> u64 {
-        if self.made_of.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
-    }
-
-    /// Length of tile `tile` on a side, in bytes.
-    fn tile_bytes(&self, side: usize, tile: u64) -> usize {
-        let at = tile * self.tile_len[side];
-        usize::try_from(self.tile_len[side].min(self.len[side].saturating_sub(at))).unwrap_or(0)
-    }
-
-    /// The most memory a thread needs at a time.
-    fn memory(&self) -> u64 {
-        if self.n_tiles == 0 {
-            return 0;
-        }
-        let gathers = self.made_of.iter().flatten().map(sides::memory);
-        // Sequential payload is held in windows and pieces of them, and a stream has its own buffer.
-        let times = if self.made_of.is_some() { 1 } else { 4 };
-        let streams = if self.made_of.is_some() { 0 } else { 2 * expression::TILE };
-        (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()
-    }
-
-    /// Numbers in tile `tile`. Not what its bytes could hold: the last byte of a packed tensor may have
-    /// unused bits.
-    fn n_numbers(&self, tile: u64) -> usize {
-        let left = self.numbers.saturating_sub(tile * self.tile_numbers);
-        usize::try_from(left.min(self.tile_numbers)).unwrap_or(0)
     }
 
     fn look(&self, tile: u64, a: &[u8], b: &[u8]) -> Tile {
@@ -202,7 +143,7 @@ impl Job {
         }
         match &self.measure {
             Some(measure) => {
-                let found = measure.run(a, b, self.n_numbers(tile));
+                let found = measure.run(a, b, self.tiles.n_numbers(tile));
                 if let Some(rounding) = self.rounding.as_ref().filter(|_| found.differing > 0) {
                     rounding.look(a, b);
                 }
@@ -217,7 +158,7 @@ impl Job {
 
     /// A tile's contribution to the norms if both sides have the same bytes.
     fn alone(&self, tile: u64, bytes: &[u8]) -> Tile {
-        let run = |m: &Measure| Tile::Apart(Box::new(m.run(bytes, bytes, self.n_numbers(tile))));
+        let run = |m: &Measure| Tile::Apart(Box::new(m.run(bytes, bytes, self.tiles.n_numbers(tile))));
         self.measure.as_ref().map_or(Tile::Blocks(0), run)
     }
 
@@ -235,7 +176,7 @@ impl Job {
                         *word |= 1 << (next % 64);
                     }
                 }
-                Tile::Apart(found) => state.distance.merge(&found, next * self.tile_numbers),
+                Tile::Apart(found) => state.distance.merge(&found, next * self.tiles.tile_numbers),
                 Tile::Blocks(count) => state.blocks += count,
             }
             state.next += 1;
@@ -252,12 +193,12 @@ impl Job {
     /// Whether a second pass is needed.
     fn has_more(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.measure.is_some() && state.n_same > 0 && state.n_same < self.n_tiles
+        self.measure.is_some() && state.n_same > 0 && state.n_same < self.tiles.count
     }
 
     fn found(self) -> Found {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let same_bytes = self.one_type && state.n_same == self.n_tiles;
+        let same_bytes = self.one_type && state.n_same == self.tiles.count;
         let readable = self.measure.is_some() && !same_bytes;
         let blocks = self.measure.is_none() && self.one_type && !same_bytes;
         Found {
@@ -265,7 +206,7 @@ impl Job {
             distance: readable.then(|| Box::new(state.distance)),
             has_ulp: self.measure.as_ref().is_some_and(Measure::has_ulp),
             per_element: self.measure.as_ref().map_or(1, |measure| measure.sides[0].per_element),
-            blocks: blocks.then(|| (state.blocks, self.len[0] / self.block.max(1))),
+            blocks: blocks.then(|| (state.blocks, self.tiles.len[0] / self.block.max(1))),
             rounded_to: self.rounding.as_ref().and_then(Rounding::holds),
         }
     }
@@ -285,29 +226,14 @@ impl Pass<'_> {
     /// Processes all jobs; `again` for the second pass.
     fn all(&self, again: bool) -> Result<()> {
         let jobs: Vec<&Job> = self.jobs.iter().filter(|job| !again || job.has_more()).collect();
-        // The index of each job's first unit, and of the first after all.
-        let mut firsts = Vec::with_capacity(jobs.len() + 1);
-        let mut n_units = 0u64;
-        for job in &jobs {
-            firsts.push(n_units);
-            n_units += job.n_units();
-            if again {
-                // Tiles are counted anew: the sums of the second pass follow those of the first.
-                job.state.lock().unwrap_or_else(PoisonError::into_inner).next = 0;
-            }
+        if again {
+            // Tiles are counted anew: the sums of the second pass follow those of the first.
+            let restart = |job: &&Job| job.state.lock().unwrap_or_else(PoisonError::into_inner).next = 0;
+            jobs.iter().for_each(restart);
         }
-        let memory = jobs.iter().map(|job| job.memory()).max().unwrap_or(1).max(1);
-        let most = usize::try_from((MEMORY / memory).min(n_units).clamp(1, 64)).unwrap_or(1);
-        let crew = self.engine.crew.as_ref();
-        let buffers: Vec<_> =
-            (0..most.min(crew.width())).map(|_| Mutex::new([Vec::new(), Vec::new()])).collect();
-        let n_units = usize::try_from(n_units).map_err(|_| Error::limit("too much to compare"))?;
-        run_at_most(crew, most, n_units, &|slot, unit| {
-            let unit = unit as u64;
-            let at = firsts.partition_point(|&first| first <= unit) - 1;
-            let mut buffers = buffers[slot].lock().unwrap_or_else(PoisonError::into_inner);
-            self.unit(jobs[at], unit - firsts[at], again, &mut buffers)
-        })
+        let tiles: Vec<&PairTiles> = jobs.iter().map(|job| &job.tiles).collect();
+        run_units(self.engine, &tiles, &|buffers, at, unit| self.unit(jobs[at], unit, again, buffers))?;
+        Ok(())
     }
 
     fn unit(&self, job: &Job, unit: u64, again: bool, buffers: &mut [Vec<u8>; 2]) -> Result<()> {
@@ -320,10 +246,10 @@ impl Pass<'_> {
         // The second pass needs only one side: the other has the same bytes.
         for side in 0..if again { 1 } else { 2 } {
             let buffer = &mut buffers[side];
-            buffer.resize(job.tile_bytes(side, unit), 0);
+            buffer.resize(job.tiles.tile_bytes(side, unit), 0);
             let (of, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
             let made_of = (number, &made_of[side]);
-            of.fill(&self.engine.registry, made_of, unit * job.tile_len[side], buffer)?;
+            of.fill(&self.engine.registry, made_of, unit * job.tiles.tile_len[side], buffer)?;
         }
         let [a, b] = buffers;
         let tile = if again { job.alone(unit, a) } else { job.look(unit, a, b) };
@@ -336,7 +262,7 @@ impl Pass<'_> {
     fn in_order(&self, job: &Job, again: bool) -> Result<()> {
         let a = (self.a.opened, check_in_order(self.a, job.pair.a)?);
         let b = (self.b.opened, check_in_order(self.b, job.pair.b)?);
-        let sizes = job.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+        let sizes = job.tiles.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         if again {
             return in_pieces(self.engine, a, sizes[0], &mut |tile, a| {
                 job.take(tile, if job.is_left(tile) { job.alone(tile, a) } else { Tile::Blocks(0) });

@@ -6,6 +6,7 @@ pub mod sides;
 mod compare;
 mod distance;
 mod facts;
+pub(crate) mod pair_tiles;
 mod pairs;
 mod rounding;
 #[cfg(test)]
@@ -16,7 +17,7 @@ use crate::engine::Engine;
 use crate::open::OpenedModel;
 use apr_sdk::{Result, Value};
 use compare::Found;
-pub(crate) use compare::{BATCH, MEMORY, Pair, check_in_order, cut};
+pub(crate) use compare::{Pair, check_in_order};
 pub(crate) use distance::{Distance, Measure};
 pub(crate) use pairs::by_name;
 pub(crate) use rounding::Rounding;

@@ -4,12 +4,12 @@
 //! Counts are whole numbers and sums are exact: any number of threads, in whichever order they finish, gives the same.
 
 use crate::contract::{Found, Statistics};
-use crate::crew::run_at_most;
+use crate::diff::pair_tiles::{BATCH, PairTiles, run_units};
 use crate::diff::side_by_side::{in_pieces, side_by_side};
-use crate::diff::sides::{self, Side, Sides};
-use crate::diff::{BATCH, Distance, MEMORY, Measure, check_in_order, cut};
+use crate::diff::sides::{Side, Sides};
+use crate::diff::{Distance, Measure, check_in_order};
 use crate::engine::Engine;
-use crate::expression::{self, Expression};
+use crate::expression::Expression;
 use crate::values::exact_sum::ExactSum;
 use crate::values::numbers::{Chunk, Numbers};
 use crate::values::spread::{Bins, Spread};
@@ -81,13 +81,7 @@ struct Work {
     measure: Option<Measure>,
     one_type: bool,
     has_bins: bool,
-    /// Bytes of each side, and of a tile of it.
-    len: [u64; 2],
-    tile_len: [u64; 2],
-    n_tiles: u64,
-    /// Numbers of the tensor, and of a tile of it.
-    n_numbers: u64,
-    tile_numbers: u64,
+    tiles: PairTiles,
     state: Mutex<State>,
 }
 
@@ -136,12 +130,15 @@ impl Work {
             }
         }
         let made_of = is_random.then_some(expressions);
-        let gathers = made_of.iter().flatten().flatten().any(sides::is_gathered);
-        let (tile_len, tile_elements) = cut(infos, gathers);
         let len = [a.payload_len()?, b.payload_len()?];
         let per_element = numbers.iter().flatten().map(|numbers| numbers.per_element).max().unwrap_or(1);
         // What no plugin decodes is not read.
-        let readable = numbers.iter().any(Option::is_some);
+        let expressions = made_of.as_ref().map(|both| both.iter().flatten().collect::<Vec<_>>());
+        let elements = checked_elements(&one.shape)?;
+        let mut tiles = PairTiles::new(infos, len, expressions.as_deref(), elements, per_element);
+        if numbers.iter().all(Option::is_none) {
+            tiles.count = 0;
+        }
         Ok(Work {
             of,
             made_of,
@@ -149,11 +146,7 @@ impl Work {
             measure,
             one_type: a.dtype == b.dtype,
             has_bins,
-            len,
-            tile_len,
-            n_tiles: if readable { len[0].div_ceil(tile_len[0]) } else { 0 },
-            n_numbers: checked_elements(&one.shape)?.saturating_mul(per_element),
-            tile_numbers: tile_elements * per_element,
+            tiles,
             state: Mutex::default(),
         })
     }
@@ -162,29 +155,9 @@ impl Work {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many pieces of work it is for several threads.
-    fn n_units(&self) -> u64 {
-        if self.made_of.is_some() { self.n_tiles } else { self.n_tiles.min(1) }
-    }
-
-    /// Bytes of tile number `tile` of a side.
-    fn tile_bytes(&self, side: usize, tile: u64) -> usize {
-        let at = tile * self.tile_len[side];
-        usize::try_from(self.tile_len[side].min(self.len[side].saturating_sub(at))).unwrap_or(0)
-    }
-
-    /// The most memory that a thread needs at once.
-    fn memory(&self) -> u64 {
-        let gathers = self.made_of.iter().flatten().flatten().map(sides::memory);
-        // Payload that comes in order is held in windows and in pieces of them, and a stream has a buffer of its own.
-        let (times, streams) = if self.made_of.is_some() { (1, 0) } else { (4, 2 * expression::TILE) };
-        (self.tile_len[0] + self.tile_len[1]) * times + streams + gathers.sum::<u64>()
-    }
-
     /// Looks at a tile; the bytes of a side that is not read are empty.
     fn look(&self, tile: u64, bytes: [&[u8]; 2], spreads: &mut [Spread; 2]) {
-        let left = self.n_numbers.saturating_sub(tile * self.tile_numbers).min(self.tile_numbers);
-        let n = usize::try_from(left).unwrap_or(0);
+        let n = self.tiles.n_numbers(tile);
         let mut found = [Found::default(), Found::default()];
         let mut see = |side: usize, chunk: Chunk<'_>| {
             found[side].add(&Found::of(chunk));
@@ -212,7 +185,7 @@ impl Work {
             state.n_same += u64::from(self.one_type && a == b);
             let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
             state.apart.iter_mut().zip(squares).for_each(|(sum, of)| sum.add(of.min(f64::MAX)));
-            state.distance.merge(&distance, tile * self.tile_numbers);
+            state.distance.merge(&distance, tile * self.tiles.tile_numbers);
         }
     }
 
@@ -224,7 +197,7 @@ impl Work {
         for (side, spread) in spreads.iter_mut().enumerate() {
             state.spreads[side].take(spread);
             let (least, greatest) = (state.found[side].min, state.found[side].max);
-            if state.n_spread == self.n_tiles && self.has_bins && least <= greatest {
+            if state.n_spread == self.tiles.count && self.has_bins && least <= greatest {
                 state.bins[side] = std::mem::take(&mut state.spreads[side]).bins([least, greatest], BINS);
             }
         }
@@ -242,7 +215,7 @@ impl Work {
         if self.measure.is_some() {
             let [sum_squares, a, b] = state.apart.map(|sum| sum.value());
             let distance = Distance { sum_squares, squares: [a, b], ..state.distance };
-            let same_bytes = self.one_type && state.n_same == self.n_tiles;
+            let same_bytes = self.one_type && state.n_same == self.tiles.count;
             measured.apart = Some(Apart { same_bytes, distance });
         }
         measured
@@ -260,27 +233,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(&self) -> Result<()> {
-        // The number of the first unit of each work, and of the first behind all.
-        let mut firsts = Vec::with_capacity(self.works.len());
-        let mut n_units = 0u64;
-        for work in self.works {
-            firsts.push(n_units);
-            n_units += work.n_units();
-        }
-        let memory = self.works.iter().map(Work::memory).max().unwrap_or(1).max(1);
-        let most = usize::try_from((MEMORY / memory).min(n_units).clamp(1, 64)).unwrap_or(1);
-        let crew = self.engine.crew.as_ref();
-        let slots: Vec<Mutex<Slot>> = (0..most.min(crew.width()).max(1)).map(|_| Mutex::default()).collect();
-        let n_units = usize::try_from(n_units).map_err(|_| Error::limit("too much to read"))?;
-        run_at_most(crew, most, n_units, &|slot, unit| {
-            let unit = unit as u64;
-            let at = firsts.partition_point(|&first| first <= unit) - 1;
-            let mut slot = slots[slot].lock().unwrap_or_else(PoisonError::into_inner);
-            self.unit(&mut slot, at, unit - firsts[at])
-        })?;
-        for slot in slots {
-            self.settle(&mut slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-        }
+        let tiles: Vec<&PairTiles> = self.works.iter().map(|work| &work.tiles).collect();
+        let mut slots = run_units(self.engine, &tiles, &|slot, at, unit| self.unit(slot, at, unit))?;
+        slots.iter_mut().for_each(|slot| self.settle(slot));
         Ok(())
     }
 
@@ -305,8 +260,8 @@ impl Run<'_> {
                 buffers[side].clear();
                 continue;
             };
-            buffers[side].resize(work.tile_bytes(side, unit), 0);
-            let at = unit * work.tile_len[side];
+            buffers[side].resize(work.tiles.tile_bytes(side, unit), 0);
+            let at = unit * work.tiles.tile_len[side];
             self.sides[side].fill(&self.engine.registry, (number, made_of), at, &mut buffers[side])?;
         }
         let [a, b] = &*buffers;
@@ -318,7 +273,7 @@ impl Run<'_> {
 
     /// Reads payload that comes in order.
     fn in_order(&self, work: &Work, spreads: &mut [Spread; 2], n_tiles: &mut u64) -> Result<()> {
-        let size = |side: usize| usize::try_from(work.tile_len[side]).unwrap_or(usize::MAX);
+        let size = |side: usize| usize::try_from(work.tiles.tile_len[side]).unwrap_or(usize::MAX);
         let payload = |side: usize, number: usize| {
             let side = self.sides[side];
             Ok::<_, Error>((side.opened, check_in_order(side, number)?))

@@ -24,6 +24,8 @@ transformers_5_version=5.23.0   # what saves folders without SentencePiece's mod
 tokenizers_5_version=0.23.3
 minilm_version=0.1.0
 cyclonedx_version=11.12.0
+cmake_version=4.4.5
+ninja_version=1.13.2
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
 
 # A virtual environment with the packages, named after them: `made_python LOG PACKAGE==VERSION ...`.
@@ -232,4 +234,40 @@ llama_asker() {
         mv "$asker.new" "$asker"
     fi
     echo "$asker"
+}
+
+# The folder of llama.cpp's own programs llama-bench, llama-perplexity and llama-completion, with every instruction that
+# this processor has: for figures of speed and of perplexity. Half an hour of one core, once for each kind of processor.
+llama_tools() {
+    local tools download log=$cache/llama-tools.log programs bin
+    command -v "${CXX:-c++}" > /dev/null && command -v "${CC:-cc}" > /dev/null || return 1
+    tools=$cache/llama-tools-$llama_version-$("${CC:-cc}" -march=native -Q --help=target | cksum | tr ' ' -)
+    if [ ! -e "$tools/complete" ]; then
+        bin=$(made_python cmake "cmake==$cmake_version" "ninja==$ninja_version") || return 1
+        bin=${bin%/python}
+        if [ ! -e "$tools/sources/complete" ]; then
+            echo "interop: fetching the sources of llama.cpp (77 MB)" >&2
+            download=$cache/download-$$
+            rm -rf "$tools"
+            mkdir -p "$tools/sources" "$download"
+            "$bin/python" -m pip download --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
+                --no-binary llama-cpp-python --dest "$download" "llama-cpp-python==$llama_version" > "$log" 2>&1 &&
+                tar -xzf "$download"/llama_cpp_python-*.tar.gz -C "$tools/sources" --strip-components=3 --wildcards \
+                    --exclude='*/tools/ui/*' '*/vendor/llama.cpp/*' >> "$log" 2>&1 &&
+                touch "$tools/sources/complete"
+            rm -rf "$download"
+        fi
+        [ -e "$tools/sources/complete" ] || return 1
+        echo "interop: building llama.cpp's programs (half an hour)" >&2
+        # gcc 12 drops the stores of the tiles' configuration, and what it made of them ends in SIGILL.
+        local flags="-march=native -mno-amx-tile -mno-amx-int8 -mno-amx-bf16 -w"
+        programs="llama-bench llama-perplexity llama-completion"
+        env -u CFLAGS -u CXXFLAGS -u LDFLAGS nice -n 15 "$bin/cmake" -S "$tools/sources" -B "$tools/build" -G Ninja \
+            -DCMAKE_MAKE_PROGRAM="$bin/ninja" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
+            -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON -DGGML_OPENMP=ON -DGGML_CCACHE=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF \
+            -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >> "$log" 2>&1 || return 1
+        nice -n 15 "$bin/ninja" -C "$tools/build" -j "${APR_INTEROP_JOBS:-1}" $programs >> "$log" 2>&1 || return 1
+        touch "$tools/complete"
+    fi
+    echo "$tools/build/bin"
 }

@@ -1,0 +1,1 @@
+//! Matrices in their images, and their products with rows of activations.

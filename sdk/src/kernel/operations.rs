@@ -1,0 +1,340 @@
+//! The operations of a program, each with its fields. Values and weights are named by number. Where widths are given
+//! they are elements per row; a backend checks them once, when it compiles.
+
+use super::fields::Field;
+use super::numbers::{
+    Activation, BinaryKind, ExpertScore, Mask, NormKind, OpCode, Pooling, RopeStyle, RowIndex, UnaryKind,
+};
+use crate::{Error, Result, escape};
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $code:ident $version:literal $name:ident {
+        $($(#[$field_doc:meta])* $field:ident: $kind:ty,)*
+    })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq)]
+            pub struct $name { $($(#[$field_doc])* pub $field: $kind,)* }
+
+            impl Field for $name {
+                fn put(&self, out: &mut Vec<u8>) {
+                    $(self.$field.put(out);)*
+                }
+
+                fn take(rest: &mut &[u8]) -> Result<Self> {
+                    Ok($name { $($field: Field::take(rest)?,)* })
+                }
+            }
+        )*
+
+        /// One operation of a program.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Operation {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Operation {
+            /// Its number and version.
+            pub fn code(&self) -> (OpCode, u16) {
+                match self {
+                    $(Operation::$name(_) => (OpCode::$code, $version),)*
+                }
+            }
+
+            /// Its fields as bytes.
+            pub fn fields(&self) -> Vec<u8> {
+                let mut out = Vec::new();
+                match self {
+                    $(Operation::$name(operation) => operation.put(&mut out),)*
+                }
+                out
+            }
+
+            /// Reads an operation's fields.
+            ///
+            /// # Errors
+            /// Unsupported for an unknown number or version; InvalidArgument for fields that are not its own.
+            pub fn read(code: OpCode, version: u16, fields: &[u8]) -> Result<Operation> {
+                let rest = &mut { fields };
+                let operation = match (code, version) {
+                    $((OpCode::$code, $version) => Operation::$name(Field::take(rest)?),)*
+                    _ => {
+                        return Err(Error::unsupported(format!(
+                            "version {version} of the operation `{}` is unknown here",
+                            escape(&code.name(), 40)
+                        )));
+                    }
+                };
+                if !rest.is_empty() {
+                    let (name, left) = (code.name(), rest.len());
+                    return Err(Error::invalid_argument(format!("`{name}` has {left} bytes too many")));
+                }
+                Ok(operation)
+            }
+        }
+
+        $(impl From<$name> for Operation {
+            fn from(operation: $name) -> Operation {
+                Operation::$name(operation)
+            }
+        })*
+    };
+}
+
+/// A part of each row of a value: `width` elements from `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The value's number.
+    pub value: u32,
+    /// The first element.
+    pub first: u32,
+    /// How many elements.
+    pub width: u32,
+}
+
+impl Field for Slice {
+    fn put(&self, out: &mut Vec<u8>) {
+        [self.value, self.first, self.width].iter().for_each(|field| field.put(out));
+    }
+
+    fn take(rest: &mut &[u8]) -> Result<Self> {
+        Ok(Slice { value: Field::take(rest)?, first: Field::take(rest)?, width: Field::take(rest)? })
+    }
+}
+
+/// Some rows of a weight matrix, applied to an operation's input. The output is as wide as there are rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The matrix.
+    pub weight: u32,
+    /// The first of its rows; for experts, the first in each expert's rows.
+    pub first_row: u32,
+    /// A vector to add, indexed as the output; for experts, a matrix with a row for each.
+    pub bias: Option<u32>,
+    /// Where the result goes.
+    pub out: Slice,
+}
+
+impl Field for Part {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.weight.put(out);
+        self.first_row.put(out);
+        self.bias.put(out);
+        self.out.put(out);
+    }
+
+    fn take(rest: &mut &[u8]) -> Result<Self> {
+        let (weight, first_row) = (Field::take(rest)?, Field::take(rest)?);
+        Ok(Part { weight, first_row, bias: Field::take(rest)?, out: Field::take(rest)? })
+    }
+}
+
+operations! {
+    /// out = scale · table[index + offset], with rows read from the prepared image. Where the batch brings rows of
+    /// its own instead of token ids, an embedding by token takes these.
+    EMBED 1 Embed {
+        /// The table.
+        table: u32,
+        /// What indexes it.
+        index: RowIndex,
+        /// Added to the index.
+        offset: u32,
+        /// Multiplies each element.
+        scale: f32,
+        /// The result.
+        out: Slice,
+    }
+    /// A normalization over each of `heads` equal parts of a row, times gain, plus bias.
+    NORM 1 Norm {
+        /// The input.
+        x: Slice,
+        /// The result; may be the input.
+        out: Slice,
+        /// The kind.
+        kind: NormKind,
+        /// A vector as wide as a row (each head has its own) or as a head (all share it).
+        gain: Option<u32>,
+        /// A vector of the same width.
+        bias: Option<u32>,
+        /// ε.
+        epsilon: f32,
+        /// How many parts are normalized apart; 1 for the whole row.
+        heads: u32,
+    }
+    /// out = scale · (W x + bias) + residual, for one or several matrices over the same input.
+    LINEAR 1 Linear {
+        /// The input.
+        x: Slice,
+        /// The matrices.
+        parts: Vec<Part>,
+        /// Added at the end; only with a single part. May be the result itself.
+        residual: Option<Slice>,
+        /// Multiplies the product and its bias.
+        scale: f32,
+    }
+    /// Head h of out = W[h] · head h of x, where W has the rows of all heads.
+    HEAD_LINEAR 1 HeadLinear {
+        /// The input, `heads` equal parts.
+        x: Slice,
+        /// The result, `heads` equal parts.
+        out: Slice,
+        /// How many heads.
+        heads: u32,
+        /// The matrix.
+        weight: u32,
+    }
+    /// out = f(gate), or f(gate) · up.
+    ACTIVATE 1 Activate {
+        /// The function.
+        kind: Activation,
+        /// Its argument.
+        gate: Slice,
+        /// What is multiplied.
+        up: Option<Slice>,
+        /// The result; may be either input.
+        out: Slice,
+        /// The slope of a clamped SwiGLU.
+        alpha: f32,
+        /// The bound of a clamped SwiGLU.
+        limit: f32,
+    }
+    /// Rotates, in each of `heads` equal parts, twice as many elements as there are frequencies, and copies the rest.
+    ROPE 1 Rope {
+        /// The input.
+        x: Slice,
+        /// The result; may be the input.
+        out: Slice,
+        /// How many heads.
+        heads: u32,
+        /// The first element of a head that rotates.
+        first: u32,
+        /// Which elements rotate together.
+        style: RopeStyle,
+        /// The angle for each pair, in radians per position.
+        frequencies: Vec<f32>,
+        /// Multiplies sine and cosine.
+        magnitude: f32,
+    }
+    /// Stores keys and values of each row under its sequence and position.
+    APPEND 1 Append {
+        /// A paged state.
+        state: u32,
+        /// The keys of all key heads.
+        key: Slice,
+        /// The values of all key heads; without them, values are views of the keys.
+        value: Option<Slice>,
+    }
+    /// Softmax attention of each row's queries over a paged state; consecutive query heads share a key head.
+    ATTENTION 1 Attention {
+        /// The state.
+        state: u32,
+        /// The queries of all heads.
+        query: Slice,
+        /// The result: all heads, each as wide as a value.
+        out: Slice,
+        /// How many query heads.
+        heads: u32,
+        /// Multiplies the scores.
+        scale: f32,
+        /// Which positions are seen.
+        mask: Mask,
+        /// The mask's parameter.
+        window: u32,
+        /// Bounds scores to ± this by tanh, after scaling; 0 for none.
+        soft_cap: f32,
+        /// A vector with a score for each head that takes part in the softmax and contributes nothing.
+        sinks: Option<u32>,
+        /// ALiBi's slope for each head, times the distance and subtracted; empty for none.
+        slopes: Vec<f32>,
+        /// Where values are views of keys: the first element in each key.
+        value_first: u32,
+    }
+    /// Chooses experts for each row: out has the numbers of the chosen, then their weights, as floats.
+    ROUTE 1 Route {
+        /// A score for each expert.
+        scores: Slice,
+        /// The result, twice as many elements as are chosen.
+        out: Slice,
+        /// How scores become weights.
+        score: ExpertScore,
+        /// Whether the weights of the chosen are divided by their sum.
+        normalize: bool,
+        /// Multiplies the weights.
+        scale: f32,
+        /// A vector that is added to the scores for choosing, but not to the weights.
+        bias: Option<u32>,
+        /// Into how many groups the experts fall.
+        groups: u32,
+        /// How many groups the chosen come from; 0 for all.
+        groups_used: u32,
+    }
+    /// The matrices of each row's chosen experts. The result has one part for each chosen expert.
+    EXPERT_LINEAR 1 ExpertLinear {
+        /// The input: one for all the chosen, or one part for each.
+        x: Slice,
+        /// What [`Route`] made.
+        route: Slice,
+        /// How many experts the matrices hold.
+        experts: u32,
+        /// How many are chosen.
+        used: u32,
+        /// Whether all chosen experts have the same input.
+        shared_input: bool,
+        /// The matrices.
+        parts: Vec<Part>,
+    }
+    /// out = the sum of x's parts, each times its expert's weight, plus residual.
+    COMBINE 1 Combine {
+        /// One part for each chosen expert.
+        x: Slice,
+        /// What [`Route`] made.
+        route: Slice,
+        /// How many are chosen.
+        used: u32,
+        /// The result.
+        out: Slice,
+        /// Added; may be the result itself.
+        residual: Option<Slice>,
+    }
+    /// Two values, element by element; `b` may be a single element for the whole row.
+    BINARY 1 Binary {
+        /// What is done.
+        kind: BinaryKind,
+        /// The first.
+        a: Slice,
+        /// The second.
+        b: Slice,
+        /// The result; may be either input.
+        out: Slice,
+    }
+    /// One value, element by element.
+    UNARY 1 Unary {
+        /// What is done.
+        kind: UnaryKind,
+        /// The input.
+        x: Slice,
+        /// The result; may be the input.
+        out: Slice,
+        /// The first parameter.
+        a: f32,
+        /// The second.
+        b: f32,
+    }
+    /// Some rows of many, or their means.
+    POOL 1 Pool {
+        /// Which.
+        kind: Pooling,
+        /// The input, a row for each of the batch's.
+        x: Slice,
+        /// The result, of [`super::RowsOf::OUTPUTS`] rows.
+        out: Slice,
+        /// Whether each result is divided by its Euclidean norm.
+        normalize: bool,
+    }
+    /// Gives each row of logits to the step's sink, or a token chosen by the batch's sampler.
+    SAMPLE 1 Sample {
+        /// The logits.
+        logits: Slice,
+    }
+}

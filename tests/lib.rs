@@ -33,6 +33,7 @@ pub fn host() -> Host {
 pub fn host_with(mut registry: Registry) -> Host {
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_apr::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_architectures::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_cpu_kernels::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_ggml_legacy::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_gguf::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_huggingface::PLUGIN);

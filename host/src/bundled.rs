@@ -7,6 +7,7 @@ use apr_sdk::PluginDecl;
 mod referenced {
     extern crate apr_plugin_apr as _;
     extern crate apr_plugin_architectures as _;
+    extern crate apr_plugin_cpu_kernels as _;
     extern crate apr_plugin_ggml_legacy as _;
     extern crate apr_plugin_gguf as _;
     extern crate apr_plugin_huggingface as _;
@@ -37,6 +38,7 @@ pub fn declared() -> Vec<&'static PluginDecl> {
     return vec![
         &apr_plugin_apr::PLUGIN,
         &apr_plugin_architectures::PLUGIN,
+        &apr_plugin_cpu_kernels::PLUGIN,
         &apr_plugin_ggml_legacy::PLUGIN,
         &apr_plugin_gguf::PLUGIN,
         &apr_plugin_huggingface::PLUGIN,

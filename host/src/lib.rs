@@ -10,6 +10,7 @@ pub mod plugins;
 pub mod report;
 pub mod report_file;
 pub mod rosetta;
+pub mod running;
 pub mod scan;
 pub mod sizes;
 mod staged_output;

@@ -59,9 +59,9 @@ pub use kernel::{
     Activate, Activation, Append, Attention, Barrier, Batch, Binary, BinaryKind, Combine, Device, DeviceInfo,
     DeviceSink, Embed, ExpertLinear, ExpertScore, FixedState, HeadLinear, ImageMemory, ImageSink, ImageSpec,
     KERNEL_NUMBERS, Kernel, Linear, Mask, MatrixSpec, Memory, Norm, NormKind, OpCode, OpSpec, Operation,
-    PagedState, Part as WeightPart, Pool, Pooling, Program, Rope, RopeStyle, Route, RowIndex, Rows, RowsOf,
-    RowsSink, Sample, Sampler, SamplerCode, Session, SessionLimits, Slice, State, StateCode, StateCommand,
-    StateVerb, StepSink, Support, TimingSink, Unary, UnaryKind, ValueSpec, Weight, Workers,
+    PagedState, Pool, Pooling, Program, Rope, RopeStyle, Route, RowIndex, Rows, RowsOf, RowsSink, Sample,
+    Sampler, SamplerCode, Session, SessionLimits, Slice, State, StateCode, StateCommand, StateVerb, StepSink,
+    Support, TimingSink, Unary, UnaryKind, ValueSpec, Weight, WeightPart, Workers,
 };
 pub use layout::{
     Encoding, LayoutSink, PartRequest, PatchSink, Written, WrittenFile, WrittenHole, WrittenInput,

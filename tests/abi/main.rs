@@ -14,6 +14,7 @@ mod build;
 mod bundle;
 mod crashes;
 mod features;
+mod kernels;
 mod library;
 mod misbehaviour;
 mod objects;

@@ -14,6 +14,8 @@ from folder import rows
 
 # Set before anything imports the library: no generator may depend on the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# What other generators write into the same folders.
+OTHERS = {"logits.json"}
 
 
 def given_arguments(**more):
@@ -38,6 +40,9 @@ def generate(given, names, make, kept):
             if given.check:
                 bad += differs(made, kept / name)
             else:
+                for other in OTHERS:
+                    if (kept / name / other).is_file():
+                        shutil.copy(kept / name / other, made / other)
                 shutil.rmtree(kept / name, ignore_errors=True)
                 shutil.copytree(made, kept / name)
         print(f"{name}: done", flush=True)
@@ -52,7 +57,7 @@ def end(bad):
 
 def differs(made, kept):
     """The files that are not the same on both sides."""
-    names = {p.relative_to(f) for f in (made, kept) for p in f.rglob("*") if p.is_file()}
+    names = {p.relative_to(f) for f in (made, kept) for p in f.rglob("*") if p.is_file() and p.name not in OTHERS}
     same = lambda n: (made / n).is_file() and (kept / n).is_file() and (made / n).read_bytes() == (kept / n).read_bytes()
     return sorted(str(kept / n) for n in names if not same(n))
 

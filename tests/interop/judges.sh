@@ -237,7 +237,7 @@ llama_asker() {
 }
 
 # The folder of llama.cpp's own programs llama-bench, llama-perplexity and llama-completion, with every instruction that
-# this processor has: for figures of speed and of perplexity. Half an hour of one core, once for each kind of processor.
+# this processor has: for figures of speed and of perplexity. Nine minutes of one core, once for each kind of processor.
 llama_tools() {
     local tools download log=$cache/llama-tools.log programs bin
     command -v "${CXX:-c++}" > /dev/null && command -v "${CC:-cc}" > /dev/null || return 1
@@ -258,7 +258,7 @@ llama_tools() {
             rm -rf "$download"
         fi
         [ -e "$tools/sources/complete" ] || return 1
-        echo "interop: building llama.cpp's programs (half an hour)" >&2
+        echo "interop: building llama.cpp's programs (nine minutes)" >&2
         # gcc 12 drops the stores of the tiles' configuration, and what it made of them ends in SIGILL.
         local flags="-march=native -mno-amx-tile -mno-amx-int8 -mno-amx-bf16 -w"
         programs="llama-bench llama-perplexity llama-completion"

@@ -3,5 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod generation;
+pub mod program;
+pub mod runner;
+pub mod sampling;
 pub mod template;
 pub mod tokens;

@@ -20,6 +20,11 @@ pub fn cache_home(env: Env<'_>) -> Option<PathBuf> {
     xdg(env, "XDG_CACHE_HOME", ".cache")
 }
 
+/// `~/.local/state`, or where `XDG_STATE_HOME` points.
+pub fn state_home(env: Env<'_>) -> Option<PathBuf> {
+    xdg(env, "XDG_STATE_HOME", ".local/state")
+}
+
 fn xdg(env: Env<'_>, name: &str, otherwise: &str) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     env(name).and_then(absolute).or_else(|| {

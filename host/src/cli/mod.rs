@@ -2,7 +2,9 @@
 
 mod analysis;
 mod arch;
+mod bench;
 mod bom;
+mod chat;
 mod completions;
 mod config;
 mod context;
@@ -20,6 +22,7 @@ mod folders;
 mod globals;
 mod import;
 mod inspect;
+mod kernels;
 mod key_args;
 mod man;
 mod mapping;
@@ -33,6 +36,8 @@ mod plugins;
 mod progress;
 mod report;
 mod rosetta;
+mod run;
+mod running;
 mod scan;
 mod settings;
 mod signals;
@@ -58,7 +63,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use terminal::Terminal;
 
-/// Convert, inspect and check machine-learning models; every format is a plugin
+/// Convert, inspect, check and run machine-learning models; every format is a plugin
 ///
 /// Examples:
 ///   apr convert model.gguf model.apr       convert any format to any other
@@ -69,6 +74,8 @@ use terminal::Terminal;
 ///   apr diff model.gguf model.apr          compare two models
 ///   apr validate model.apr --checksum      verify the checksums a file stores
 ///   apr report model.gguf                  write an HTML page about a model
+///   apr run model.gguf 'Why is it so?'     run a model on a prompt
+///   apr chat model.gguf                    chat with a model
 ///   apr plugins list                       list the available plugins
 ///
 /// apr has no telemetry and makes no network connection that you did not ask for.
@@ -91,6 +98,10 @@ enum Verb {
     Scan(scan::Args),
     Tensors(tensors::Args),
     Tokenizer(tokenizer::Args),
+    Run(run::Args),
+    Chat(chat::Args),
+    Bench(bench::Args),
+    Kernels(kernels::Args),
     Diff(diff::Args),
     Validate(validate::Args),
     Report(model_report::Args),
@@ -116,6 +127,9 @@ impl Verb {
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
             Verb::Tokenizer(args) => Some(&mut args.open),
+            Verb::Run(args) => Some(&mut args.open),
+            Verb::Chat(args) => Some(&mut args.open),
+            Verb::Bench(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
             Verb::Report(args) => Some(&mut args.open),
@@ -164,6 +178,10 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Scan(args) => scan::run(&args, context),
         Verb::Tensors(args) => tensors::run(&args, context),
         Verb::Tokenizer(args) => tokenizer::run(&args, context),
+        Verb::Run(args) => run::run(&args, context),
+        Verb::Chat(args) => chat::run(&args, context).map(report::boxed),
+        Verb::Bench(args) => bench::run(&args, context),
+        Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Report(args) => model_report::run(&args, context).map(report::boxed),

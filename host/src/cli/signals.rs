@@ -6,6 +6,7 @@ use apr_host::plugins::leave_crashes_to_others;
 use apr_host::threads::on_stack;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -27,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const STACK: usize = 8 << 20;
 /// What is written to the main thread when the work is done.
 const DONE: u8 = b'.';
+/// What is written to it when the work did as the first signal asked, and goes on.
+const FORGIVEN: u8 = b',';
 
 /// The way to the main thread, if it waits for signals.
 static MAIN: OnceLock<Main> = OnceLock::new();
@@ -37,6 +40,8 @@ struct Main {
     is_late: Arc<AtomicBool>,
     /// How many outputs are being written.
     outputs: OnceLock<Arc<AtomicUsize>>,
+    /// How the terminal is to be left.
+    terminal: OnceLock<Termios>,
 }
 
 /// Does `work` on a stack of its own, if the system gives a thread for it, while this thread waits for signals.
@@ -46,7 +51,7 @@ pub fn attend(work: fn() -> ExitCode) -> ExitCode {
     let Ok((wait, wake)) = UnixStream::pair() else { return work() };
     let is_late = Arc::new(AtomicBool::new(false));
     let begun = on_stack(STACK, move || {
-        let _ = MAIN.set(Main { wake, is_late, outputs: OnceLock::new() });
+        let _ = MAIN.set(Main { wake, is_late, outputs: OnceLock::new(), terminal: OnceLock::new() });
         let code = std::panic::catch_unwind(work);
         if let Some(main) = MAIN.get() {
             let told = (&main.wake).write_all(&[DONE]);
@@ -70,12 +75,21 @@ fn wait_for(mut wait: UnixStream) {
             main.is_late.store(since >= TOGETHER, Ordering::Relaxed);
             let is_writing = main.outputs.get().is_some_and(|outputs| outputs.load(Ordering::Relaxed) > 0);
             if since >= PATIENCE && !is_writing {
+                if let Some(modes) = main.terminal.get() {
+                    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, modes);
+                }
                 signal_hook::low_level::exit(STOPPED);
             }
         }
         let mut byte = [0];
         let read = wait.set_read_timeout(first.map(|_| TOGETHER / 5)).and_then(|()| wait.read(&mut byte));
         match read {
+            Ok(1) if byte[0] == FORGIVEN => {
+                first = None;
+                if let Some(main) = MAIN.get() {
+                    main.is_late.store(false, Ordering::Relaxed);
+                }
+            }
             Ok(1) if byte[0] != DONE => first = first.or_else(|| Some(Instant::now())),
             Err(e) if is_passing(e.kind()) => {}
             // It is done; or cannot say so, and is waited for without an ear for signals.
@@ -112,6 +126,29 @@ pub fn on_interrupt(host: &Host) {
             let _ = signal_hook::flag::register(signal, Arc::clone(cancel));
         }
     }
+}
+
+/// Takes the next signal for a first one again: the work did what the last one asked, and goes on.
+pub fn forgive() {
+    if let Some(main) = MAIN.get() {
+        let _ = (&main.wake).write_all(&[FORGIVEN]);
+    }
+}
+
+/// Gives the terminal on stdin its present modes back if a signal ends the process: a line editor may have changed them.
+pub fn keep_terminal() {
+    if let (Some(main), Ok(modes)) = (MAIN.get(), tcgetattr(std::io::stdin())) {
+        let _ = main.terminal.set(modes);
+    }
+}
+
+/// A flag that is set by a polite kill, and by a terminal that goes: what ends more than the work at hand.
+pub fn flag_of_end() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
+        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+    }
+    flag
 }
 
 /// A flag that the first of these signals sets, for a verb that must put something right before it ends.

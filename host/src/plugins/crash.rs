@@ -2,6 +2,7 @@
 //! named: one line on stderr says whose code it was, and the signal takes its course.
 
 use super::running::running;
+use crate::storage::mapping;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +64,14 @@ pub fn leave_crashes_to_others() {
 
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let Some(at) = SIGNALS.iter().position(|(known, _)| *known == signal) else { return };
+    // SAFETY: `info` comes from the kernel, and a SIGBUS that was not sent by anyone has an address.
+    let address = (signal == libc::SIGBUS && !info.is_null())
+        .then(|| unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) })
+        .flatten();
+    // A mapped file became shorter: no one's crash, and the access goes on.
+    if address.is_some_and(mapping::absorb) {
+        return;
+    }
     say(SIGNALS[at].1);
     // SAFETY: as where the handler is installed; the action is the previous one. `info` comes from the
     // kernel.

@@ -5,7 +5,7 @@ use super::rehearsal::Rehearsal;
 use super::section::Section;
 use apr_abi::link::Module;
 use apr_engine::registry::Provider;
-use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
+use apr_sdk::{Error, Kernel, Quantizer, Reader, Result, Writer};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -48,6 +48,10 @@ impl Provider for Library {
 
     fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         self.module()?.quantizer()
+    }
+
+    fn kernel(&self) -> Result<Box<dyn Kernel>> {
+        self.module()?.kernel()
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use crate::storage::small_file::read_bytes;
 use apr_engine::registry::Provider;
-use apr_sdk::{Error, Manifest, Quantizer, Reader, Result, Writer, escape};
+use apr_sdk::{Error, Kernel, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
 
 /// Bytes of a table: our largest has a thirtieth.
@@ -57,6 +57,10 @@ impl Provider for TableFile {
 
     fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         Err(apr_abi::export::lacks_quantizer())
+    }
+
+    fn kernel(&self) -> Result<Box<dyn Kernel>> {
+        Err(apr_abi::export::lacks_kernel())
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

@@ -5,6 +5,7 @@ pub mod error;
 mod journal;
 mod journaling;
 mod lock;
+pub mod mapping;
 pub mod model_folder;
 pub mod open_file;
 pub mod overlay;

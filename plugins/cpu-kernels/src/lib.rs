@@ -11,4 +11,20 @@
 
 #![deny(unsafe_code)]
 
+mod device;
+mod kernel;
+mod level;
+#[allow(unsafe_code, reason = "vector instructions, and activations that several workers fill")]
 mod matrix;
+#[allow(unsafe_code, reason = "rows that several workers write, and loops compiled for several processors")]
+mod operations;
+#[allow(unsafe_code, reason = "rows and pages that several workers write")]
+mod session;
+
+apr_sdk::export_plugin! {
+    id: cpu_kernels,
+    manifest: "
+        kernels=cpu
+    ",
+    kernel: || Some(Box::new(kernel::Cpu)),
+}

@@ -1,11 +1,12 @@
 //! What `apr_sdk::export_plugin!` expands to on native targets: the manifest section, and the header symbol
 //! through which the host reaches the plugin's functions.
 
+use crate::adapt::kernel::ToWireKernel;
 use crate::adapt::quantizer::ToWireQuantizer;
 use crate::adapt::reader::ToWireReader;
 use crate::adapt::writer::ToWireWriter;
 use crate::guard;
-use crate::wire::{PluginMod, PluginMod_Ref, QuantizerObject, R, ReaderObject, WriterObject};
+use crate::wire::{KernelObject, PluginMod, PluginMod_Ref, QuantizerObject, R, ReaderObject, WriterObject};
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleError};
 use abi_stable::marker_type::ErasedPrefix;
@@ -35,6 +36,7 @@ extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootMod
             new_reader: new_reader::<P>,
             new_writer: new_writer::<P>,
             new_quantizer: new_quantizer::<P>,
+            new_kernel: new_kernel::<P>,
             architecture: architecture::<P>,
             take_faults,
         }
@@ -71,6 +73,13 @@ extern "C" fn new_quantizer<P: Export>() -> R<QuantizerObject> {
     })
 }
 
+extern "C" fn new_kernel<P: Export>() -> R<KernelObject> {
+    guard::plugin_wire("making its compute backend", || {
+        let kernel = (P::decl().kernel)().ok_or_else(lacks_kernel)?;
+        Ok(KernelObject::from_value(ToWireKernel::new(kernel), TD_Opaque))
+    })
+}
+
 extern "C" fn architecture<P: Export>(id: RStr<'_>) -> R<RString> {
     guard::plugin_wire("giving an architecture table", || {
         let tables = (P::decl().name_mapper)().ok_or_else(|| lacks("table", id.as_str()))?;
@@ -91,6 +100,11 @@ pub fn lacks(role: &str, format: &str) -> Error {
 /// The error if the plugin has no quantizer although its manifest declares one.
 pub fn lacks_quantizer() -> Error {
     Error::plugin("has no quantizer, though its manifest says so")
+}
+
+/// The error if the plugin has no compute backend although its manifest declares one.
+pub fn lacks_kernel() -> Error {
+    Error::plugin("has no compute backend, though its manifest says so")
 }
 
 /// Exports a plugin's binary interface; called by `apr_sdk::export_plugin!`.

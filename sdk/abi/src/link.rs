@@ -1,6 +1,7 @@
 //! How the host gets in: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
 
 use crate::adapt::error::from_wire;
+use crate::adapt::kernel::FromWireKernel;
 use crate::adapt::quantizer::FromWireQuantizer;
 use crate::adapt::reader::FromWireReader;
 use crate::adapt::writer::FromWireWriter;
@@ -11,7 +12,7 @@ use abi_stable::abi_stability::abi_checking::{
     AbiInstabilityErrors, CheckingGlobals, check_layout_compatibility_with_globals,
 };
 use abi_stable::library::{AbiHeaderRef, LibHeader, LibraryError, RootModuleError};
-use apr_sdk::{Error, Quantizer, Reader, Result, Writer};
+use apr_sdk::{Error, Kernel, Quantizer, Reader, Result, Writer};
 use std::sync::Arc;
 
 /// The functions of a loaded plugin whose layout has been checked.
@@ -108,6 +109,15 @@ impl Module {
     pub fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         let object = (self.functions.new_quantizer())().into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireQuantizer { object }))
+    }
+
+    /// Creates the compute backend.
+    ///
+    /// # Errors
+    /// Any error from the plugin.
+    pub fn kernel(&self) -> Result<Box<dyn Kernel>> {
+        let object = (self.functions.new_kernel())().into_result().map_err(from_wire)?;
+        Ok(Box::new(FromWireKernel { object, faults: Arc::clone(&self.faults) }))
     }
 
     /// The TOML text of an architecture table.

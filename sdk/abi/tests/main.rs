@@ -15,6 +15,9 @@
 mod crossing;
 mod details;
 mod hash;
+mod kernel_details;
+mod kernel_toy;
+mod kernels;
 mod layout;
 mod numbers;
 mod toy;

@@ -3,7 +3,7 @@
 
 use apr_abi::manifest::{DEBUG_ASSERTIONS, HEAD_LEN, MAGIC, UNWINDS};
 use apr_abi::wire::{DTypeNumber, NUMBERS, ScoreNumber};
-use apr_sdk::{DType, Score, ValueType};
+use apr_sdk::{DType, KERNEL_NUMBERS, Score, ValueType};
 use std::fmt::Write;
 
 /// `GROUP NAME NUMBER`, a line each.
@@ -12,7 +12,7 @@ fn numbers() -> String {
     let mut line = |group: &str, name: &str, number: u32| {
         writeln!(text, "{group} {name} {number}").unwrap();
     };
-    for (group, constants) in NUMBERS {
+    for (group, constants) in NUMBERS.iter().chain(KERNEL_NUMBERS) {
         constants.iter().for_each(|(name, number)| line(group, name, *number));
     }
     DType::ALL.iter().for_each(|row| line("DType", row.name, row.dtype.0));

@@ -25,6 +25,7 @@ static PLUGIN: PluginDecl = PluginDecl {
     reader: |format| (format == "toy").then(|| Box::new(Toy) as Box<dyn Reader>),
     writer: |format| (format == "toy").then(|| Box::new(Toy) as Box<dyn Writer>),
     quantizer: || Some(Box::new(Toy)),
+    kernel: || Some(Box::new(crate::kernel_toy::ToyKernel)),
     ..PluginDecl::EMPTY
 };
 

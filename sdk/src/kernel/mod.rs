@@ -20,7 +20,7 @@ pub use numbers::{
 };
 pub use operations::{
     Activate, Append, Attention, Binary, Combine, Embed, ExpertLinear, HeadLinear, Linear, Norm, Operation,
-    Part, Pool, Rope, Route, Sample, Slice, Unary,
+    Pool, Rope, Route, Sample, Slice, Unary, WeightPart,
 };
 pub use program::{FixedState, OpSpec, PagedState, Program, State, ValueSpec};
 pub use step::{Barrier, Batch, Sampler, SessionLimits, StateCommand, StepSink, TimingSink, Workers};

@@ -105,7 +105,7 @@ impl Field for Slice {
 
 /// Some rows of a weight matrix, applied to an operation's input. The output is as wide as there are rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct WeightPart {
     /// The matrix.
     pub weight: u32,
     /// The first of its rows; for experts, the first in each expert's rows.
@@ -116,7 +116,7 @@ pub struct Part {
     pub out: Slice,
 }
 
-impl Field for Part {
+impl Field for WeightPart {
     fn put(&self, out: &mut Vec<u8>) {
         self.weight.put(out);
         self.first_row.put(out);
@@ -126,7 +126,7 @@ impl Field for Part {
 
     fn take(rest: &mut &[u8]) -> Result<Self> {
         let (weight, first_row) = (Field::take(rest)?, Field::take(rest)?);
-        Ok(Part { weight, first_row, bias: Field::take(rest)?, out: Field::take(rest)? })
+        Ok(WeightPart { weight, first_row, bias: Field::take(rest)?, out: Field::take(rest)? })
     }
 }
 
@@ -167,7 +167,7 @@ operations! {
         /// The input.
         x: Slice,
         /// The matrices.
-        parts: Vec<Part>,
+        parts: Vec<WeightPart>,
         /// Added at the end; only with a single part. May be the result itself.
         residual: Option<Slice>,
         /// Multiplies the product and its bias.
@@ -282,7 +282,7 @@ operations! {
         /// Whether all chosen experts have the same input.
         shared_input: bool,
         /// The matrices.
-        parts: Vec<Part>,
+        parts: Vec<WeightPart>,
     }
     /// out = the sum of x's parts, each times its expert's weight, plus residual.
     COMBINE 1 Combine {
@@ -336,5 +336,31 @@ operations! {
     SAMPLE 1 Sample {
         /// The logits.
         logits: Slice,
+    }
+}
+
+impl Operation {
+    /// The weights that it names, in the order of its fields.
+    pub fn weights(&self) -> Vec<u32> {
+        let parts = |parts: &[WeightPart]| {
+            parts.iter().flat_map(|part| [Some(part.weight), part.bias]).flatten().collect()
+        };
+        match self {
+            Operation::Embed(embed) => vec![embed.table],
+            Operation::Norm(norm) => norm.gain.into_iter().chain(norm.bias).collect(),
+            Operation::Linear(linear) => parts(&linear.parts),
+            Operation::HeadLinear(linear) => vec![linear.weight],
+            Operation::Attention(attention) => attention.sinks.into_iter().collect(),
+            Operation::Route(route) => route.bias.into_iter().collect(),
+            Operation::ExpertLinear(linear) => parts(&linear.parts),
+            Operation::Activate(_)
+            | Operation::Rope(_)
+            | Operation::Append(_)
+            | Operation::Combine(_)
+            | Operation::Binary(_)
+            | Operation::Unary(_)
+            | Operation::Pool(_)
+            | Operation::Sample(_) => Vec::new(),
+        }
     }
 }

@@ -189,7 +189,7 @@ mod tests {
 
     fn program() -> Program {
         let slice = |value, width| Slice { value, first: 0, width };
-        let part = Part { weight: 1, first_row: 8, bias: Some(2), out: slice(1, 8) };
+        let part = WeightPart { weight: 1, first_row: 8, bias: Some(2), out: slice(1, 8) };
         Program {
             values: vec![
                 ValueSpec { width: 4, rows: RowsOf::BATCH },

@@ -80,6 +80,8 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
     for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
         all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
     }
+    let decoder = table.decoder.iter().flat_map(|section| section.expressions());
+    all.extend(decoder.map(|(at, e)| (at, e, vec!["i", "layer"])));
     for rule in &table.rules {
         let at = || format!("tensor `{}`", rule.members[0].text());
         let sides = rule.sides.iter().flat_map(|(_, side)| &side.images);

@@ -1,15 +1,16 @@
-//! Translates a model into another model's dialect in order to compare them: nothing is written, no type
-//! changes, and no keys are placed.
+//! Translates a model into a dialect in order to compute it, or to compare it with one that has it: nothing is
+//! written, no type changes, and no keys are placed.
 
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
 use crate::architecture::model::{Journey, dimension, find_table, planned, stated};
-use crate::architecture::table::Source;
 use crate::architecture::table::expression::same;
+use crate::architecture::table::{Source, Table};
 use crate::architecture::translate::{Request, translate};
 use crate::engine::Engine;
-use crate::expression::PlannedTensor;
+use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
-use apr_sdk::{DType, Error, Model, Result, escape};
+use crate::registry::Format;
+use apr_sdk::{DType, Error, Model, Result, Tensor, escape};
 
 /// A model in the dialect of another.
 #[derive(Debug)]
@@ -22,50 +23,124 @@ pub struct Forward {
     pub differing: Vec<(String, String, String)>,
 }
 
+/// A model in a dialect that a table knows, to be computed.
+#[derive(Debug)]
+pub struct InDialect {
+    /// The architecture's id.
+    pub architecture: String,
+    /// Its configuration, as canonical JSON.
+    pub config: Vec<u8>,
+    /// The tensors under that dialect's names, computed from the model's own.
+    pub tensors: Vec<PlannedTensor>,
+}
+
+/// A model's table and configuration, and its tensors under the table's own names.
+struct Known<'e> {
+    table: &'e Table,
+    from: String,
+    names: Vec<Tensor>,
+    config: Config,
+}
+
+impl<'e> Known<'e> {
+    fn new(
+        engine: &'e Engine,
+        opened: &OpenedModel,
+        arch: Option<&str>,
+        (to, target): (&str, &Format),
+    ) -> Result<Known<'e>> {
+        let model = &opened.model;
+        let found = find_table(engine.tables(), model, arch)?;
+        let (table, from) = found.ok_or_else(|| {
+            let message = format!("no table knows its architecture in the dialect `{}`", model.dialect);
+            Error::unsupported(message).hint("name the architecture with --arch ID (`apr arch list`)")
+        })?;
+        if !table.knows(to) || !table.knows(&from) {
+            let message =
+                format!("the table of architecture `{}` does not lead to the dialect `{to}`", table.id);
+            return Err(Error::unsupported(message));
+        }
+        let fetch = |bytes: &apr_sdk::Bytes| opened.fetch(bytes);
+        let journey = Journey { table, from: &from, to, target, registry: &engine.registry, fetch: &fetch };
+        let mut names = model.tensors.clone();
+        for tensor in &mut names {
+            if let Some(own) = table.own_name(&from, &tensor.name) {
+                tensor.name = own;
+            }
+        }
+        let first = |name: &str, axis: usize| dimension(table, &from, &names, name, axis);
+        let canonical = canonical();
+        let dialect = table.dialect(&from).unwrap_or(&canonical);
+        let (mut config, _) = journey.config(model, dialect, &first)?;
+        journey.recover(&names, &mut config, &first)?;
+        Ok(Known { table, from, names, config })
+    }
+
+    fn dimension(&self, name: &str, axis: usize) -> Option<u64> {
+        dimension(self.table, &self.from, &self.names, name, axis)
+    }
+
+    /// The tensors in another dialect, and those that it has no place for.
+    fn translate(
+        &self,
+        engine: &Engine,
+        called: &[Tensor],
+        to: &str,
+    ) -> Result<(Vec<PlannedTensor>, Vec<(String, String)>)> {
+        let Known { table, from, names, config } = self;
+        let first = |name: &str, axis: usize| self.dimension(name, axis);
+        let scope = ConfigScope::new(table, config, &first);
+        let tensors = &names[..];
+        let request =
+            Request { table, scope: &scope, tensors, called, removed: &[], from, to, keep_order: true };
+        let translated = translate(&request)?;
+        let mut out = Vec::with_capacity(translated.tensors.len());
+        for made in translated.tensors {
+            // Sums are computed in F32 and stay that wide, so that they can be compared with values computed the
+            // same way.
+            let narrow = [DType::F16, DType::BF16].contains(&made.dtype);
+            let dtype = if made.add != 0.0 && narrow { DType::F32 } else { made.dtype };
+            out.push(planned(made, dtype, called, &engine.registry)?);
+        }
+        Ok((out, translated.dropped))
+    }
+}
+
+/// A model as the dialect `to` has it, so that it can be computed; nothing is read of its weights. `arch` is the
+/// architecture that the user named.
+///
+/// # Errors
+/// Unsupported if no table translates it, or the table does not know a tensor; Malformed for a model that lacks
+/// what its architecture has.
+pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<&str>) -> Result<InDialect> {
+    let target = engine.registry.format(&opened.format)?;
+    let known = Known::new(engine, opened, arch, (to, target))?;
+    let called = &opened.model.tensors;
+    let tensors = if known.from == to {
+        let as_it_is = |(number, tensor): (usize, &Tensor)| {
+            let expression = Expression::of(number, tensor).map_err(|e| e.tensor(&tensor.name))?;
+            Ok(PlannedTensor::new(tensor.clone(), expression))
+        };
+        called.iter().enumerate().map(as_it_is).collect::<Result<_>>()?
+    } else {
+        known.translate(engine, called, to)?.0
+    };
+    let config = known.config.to_json()?;
+    Ok(InDialect { architecture: known.table.id.clone(), config, tensors })
+}
+
 /// The tensors of `opened` in the dialect of `other`, and contradictions between the two configurations.
 ///
 /// # Errors
-/// Unsupported if no table translates it, or the table does not know a tensor; Malformed for a model that
-/// lacks what its architecture has.
+/// As [`in_dialect`].
 pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<Forward> {
-    let (model, to) = (&opened.model, other.dialect.as_str());
-    let tables = engine.tables();
-    let found = find_table(tables, model, None)?;
-    let (table, from) = found.ok_or_else(|| {
-        Error::unsupported(format!("no table knows its architecture in the dialect `{}`", model.dialect))
-    })?;
-    if !table.knows(to) || !table.knows(&from) {
-        let message = format!("the table of architecture `{}` does not lead to the dialect `{to}`", table.id);
-        return Err(Error::unsupported(message));
-    }
+    let to = other.dialect.as_str();
     let target = engine.registry.format(&other.format)?;
-    let fetch = |bytes: &apr_sdk::Bytes| opened.fetch(bytes);
-    let registry = &engine.registry;
-    let journey = Journey { table, from: &from, to, target, registry, fetch: &fetch };
-    let mut names = model.tensors.clone();
-    for tensor in &mut names {
-        if let Some(own) = table.own_name(&from, &tensor.name) {
-            tensor.name = own;
-        }
-    }
-    let first = |name: &str, axis: usize| dimension(table, &from, &names, name, axis);
-    let canonical = canonical();
-    let dialect = table.dialect(&from).unwrap_or(&canonical);
-    let (mut config, _) = journey.config(model, dialect, &first)?;
-    journey.recover(&names, &mut config, &first)?;
-    let scope = ConfigScope::new(table, &config, &first);
-    let (tensors, called) = (&names[..], &model.tensors[..]);
-    let request =
-        Request { table, scope: &scope, tensors, called, removed: &[], from: &from, to, keep_order: true };
-    let translated = translate(&request)?;
-    let mut forward = Forward { tensors: Vec::new(), dropped: translated.dropped, differing: Vec::new() };
-    for made in translated.tensors {
-        // Sums are computed in F32 and stay that wide, so that they can be compared with values computed the
-        // same way.
-        let narrow = [DType::F16, DType::BF16].contains(&made.dtype);
-        let dtype = if made.add != 0.0 && narrow { DType::F32 } else { made.dtype };
-        forward.tensors.push(planned(made, dtype, called, registry)?);
-    }
+    let known = Known::new(engine, opened, None, (to, target))?;
+    let (tensors, dropped) = known.translate(engine, &opened.model.tensors, to)?;
+    let mut forward = Forward { tensors, dropped, differing: Vec::new() };
+    let (table, config) = (known.table, &known.config);
+    let first = |name: &str, axis: usize| known.dimension(name, axis);
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
     // Not every key can be read back: both configurations are compared as that dialect's keys state them.
     let keys = config.write(table, theirs, &first)?;

@@ -4,6 +4,7 @@
 mod check;
 mod choices;
 mod config;
+mod decoder;
 mod draft;
 mod forward;
 mod known;
@@ -18,8 +19,12 @@ mod translate;
 
 pub use check::{Findings, Tried, check, try_on};
 pub use choices::{choices, is_float};
+pub use decoder::{
+    Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Roles,
+    Rope as Rotation, Section, Shared, decoder, decoder_rows,
+};
 pub use draft::draft;
-pub use forward::{Forward, forward};
+pub use forward::{Forward, InDialect, forward, in_dialect};
 pub use layers::{PrunedLayers, prune_layers};
 pub use ledger::Ledger;
 pub use model::{Translation, Wishes, translate_model};

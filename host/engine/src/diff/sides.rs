@@ -3,7 +3,6 @@
 
 use crate::architecture::forward;
 use crate::engine::Engine;
-use crate::expression::evaluate::{Buffers, Evaluation};
 use crate::expression::gather::Gather;
 use crate::expression::{Access, Expression, Granule, PlannedTensor};
 use crate::open::OpenedModel;
@@ -177,11 +176,7 @@ impl<'a> Side<'a> {
     pub fn random(&self, number: usize, registry: &Registry) -> Result<Option<Expression>> {
         let expression = self.expression(number)?;
         expression.check(self.tensor(number), registry)?;
-        let mut is_random = !expression.is_spooled();
-        for part in expression.parts() {
-            is_random &= part.access()?.is_random();
-        }
-        if is_random {
+        if expression.is_random()? {
             return Ok(Some(expression));
         }
         match self.in_order(number) {
@@ -216,32 +211,8 @@ impl<'a> Side<'a> {
         out: &mut [u8],
     ) -> Result<()> {
         let read = |e: Extent, out: &mut [u8]| self.opened.files.read_at(e.file, e.offset, out);
-        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let (mut start, end) = (0u64, at + out.len() as u64);
-        let mut parts = || {
-            for part in expression.parts() {
-                let len = part.byte_len()?;
-                let (from, to) = (start.max(at), (start + len).min(end));
-                let begin = start;
-                start += len;
-                if from >= to {
-                    continue;
-                }
-                let run = out.get_mut(place(from - at)..place(to - at)).unwrap_or_default();
-                let (within, access) = (from - begin, part.access()?);
-                if part.is_leaf() {
-                    access.fill(&read, within, run)?;
-                    continue;
-                }
-                let granule = Granule::of(part)?;
-                let mut leaf = vec![0; place(granule.before(to - from))];
-                access.fill(&read, granule.before(within), &mut leaf)?;
-                let of = Evaluation::new(granule, (registry, &read), &leaf, within)?;
-                part.evaluate(&of, &mut Buffers::default(), run)?;
-            }
-            Ok(())
-        };
-        parts().map_err(|e: Error| self.opened.files.show(e.tensor(self.own_name(number))))
+        let filled = expression.fill_at((registry, &read), at, out);
+        filled.map_err(|e: Error| self.opened.files.show(e.tensor(self.own_name(number))))
     }
 }
 

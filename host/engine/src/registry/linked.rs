@@ -1,7 +1,7 @@
 //! Plugins linked into the program: makes providers of their declarations.
 
 use super::Provider;
-use apr_sdk::{Error, PluginDecl, Quantizer, Reader, Result, Writer, escape};
+use apr_sdk::{Error, Kernel, PluginDecl, Quantizer, Reader, Result, Writer, escape};
 
 /// A plugin linked into the program, given by its declaration.
 #[derive(Clone, Copy)]
@@ -18,6 +18,10 @@ impl Provider for Linked {
 
     fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         (self.0.quantizer)().ok_or_else(|| Error::plugin("has no quantizer, though its manifest says so"))
+    }
+
+    fn kernel(&self) -> Result<Box<dyn Kernel>> {
+        (self.0.kernel)().ok_or_else(|| Error::plugin("has no compute backend, though its manifest says so"))
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

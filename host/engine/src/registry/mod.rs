@@ -1,10 +1,12 @@
 //! The available plugins, by kind and id. A value, never a static.
 
+mod kernels;
 mod linked;
 
 pub use linked::Linked;
 
-use apr_sdk::{DType, Error, FormatManifest, Manifest, Quantizer, Reader, Result, Writer};
+use apr_sdk::{DType, Error, FormatManifest, Kernel, Manifest, Quantizer, Reader, Result, Writer};
+use kernels::KernelSlot;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -28,6 +30,12 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// As [`Provider::reader`].
     fn quantizer(&self) -> Result<Box<dyn Quantizer>>;
+
+    /// Creates the compute backend.
+    ///
+    /// # Errors
+    /// As [`Provider::reader`].
+    fn kernel(&self) -> Result<Box<dyn Kernel>>;
 
     /// The TOML text of an architecture table.
     ///
@@ -170,6 +178,7 @@ pub struct Registry {
     plugins: Vec<Plugin>,
     formats: Vec<Format>,
     quantizers: Vec<QuantizerSlot>,
+    kernels: Vec<KernelSlot>,
     /// Libraries in the searched folders that were skipped because their names are not those of plugins.
     pub skipped: Vec<PathBuf>,
     /// Faults of plugins that were already reported.
@@ -208,16 +217,20 @@ impl Registry {
         Registry::default()
     }
 
-    /// Adds a plugin. A loaded one whose id, or one of whose formats, is already taken is refused with
-    /// `E_DUPLICATE_ID`.
+    /// Adds a plugin. A loaded one whose id, or one of whose formats or compute backends, is already taken is
+    /// refused with `E_DUPLICATE_ID`.
     pub fn add(&mut self, mut plugin: Plugin) {
         if let (Ok(provider), Some(manifest)) = (&plugin.state, &plugin.manifest) {
             let provider = Arc::clone(provider);
             let taken = self.loaded().any(|m| m.id == manifest.id);
             let format = manifest.formats.iter().find(|f| self.format(&f.id).is_ok());
-            if taken || format.is_some() {
-                let what =
-                    format.map_or(format!("plugin `{}`", manifest.id), |f| format!("format `{}`", f.id));
+            let kernel = manifest.kernels.iter().find(|id| self.kernels.iter().any(|slot| slot.id == **id));
+            if taken || format.is_some() || kernel.is_some() {
+                let what = match (format, kernel) {
+                    (Some(format), _) => format!("format `{}`", format.id),
+                    (None, Some(kernel)) => format!("compute backend `{kernel}`"),
+                    (None, None) => format!("plugin `{}`", manifest.id),
+                };
                 let message = format!("{what} is provided by a plugin found earlier");
                 plugin.state = Err(Error::plugin(message).code(DUPLICATE));
             } else {
@@ -229,6 +242,8 @@ impl Registry {
                     reader: OnceLock::new(),
                     writer: OnceLock::new(),
                 }));
+                let kernels = manifest.kernels.iter();
+                self.kernels.extend(kernels.map(|id| KernelSlot::new(id, at, Arc::clone(&provider))));
                 if !manifest.quantizers.is_empty() {
                     self.quantizers.push(QuantizerSlot { plugin: at, provider, made: OnceLock::new() });
                 }
@@ -341,7 +356,7 @@ impl Registry {
         })
     }
 
-    /// Loads every plugin whose loading was deferred, and creates its quantizer, so that
+    /// Loads every plugin whose loading was deferred, and creates its quantizer and compute backend, so that
     /// [`Registry::plugins`] shows what would otherwise be refused later.
     pub fn load_all(&mut self) {
         for (number, plugin) in self.plugins.iter_mut().enumerate() {
@@ -349,7 +364,11 @@ impl Registry {
             let quantizer = self.quantizers.iter().find(|slot| slot.plugin == number);
             let made =
                 || quantizer.map_or(Ok(()), |slot| slot.make().as_ref().map(drop).map_err(Error::clone));
-            if let Err(error) = provider.load().and_then(|()| made()) {
+            let kernels = || {
+                let mut own = self.kernels.iter().filter(|slot| slot.plugin == number);
+                own.try_for_each(|slot| slot.make().map(drop))
+            };
+            if let Err(error) = provider.load().and_then(|()| made()).and_then(|()| kernels()) {
                 plugin.state = Err(error);
             }
         }

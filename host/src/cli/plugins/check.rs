@@ -1,5 +1,6 @@
 //! `apr plugins check`: does this plugin keep the promises that every plugin makes?
 
+use super::check_kernel::check_kernel;
 use crate::cli::context::Context;
 use crate::cli::plugins::info::only;
 use crate::cli::report::{Report, with_schema};
@@ -68,12 +69,15 @@ pub struct Checked {
 
 /// How one check went; also what the child prints, one JSON object a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Line {
-    format: String,
-    check: String,
+pub struct Line {
+    /// The id of the format or compute backend.
+    pub format: String,
+    /// The check's name.
+    pub check: String,
     /// `started` (from the child only), `passed`, `skipped` or `failed`.
-    result: String,
-    detail: String,
+    pub result: String,
+    /// What was found.
+    pub detail: String,
 }
 
 /// Judges the library, then has a child process check it.
@@ -192,6 +196,9 @@ pub fn run_child(args: &ChildArgs, context: &Context) -> Result<Nothing> {
     }
     for format in registry.formats() {
         check_format(format, args.fixtures.as_deref())?;
+    }
+    for (id, kernel) in registry.kernels() {
+        check_kernel(&id, kernel, &say)?;
     }
     Ok(Nothing)
 }

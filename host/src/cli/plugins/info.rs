@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use std::fmt;
 use std::path::Path;
 
-/// Show a plugin's formats, limits and options
+/// Show a plugin's formats, limits, options and compute backends
 ///
 /// A library's manifest is read without running any of its code.
 ///
@@ -26,12 +26,14 @@ pub struct Args {
     plugin: String,
 }
 
-/// The plugin. JSON: the fields of a row of `plugins list`, and `formats` with everything their manifests say.
+/// The plugin. JSON: the fields of a row of `plugins list`, `formats` with everything their manifests say, and `kernels`:
+/// the ids of its compute backends.
 #[derive(Debug, Serialize)]
 pub struct Info {
     #[serde(flatten)]
     row: Row,
     formats: Vec<Json>,
+    kernels: Vec<String>,
     #[serde(skip)]
     manifests: Vec<FormatManifest>,
 }
@@ -70,7 +72,8 @@ pub fn only(registry: &Registry) -> Result<&Plugin> {
 
 fn info(plugin: &Plugin) -> Info {
     let manifests = plugin.manifest.as_ref().map(|m| m.formats.clone()).unwrap_or_default();
-    Info { row: row(plugin), formats: manifests.iter().map(format_json).collect(), manifests }
+    let kernels = plugin.manifest.as_ref().map(|m| m.kernels.clone()).unwrap_or_default();
+    Info { row: row(plugin), formats: manifests.iter().map(format_json).collect(), kernels, manifests }
 }
 
 fn format_json(format: &FormatManifest) -> Json {
@@ -178,7 +181,8 @@ impl fmt::Display for Info {
             }
             _ => fact("status", "works")?,
         }
-        self.manifests.iter().try_for_each(|format| show_format(f, format))
+        self.manifests.iter().try_for_each(|format| show_format(f, format))?;
+        self.kernels.iter().try_for_each(|id| writeln!(f, "compute backend {}", escape(id, 80)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `apr plugins`: what can this installation do, and how do I add to it?
 
 mod check;
+mod check_kernel;
 mod info;
 mod install;
 mod list;

@@ -5,7 +5,7 @@ mod check;
 mod encode;
 mod render;
 mod said;
-mod text;
+pub mod text;
 
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model, only_a_path};
@@ -135,7 +135,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 }
 
 /// The tokenizer of a model.
-fn tokenizer_of(host: &Host, opened: &OpenedModel) -> Result<Tokenizer> {
+///
+/// # Errors
+/// Unsupported if there is none, or one that is not understood; any error from reading it.
+pub fn tokenizer_of(host: &Host, opened: &OpenedModel) -> Result<Tokenizer> {
     let known = |error: Error| match error.kind() {
         // What the format says is said of converting it.
         ErrorKind::Unsupported => {

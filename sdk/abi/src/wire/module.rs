@@ -1,6 +1,6 @@
 //! The one struct that a plugin exports.
 
-use super::{QuantizerObject, R, ReaderObject, WriterObject};
+use super::{KernelObject, QuantizerObject, R, ReaderObject, WriterObject};
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
 use abi_stable::sabi_types::VersionStrings;
@@ -20,6 +20,8 @@ pub struct PluginMod {
     pub new_writer: extern "C" fn(RStr<'_>) -> R<WriterObject>,
     /// Creates the quantizer; an error if the plugin has none.
     pub new_quantizer: extern "C" fn() -> R<QuantizerObject>,
+    /// Creates the compute backend; an error if the plugin has none.
+    pub new_kernel: extern "C" fn() -> R<KernelObject>,
     /// The TOML text of an architecture table.
     pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,
     /// Returns the panics that no call could report, and clears the list.

@@ -160,4 +160,11 @@ numbers! {
         /// What they decode to, read and compared by a tensor's stream.
         STREAMED = 2,
     }
+    /// Whether a device can run an operation: `apr_sdk::Support`. An unknown number is no.
+    SupportNumber {
+        /// It cannot.
+        NO = 0,
+        /// It can.
+        YES = 1,
+    }
 }

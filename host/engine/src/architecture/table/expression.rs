@@ -1,6 +1,6 @@
-//! The expressions of architecture tables: integers and floats, configuration names, `+ - * /` (integer
-//! division must be exact), comparisons, `min(a, b)`, `max(a, b)`, `floor(x)`, `sqrt(x)`, `ln(x)`,
-//! `if(condition, a, b)`, `defined(name)` and `dim("tensor", axis)`.
+//! The expressions of architecture tables: integers and floats, configuration names, `+ - * / %` (integer
+//! division must be exact; `%` gives its remainder), comparisons, `min(a, b)`, `max(a, b)`, `floor(x)`,
+//! `sqrt(x)`, `ln(x)`, `if(condition, a, b)`, `defined(name)` and `dim("tensor", axis)`.
 
 use apr_sdk::{Error, Result, escape};
 use std::fmt;
@@ -86,6 +86,7 @@ enum Operator {
     Subtract,
     Multiply,
     Divide,
+    Remainder,
     Equal,
     Unequal,
     Less,
@@ -253,7 +254,7 @@ fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
 
 fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     use Operator::{
-        Add, AtLeast, AtMost, Divide, Equal, Greater, Less, Max, Min, Multiply, Subtract, Unequal,
+        Add, AtLeast, AtMost, Divide, Equal, Greater, Less, Max, Min, Multiply, Remainder, Subtract, Unequal,
     };
     match operator {
         Equal => return Ok(Scalar::Bool(same(a, b))),
@@ -270,6 +271,10 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
                 (Some(0), Some(n)) => Scalar::Int(n),
                 _ => return Err(Error::invalid_argument(format!("{a} is not a multiple of {b}"))),
             },
+            Remainder => Scalar::Int(
+                a.checked_rem_euclid(*b)
+                    .ok_or_else(|| Error::invalid_argument(format!("{a} has no remainder by {b}")))?,
+            ),
             Min => Scalar::Int(*a.min(b)),
             Max => Scalar::Int(*a.max(b)),
             Less => Scalar::Bool(a < b),
@@ -286,6 +291,7 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
         Subtract => Scalar::Float(x - y),
         Multiply => Scalar::Float(x * y),
         Divide => Scalar::Float(x / y),
+        Remainder => return Err(Error::invalid_argument(format!("{a} and {b} are not both integers"))),
         Min => Scalar::Float(x.min(y)),
         Max => Scalar::Float(x.max(y)),
         Less => Scalar::Bool(x < y),
@@ -387,6 +393,7 @@ impl Parser<'_> {
             let operator = match () {
                 () if self.takes("*") => Operator::Multiply,
                 () if self.takes("/") => Operator::Divide,
+                () if self.takes("%") => Operator::Remainder,
                 () => return Ok(left),
             };
             left = Node::Binary(operator, Box::new(left), Box::new(self.item()?));
@@ -532,6 +539,7 @@ mod tests {
             ("heads[3]", Scalar::Int(8)),
             ("floor(scale * 7)", Scalar::Float(3.0)),
             ("sqrt(hidden) + ln(1)", Scalar::Float(8.0)),
+            ("(hidden + 1) % 6 == 5", Scalar::Bool(true)),
         ] {
             assert_eq!(Expression::parse(text).unwrap().value(&SCOPE).unwrap(), Some(want), "{text}");
         }
@@ -543,6 +551,8 @@ mod tests {
         for (text, want) in [
             ("hidden / 7", "64 is not a multiple of 7"),
             ("hidden / 0", "64 is not a multiple of 0"),
+            ("hidden % 0", "64 has no remainder by 0"),
+            ("hidden % 2.0", "not both integers"),
             ("\"x\" + 1", "not both numbers"),
             ("floor(\"x\")", "is not a number"),
             ("ln(0 - heads)", "no such value"),

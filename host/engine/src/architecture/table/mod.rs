@@ -15,6 +15,7 @@ pub(crate) mod tables;
 
 use crate::architecture::config::base::{Bases, with_base};
 use crate::architecture::config::refusal::Refusal;
+use crate::architecture::decoder::Section;
 use crate::architecture::table::expected::Expected;
 use crate::architecture::table::expression::{Expression, Scalar};
 use crate::architecture::table::members::{bad, expression, list, scalar, sub_table, tables, truth, words};
@@ -51,6 +52,8 @@ pub struct Table {
     pub rules: Vec<Rule>,
     /// Tensors of a dialect that are dropped.
     pub drops: Vec<Drop>,
+    /// What its models compute.
+    pub decoder: Option<Section>,
 }
 
 /// A name of the canonical configuration.
@@ -288,7 +291,7 @@ impl Rule {
 }
 
 fn read(toml: &Toml, id: &str) -> Result<Table> {
-    let known = ["id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop"];
+    let known = ["id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop", "decoder"];
     if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
     }
@@ -307,6 +310,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
     for (name, item) in sub_table(toml, "config")? {
         table.config.push(read_config(name, item, &table.dialects)?);
     }
+    table.decoder = Section::read(toml, &table.config, &|rows| table.knows(rows))?;
     for (place, _) in sub_table(toml, "places")? {
         let count = expression(sub_table(toml, "places")?, place)?;
         table.places.extend(count.map(|count| (place.clone(), count)));

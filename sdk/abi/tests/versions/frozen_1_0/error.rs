@@ -1,29 +1,29 @@
-//! Errors on the wire: every field of `apr_sdk::Error`.
+//! Errors on the wire, with every field of `apr_sdk::Error`.
 
 use super::ErrorNumber;
 use abi_stable::StableAbi;
 use abi_stable::std_types::{RBox, ROption, RResult, RString, RVec};
 
-/// The result of every call that can fail. Boxed, so that the good case stays small.
+/// The result of every fallible call. The error is boxed to keep the success case small.
 pub type R<T> = RResult<T, RBox<WireError>>;
 
 /// An error with its place.
 #[repr(C)]
 #[derive(Clone, Debug, StableAbi)]
 pub struct WireError {
-    /// Its kind.
+    /// The kind, which decides the exit code.
     pub kind: ErrorNumber,
-    /// The sentence.
+    /// The sentence that says what is wrong.
     pub message: RString,
-    /// The explicit code.
+    /// The code that was set explicitly.
     pub code: ROption<RString>,
-    /// The file.
+    /// The file's name, as whoever raised the error knows it.
     pub file: ROption<RString>,
-    /// The offset in it.
+    /// Absolute offset in the file, in bytes.
     pub offset: ROption<u64>,
-    /// The tensor.
+    /// The tensor's name.
     pub tensor: ROption<RString>,
-    /// The way out.
+    /// What the user can do.
     pub hint: ROption<RString>,
     /// The causes, outermost first.
     pub causes: RVec<RString>,

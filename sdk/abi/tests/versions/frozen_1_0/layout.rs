@@ -1,23 +1,23 @@
-//! A layout on the wire: segments and patches pushed into the host's sinks, and what was written.
+//! Layouts on the wire: segments and patches pushed into the host's sinks, and what was written.
 
 use super::{DigestNumber, EncodingNumber, FormNumber, R, WireBytes};
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{ROption, RSlice, RStr, RVec};
 use abi_stable::{StableAbi, sabi_trait};
 
-/// Bytes that the host hands over, or the extent they lie in.
+/// Bytes that the host hands over, or the extent where they are.
 #[repr(C)]
 #[derive(Clone, StableAbi)]
 pub struct WireOwnedBytes {
-    /// The bytes, if they are held.
+    /// The bytes, if they are in memory.
     pub held: RVec<u8>,
-    /// Where they begin otherwise.
+    /// Otherwise their offset in the file.
     pub offset: u64,
-    /// How many lie there.
+    /// Otherwise their length.
     pub len: u64,
-    /// In which file.
+    /// Otherwise the number of their file.
     pub file: u32,
-    /// 1 if they are held, 0 if they lie in a file.
+    /// 1 if they are in memory, 0 if they are in a file.
     pub is_held: u32,
     /// Zero.
     pub reserved: [u64; 2],
@@ -27,15 +27,15 @@ pub struct WireOwnedBytes {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WirePartRequest<'a> {
-    /// The base name of its files.
+    /// The base name of the part's files.
     pub stem: RStr<'a>,
-    /// The format's id.
+    /// The id of the format that writes it.
     pub format: RStr<'a>,
-    /// The numbers of its tensors.
+    /// The numbers of the tensors it holds.
     pub tensors: RSlice<'a, u64>,
     /// Options for its writer, as pairs.
     pub options: RSlice<'a, u8>,
-    /// 1 for all tensors, 0 for those of the list.
+    /// 1 for all tensors, 0 for those listed.
     pub all_tensors: u32,
     /// Zero.
     pub padding: u32,
@@ -47,67 +47,67 @@ pub struct WirePartRequest<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireEncoding<'a> {
-    /// What the method is told, as pairs.
+    /// The method's options, as pairs.
     pub options: RSlice<'a, u8>,
-    /// Raw bytes of a block.
+    /// Raw bytes per block.
     pub block_size: u64,
-    /// Raw, or encoded.
+    /// Raw or encoded.
     pub kind: EncodingNumber,
-    /// The method.
+    /// The number of the compression method.
     pub codec: u32,
-    /// 1 if the lengths of the blocks are asked for.
+    /// 1 if the encoded lengths of the blocks are requested.
     pub lengths: u32,
     /// Zero.
     pub padding: u32,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
-/// A digest that was asked for, as it is stated.
+/// A requested digest with its value.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireDigest<'a> {
-    /// The bytes.
+    /// The value, in its form.
     pub stated: RSlice<'a, u8>,
-    /// Which digest it is.
+    /// The digest algorithm.
     pub digest: DigestNumber,
-    /// Its form.
+    /// How the value is written.
     pub form: FormNumber,
 }
 
 /// `apr_sdk::LayoutSink`, implemented by the host.
 #[sabi_trait]
 pub trait WireLayoutSink {
-    /// Begins a file.
+    /// Begins a file, named relative to the output folder.
     fn file(&mut self, name: RStr<'_>) -> R<()>;
-    /// Marks the entry.
+    /// Marks the current file as the entry.
     fn entry(&mut self) -> R<()>;
-    /// Bytes as they are.
+    /// Adds bytes as they are.
     fn inline(&mut self, bytes: RSlice<'_, u8>) -> R<()>;
-    /// Bytes of the model.
+    /// Adds bytes of the model.
     fn copy(&mut self, bytes: WireBytes<'_>) -> R<()>;
-    /// A payload.
+    /// Adds the payload of a tensor, aligned to `align`.
     fn payload(&mut self, tensor: u64, align: u64, encoding: WireEncoding<'_>) -> R<()>;
-    /// Zeros.
+    /// Adds zeros up to the next multiple of `n`.
     fn pad_to(&mut self, n: u64) -> R<()>;
-    /// A hole.
+    /// Reserves bytes to be filled by a patch.
     fn hole(&mut self, id: u32, len: u64) -> R<()>;
-    /// A part.
+    /// Adds a model of another format.
     fn part(&mut self, part: WirePartRequest<'_>) -> R<()>;
-    /// A digest.
+    /// Requests a digest of every payload.
     fn digest(&mut self, digest: DigestNumber, form: FormNumber) -> R<()>;
     /// Where the next segment begins.
     fn position(&self) -> ROption<u64>;
     /// Reads bytes of the model.
     fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes>;
-    /// Says something.
+    /// Adds a line to the summary.
     fn note(&mut self, note: RStr<'_>);
-    /// Warns.
+    /// Warns that the output differs from the model.
     #[sabi(last_prefix_field)]
     fn warn(&mut self, warning: RStr<'_>);
 }
 
-/// A lent layout sink.
+/// A borrowed layout sink.
 pub type LayoutSinkMut<'a> = WireLayoutSink_TO<'a, RMut<'a, ()>>;
 
 /// `apr_sdk::PatchSink`, implemented by the host.
@@ -125,27 +125,27 @@ pub trait WirePatchSink {
         digest: DigestNumber,
         form: FormNumber,
     ) -> R<()>;
-    /// Appends to a file.
+    /// Appends bytes to a file.
     #[sabi(last_prefix_field)]
     fn append(&mut self, file: u32, bytes: RSlice<'_, u8>) -> R<()>;
 }
 
-/// A lent patch sink.
+/// A borrowed patch sink.
 pub type PatchSinkMut<'a> = WirePatchSink_TO<'a, RMut<'a, ()>>;
 
 /// `apr_sdk::Written`.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireWritten<'a> {
-    /// The files.
+    /// The files, in layout order.
     pub files: RSlice<'a, WireWrittenFile<'a>>,
-    /// The tensors.
+    /// The tensors, in the model's order.
     pub tensors: RSlice<'a, WireWrittenTensor<'a>>,
-    /// The inputs.
+    /// The inputs, in order.
     pub inputs: RSlice<'a, WireWrittenInput<'a>>,
-    /// The holes.
+    /// The holes, in layout order.
     pub holes: RSlice<'a, WireWrittenHole>,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
@@ -153,9 +153,9 @@ pub struct WireWritten<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireWrittenFile<'a> {
-    /// Its name.
+    /// Path relative to the output folder.
     pub name: RStr<'a>,
-    /// Its length.
+    /// Length in bytes.
     pub len: u64,
     /// Zero.
     pub reserved: [u64; 2],
@@ -165,21 +165,21 @@ pub struct WireWrittenFile<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireWrittenTensor<'a> {
-    /// Digests of its raw bytes.
+    /// The requested digests of the raw payload.
     pub digests: RSlice<'a, WireDigest<'a>>,
-    /// The bytes that each block became, if they were asked for.
+    /// The encoded length of each block, if requested.
     pub blocks: RSlice<'a, u64>,
-    /// Its offset.
+    /// Offset in its file, in bytes.
     pub offset: u64,
-    /// Its bytes in the file.
+    /// Length as stored, in bytes.
     pub stored_len: u64,
-    /// Its raw bytes.
+    /// Length of the raw payload, in bytes.
     pub raw_len: u64,
-    /// Its file.
+    /// The number of its file.
     pub file: u32,
     /// Zero.
     pub padding: u32,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
@@ -187,9 +187,9 @@ pub struct WireWrittenTensor<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireWrittenInput<'a> {
-    /// Digests of its payload.
+    /// The requested digests of its payload.
     pub digests: RSlice<'a, WireDigest<'a>>,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
@@ -197,13 +197,13 @@ pub struct WireWrittenInput<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireWrittenHole {
-    /// Its offset.
+    /// Offset in its file, in bytes.
     pub offset: u64,
-    /// Its length.
+    /// Length in bytes.
     pub len: u64,
-    /// Its number.
+    /// The hole's id, as the writer chose it.
     pub id: u32,
-    /// Its file.
+    /// The number of its file.
     pub file: u32,
     /// Zero.
     pub reserved: [u64; 2],

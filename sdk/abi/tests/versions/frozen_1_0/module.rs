@@ -1,12 +1,12 @@
-//! The one struct a plugin hands out.
+//! The one struct that a plugin exports.
 
-use super::{QuantizerObject, R, ReaderObject, WriterObject};
+use super::{KernelObject, QuantizerObject, R, ReaderObject, WriterObject};
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
 use abi_stable::sabi_types::VersionStrings;
 use abi_stable::std_types::{RSlice, RStr, RString, RVec};
 
-/// What a plugin provides. A new role is a new field after the last.
+/// What a plugin provides. New roles are appended as new fields.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginMod_Ref)))]
@@ -14,20 +14,22 @@ use abi_stable::std_types::{RSlice, RStr, RString, RVec};
 pub struct PluginMod {
     /// The bytes of the manifest section, head and text.
     pub manifest: RSlice<'static, u8>,
-    /// Makes the reader of a format.
+    /// Creates the reader for a format id.
     pub new_reader: extern "C" fn(RStr<'_>) -> R<ReaderObject>,
-    /// Makes the writer of a format.
+    /// Creates the writer for a format id.
     pub new_writer: extern "C" fn(RStr<'_>) -> R<WriterObject>,
-    /// Makes the quantizer.
+    /// Creates the quantizer; an error if the plugin has none.
     pub new_quantizer: extern "C" fn() -> R<QuantizerObject>,
-    /// The text of an architecture table.
+    /// Creates the compute backend; an error if the plugin has none.
+    pub new_kernel: extern "C" fn() -> R<KernelObject>,
+    /// The TOML text of an architecture table.
     pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,
-    /// The panics that no call could report, handed out once.
+    /// Returns the panics that no call could report, and clears the list.
     #[sabi(last_prefix_field)]
     pub take_faults: extern "C" fn() -> RVec<RString>,
 }
 
-/// Only [`abi_stable::library::LibHeader`] wants this: none of its loading is ever used.
+/// Only required by [`abi_stable::library::LibHeader`]; its loading is never used.
 impl RootModule for PluginMod_Ref {
     abi_stable::declare_root_module_statics! {PluginMod_Ref}
     const BASE_NAME: &'static str = "apr_plugin";

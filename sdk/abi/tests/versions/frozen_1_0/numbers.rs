@@ -1,4 +1,4 @@
-//! Enumerations as numbers. An unknown number is answered by a fallback or an error, never by undefined behaviour.
+//! Enumerations as numbers. An unknown number leads to a fallback or an error, never to undefined behaviour.
 
 use abi_stable::StableAbi;
 
@@ -11,12 +11,12 @@ macro_rules! numbers {
 
         impl $name {
             $($(#[$constant_doc])* pub const $constant: $name = $name($n);)*
-            /// Every constant: its name and number.
+            /// Every constant with its name and number.
             pub const ALL: &'static [(&'static str, u32)] = &[$((stringify!($constant), $n)),*];
         }
     )*
 
-    /// Every enumeration: its name and constants.
+    /// Every enumeration with its name and constants.
     pub const NUMBERS: &[(&str, &[(&str, u32)])] = &[$((stringify!($name), $name::ALL)),*];
     };
 }
@@ -26,9 +26,9 @@ numbers! {
     ErrorNumber {
         /// The file breaks its own format's rules.
         MALFORMED = 0,
-        /// Right, but not possible here.
+        /// Valid, but not possible here.
         UNSUPPORTED = 1,
-        /// A cap or the memory budget would be passed.
+        /// A cap or the memory budget would be exceeded.
         LIMIT_EXCEEDED = 2,
         /// The user's request is impossible.
         INVALID_ARGUMENT = 3,
@@ -38,62 +38,62 @@ numbers! {
         IO = 5,
         /// A plugin broke its contract.
         PLUGIN = 6,
-        /// A check said no.
+        /// A check failed.
         FAILED = 7,
         /// The user stopped the work.
         CANCELLED = 8,
     }
-    /// How sure a format is: `apr_sdk::Score`. Any number may come; these have names.
+    /// How sure a format is: `apr_sdk::Score`. Any number is allowed; these have names.
     ScoreNumber {
-        /// Not mine.
+        /// Not this format.
         NO = 0,
-        /// Only the extension speaks for it.
+        /// Only the extension matches.
         EXTENSION = 20,
-        /// The structure fits.
+        /// The structure matches.
         STRUCTURE = 50,
-        /// The magic fits.
+        /// The magic matches.
         MAGIC = 80,
-        /// The magic and the version fit.
+        /// Magic and version match.
         MAGIC_AND_VERSION = 100,
     }
-    /// What becomes of foreign metadata: `apr_sdk::ForeignPolicy`.
+    /// What to do with foreign metadata: `apr_sdk::ForeignPolicy`.
     PolicyNumber {
         /// The target's default carrier.
         DEFAULT = 0,
         /// Without the verbatim forms.
         TYPED = 1,
-        /// Also where the default is to leave it out.
+        /// Keep it even where the default is to leave it out.
         KEEP = 2,
-        /// None.
+        /// Leave it all out.
         DROP = 3,
     }
     /// An element type: the number of `apr_sdk::DType`.
     DTypeNumber {
-        /// The first of those that are given out while the program runs, for types that no table has.
+        /// The first number assigned at run time, to types that no table has.
         FIRST_AT_RUN_TIME = 0x0001_0000,
-        /// The last of those.
+        /// The last number assigned at run time.
         LAST_AT_RUN_TIME = 0x7fff_fffe,
         /// No type: a tensor keeps the one it has.
         KEEP = 0xffff_ffff,
-        /// Added to a type: only if it holds every value exactly.
+        /// Flag added to a type: only if it holds every value exactly.
         NARROW_IF_EXACT = 0x8000_0000,
     }
-    /// How grave a message is.
+    /// The severity of a message.
     LogNumber {
         /// Shown with `-v`.
         DEBUG = 0,
         /// Shown in the summary.
         NOTE = 1,
-        /// Shown at once.
+        /// Shown immediately.
         WARNING = 2,
     }
-    /// Where a tensor's payload is.
+    /// The kind of payload a tensor has.
     PayloadNumber {
-        /// In an extent.
+        /// Raw bytes in an extent.
         EXTENT = 0,
-        /// In compressed blocks.
+        /// Compressed blocks.
         BLOCKS = 1,
-        /// In a stream.
+        /// A stream that is read in order.
         SEQUENTIAL = 2,
     }
     /// Whether an extent has a view, and in which byte order.
@@ -105,7 +105,7 @@ numbers! {
         /// A view, big-endian.
         BIG = 2,
     }
-    /// Which fact a model says of itself.
+    /// Which fact about a model.
     FactNumber {
         /// The dialect, as text.
         DIALECT = 0,
@@ -119,45 +119,52 @@ numbers! {
         PROVENANCE = 4,
         /// A note, as text.
         NOTE = 5,
-        /// The id of the format the model was read from, as text; only towards a writer.
+        /// The id of the source format, as text; only sent to writers.
         FORMAT = 6,
-        /// A format whose foreign metadata has no file, as text; only towards a writer.
+        /// The id of a format whose foreign metadata has no file, as text; only sent to writers.
         EMPTY_FOREIGN = 7,
         /// The model card, as bytes.
         MODEL_CARD = 8,
     }
-    /// How a payload lies in the output.
+    /// How a payload is stored in the output.
     EncodingNumber {
-        /// As it is.
+        /// Raw bytes.
         RAW = 0,
-        /// Block by block through the writer.
+        /// Encoded block by block by the writer.
         ENCODED = 1,
     }
-    /// A digest.
+    /// A digest algorithm.
     DigestNumber {
         /// CRC-32 (IEEE).
         CRC32 = 0,
         /// CRC-32C (Castagnoli).
         CRC32C = 1,
-        /// SHA-256.
+        /// SHA-256 (FIPS 180-4).
         SHA256 = 2,
     }
     /// How a digest is written.
     FormNumber {
-        /// Its bytes, those of a CRC least significant first.
+        /// Raw bytes; a CRC least significant byte first.
         BYTES = 0,
         /// Lower-case hexadecimal digits.
         HEX = 1,
-        /// The bytes of a CRC that was turned by 15 bits and added to `a282ead8`.
+        /// The bytes of a CRC rotated right by 15 bits plus `a282ead8`.
         MASKED = 2,
     }
-    /// Of which bytes a checksum is.
+    /// Which bytes a checksum is computed from.
     CodingNumber {
-        /// Of those it covers.
+        /// The bytes it covers.
         RAW = 0,
-        /// Of what they decode to.
+        /// What those bytes decode to.
         ENCODED = 1,
-        /// The same, which a tensor's stream reads and compares.
+        /// What they decode to, read and compared by a tensor's stream.
         STREAMED = 2,
+    }
+    /// Whether a device can run an operation: `apr_sdk::Support`. An unknown number is no.
+    SupportNumber {
+        /// It cannot.
+        NO = 0,
+        /// It can.
+        YES = 1,
     }
 }

@@ -1,9 +1,9 @@
-//! Names and values as bytes, for what may grow: options, requests, facts. Each is a u64 length and its bytes, little
-//! endian, name and value in turn. A reader ignores names it does not know.
+//! Names and values as bytes, for data that may grow: options, requests, facts. Names and values alternate,
+//! each a little-endian u64 length and its bytes. Readers ignore unknown names.
 
 use apr_sdk::{Error, Options, Result};
 
-/// Adds a name and its value.
+/// Appends a name and its value.
 pub fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     for bytes in [name.as_bytes(), value] {
         out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -35,7 +35,7 @@ fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     Ok(field)
 }
 
-/// A value as text.
+/// Decodes a value as text.
 ///
 /// # Errors
 /// Plugin if it is not UTF-8.
@@ -43,16 +43,16 @@ pub fn text(value: &[u8]) -> Result<&str> {
     std::str::from_utf8(value).map_err(|_| Error::plugin("a text on the wire is not UTF-8"))
 }
 
-/// A value as a number.
+/// Decodes a value as a little-endian u64.
 ///
 /// # Errors
-/// Plugin if it has not 8 bytes.
+/// Plugin if it is not 8 bytes long.
 pub fn number(value: &[u8]) -> Result<u64> {
     let bytes = value.try_into().map_err(|_| Error::plugin("a number on the wire has not 8 bytes"))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Options as pairs.
+/// Encodes options as pairs.
 pub fn from_options(options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in options.iter() {
@@ -61,10 +61,10 @@ pub fn from_options(options: &Options) -> Vec<u8> {
     out
 }
 
-/// Pairs as options.
+/// Decodes options from pairs.
 ///
 /// # Errors
-/// Plugin for bytes that are not pairs of texts.
+/// Plugin for bytes that are not pairs of strings.
 pub fn to_options(bytes: &[u8]) -> Result<Options> {
     let mut options = Options::new();
     for (name, value) in read(bytes)? {

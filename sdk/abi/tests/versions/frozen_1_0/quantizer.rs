@@ -1,19 +1,19 @@
-//! The quantizing role.
+//! The quantizer role.
 
 use super::{DTypeNumber, R, SourceRef, WireBytes};
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RBox, ROption, RSlice, RSliceMut, RStr, RVec};
 use abi_stable::{StableAbi, sabi_trait};
 
-/// Rows to be encoded.
+/// Rows to encode.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireRows<'a> {
     /// All elements, row after row.
     pub values: RSlice<'a, f32>,
-    /// The importance of each column, if there is any.
+    /// The importance of each column, if known.
     pub importance: ROption<RSlice<'a, f32>>,
-    /// Elements of a row.
+    /// Elements per row.
     pub row_len: u64,
     /// Zero.
     pub reserved: [u64; 2],
@@ -22,7 +22,7 @@ pub struct WireRows<'a> {
 /// `apr_sdk::Quantizer`.
 #[sabi_trait]
 pub trait WireQuantizer: Send + Sync {
-    /// The types it decodes.
+    /// The block types it decodes.
     fn dtypes(&self) -> R<RVec<DTypeNumber>>;
     /// Decodes whole rows.
     fn decode(
@@ -34,9 +34,9 @@ pub trait WireQuantizer: Send + Sync {
     ) -> R<()>;
     /// Encodes whole rows.
     fn encode(&self, dtype: DTypeNumber, rows: &WireRows<'_>, out: RSliceMut<'_, u8>) -> R<()>;
-    /// Pairs of types, one after the other, of which the first becomes the second without any loss.
+    /// Pairs of types, flattened, of which the first converts losslessly to the second.
     fn repacks(&self) -> R<RVec<DTypeNumber>>;
-    /// Does that.
+    /// Converts blocks from the first type of such a pair to the second.
     fn repack(
         &self,
         from: DTypeNumber,
@@ -44,9 +44,9 @@ pub trait WireQuantizer: Send + Sync {
         blocks: RSlice<'_, u8>,
         out: RSliceMut<'_, u8>,
     ) -> R<()>;
-    /// Its recipes, as pairs of name and what it is.
+    /// Its recipes, as pairs of name and description.
     fn recipes(&self) -> R<RVec<u8>>;
-    /// What becomes of each tensor; `facts`, `model` and `options` are pairs, and so is what comes back.
+    /// Applies a recipe to tensors; `facts`, `model` and `options` are pairs, and so is the result.
     fn assign(
         &self,
         recipe: RStr<'_>,
@@ -54,7 +54,7 @@ pub trait WireQuantizer: Send + Sync {
         model: RSlice<'_, u8>,
         options: RSlice<'_, u8>,
     ) -> R<RVec<u8>>;
-    /// What a model quantized by a recipe records of it: format, key, kind and bytes in turn, as pairs.
+    /// What a model quantized by a recipe records: format, key, kind and bytes in turn, as pairs.
     fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>>;
     /// Reads an importance matrix.
     #[sabi(last_prefix_field)]
@@ -67,12 +67,12 @@ pub type QuantizerObject = WireQuantizer_TO<'static, RBox<()>>;
 /// `apr_sdk::ImportanceSink`, implemented by the host.
 #[sabi_trait]
 pub trait WireImportanceSink {
-    /// The importance of a tensor's columns.
+    /// Adds the importance of a tensor's columns.
     fn tensor(&mut self, dialect: RStr<'_>, name: RStr<'_>, values: RSlice<'_, f32>) -> R<()>;
-    /// What a model quantized with it records.
+    /// Adds a record for models quantized with this matrix.
     #[sabi(last_prefix_field)]
     fn record(&mut self, format: RStr<'_>, key: RStr<'_>, kind: u32, bytes: WireBytes<'_>) -> R<()>;
 }
 
-/// A lent importance sink.
+/// A borrowed importance sink.
 pub type ImportanceSinkMut<'a> = WireImportanceSink_TO<'a, RMut<'a, ()>>;

@@ -1,4 +1,4 @@
-//! The reading roles: reader, open model, stream.
+//! The reader roles: reader, open model, stream.
 
 use super::{BlockSinkMut, ModelSinkMut, R, ScoreNumber, SourceRef};
 use abi_stable::std_types::{RBox, RSlice, RSliceMut, RStr, RString, RVec};
@@ -8,53 +8,54 @@ use abi_stable::{StableAbi, sabi_trait};
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireLook<'a> {
-    /// The file's name.
+    /// The file's or folder's name.
     pub name: RStr<'a>,
     /// The first bytes.
     pub head: RSlice<'a, u8>,
     /// The last bytes.
     pub tail: RSlice<'a, u8>,
-    /// The names in the folder or beside the file.
+    /// The names in the folder, or beside the file.
     pub entries: RSlice<'a, RStr<'a>>,
-    /// The file's length.
+    /// The file's length in bytes.
     pub len: u64,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
-/// `apr_sdk::Limits` as numbers. The plugin makes a budget of what is left and says afterwards what it left over.
+/// `apr_sdk::Limits` as numbers. The plugin works on a budget of `budget_left` and reports what remains of
+/// it.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireLimits<'a> {
-    /// Tensors of a model.
+    /// Tensors per model.
     pub tensors: u64,
-    /// Dimensions of a tensor.
+    /// Dimensions per tensor.
     pub dims: u64,
-    /// Bytes of a name.
+    /// Bytes in a tensor name or metadata key.
     pub name_bytes: u64,
-    /// Metadata keys of a file.
+    /// Metadata keys per file.
     pub metadata_keys: u64,
-    /// Nesting of arrays.
+    /// Nesting of metadata arrays.
     pub nesting: u32,
-    /// Files of a model.
+    /// Files per model.
     pub files: u32,
-    /// What the memory budget has left.
+    /// Bytes left in the memory budget.
     pub budget_left: u64,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
-/// What `open` gives.
+/// The result of `open`: the model, and the budget as the plugin left it.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct WireOpened {
-    /// The model.
+    /// The opened model, to be lent the source on each call.
     pub model: OpenModelObject,
-    /// What the plugin left of its memory budget.
+    /// Bytes left in the memory budget after opening.
     pub budget_left: u64,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RVec<u8>,
 }
 
@@ -78,23 +79,23 @@ pub struct WireReport {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireBlockAt<'a> {
-    /// The tensor's number.
+    /// The tensor's number, in push order.
     pub tensor: u64,
-    /// The block's number.
+    /// The block's index within the tensor.
     pub block: u64,
-    /// Pairs of key and value, for what later versions add; keys that are not known are passed over.
+    /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,
 }
 
 /// `apr_sdk::Reader`.
 #[sabi_trait]
 pub trait WireReader: Send + Sync {
-    /// How sure it is.
+    /// Scores a file.
     fn probe(&self, look: &WireLook<'_>) -> R<ScoreNumber>;
     /// Reads the header; `options` are pairs.
     fn open(&self, source: &SourceRef<'_>, limits: &WireLimits<'_>, options: RSlice<'_, u8>)
     -> R<WireOpened>;
-    /// Makes a declared report.
+    /// Makes a report that the manifest declares.
     #[sabi(last_prefix_field)]
     fn report(
         &self,
@@ -113,7 +114,7 @@ pub type ReaderObject = WireReader_TO<'static, RBox<()>>;
 pub trait WireOpenModel: Send + Sync {
     /// Pushes what the header said.
     fn describe(&self, source: &SourceRef<'_>, sink: &mut ModelSinkMut<'_>) -> R<()>;
-    /// Lists a tensor's blocks.
+    /// Lists a tensor's compressed blocks.
     fn blocks(&self, source: &SourceRef<'_>, tensor: u64, sink: &mut BlockSinkMut<'_>) -> R<()>;
     /// Decodes a block; `options` are pairs.
     fn decode(
@@ -124,11 +125,11 @@ pub trait WireOpenModel: Send + Sync {
         stored: RSlice<'_, u8>,
         out: RSliceMut<'_, u8>,
     ) -> R<()>;
-    /// A fresh stream.
+    /// Opens a new stream over a tensor's payload.
     fn stream(&self, tensor: u64) -> R<StreamObject>;
     /// The tokenizer as JSON; empty if there is none.
     fn tokenizer(&self, source: &SourceRef<'_>) -> R<RVec<u8>>;
-    /// A fresh stream of the decoded bytes that a checksum covers.
+    /// Opens a new stream over the decoded bytes that a checksum covers.
     #[sabi(last_prefix_field)]
     fn covered(&self, checksum: u64) -> R<StreamObject>;
 }
@@ -139,7 +140,7 @@ pub type OpenModelObject = WireOpenModel_TO<'static, RBox<()>>;
 /// `apr_sdk::Stream`.
 #[sabi_trait]
 pub trait WireStream: Send {
-    /// Fills the beginning of `out`.
+    /// Fills the start of `out`; returns how many bytes, 0 at the end.
     #[sabi(last_prefix_field)]
     fn read(&mut self, source: &SourceRef<'_>, out: RSliceMut<'_, u8>) -> R<u64>;
 }

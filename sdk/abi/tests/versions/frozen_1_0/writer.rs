@@ -1,4 +1,4 @@
-//! The writing role.
+//! The writer role.
 
 use super::{DTypeNumber, LayoutSinkMut, ModelRef, PatchSinkMut, R, WireBlockAt, WireWritten};
 use abi_stable::sabi_trait;
@@ -7,13 +7,13 @@ use abi_stable::std_types::{RBox, RSlice, RSliceMut, RVec};
 /// `apr_sdk::Writer`.
 #[sabi_trait]
 pub trait WireWriter: Send + Sync {
-    /// Pushes the layout; `request` are pairs.
+    /// Pushes the layout; `request` is encoded as pairs.
     fn layout(&self, model: &ModelRef<'_>, request: RSlice<'_, u8>, sink: &mut LayoutSinkMut<'_>) -> R<()>;
     /// Fills the holes.
     fn finish(&self, written: &WireWritten<'_>, sink: &mut PatchSinkMut<'_>) -> R<()>;
-    /// The dtypes it would rather have; `facts` are nested pairs, one entry a tensor.
+    /// The dtypes it prefers; `facts` are nested pairs, one entry per tensor.
     fn dtypes(&self, facts: RSlice<'_, u8>, wanted: DTypeNumber) -> R<RVec<DTypeNumber>>;
-    /// The most bytes that `encode` makes; `options` are pairs, here and there.
+    /// The most bytes that `encode` can produce; `options` are pairs, here and below.
     fn encoded_bound(&self, codec: u32, options: RSlice<'_, u8>, raw_len: u64) -> R<u64>;
     /// Encodes a block.
     #[sabi(last_prefix_field)]

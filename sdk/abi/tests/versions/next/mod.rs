@@ -4,6 +4,10 @@
 
 #[path = "../../../src/wire/error.rs"]
 mod error;
+#[path = "../../../src/wire/image.rs"]
+mod image;
+#[path = "../../../src/wire/kernel.rs"]
+mod kernel;
 #[path = "../../../src/wire/layout.rs"]
 mod layout;
 #[path = "../../../src/wire/model.rs"]
@@ -18,10 +22,22 @@ mod quantizer;
 mod reader;
 #[path = "../../../src/wire/source.rs"]
 mod source;
+#[path = "../../../src/wire/step.rs"]
+mod step;
 #[path = "../../../src/wire/writer.rs"]
 mod writer;
 
 pub use error::{R, WireError};
+pub use image::{
+    ImageMemoryObject, ImageSinkMut, PlainRowsRef, RowsSinkMut, WireImage, WireImageMemory,
+    WireImageMemory_TO, WireImageSink, WireImageSink_TO, WireMatrix, WirePlainRows, WirePlainRows_TO,
+    WireRowsSink, WireRowsSink_TO,
+};
+pub use kernel::{
+    DeviceObject, DeviceSinkMut, KernelObject, SessionObject, WireDevice, WireDevice_TO, WireDeviceInfo,
+    WireDeviceSink, WireDeviceSink_TO, WireKernel, WireKernel_TO, WireMemory, WireOp, WireSession,
+    WireSession_TO, WireSessionLimits, WireSupport,
+};
 pub use layout::{
     LayoutSinkMut, PatchSinkMut, WireDigest, WireEncoding, WireLayoutSink, WireLayoutSink_TO, WireOwnedBytes,
     WirePartRequest, WirePatchSink, WirePatchSink_TO, WireWritten, WireWrittenFile, WireWrittenHole,
@@ -34,7 +50,7 @@ pub use model::{
 pub use module::{PluginMod, PluginMod_Ref};
 pub use numbers::{
     ByteOrder, CodingNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, FormNumber,
-    LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber,
+    LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber, SupportNumber,
 };
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,
@@ -45,4 +61,9 @@ pub use reader::{
     WireOpenModel_TO, WireOpened, WireReader, WireReader_TO, WireReport, WireStream, WireStream_TO,
 };
 pub use source::{SourceRef, WireSource, WireSource_TO};
+pub use step::{
+    BarrierRef, RegionRef, StepSinkMut, TimingSinkMut, WireBarrier, WireBarrier_TO, WireBatch, WireRegion,
+    WireRegion_TO, WireStateCommand, WireStepSink, WireStepSink_TO, WireTimingSink, WireTimingSink_TO,
+    WireWorkers, WireWorkers_TO, WorkersRef,
+};
 pub use writer::{WireWriter, WireWriter_TO, WriterObject};

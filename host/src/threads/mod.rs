@@ -1,4 +1,10 @@
-//! The machine's threads as a crew. The system may refuse any of them; the calling thread is always there.
+//! The machine's threads: as a crew for loops, and as a team for compute backends. The system may refuse any of
+//! them; the calling thread is always there.
+
+mod signal;
+mod team;
+
+pub use team::Team;
 
 use apr_engine::crew::{Crew, Pass, Passes, panicked};
 use apr_sdk::Result;
@@ -56,6 +62,11 @@ pub fn on_stack<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<JoinHandle<T>> {
     thread::Builder::new().name("main".to_owned()).stack_size(stack).spawn(work).ok()
+}
+
+/// Starts a thread that lives as long as it has work; `None` if refused.
+fn persistent(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).ok()
 }
 
 impl Crew for Threads {

@@ -1,12 +1,14 @@
 //! Adds a plugin's name to its errors and guards its calls, so that both a bundled plugin that panics and a
 //! loaded one that breaks its contract cause an error that names them.
 
+mod kernels;
+
 use super::running::{Running, within};
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_engine::registry::Provider;
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, CheckedModel, Codec, DType, DTypeChoice, Error, ErrorKind,
-    ImportanceSink, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel, Options,
+    ImportanceSink, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel, Options,
     PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Score, Source, Stream, TensorFacts,
     Writer, Written,
 };
@@ -108,6 +110,11 @@ impl<P: Provider> Provider for Named<P> {
     fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         let quantizer = self.owner.call("making its quantizer", || self.provider.quantizer())?;
         Ok(Box::new(Owned::new(quantizer, "dropping its quantizer", &self.owner)))
+    }
+
+    fn kernel(&self) -> Result<Box<dyn Kernel>> {
+        let kernel = self.owner.call("making its compute backend", || self.provider.kernel())?;
+        Ok(Box::new(Owned::new(kernel, "dropping its compute backend", &self.owner)))
     }
 
     fn architecture(&self, id: &str) -> Result<String> {

@@ -1,0 +1,243 @@
+//! What a model computes, as numbers: a table's `[decoder]` applied to a model's configuration. Nothing of the
+//! table's language is left, so that whoever builds a program asks for nothing more.
+
+mod keys;
+mod resolve;
+mod roles;
+mod rope;
+mod section;
+#[cfg(test)]
+mod tests;
+
+pub use roles::Roles;
+pub use rope::Rope;
+pub use section::Section;
+
+use crate::architecture::known::known;
+use crate::engine::Engine;
+use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, escape};
+
+/// What a model computes. Widths are elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoder {
+    /// The id of the architecture.
+    pub architecture: String,
+    /// The dialect of the tensors' names and rows.
+    pub rows: String,
+    /// The width of the hidden state.
+    pub width: u32,
+    /// How many tokens there are.
+    pub vocabulary: u32,
+    /// The positions that it was trained for; `None` if the model does not state it.
+    pub context: Option<u32>,
+    /// Its norms.
+    pub norm: Norm,
+    /// What becomes of tokens before the first layer.
+    pub input: Input,
+    /// The layers, in order.
+    pub layers: Vec<Layer>,
+    /// What becomes of the last layer's hidden state.
+    pub output: Output,
+    /// The tensors that belong to no layer.
+    pub roles: Roles,
+}
+
+/// The norms of the hidden state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm {
+    /// The kind.
+    pub kind: NormKind,
+    /// What is added under the root.
+    pub epsilon: f32,
+    /// Where they stand.
+    pub place: NormPlace,
+}
+
+/// Where norms stand around attention and around the feed-forward network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormPlace {
+    /// Before each: x + f(norm(x)).
+    Before,
+    /// After each, before it is added: x + norm(f(x)).
+    AfterBranch,
+    /// Both: x + norm(f(norm(x))).
+    Both,
+    /// After each is added: norm(x + f(x)).
+    AfterSum,
+}
+
+/// What becomes of tokens before the first layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Input {
+    /// Multiplies the embeddings of tokens.
+    pub scale: f32,
+    /// Whether embeddings of positions are added.
+    pub positions: bool,
+    /// Whether the embedding of the first token type is added.
+    pub types: bool,
+    /// Whether a norm follows.
+    pub norm: bool,
+}
+
+/// What one layer computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// Attention.
+    pub attention: Attention,
+    /// The feed-forward network, unless there are experts only.
+    pub feed_forward: FeedForward,
+    /// Experts in its place.
+    pub experts: Option<Experts>,
+    /// Whether attention and feed-forward network have the same input instead of following one another.
+    pub parallel: bool,
+    /// Its tensors.
+    pub roles: Roles,
+}
+
+/// What attention computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention {
+    /// How many heads of queries.
+    pub heads: u32,
+    /// How many heads of keys and values.
+    pub key_heads: u32,
+    /// The width of a key.
+    pub key: u32,
+    /// The width of a value.
+    pub value: u32,
+    /// Multiplies scores.
+    pub scale: f32,
+    /// Which positions are seen.
+    pub mask: Mask,
+    /// How many, for a mask that is a window.
+    pub window: u32,
+    /// Bounds scores; 0 for none.
+    pub soft_cap: f32,
+    /// Bounds queries, keys and values; 0 for none.
+    pub clamp: f32,
+    /// ALiBi's slope of each head; empty for none.
+    pub slopes: Vec<f32>,
+    /// What a norm of queries and keys spans.
+    pub qk_norm: QkNorm,
+    /// The rotation, if there is one.
+    pub rope: Option<Rope>,
+}
+
+/// What a norm of queries and keys spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QkNorm {
+    /// There is none.
+    None,
+    /// Each head.
+    Head,
+    /// All heads together.
+    All,
+}
+
+/// What a feed-forward network computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FeedForward {
+    /// Its width.
+    pub width: u32,
+    /// Whether there is a gate.
+    pub gated: bool,
+    /// The activation function.
+    pub activation: Activation,
+}
+
+/// What experts compute. Each is a feed-forward network of the layer's form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Experts {
+    /// How many there are.
+    pub count: u32,
+    /// How many a token uses.
+    pub used: u32,
+    /// The width of each.
+    pub width: u32,
+    /// How scores become weights.
+    pub score: ExpertScore,
+    /// Whether the weights of the chosen are divided by their sum.
+    pub normalize: bool,
+    /// Multiplies the weights.
+    pub scale: f32,
+    /// How many groups they fall into.
+    pub groups: u32,
+    /// How many groups the chosen come from; 0 for all.
+    pub groups_used: u32,
+    /// The expert that every token uses.
+    pub shared: Option<Shared>,
+}
+
+/// An expert that every token uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Its width.
+    pub width: u32,
+    /// Whether the sigmoid of a score of its own multiplies it.
+    pub gated: bool,
+}
+
+/// What becomes of the last layer's hidden state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Output {
+    /// Multiplies logits.
+    pub scale: f32,
+    /// Bounds logits, after scaling; 0 for none.
+    pub soft_cap: f32,
+    /// How a text's hidden states become one, for models that embed texts.
+    pub pooling: Option<Pooling>,
+}
+
+/// What a model computes. `tensors` are the names and shapes of its tensors in the dialect that the table's
+/// `[decoder]` speaks of (see [`decoder_rows`]); the model itself may be in another. `arch` is the architecture that the
+/// user named.
+///
+/// # Errors
+/// Unsupported for a model without a table, or whose table does not say how it computes, or which computes something that
+/// cannot be; InvalidArgument for a table whose values do not fit; Malformed for a model that does not state what is needed.
+pub fn decoder(
+    engine: &Engine,
+    model: &Model,
+    arch: Option<&str>,
+    tensors: &[(String, Vec<u64>)],
+) -> Result<Decoder> {
+    let known = known(engine, model, arch)?.ok_or_else(no_table)?;
+    let section = section_of(known.table)?;
+    resolve::resolve(known.table, section, &known.config, tensors).map_err(|error| {
+        let said = format!("architecture `{}`: {}", escape(&known.table.id, 80), error.message());
+        error.with_message(said)
+    })
+}
+
+/// The dialect over which a model's table says how it computes: tensors must be in it, names and rows.
+///
+/// # Errors
+/// Unsupported for a model without a table, or whose table does not say how it computes.
+pub fn decoder_rows(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<String> {
+    let known = known(engine, model, arch)?.ok_or_else(no_table)?;
+    section_of(known.table).map(|section| section.rows.clone())
+}
+
+fn no_table() -> Error {
+    Error::unsupported(
+        "the model has no architecture that a table describes, so nothing says what it computes",
+    )
+    .hint("name its architecture with --arch ID; `apr arch list` shows which there are")
+}
+
+fn section_of(table: &crate::architecture::Table) -> Result<&Section> {
+    let id = escape(&table.id, 80);
+    let hint = "convert it for a program that runs it, or add a [decoder] section to a table of your own";
+    match &table.decoder {
+        None => Err(Error::unsupported(format!(
+            "the table `{id}` has no [decoder]: it does not say what its models compute"
+        ))
+        .hint(hint)),
+        Some(section) => match &section.refused {
+            Some(reason) => {
+                Err(Error::unsupported(format!("models of `{id}` cannot be run: {reason}")).hint(hint))
+            }
+            None => Ok(section),
+        },
+    }
+}

@@ -1,0 +1,74 @@
+//! Which tensor of a model has which role.
+
+use crate::architecture::config::ConfigScope;
+use crate::architecture::table::Table;
+use crate::architecture::translate::images;
+use apr_sdk::Result;
+use std::collections::{BTreeMap, HashSet};
+
+/// Names of tensors by role, in the decoder's dialect.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Roles {
+    /// Names, and whether every model of the architecture has the tensor.
+    names: BTreeMap<String, (String, bool)>,
+}
+
+/// From roles, names, and whether every model of the architecture has the tensor.
+impl FromIterator<(String, String, bool)> for Roles {
+    fn from_iter<I: IntoIterator<Item = (String, String, bool)>>(all: I) -> Roles {
+        let names = all.into_iter().map(|(role, name, required)| (role, (name, required)));
+        Roles { names: names.collect() }
+    }
+}
+
+impl Roles {
+    /// The name of the tensor with a role, which the model need not have; `None` if the architecture has no such role.
+    pub fn name(&self, role: &str) -> Option<&str> {
+        self.names.get(role).map(|(name, _)| name.as_str())
+    }
+
+    /// Every role with its tensor's name, and whether every model of the architecture has it.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        self.names.iter().map(|(role, (name, required))| (role.as_str(), name.as_str(), *required))
+    }
+
+    /// The tensors of a layer, or those of the whole model.
+    ///
+    /// # Errors
+    /// Any error from evaluating when a tensor exists.
+    pub(super) fn of(
+        table: &Table,
+        rows: &str,
+        layer: Option<u64>,
+        scope: &ConfigScope<'_>,
+        has: &HashSet<&str>,
+    ) -> Result<Roles> {
+        let numbers: Vec<(String, u64)> =
+            layer.map(|layer| ("layer".to_owned(), layer)).into_iter().collect();
+        let mut roles = Roles::default();
+        for rule in &table.rules {
+            let (Some(role), ([pattern], _)) = (&rule.role, images(rule, rows)) else { continue };
+            let places = pattern.places();
+            let fits = match layer {
+                None => places.is_empty(),
+                Some(_) => places.len() == 1 && places[0] == "layer",
+            };
+            if !fits || pattern.is_open() || !exists(rule.when.as_ref(), &scope.at(&numbers))? {
+                continue;
+            }
+            let name = pattern.name(|_| layer.unwrap_or(0));
+            // Of several that may have the role, the one that the model has.
+            if has.contains(name.as_str()) || !roles.names.contains_key(role) {
+                roles.names.insert(role.clone(), (name, !rule.optional));
+            }
+        }
+        Ok(roles)
+    }
+}
+
+fn exists(
+    when: Option<&crate::architecture::table::expression::Expression>,
+    scope: &ConfigScope<'_>,
+) -> Result<bool> {
+    when.map_or(Ok(true), |when| when.holds(scope))
+}

@@ -1,0 +1,137 @@
+//! A table's `[decoder]`: parsed and checked, not yet applied to a model.
+
+use super::keys::{KEYS, Key, Kind};
+use crate::architecture::table::ConfigName;
+use crate::architecture::table::expression::Expression;
+use crate::architecture::table::members::{bad, expression, words};
+use crate::wording::nearest;
+use apr_sdk::{Error, Result, escape};
+use toml::{Table as Toml, Value as Item};
+
+/// How the architecture computes, in expressions.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The dialect over whose names and rows it speaks.
+    pub(super) rows: String,
+    /// Why models of this architecture cannot be run, although its base says how.
+    pub(super) refused: Option<String>,
+    /// A value for each of [`KEYS`].
+    pub(super) values: Vec<Stated>,
+}
+
+/// The value of a key.
+#[derive(Clone, Debug)]
+pub(super) enum Stated {
+    /// One of the words that the key allows.
+    Word(String),
+    /// An expression over the configuration, and over `i`, the number of the layer.
+    Expression(Expression),
+}
+
+/// The sections within `[decoder]`.
+fn sections() -> impl Iterator<Item = &'static str> {
+    let firsts = KEYS.iter().enumerate().filter(|(at, key)| *at == 0 || KEYS[at - 1].section != key.section);
+    firsts.map(|(_, key)| key.section).filter(|section| !section.is_empty())
+}
+
+fn called(section: &str) -> String {
+    if section.is_empty() { "[decoder]".to_owned() } else { format!("[decoder.{section}]") }
+}
+
+/// The error for a name that is not there, with the one that may be meant.
+fn unknown(of: &str, name: &str, known: Vec<&str>) -> Error {
+    let meant = nearest(name, known.iter().copied());
+    let meant =
+        meant.map_or_else(|| format!("there are {}", known.join(", ")), |m| format!("is `{m}` meant?"));
+    Error::invalid_argument(format!("{of} has no `{}`: {meant}", escape(name, 80)))
+}
+
+impl Section {
+    /// Reads `[decoder]` of a table with this configuration; `None` if there is none.
+    ///
+    /// # Errors
+    /// InvalidArgument for unknown keys, sections and words, and for values of another kind, naming the key.
+    pub(in crate::architecture) fn read(
+        table: &Toml,
+        config: &[ConfigName],
+        knows: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<Section>> {
+        let toml = match table.get("decoder") {
+            None => return Ok(None),
+            Some(Item::Table(toml)) => toml,
+            Some(other) => return Err(bad("`[decoder]`", other)),
+        };
+        let names = |section: &str| {
+            let own: Vec<&str> =
+                KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect();
+            own
+        };
+        for (name, item) in toml {
+            match item {
+                Item::Table(inside) if sections().any(|section| section == name) => {
+                    let known = names(name);
+                    if let Some(key) = inside.keys().find(|key| !known.contains(&key.as_str())) {
+                        return Err(unknown(&called(name), key, known));
+                    }
+                }
+                _ if ["rows", "refused"].contains(&name.as_str()) || names("").contains(&name.as_str()) => {}
+                _ if sections().any(|section| section == name) => {
+                    return Err(bad(&format!("`[decoder.{name}]`"), item));
+                }
+                _ => {
+                    let known = ["rows", "refused"].into_iter().chain(names("")).chain(sections()).collect();
+                    return Err(unknown("[decoder]", name, known));
+                }
+            }
+        }
+        let refused = words(toml, "refused")?.filter(|reason| !reason.is_empty());
+        let rows = words(toml, "rows")?.unwrap_or_default();
+        if !knows(&rows) {
+            return Err(Error::invalid_argument(format!(
+                "[decoder]: `rows` is `{}`, which is no dialect of the table",
+                escape(&rows, 80)
+            )));
+        }
+        let value = |key: &Key| {
+            let inside = if key.section.is_empty() { Some(toml) } else { toml.get(key.section)?.as_table() };
+            inside.filter(|inside| inside.contains_key(key.name))
+        };
+        let values = KEYS.iter().map(|key| {
+            let default = Toml::from_iter([(key.name.to_owned(), Item::String(key.default.to_owned()))]);
+            stated(key, value(key).unwrap_or(&default), config).map_err(|e| {
+                let at = called(key.section);
+                Error::invalid_argument(format!("{at}: `{}`: {}", key.name, e.message()))
+            })
+        });
+        Ok(Some(Section { rows, refused, values: values.collect::<Result<_>>()? }))
+    }
+
+    /// Its own expressions, with their keys. Defaults may ask for names that a table does not have.
+    pub(in crate::architecture) fn expressions(&self) -> impl Iterator<Item = (String, &Expression)> {
+        KEYS.iter().zip(&self.values).filter_map(|(key, value)| match value {
+            Stated::Expression(expression) if expression.to_string() != key.default => {
+                Some((format!("{} `{}`", called(key.section), key.name), expression))
+            }
+            _ => None,
+        })
+    }
+}
+
+fn stated(key: &Key, toml: &Toml, config: &[ConfigName]) -> Result<Stated> {
+    if let (Kind::Word(known), Some(Item::String(word))) = (key.kind, toml.get(key.name)) {
+        if known.contains(&word.as_str()) {
+            return Ok(Stated::Word(word.clone()));
+        }
+        let stated = |name: &str| config.iter().any(|entry| entry.name == name);
+        let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        // A default speaks of names that a table need not have.
+        if is_word && !stated(word) && word != key.default {
+            return Err(unknown("it", word, known.to_vec()));
+        }
+    }
+    if matches!(key.kind, Kind::Word(_)) && !toml.get(key.name).is_some_and(Item::is_str) {
+        return Err(Error::invalid_argument("a word or an expression in quotes is wanted"));
+    }
+    let value = expression(toml, key.name)?;
+    value.map(Stated::Expression).ok_or_else(|| Error::invalid_argument("it has no value"))
+}

@@ -1,0 +1,237 @@
+//! Operations without weights of other types: normalizations, activations, rotations, arithmetic, pooling.
+
+use super::{Data, SMALL, input, plain, program, slice, table, u32_of, wide};
+use crate::check::Case;
+use crate::check::reference::{Clamp, activated, f64_of, normalized, rotated, sigmoid};
+use apr_sdk::{
+    Activate, Activation, Binary, BinaryKind, DType, Norm, NormKind, Operation, Pool, Pooling, Result, Rope,
+    RopeStyle, RowsOf, Sample, Unary, UnaryKind,
+};
+
+/// Elements of a row.
+const WIDTH: usize = 96;
+/// Rows.
+const ROWS: usize = 5;
+/// Elementary functions in F32 are within a few units of their last place; 2^-18 leaves room for cheap ones.
+const FUNCTION: f64 = 4.0 * SMALL;
+
+pub fn cases() -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for kind in [NormKind::RMS, NormKind::LAYER] {
+        cases.push(norm(kind, 1, WIDTH)?);
+        cases.push(norm(kind, 4, WIDTH / 4)?);
+        cases.push(norm(kind, 4, WIDTH)?);
+    }
+    for number in 0..u32_of(Activation::ALL.len()) {
+        let kind = Activation(number);
+        if kind != Activation::SWIGLU_CLAMPED {
+            cases.push(activate(kind, false)?);
+        }
+        cases.push(activate(kind, true)?);
+    }
+    cases.push(rope(RopeStyle::HALF)?);
+    cases.push(rope(RopeStyle::INTERLEAVED)?);
+    for kind in [BinaryKind::ADD, BinaryKind::MULTIPLY, BinaryKind::SUBTRACT] {
+        cases.push(binary(kind, WIDTH)?);
+    }
+    cases.push(binary(BinaryKind::MULTIPLY, 1)?);
+    for kind in [UnaryKind::AFFINE, UnaryKind::SOFT_CAP, UnaryKind::CLAMP, UnaryKind::SIGMOID] {
+        cases.push(unary(kind)?);
+    }
+    for (kind, normalize) in [
+        (Pooling::OUTPUTS, false),
+        (Pooling::MEAN, false),
+        (Pooling::MEAN, true),
+        (Pooling::FIRST, false),
+        (Pooling::LAST, true),
+    ] {
+        cases.push(pool(kind, normalize)?);
+    }
+    cases.push(sample()?);
+    Ok(cases)
+}
+
+/// A case of one operation over random rows, each of which becomes expectations and bounds.
+fn case(
+    name: &'static str,
+    form: String,
+    width: usize,
+    operation: Operation,
+    seed: u64,
+    of_row: &dyn Fn(u32, &[f64]) -> Vec<(f64, f64)>,
+) -> Result<Case> {
+    let rows = Data::new(seed).values(ROWS * width);
+    let wide = wide(&rows);
+    let each = (0u32..).zip(wide.chunks_exact(width)).flat_map(|(position, row)| of_row(position, row));
+    let (expected, bounds): (Vec<f64>, Vec<f64>) = each.unzip();
+    Ok(Case {
+        operation: name,
+        dtype: DType::F32,
+        form,
+        program: program(width, expected.len() / ROWS, Vec::new(), vec![operation]),
+        weights: vec![table(width)?],
+        inputs: vec![input(rows, width)],
+        output: Some(1),
+        expected,
+        bounds,
+    })
+}
+
+/// A value with a bound relative to it and to `scale`.
+fn within(value: f64, share: f64, scale: f64) -> (f64, f64) {
+    (value, share * (value.abs() + scale) + 1e-30)
+}
+
+fn norm(kind: NormKind, heads: usize, gains: usize) -> Result<Case> {
+    let mut data = Data::new(7);
+    let (gain, bias) = (data.values(gains), data.values(gains));
+    let (wide_gain, wide_bias) = (wide(&gain), wide(&bias));
+    let operation = Norm {
+        x: slice(0, 0, WIDTH),
+        out: slice(1, 0, WIDTH),
+        kind,
+        gain: Some(1),
+        bias: Some(2),
+        epsilon: 1e-5,
+        heads: u32_of(heads),
+    };
+    let of_row = |_: u32, row: &[f64]| {
+        let all = row.chunks_exact(WIDTH / heads).flat_map(|head| normalized(kind, head, f64::from(1e-5f32)));
+        let all: Vec<f64> = all.collect();
+        let one = |(n, x): (usize, &f64)| {
+            let (gain, bias) = (wide_gain[n % gains], wide_bias[n % gains]);
+            within(x * gain + bias, FUNCTION, (x * gain).abs() + gain.abs())
+        };
+        all.iter().enumerate().map(one).collect()
+    };
+    let form = format!("{}, {heads} heads, {gains} gains", kind.name());
+    let mut case = case("norm", form, WIDTH, operation.into(), 8, &of_row)?;
+    case.weights.extend([plain(&gain, gains)?, plain(&bias, gains)?]);
+    Ok(case)
+}
+
+fn activate(kind: Activation, gated: bool) -> Result<Case> {
+    let half = WIDTH / 2;
+    let operation = Activate {
+        kind,
+        gate: slice(0, 0, half),
+        up: gated.then(|| slice(0, half, half)),
+        out: slice(1, 0, half),
+        alpha: 1.702,
+        limit: 1.5,
+    };
+    let clamp = Clamp { alpha: f64::from(1.702f32), limit: 1.5 };
+    let of_row = |_: u32, row: &[f64]| {
+        let (gates, ups) = row.split_at(half);
+        let one = |(gate, up): (&f64, &f64)| {
+            let up = gated.then_some(*up);
+            within(activated(kind, *gate, up, clamp), FUNCTION, (gate * up.unwrap_or(1.0)).abs())
+        };
+        gates.iter().zip(ups).map(one).collect()
+    };
+    let form = format!("{}{}", kind.name(), if gated { ", gated" } else { "" });
+    case("activate", form, WIDTH, operation.into(), 9, &of_row)
+}
+
+fn rope(style: RopeStyle) -> Result<Case> {
+    const HEADS: usize = 2;
+    const FIRST: usize = 4;
+    let frequencies: Vec<f32> = (0u8..16).map(|n| 10_000f32.powf(-f32::from(n) / 16.0)).collect();
+    let wide_frequencies = wide(&frequencies);
+    let operation = Rope {
+        x: slice(0, 0, WIDTH),
+        out: slice(1, 0, WIDTH),
+        heads: u32_of(HEADS),
+        first: u32_of(FIRST),
+        style,
+        frequencies,
+        magnitude: 1.25,
+    };
+    let of_row = |position: u32, row: &[f64]| {
+        let head = |head: &[f64]| {
+            let turned = rotated(style, head, FIRST, &wide_frequencies, position, 1.25);
+            let most = head.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+            turned.into_iter().map(move |x| within(x, FUNCTION, most)).collect::<Vec<_>>()
+        };
+        row.chunks_exact(WIDTH / HEADS).flat_map(head).collect()
+    };
+    case("rope", style.name(), WIDTH, operation.into(), 10, &of_row)
+}
+
+fn binary(kind: BinaryKind, second: usize) -> Result<Case> {
+    let width = WIDTH + second;
+    let operation =
+        Binary { kind, a: slice(0, 0, WIDTH), b: slice(0, WIDTH, second), out: slice(1, 0, WIDTH) };
+    let of_row = |_: u32, row: &[f64]| {
+        let (a, b) = row.split_at(WIDTH);
+        let one = |(n, a): (usize, &f64)| {
+            let b = b[n % second];
+            let value = match kind {
+                BinaryKind::ADD => a + b,
+                BinaryKind::SUBTRACT => a - b,
+                _ => a * b,
+            };
+            within(value, SMALL, 0.0)
+        };
+        a.iter().enumerate().map(one).collect()
+    };
+    let form = format!("{}{}", kind.name(), if second == 1 { ", one for all" } else { "" });
+    case("binary", form, width, operation.into(), 11, &of_row)
+}
+
+fn unary(kind: UnaryKind) -> Result<Case> {
+    let (a, b): (f32, f32) = if kind == UnaryKind::CLAMP { (-0.5, 0.75) } else { (1.5, 0.25) };
+    let operation = Unary { kind, x: slice(0, 0, WIDTH), out: slice(1, 0, WIDTH), a, b };
+    let (a, b) = (f64::from(a), f64::from(b));
+    let of_row = |_: u32, row: &[f64]| {
+        let one = |x: &f64| {
+            let value = match kind {
+                UnaryKind::AFFINE => a * x + b,
+                UnaryKind::SOFT_CAP => a * (x / a).tanh(),
+                UnaryKind::CLAMP => x.clamp(a, b),
+                _ => sigmoid(*x),
+            };
+            within(value, FUNCTION, x.abs())
+        };
+        row.iter().map(one).collect()
+    };
+    case("unary", kind.name(), WIDTH, operation.into(), 12, &of_row)
+}
+
+/// Of one sequence, all rows of which want output.
+fn pool(kind: Pooling, normalize: bool) -> Result<Case> {
+    let operation = Pool { kind, x: slice(0, 0, WIDTH), out: slice(1, 0, WIDTH), normalize };
+    let of_row = |_: u32, _: &[f64]| vec![(0.0, 1.0); WIDTH];
+    let form = format!("{}{}", kind.name(), if normalize { ", normalized" } else { "" });
+    let mut case = case("pool", form, WIDTH, operation.into(), 13, &of_row)?;
+    let rows = wide(&case.inputs[0].rows);
+    let row = |n: usize| rows[n * WIDTH..(n + 1) * WIDTH].to_vec();
+    let mut pooled = match kind {
+        Pooling::OUTPUTS => rows.clone(),
+        Pooling::FIRST => row(0),
+        Pooling::LAST => row(ROWS - 1),
+        _ => (0..WIDTH).map(|n| rows.iter().skip(n).step_by(WIDTH).sum::<f64>() / f64_of(ROWS)).collect(),
+    };
+    if normalize {
+        let length = pooled.iter().map(|x| x * x).sum::<f64>().sqrt();
+        pooled.iter_mut().for_each(|x| *x /= length);
+    }
+    (case.expected, case.bounds) = pooled.into_iter().map(|x| within(x, FUNCTION, 1.0)).unzip();
+    case.program.values[1].rows = RowsOf::OUTPUTS;
+    Ok(case)
+}
+
+/// The end of a program gives its rows as they are.
+fn sample() -> Result<Case> {
+    let operations: Vec<Operation> = vec![
+        Pool { kind: Pooling::OUTPUTS, x: slice(0, 0, WIDTH), out: slice(1, 0, WIDTH), normalize: false }
+            .into(),
+        Sample { logits: slice(1, 0, WIDTH) }.into(),
+    ];
+    let of_row = |_: u32, row: &[f64]| row.iter().map(|x| within(*x, SMALL, 0.0)).collect();
+    let mut case = case("sample", "logits".to_owned(), WIDTH, operations[0].clone(), 14, &of_row)?;
+    case.program = program(WIDTH, WIDTH, Vec::new(), operations);
+    case.program.values[1].rows = RowsOf::OUTPUTS;
+    case.output = None;
+    Ok(case)
+}

@@ -1,0 +1,164 @@
+//! Checks a device operation by operation: programs of one operation over random data, compared with plain F64
+//! arithmetic.
+//!
+//! Weights are compared as they are stored: those of block types are quantized first, and the reference uses the values
+//! that they stand for. What a device may round besides is its activations, to 8 bits in blocks where the weights are
+//! blocks; bounds allow for six standard deviations of that, and for 2^-20 of the sum of all magnitudes otherwise.
+
+mod cases;
+mod memory;
+pub mod reference;
+
+pub use cases::cases;
+pub use memory::Heap;
+
+use apr_sdk::{
+    Batch, DType, Device, Error, MatrixSpec, Program, Result, Rows, SessionLimits, StepSink, Weight, Workers,
+};
+
+/// Packs values into blocks and back, as a quantizer does.
+pub trait Blocks {
+    /// Rows of `columns` values as blocks.
+    ///
+    /// # Errors
+    /// Unsupported if nothing packs this type.
+    fn encode(&self, dtype: DType, values: &[f32], columns: usize) -> Result<Vec<u8>>;
+
+    /// The values that blocks stand for.
+    ///
+    /// # Errors
+    /// Unsupported if nothing unpacks this type.
+    fn decode(&self, dtype: DType, blocks: &[u8], columns: usize) -> Result<Vec<f32>>;
+}
+
+/// A matrix with its plain rows.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    /// Its type and size.
+    pub spec: MatrixSpec,
+    /// Its rows.
+    pub bytes: Vec<u8>,
+}
+
+/// The rows of a batch: their token ids, positions, and what takes the place of the embedding.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// A token for each row.
+    pub ids: Vec<u32>,
+    /// The position of the first row.
+    pub position: u32,
+    /// The rows; empty if the embedding is checked.
+    pub rows: Vec<f32>,
+}
+
+/// One operation, what goes in and what must come out.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The operation's name.
+    pub operation: &'static str,
+    /// The type of its weights, or of its cache; F32 if it has neither.
+    pub dtype: DType,
+    /// Which form of it.
+    pub form: String,
+    /// The program.
+    pub program: Program,
+    /// Its weights.
+    pub weights: Vec<Matrix>,
+    /// The steps, one after the other.
+    pub inputs: Vec<Input>,
+    /// The value that is compared after the last step; `None` for the logits that the step gives.
+    pub output: Option<u32>,
+    /// The value's elements.
+    pub expected: Vec<f64>,
+    /// How far each may be off.
+    pub bounds: Vec<f64>,
+}
+
+/// How far a device is off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// The largest error relative to its bound: at most 1 is right.
+    pub worst: f64,
+    /// The error there.
+    pub error: f64,
+    /// The bound there.
+    pub bound: f64,
+    /// What was expected there.
+    pub expected: f64,
+}
+
+impl Rows for Matrix {
+    fn read(&self, first: u64, out: &mut [u8]) -> Result<()> {
+        let start = usize::try_from(first.saturating_mul(self.spec.row_bytes())).unwrap_or(usize::MAX);
+        let some = start.checked_add(out.len()).and_then(|end| self.bytes.get(start..end));
+        let some = some.ok_or_else(|| Error::invalid_argument("there are no such rows"))?;
+        out.copy_from_slice(some);
+        Ok(())
+    }
+}
+
+/// Collects logits.
+struct Logits(Vec<f32>);
+
+impl StepSink for Logits {
+    fn logits(&mut self, _: u32, logits: &[f32]) -> Result<()> {
+        self.0.extend_from_slice(logits);
+        Ok(())
+    }
+
+    fn token(&mut self, _: u32, _: u32) -> Result<()> {
+        Err(Error::plugin("chose a token that was not asked for"))
+    }
+}
+
+/// Runs a case on a device.
+///
+/// # Errors
+/// Unsupported for what the device cannot run; any other error of the device.
+pub fn run(device: &dyn Device, workers: &dyn Workers, case: &Case) -> Result<Verdict> {
+    let prepare = |matrix: &Matrix| device.prepare(&matrix.spec, matrix, &mut Heap);
+    let weights = case.weights.iter().map(prepare).collect::<Result<Vec<Weight>>>()?;
+    let most = case.inputs.iter().map(|input| input.ids.len()).max().unwrap_or(0);
+    let limits = SessionLimits::new(u32::try_from(most).unwrap_or(u32::MAX), 1, 64);
+    let mut session = device.compile(&case.program.to_bytes()?, &weights, &limits)?;
+    let mut logits = Logits(Vec::new());
+    for input in &case.inputs {
+        let positions: Vec<u32> = (input.position..).take(input.ids.len()).collect();
+        let (sequences, outputs) =
+            (vec![0; positions.len()], (0..).take(positions.len()).collect::<Vec<u32>>());
+        let mut batch = Batch::new(&input.ids, &positions, &sequences, &outputs)?;
+        if !input.rows.is_empty() {
+            batch = batch.with_rows(&input.rows);
+        }
+        logits.0.clear();
+        session.step(&batch, workers, &mut logits)?;
+    }
+    let found = match case.output {
+        Some(value) => {
+            let mut found = vec![0.0; case.expected.len()];
+            session.read(value, &mut found)?;
+            found
+        }
+        None => logits.0,
+    };
+    judge(case, &found)
+}
+
+/// Compares what came out with what must.
+fn judge(case: &Case, found: &[f32]) -> Result<Verdict> {
+    if found.len() != case.expected.len() {
+        let (have, want) = (found.len(), case.expected.len());
+        return Err(Error::plugin(format!("gave {have} values instead of {want}")));
+    }
+    let mut verdict = Verdict { worst: 0.0, error: 0.0, bound: 0.0, expected: 0.0 };
+    for ((found, expected), bound) in found.iter().zip(&case.expected).zip(&case.bounds) {
+        let error = (f64::from(*found) - expected).abs();
+        let worst = error / bound;
+        // What is not a number is beyond every bound.
+        if worst > verdict.worst || worst.is_nan() {
+            let worst = if worst.is_nan() { f64::INFINITY } else { worst };
+            verdict = Verdict { worst, error, bound: *bound, expected: *expected };
+        }
+    }
+    Ok(verdict)
+}

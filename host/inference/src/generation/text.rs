@@ -1,0 +1,126 @@
+//! Turns tokens into text as they come, without ever giving half a character.
+
+use crate::tokens::Tokens;
+use apr_sdk::Result;
+
+/// Tokens of the prompt that the text continues. 8: decoders look back one token, and a character has 4 bytes.
+const BEFORE: usize = 8;
+/// Tokens without a finished character after which their text is given as it is: a character has 4 bytes.
+const UNFINISHED: usize = 8;
+/// What stands for bytes that are no character, and for those of a character that has not ended yet.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// The text of a growing list of tokens.
+///
+/// Decoders treat the beginning of a text differently (SentencePiece drops a space there) and need several tokens
+/// for a character, so a token has no text of its own. What is given is by how much the text of the last few tokens
+/// grows with the new ones.
+pub struct Text<'t> {
+    tokens: &'t Tokens,
+    /// The tokens that the next text continues, then those whose text has not been given.
+    ids: Vec<u32>,
+    /// How many of `ids` are given.
+    given: usize,
+}
+
+impl<'t> Text<'t> {
+    /// The text that follows a prompt.
+    pub fn after(tokens: &'t Tokens, prompt: &[u32]) -> Text<'t> {
+        let ids: Vec<u32> = prompt.iter().copied().filter(|id| tokens.piece(*id).is_some()).collect();
+        let ids = ids.get(ids.len().saturating_sub(BEFORE)..).unwrap_or_default().to_vec();
+        Text { tokens, given: ids.len(), ids }
+    }
+
+    /// The text that a token completes; empty while a character is not finished, and for special tokens.
+    ///
+    /// # Errors
+    /// As [`Tokens::decode`].
+    pub fn push(&mut self, id: u32) -> Result<String> {
+        if self.tokens.piece(id).is_none() {
+            return Ok(String::new());
+        }
+        self.ids.push(id);
+        let grown = self.growth()?;
+        let waits = grown.ends_with(REPLACEMENT) && self.ids.len() - self.given < UNFINISHED;
+        if grown.is_empty() || waits {
+            return Ok(String::new());
+        }
+        // What was just given is what the next text continues.
+        self.ids.drain(..self.given);
+        self.given = self.ids.len();
+        Ok(grown)
+    }
+
+    /// The text of what is left at the end: bytes that did not become a character.
+    ///
+    /// # Errors
+    /// As [`Tokens::decode`].
+    pub fn finish(&mut self) -> Result<String> {
+        let rest = self.growth()?;
+        self.given = self.ids.len();
+        Ok(rest)
+    }
+
+    /// What the tokens that are not given add to the text of those before.
+    fn growth(&self) -> Result<String> {
+        let before = self.tokens.decode(self.ids.get(..self.given).unwrap_or_default(), true)?;
+        let mut whole = self.tokens.decode(&self.ids, true)?;
+        if whole.starts_with(&before) {
+            return Ok(whole.split_off(before.len()));
+        }
+        // Bytes that are no character can change how those before them look, but not how many characters they are.
+        Ok(whole.chars().skip(before.chars().count()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{bytes, sentencepiece};
+    use super::*;
+
+    fn pushed(tokens: &Tokens, prompt: &[u32], ids: &[u32]) -> Vec<String> {
+        let mut text = Text::after(tokens, prompt);
+        let mut all: Vec<String> = ids.iter().map(|id| text.push(*id).unwrap()).collect();
+        all.push(text.finish().unwrap());
+        all
+    }
+
+    #[test]
+    fn a_character_of_several_tokens_comes_whole() {
+        let tokens = bytes();
+        let ids: Vec<u32> = "aß語😀.".bytes().map(u32::from).collect();
+        let given = pushed(&tokens, &[u32::from(b'x')], &ids);
+        assert_eq!(given, ["a", "", "ß", "", "", "語", "", "", "", "😀", ".", ""]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_character_are_shown_and_hold_nothing_up() {
+        let tokens = bytes();
+        let given = pushed(&tokens, &[], &[0xff, u32::from(b'a'), 0xc3]);
+        assert_eq!(given, ["", "\u{fffd}a", "", "\u{fffd}"]);
+        let given = pushed(&tokens, &[], &[0xff; 20]);
+        assert_eq!(given.concat(), "\u{fffd}".repeat(20));
+        assert!(given[..10].concat().chars().count() >= 8);
+    }
+
+    #[test]
+    fn sentencepiece_keeps_its_spaces() {
+        let tokens = sentencepiece();
+        let id = |piece| tokens.tokenizer().each().find(|(_, text)| *text == piece).unwrap().0;
+        let ids = [id("\u{2581}world"), id("s"), id("\u{2581}"), id("\u{2581}world")];
+        // After text, the space is text; at the beginning it is not.
+        assert_eq!(pushed(&tokens, &[id("\u{2581}Hello")], &ids).concat(), " worlds  world");
+        assert_eq!(pushed(&tokens, &[], &ids).concat(), "worlds  world");
+        // A special token in the middle does not make a new beginning.
+        let ids = [id("s"), id("</s>"), id("\u{2581}world")];
+        assert_eq!(pushed(&tokens, &[id("\u{2581}Hello")], &ids).concat(), "s world");
+        // Bytes of a character between pieces.
+        let ids = [id("<0xC3>"), id("<0x9F>"), id("<0xC3>"), id("<0x9F>"), id("s")];
+        assert_eq!(pushed(&tokens, &[id("\u{2581}Hello")], &ids), ["", "ß", "", "ß", "s", ""]);
+    }
+
+    #[test]
+    fn an_id_without_a_token_has_no_text() {
+        assert_eq!(pushed(&bytes(), &[9999], &[9999, u32::from(b'a')]), ["", "a", ""]);
+    }
+}

@@ -1,0 +1,224 @@
+//! Values and weights of a program while it is built.
+
+use super::{Built, Request, WeightOf};
+use apr_engine::architecture::Roles;
+use apr_sdk::{
+    DType, Error, Operation, PagedState, Program, Result, RowsOf, Slice, State, ValueSpec, WeightPart, escape,
+};
+use std::collections::{HashMap, HashSet};
+
+/// A program in the making.
+pub(super) struct Builder<'a> {
+    pub(super) request: Request<'a>,
+    program: Program,
+    weights: Vec<WeightOf>,
+    /// The weight of each tensor.
+    by_name: HashMap<String, u32>,
+    taps: Vec<(String, u32)>,
+    /// Values by what they hold, for the next layer to write over.
+    by_purpose: HashMap<String, u32>,
+    /// What the names of values begin with.
+    place: String,
+    /// Tensors that the program uses.
+    used: HashSet<String>,
+}
+
+/// The number as a number in a program.
+fn number(count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(|_| Error::limit("the program has more than 2^32 parts"))
+}
+
+/// The product of two widths.
+pub(super) fn product(a: u32, b: u32) -> Result<u32> {
+    a.checked_mul(b).ok_or_else(|| Error::limit(format!("a row of {a} x {b} elements is too wide")))
+}
+
+/// The sum of widths.
+pub(super) fn sum(widths: &[u32]) -> Result<u32> {
+    let add = |all: u32, width: &u32| all.checked_add(*width);
+    widths.iter().try_fold(0, add).ok_or_else(|| Error::limit("a row is too wide"))
+}
+
+/// A part of a slice.
+pub(super) fn part_of(slice: Slice, first: u32, width: u32) -> Slice {
+    Slice { value: slice.value, first: slice.first + first, width }
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(request: Request<'a>) -> Builder<'a> {
+        Builder {
+            request,
+            program: Program::default(),
+            weights: Vec::new(),
+            by_name: HashMap::new(),
+            taps: Vec::new(),
+            by_purpose: HashMap::new(),
+            place: String::new(),
+            used: HashSet::new(),
+        }
+    }
+
+    /// From here on, names of values begin with this.
+    pub(super) fn at(&mut self, place: String) {
+        self.place = place;
+    }
+
+    /// Appends an operation.
+    pub(super) fn push(&mut self, operation: impl Into<Operation>) {
+        self.program.operations.push(operation.into());
+    }
+
+    /// A value for a row of the batch.
+    pub(super) fn value(&mut self, purpose: &str, width: u32) -> Result<Slice> {
+        self.value_of(purpose, width, RowsOf::BATCH)
+    }
+
+    /// A value: the one that held the same in the layer before, unless every value keeps its own.
+    pub(super) fn value_of(&mut self, purpose: &str, width: u32, rows: RowsOf) -> Result<Slice> {
+        let spec = ValueSpec { width, rows };
+        let known = self.by_purpose.get(purpose).copied().filter(|value| {
+            let at = usize::try_from(*value).unwrap_or(usize::MAX);
+            self.program.values.get(at) == Some(&spec)
+        });
+        if let Some(value) = known.filter(|_| !self.request.taps) {
+            return Ok(Slice { value, first: 0, width });
+        }
+        let value = number(self.program.values.len())?;
+        self.program.values.push(spec);
+        if self.request.taps {
+            self.taps.push((format!("{}{purpose}", self.place), value));
+        } else {
+            self.by_purpose.insert(purpose.to_owned(), value);
+        }
+        Ok(Slice { value, first: 0, width })
+    }
+
+    /// Where an operation that may write over its input puts its result.
+    pub(super) fn over(&mut self, input: Slice, purpose: &str) -> Result<Slice> {
+        if self.request.taps { self.value(purpose, input.width) } else { Ok(input) }
+    }
+
+    /// A cache for a layer's keys and values.
+    pub(super) fn state(&mut self, state: PagedState) -> Result<u32> {
+        let at = number(self.program.states.len())?;
+        self.program.states.push(State::Paged(state));
+        Ok(at)
+    }
+
+    /// The cache's type.
+    pub(super) fn cache(&self) -> DType {
+        self.request.cache
+    }
+
+    /// Whether the model has the tensor with a role.
+    pub(super) fn has(&self, roles: &Roles, role: &str) -> bool {
+        roles.name(role).is_some_and(|name| (self.request.tensors)(name).is_some())
+    }
+
+    /// The weight of a role, which must have these dimensions; `None` if the model has no such tensor.
+    ///
+    /// # Errors
+    /// Malformed for other dimensions, naming the tensor.
+    pub(super) fn maybe(&mut self, roles: &Roles, role: &str, shape: &[u32]) -> Result<Option<u32>> {
+        let Some(name) = roles.name(role) else { return Ok(None) };
+        let Some(found) = (self.request.tensors)(name) else { return Ok(None) };
+        let ones =
+            found.shape.iter().take_while(|size| **size == 1).count().min(found.shape.len().max(1) - 1);
+        let wanted_ones = shape.iter().take_while(|size| **size == 1).count().min(shape.len().max(1) - 1);
+        if !found.shape[ones..].iter().copied().eq(shape[wanted_ones..].iter().map(|size| u64::from(*size))) {
+            return Err(Error::malformed(format!(
+                "it has the shape {:?}, but the model's configuration wants {shape:?}",
+                found.shape
+            ))
+            .tensor(name));
+        }
+        self.weight(name).map(Some)
+    }
+
+    /// The weight of a role that is needed.
+    ///
+    /// # Errors
+    /// As [`Builder::maybe`]; Malformed if the model has no such tensor.
+    pub(super) fn needs(&mut self, roles: &Roles, role: &str, shape: &[u32]) -> Result<u32> {
+        let found = self.maybe(roles, role, shape)?;
+        found.ok_or_else(|| match roles.name(role) {
+            Some(name) => Error::malformed("the model has no such tensor").tensor(name),
+            None => Error::invalid_argument(format!(
+                "the architecture's table has no tensor of the role `{}`, which its [decoder] needs",
+                escape(role, 80)
+            )),
+        })
+    }
+
+    /// The bias of a role: of `role.bias`.
+    pub(super) fn bias(&mut self, roles: &Roles, role: &str, shape: &[u32]) -> Result<Option<u32>> {
+        self.maybe(roles, &format!("{role}.bias"), shape)
+    }
+
+    /// WeightPart of a linear operation: the whole matrix of a role, with its bias.
+    pub(super) fn part(&mut self, roles: &Roles, role: &str, columns: u32, out: Slice) -> Result<WeightPart> {
+        let weight = self.needs(roles, role, &[out.width, columns])?;
+        Ok(WeightPart { weight, first_row: 0, bias: self.bias(roles, role, &[out.width])?, out })
+    }
+
+    /// The weight of a tensor, as a matrix.
+    pub(super) fn weight(&mut self, name: &str) -> Result<u32> {
+        if let Some(known) = self.by_name.get(name) {
+            return Ok(*known);
+        }
+        let at = number(self.weights.len())?;
+        self.weights.push(WeightOf::Tensor(name.to_owned()));
+        self.by_name.insert(name.to_owned(), at);
+        self.used.insert(name.to_owned());
+        Ok(at)
+    }
+
+    /// The elements of a tensor as one vector.
+    ///
+    /// # Errors
+    /// Any error from reading; Malformed if it has another number of elements.
+    pub(super) fn vector(&mut self, name: &str, columns: u32) -> Result<u32> {
+        let values = (self.request.floats)(name)?;
+        if u32::try_from(values.len()) != Ok(columns) {
+            let message = format!("it has {} elements, but {columns} are needed", values.len());
+            return Err(Error::malformed(message).tensor(name));
+        }
+        let at = number(self.weights.len())?;
+        self.weights.push(WeightOf::Literal { columns, values });
+        self.used.insert(name.to_owned());
+        Ok(at)
+    }
+
+    /// The tensor of a role among those that are read as numbers.
+    pub(super) fn reads(&mut self, name: &str) -> Result<Vec<f32>> {
+        self.used.insert(name.to_owned());
+        (self.request.floats)(name)
+    }
+
+    /// Checks that a layer's program uses all its tensors, and that none is missing.
+    ///
+    /// # Errors
+    /// Malformed for a tensor that every model of the architecture has but this one; Unsupported for one that is not used.
+    pub(super) fn finish_layer(&self, roles: &Roles) -> Result<()> {
+        for (role, name, required) in roles.all() {
+            match (self.request.tensors)(name) {
+                None if required => {
+                    return Err(Error::malformed("the model has no such tensor").tensor(name));
+                }
+                Some(_) if !self.used.contains(name) => {
+                    return Err(Error::unsupported(format!(
+                        "the architecture's [decoder] does not say what becomes of the role `{}`",
+                        escape(role, 80)
+                    ))
+                    .tensor(name));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn build(self, output: u32) -> Built {
+        Built { program: self.program, weights: self.weights, taps: self.taps, output }
+    }
+}

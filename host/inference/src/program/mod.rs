@@ -1,0 +1,88 @@
+//! The program of a model: what its [`Decoder`] says, over its tensors, as operations that any backend runs.
+//!
+//! Which tensors a model has decides what is optional: a bias, or a norm of queries, is computed if and only if its tensor is
+//! there. A tensor that belongs to a layer but is not used by its program is an error, since leaving it out would change what
+//! the model says.
+
+mod block;
+mod builder;
+mod experts;
+mod feed_forward;
+pub mod listing;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub use whole::build;
+
+use apr_engine::architecture::Decoder;
+use apr_sdk::{DType, Pooling, Program, Result};
+
+/// What is known of a tensor without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorShape {
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+}
+
+/// What a program gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Logits for the next token, to the step's sink.
+    Logits,
+    /// Hidden states behind the last norm, to be read from the value [`Built::output`].
+    Hidden {
+        /// Which rows, or their mean.
+        pooling: Pooling,
+        /// Whether each is divided by its Euclidean norm.
+        normalize: bool,
+    },
+}
+
+/// What a program is made for.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// What the model computes.
+    pub decoder: &'a Decoder,
+    /// The model's tensors by name, in the decoder's dialect; `None` for one that it does not have.
+    pub tensors: &'a dyn Fn(&str) -> Option<TensorShape>,
+    /// The elements of a small tensor, in order: factors of a rotation, gains that differ from head to head.
+    pub floats: &'a dyn Fn(&str) -> Result<Vec<f32>>,
+    /// The type in which keys and values are kept.
+    pub cache: DType,
+    /// What is wanted.
+    pub output: Output,
+    /// How many positions there is room for. It decides between the long and the short factors of a rotation.
+    pub context: u32,
+    /// Whether every intermediate result keeps a value of its own, with a name in [`Built::taps`].
+    pub taps: bool,
+}
+
+/// A program with what it needs to know of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    /// The program.
+    pub program: Program,
+    /// The matrix for each weight that the program names, by number.
+    pub weights: Vec<WeightOf>,
+    /// Names of values, such as `layer.3.attention.query`; empty unless they were asked for.
+    pub taps: Vec<(String, u32)>,
+    /// The value that holds the logits or hidden states.
+    pub output: u32,
+}
+
+/// Where a weight comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WeightOf {
+    /// A tensor of the model as a matrix: its last axis are columns, all others rows. A vector is one row.
+    Tensor(String),
+    /// A vector that was computed.
+    Literal {
+        /// Its length.
+        columns: u32,
+        /// Its elements.
+        values: Vec<f32>,
+    },
+}

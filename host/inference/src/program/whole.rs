@@ -1,0 +1,125 @@
+//! From tokens through all layers to logits or hidden states.
+
+use super::builder::Builder;
+use super::{Built, Output, Request, block};
+use apr_engine::architecture::{Decoder, NormPlace, Roles};
+use apr_sdk::{
+    Binary, BinaryKind, Embed, Error, Linear, Norm, Pool, Pooling, Result, RowIndex, RowsOf, Sample, Slice,
+    Unary, UnaryKind, WeightPart,
+};
+
+/// Builds the program of a model.
+///
+/// # Errors
+/// Malformed for a tensor that is missing or has another shape than the configuration says, naming it; Unsupported for a tensor
+/// of a layer that nothing uses; LimitExceeded for more positions than the model has; any error from reading small tensors.
+pub fn build(request: &Request<'_>) -> Result<Built> {
+    let decoder = request.decoder;
+    let builder = &mut Builder::new(*request);
+    let mut x = input(builder, decoder)?;
+    for (number, layer) in decoder.layers.iter().enumerate() {
+        builder.at(format!("layer.{number}."));
+        x = block::block(builder, decoder, layer, x)?;
+        builder.finish_layer(&layer.roles)?;
+    }
+    builder.at(String::new());
+    let roles = &decoder.roles;
+    if decoder.norm.place != NormPlace::AfterSum || builder.has(roles, "output.norm") {
+        let out = builder.over(x, "output.norm")?;
+        x = norm(builder, decoder, roles, "output.norm", x, out)?;
+    }
+    let (kind, normalize) = match request.output {
+        Output::Logits => (Pooling::OUTPUTS, false),
+        Output::Hidden { pooling, normalize } => (pooling, normalize),
+    };
+    let rows = builder.value_of("output", decoder.width, RowsOf::OUTPUTS)?;
+    builder.push(Pool { kind, x, out: rows, normalize });
+    let output = match request.output {
+        Output::Hidden { .. } => rows,
+        Output::Logits => logits(builder, decoder, rows)?,
+    };
+    let builder = std::mem::replace(builder, Builder::new(*request));
+    Ok(builder.build(output.value))
+}
+
+/// Embeddings of tokens, and what is added to them.
+fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
+    let (roles, width) = (&decoder.roles, decoder.width);
+    let table = builder.needs(roles, "embedding", &[decoder.vocabulary, width])?;
+    let mut x = builder.value("hidden", width)?;
+    builder.push(Embed { table, index: RowIndex::TOKEN, offset: 0, scale: decoder.input.scale, out: x });
+    let mut more = Vec::new();
+    if decoder.input.positions {
+        let role = "embedding.position";
+        let name = roles.name(role).unwrap_or_default();
+        let found = (builder.request.tensors)(name).and_then(|found| found.shape.first().copied());
+        let positions = u32::try_from(found.unwrap_or(0)).unwrap_or(u32::MAX);
+        let table = builder.needs(roles, role, &[positions, width])?;
+        if builder.request.context > positions {
+            return Err(Error::limit(format!(
+                "{} positions are wanted, but the model has {positions}",
+                builder.request.context
+            ))
+            .hint(format!("pass --context {positions} or less")));
+        }
+        more.push(("input.positions", table, RowIndex::POSITION));
+    }
+    if decoder.input.types {
+        let role = "embedding.token_type";
+        let name = roles.name(role).unwrap_or_default();
+        let found = (builder.request.tensors)(name).and_then(|found| found.shape.first().copied());
+        let types = u32::try_from(found.unwrap_or(0)).unwrap_or(u32::MAX);
+        more.push(("input.types", builder.needs(roles, role, &[types, width])?, RowIndex::CONSTANT));
+    }
+    for (purpose, table, index) in more {
+        let b = builder.value(purpose, width)?;
+        builder.push(Embed { table, index, offset: 0, scale: 1.0, out: b });
+        let out = builder.over(x, "input.sum")?;
+        builder.push(Binary { kind: BinaryKind::ADD, a: x, b, out });
+        x = out;
+    }
+    if decoder.input.norm {
+        let out = builder.over(x, "input.norm")?;
+        x = norm(builder, decoder, roles, "embedding.norm", x, out)?;
+    }
+    Ok(x)
+}
+
+/// A norm of the whole hidden state.
+pub(super) fn norm(
+    builder: &mut Builder<'_>,
+    decoder: &Decoder,
+    roles: &Roles,
+    role: &str,
+    x: Slice,
+    out: Slice,
+) -> Result<Slice> {
+    let gain = builder.needs(roles, role, &[x.width])?;
+    let bias = builder.bias(roles, role, &[x.width])?;
+    let (kind, epsilon) = (decoder.norm.kind, decoder.norm.epsilon);
+    builder.push(Norm { x, out, kind, gain: Some(gain), bias, epsilon, heads: 1 });
+    Ok(out)
+}
+
+/// The logits of the rows that want output.
+fn logits(builder: &mut Builder<'_>, decoder: &Decoder, rows: Slice) -> Result<Slice> {
+    let roles = &decoder.roles;
+    // A model without an output of its own takes its embedding.
+    let role = if builder.has(roles, "output") { "output" } else { "embedding" };
+    let mut out = builder.value_of("logits", decoder.vocabulary, RowsOf::OUTPUTS)?;
+    let part = WeightPart {
+        bias: builder.bias(roles, "output", &[decoder.vocabulary])?,
+        ..builder.part(roles, role, decoder.width, out)?
+    };
+    builder.push(Linear { x: rows, parts: vec![part], residual: None, scale: decoder.output.scale });
+    if decoder.output.soft_cap > 0.0 {
+        let x = out;
+        out = match builder.request.taps {
+            true => builder.value_of("logits.capped", decoder.vocabulary, RowsOf::OUTPUTS)?,
+            false => x,
+        };
+        builder.push(Unary { kind: UnaryKind::SOFT_CAP, x, out, a: decoder.output.soft_cap, b: 0.0 });
+    }
+    builder.push(Sample { logits: out });
+    Ok(out)
+}

@@ -1,0 +1,236 @@
+//! One sequence that runs through a compiled program: tokens in, logits out.
+
+use apr_sdk::{
+    Batch, Error, Result, Sampler, Session, StateCommand, StateVerb, StepSink, TimingSink, Workers,
+};
+use std::sync::Arc;
+
+/// What a runner is made of.
+pub struct Parts {
+    /// The compiled program with its states.
+    pub session: Box<dyn Session>,
+    /// The threads that steps run on.
+    pub workers: Arc<dyn Workers + Send>,
+    /// Rows that a step takes at most.
+    pub rows: u32,
+    /// Positions that the states have room for.
+    pub context: u32,
+    /// Elements of an output: the vocabulary, or the width of a hidden state.
+    pub width: u32,
+    /// Whether every row attends to all others, so that a text must be one step.
+    pub whole: bool,
+    /// The value that holds hidden states, for a program that gives these instead of logits.
+    pub hidden: Option<u32>,
+}
+
+/// A sequence that runs through a program. It remembers how many positions it has seen.
+pub struct Runner {
+    parts: Parts,
+    position: u32,
+    /// What the last step gave, one output after the other.
+    outputs: Outputs,
+}
+
+/// Collects what a step gives.
+#[derive(Default)]
+struct Outputs {
+    width: usize,
+    rows: Vec<f32>,
+    token: Option<u32>,
+}
+
+impl StepSink for Outputs {
+    fn logits(&mut self, output: u32, logits: &[f32]) -> Result<()> {
+        let place = usize::try_from(output).ok().and_then(|n| n.checked_mul(self.width));
+        let row = place.and_then(|at| self.rows.get_mut(at..at + self.width));
+        match row.filter(|row| row.len() == logits.len()) {
+            Some(row) => row.copy_from_slice(logits),
+            None => return Err(Error::plugin("gives logits that were not asked for")),
+        }
+        Ok(())
+    }
+
+    fn token(&mut self, _: u32, id: u32) -> Result<()> {
+        self.token = Some(id);
+        Ok(())
+    }
+}
+
+impl Runner {
+    /// A sequence without tokens.
+    pub fn new(parts: Parts) -> Runner {
+        let width = usize::try_from(parts.width).unwrap_or(usize::MAX);
+        Runner { parts, position: 0, outputs: Outputs { width, ..Outputs::default() } }
+    }
+
+    /// How many tokens it has seen.
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
+    /// How many tokens it can see at most.
+    pub fn context(&self) -> u32 {
+        self.parts.context
+    }
+
+    /// Elements of an output.
+    pub fn width(&self) -> usize {
+        self.outputs.width
+    }
+
+    /// Appends tokens, and returns the logits after the last of them.
+    ///
+    /// # Errors
+    /// InvalidArgument if there are none, or more than the context has room for; any error from the backend.
+    pub fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
+        self.check_room(ids)?;
+        let step = self.step_rows(ids.len());
+        let last = ids.len().div_ceil(step) - 1;
+        for (number, some) in ids.chunks(step).enumerate() {
+            let wanted = if number == last { vec![row_number(some.len() - 1)] } else { Vec::new() };
+            self.step(some, &wanted, None)?;
+        }
+        Ok(&self.outputs.rows)
+    }
+
+    /// Appends tokens, and gives the logits after each: its number among `ids`, and its logits.
+    ///
+    /// # Errors
+    /// As [`Runner::feed`]; any error from `give`.
+    pub fn feed_all(&mut self, ids: &[u32], give: &mut dyn FnMut(usize, &[f32]) -> Result<()>) -> Result<()> {
+        self.check_room(ids)?;
+        let step = self.step_rows(ids.len());
+        let mut number = 0;
+        for some in ids.chunks(step) {
+            let wanted: Vec<u32> = (0..some.len()).map(row_number).collect();
+            self.step(some, &wanted, None)?;
+            for logits in self.outputs.rows.chunks_exact(self.outputs.width.max(1)) {
+                give(number, logits)?;
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one token, and returns the most likely next one, as the backend chooses it: 4 bytes come back instead
+    /// of all logits.
+    ///
+    /// # Errors
+    /// As [`Runner::feed`].
+    pub fn feed_greedy(&mut self, id: u32) -> Result<u32> {
+        self.check_room(&[id])?;
+        self.step(&[id], &[0], Some(Sampler::Greedy))?;
+        self.outputs.token.take().ok_or_else(|| Error::plugin("chose no token"))
+    }
+
+    /// The hidden states of a text by itself, for a program without logits: one pooled row, or a row for each token.
+    ///
+    /// # Errors
+    /// As [`Runner::feed`]; InvalidArgument for a program with logits.
+    pub fn embed(&mut self, ids: &[u32], rows: usize) -> Result<&[f32]> {
+        let hidden = self.parts.hidden;
+        let hidden =
+            hidden.ok_or_else(|| Error::invalid_argument("the program gives logits, not hidden states"))?;
+        self.clear()?;
+        self.check_room(ids)?;
+        if self.step_rows(ids.len()) < ids.len() {
+            let (have, most) = (ids.len(), self.parts.rows);
+            let message = format!("a text of {have} tokens does not fit a step of {most}");
+            return Err(Error::invalid_argument(message).hint("give a shorter text, or a larger --context"));
+        }
+        let wanted: Vec<u32> = (0..ids.len()).map(row_number).collect();
+        self.step(ids, &wanted, None)?;
+        self.outputs.rows.resize(rows * self.outputs.width, 0.0);
+        self.parts.session.read(hidden, &mut self.outputs.rows)?;
+        Ok(&self.outputs.rows)
+    }
+
+    /// Forgets the tokens from a position on.
+    ///
+    /// # Errors
+    /// Any error from the backend.
+    pub fn trim(&mut self, position: u32) -> Result<()> {
+        if position < self.position {
+            let verb = if position == 0 { StateVerb::CLEAR } else { StateVerb::TRIM };
+            self.parts.session.state(&StateCommand { verb, sequence: 0, target: 0, position })?;
+            self.position = position;
+        }
+        Ok(())
+    }
+
+    /// Forgets all tokens.
+    ///
+    /// # Errors
+    /// Any error from the backend.
+    pub fn clear(&mut self) -> Result<()> {
+        self.trim(0)
+    }
+
+    /// A value of the program as the last step left it.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is no such value, or `out` has another length.
+    pub fn read(&mut self, value: u32, out: &mut [f32]) -> Result<()> {
+        self.parts.session.read(value, out)
+    }
+
+    /// How long each operation of the last step took.
+    ///
+    /// # Errors
+    /// Any error from the sink.
+    pub fn timings(&self, sink: &mut dyn TimingSink) -> Result<()> {
+        self.parts.session.timings(sink)
+    }
+
+    fn check_room(&self, ids: &[u32]) -> Result<()> {
+        if ids.is_empty() {
+            return Err(Error::invalid_argument("there is no token to run"));
+        }
+        let room = usize::try_from(self.parts.context - self.position).unwrap_or(usize::MAX);
+        if ids.len() > room {
+            let (more, context) = (ids.len(), self.parts.context);
+            let message = format!(
+                "{more} more tokens do not fit a context of {context}, {} of which are used",
+                self.position
+            );
+            return Err(Error::invalid_argument(message).hint(format!(
+                "pass --context {} or more, or a shorter text",
+                u64::from(self.position) + more as u64
+            )));
+        }
+        Ok(())
+    }
+
+    /// How many of so many tokens go into one step.
+    fn step_rows(&self, count: usize) -> usize {
+        let most = usize::try_from(self.parts.rows).unwrap_or(usize::MAX).max(1);
+        if self.parts.whole { count.min(most) } else { most }
+    }
+
+    fn step(&mut self, ids: &[u32], wanted: &[u32], sampler: Option<Sampler>) -> Result<()> {
+        let positions: Vec<u32> = (self.position..).take(ids.len()).collect();
+        let sequences = vec![0; ids.len()];
+        let mut batch = Batch::new(ids, &positions, &sequences, wanted)?;
+        if let Some(sampler) = sampler {
+            batch = batch.with_sampler(sampler);
+        }
+        self.outputs.rows.clear();
+        self.outputs.rows.resize(wanted.len() * self.outputs.width, 0.0);
+        self.outputs.token = None;
+        let done = self.parts.session.step(&batch, self.parts.workers.as_ref(), &mut self.outputs);
+        if let Err(error) = done {
+            // What the step stored of its rows is forgotten with it.
+            let position = self.position;
+            let verb = if position == 0 { StateVerb::CLEAR } else { StateVerb::TRIM };
+            self.parts.session.state(&StateCommand { verb, sequence: 0, target: 0, position }).ok();
+            return Err(error);
+        }
+        self.position += row_number(ids.len());
+        Ok(())
+    }
+}
+
+/// A row's number; batches are far smaller than 2^32.
+fn row_number(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,245 @@
+//! Chooses the next token from logits.
+//!
+//! The steps and their order are llama.cpp's defaults: the repeat penalty, top-k, top-p, min-p, the temperature,
+//! and a draw. At temperature 0 the largest logit after the penalty is chosen, the lowest id of equal ones. Given
+//! the same logits and the same seed, the choice is the same on every machine: the random numbers are PCG32's, the
+//! exponentials are computed in plain F64 arithmetic.
+
+mod exponential;
+pub(crate) mod random;
+
+use apr_sdk::{Error, Result};
+use exponential::exp;
+use random::Random;
+use std::collections::VecDeque;
+
+/// How tokens are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Divides the logits; 0 chooses the largest.
+    pub temperature: f32,
+    /// Keeps that many of the largest logits; 0 keeps all.
+    pub top_k: u32,
+    /// Keeps the fewest of the most probable tokens whose probabilities reach this sum; 1 keeps all.
+    pub top_p: f32,
+    /// Keeps the tokens that are at least this times as probable as the most probable one; 0 keeps all.
+    pub min_p: f32,
+    /// Divides the positive logits of recent tokens and multiplies their negative ones; 1 changes nothing.
+    pub repeat_penalty: f32,
+    /// How many tokens are recent, those of the prompt included.
+    pub repeat_last: usize,
+    /// The seed of the draws.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    /// llama.cpp's defaults, with seed 0.
+    fn default() -> Settings {
+        Settings {
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            repeat_penalty: 1.0,
+            repeat_last: 64,
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Always the largest logit.
+    pub fn greedy() -> Settings {
+        Settings { temperature: 0.0, ..Settings::default() }
+    }
+
+    /// Refuses what is no setting.
+    ///
+    /// # Errors
+    /// InvalidArgument, naming the setting and what it takes.
+    fn check(&self) -> Result<()> {
+        let within = |value: f32, low: f32, high: f32| (low..=high).contains(&value);
+        let refuse = |name: &str, value: f32, takes: &str| {
+            Err(Error::invalid_argument(format!("{name} is {value}, which is not {takes}")))
+        };
+        match self {
+            Settings { temperature: t, .. } if !within(*t, 0.0, 1000.0) => {
+                refuse("the temperature", *t, "a number from 0 to 1000")
+            }
+            Settings { top_p: p, .. } if !within(*p, 0.0, 1.0) => refuse("top-p", *p, "a number from 0 to 1"),
+            Settings { min_p: p, .. } if !within(*p, 0.0, 1.0) => refuse("min-p", *p, "a number from 0 to 1"),
+            Settings { repeat_penalty: p, .. } if !(*p > 0.0 && *p <= 1000.0) => {
+                refuse("the repeat penalty", *p, "a number above 0, at most 1000")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A token that may be chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Candidate {
+    id: u32,
+    logit: f32,
+}
+
+/// Larger logits first, lower ids first among equal ones.
+fn best_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+    b.logit.partial_cmp(&a.logit).unwrap_or(std::cmp::Ordering::Equal).then(a.id.cmp(&b.id))
+}
+
+/// Chooses tokens one after the other.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    settings: Settings,
+    random: Random,
+    /// The most recent tokens, oldest first.
+    recent: VecDeque<u32>,
+    /// Kept between calls for its memory.
+    candidates: Vec<Candidate>,
+}
+
+impl Sampler {
+    /// A sampler at the start of its seed's sequence.
+    ///
+    /// # Errors
+    /// InvalidArgument for a setting that is none, naming it.
+    pub fn new(settings: Settings) -> Result<Sampler> {
+        settings.check()?;
+        let random = Random::new(settings.seed);
+        Ok(Sampler { settings, random, recent: VecDeque::new(), candidates: Vec::new() })
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Notes a token of the prompt or of the answer, for the repeat penalty.
+    pub fn accept(&mut self, id: u32) {
+        self.recent.push_back(id);
+        while self.recent.len() > self.settings.repeat_last {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Forgets the noted tokens. The random numbers go on.
+    pub fn forget(&mut self) {
+        self.recent.clear();
+    }
+
+    /// Chooses a token by its logits, one for each id. The choice is not noted: see [`Sampler::accept`].
+    ///
+    /// # Errors
+    /// Failed if a logit is NaN or infinite, naming the first; minus infinity stands for a token that must not be
+    /// chosen, and is an error only if it stands everywhere.
+    pub fn choose(&mut self, logits: &[f32]) -> Result<u32> {
+        check(logits)?;
+        self.candidates.clear();
+        self.candidates.extend((0u32..).zip(logits).map(|(id, logit)| Candidate { id, logit: *logit }));
+        self.penalize();
+        if self.settings.temperature == 0.0 {
+            let best = self.candidates.iter().min_by(|a, b| best_first(a, b));
+            return best.map(|best| best.id).ok_or_else(none_left);
+        }
+        self.keep_top_k();
+        self.keep_top_p();
+        self.keep_min_p();
+        self.draw()
+    }
+
+    /// Makes recent tokens less likely, each once however often it occurs.
+    fn penalize(&mut self) {
+        let penalty = self.settings.repeat_penalty;
+        if penalty == 1.0 {
+            return;
+        }
+        let mut recent: Vec<u32> = self.recent.iter().copied().collect();
+        recent.sort_unstable();
+        recent.dedup();
+        for id in recent {
+            let found = usize::try_from(id).ok().and_then(|at| self.candidates.get_mut(at));
+            if let Some(Candidate { logit, .. }) = found {
+                if *logit > 0.0 { *logit /= penalty } else { *logit *= penalty }
+            }
+        }
+    }
+
+    /// Leaves the `top_k` largest, largest first.
+    fn keep_top_k(&mut self) {
+        let most = usize::try_from(self.settings.top_k).unwrap_or(usize::MAX);
+        if most > 0 && most < self.candidates.len() {
+            self.candidates.select_nth_unstable_by(most - 1, best_first);
+            self.candidates.truncate(most);
+        }
+        self.candidates.sort_unstable_by(best_first);
+    }
+
+    /// Leaves the fewest, from the largest on, whose probabilities reach `top_p`: the one that reaches it included.
+    fn keep_top_p(&mut self) {
+        let wanted = f64::from(self.settings.top_p);
+        if wanted >= 1.0 {
+            return;
+        }
+        let weights = self.weights(1.0);
+        let total: f64 = weights.iter().sum();
+        let mut sum = 0.0;
+        let reached = weights.iter().position(|weight| {
+            sum += weight;
+            sum >= wanted * total
+        });
+        self.candidates.truncate(reached.map_or(usize::MAX, |at| at + 1));
+    }
+
+    /// Leaves those that are at least `min_p` times as probable as the first.
+    fn keep_min_p(&mut self) {
+        let least = f64::from(self.settings.min_p);
+        if least > 0.0 {
+            let kept = self.weights(1.0).partition_point(|weight| *weight >= least);
+            self.candidates.truncate(kept.max(1));
+        }
+    }
+
+    /// Draws one of what is left, each with its probability at the temperature.
+    fn draw(&mut self) -> Result<u32> {
+        let weights = self.weights(f64::from(self.settings.temperature));
+        let total: f64 = weights.iter().sum();
+        let mut left = self.random.unit() * total;
+        for (candidate, weight) in self.candidates.iter().zip(&weights) {
+            if left < *weight {
+                return Ok(candidate.id);
+            }
+            left -= weight;
+        }
+        // Rounding may leave a little: the last that can be chosen.
+        let last = self.candidates.iter().zip(&weights).rev().find(|(_, weight)| **weight > 0.0);
+        last.map(|(candidate, _)| candidate.id).ok_or_else(none_left)
+    }
+
+    /// Each candidate's probability, but for a common factor: 1 for the first, which is the largest.
+    fn weights(&self, temperature: f64) -> Vec<f64> {
+        let largest = self.candidates.first().map_or(0.0, |first| f64::from(first.logit));
+        let weight = |candidate: &Candidate| exp((f64::from(candidate.logit) - largest) / temperature);
+        self.candidates.iter().map(weight).collect()
+    }
+}
+
+/// Refuses logits from which nothing can be chosen.
+fn check(logits: &[f32]) -> Result<()> {
+    if let Some((at, logit)) = logits.iter().enumerate().find(|(_, l)| l.is_nan() || **l == f32::INFINITY) {
+        let what = if logit.is_nan() { "not a number (NaN)" } else { "infinite" };
+        let n = logits.len();
+        return Err(Error::failed(format!("the model's output is {what}: logit {at} of {n} is the first")));
+    }
+    if logits.iter().all(|logit| *logit == f32::NEG_INFINITY) {
+        return Err(none_left());
+    }
+    Ok(())
+}
+
+fn none_left() -> Error {
+    Error::failed("the model's output rules out every token: all logits are minus infinity")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Runs a test several times.
+
+use apr_host::running::Loaded;
+use apr_inference::runner::Runner;
+use apr_sdk::Result;
+use serde::Serialize;
+use std::time::Instant;
+
+/// What a test computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A prompt of so many tokens.
+    Prompt(u32),
+    /// An answer of so many tokens.
+    Answer(u32),
+}
+
+impl Kind {
+    /// How many tokens.
+    pub fn tokens(self) -> u32 {
+        match self {
+            Kind::Prompt(tokens) | Kind::Answer(tokens) => tokens,
+        }
+    }
+
+    /// Its name, as llama-bench has it.
+    fn name(self) -> String {
+        match self {
+            Kind::Prompt(tokens) => format!("pp{tokens}"),
+            Kind::Answer(tokens) => format!("tg{tokens}"),
+        }
+    }
+}
+
+/// A test with its times.
+#[derive(Clone, Debug, Serialize)]
+pub struct Test {
+    #[serde(skip)]
+    kind: Kind,
+    /// Its name.
+    pub test: String,
+    tokens: u32,
+    /// The mean over all repetitions.
+    pub tokens_per_second: f64,
+    /// The standard deviation of the sample.
+    pub deviation: f64,
+    seconds: Vec<f64>,
+    /// Bytes of weights that it reads per second.
+    pub bytes_per_second: Option<f64>,
+    /// Their share of what memory delivers.
+    pub share: Option<f64>,
+}
+
+impl Test {
+    fn of(kind: Kind, seconds: Vec<f64>) -> Test {
+        let rates: Vec<f64> = seconds.iter().map(|seconds| f64::from(kind.tokens()) / seconds).collect();
+        let (tokens_per_second, deviation) = mean_and_deviation(&rates);
+        Test {
+            kind,
+            test: kind.name(),
+            tokens: kind.tokens(),
+            tokens_per_second,
+            deviation,
+            seconds,
+            bytes_per_second: None,
+            share: None,
+        }
+    }
+
+    /// How many tokens are computed together: the weights are read once for all of them.
+    pub fn together(&self) -> u32 {
+        match self.kind {
+            // The loader's steps have 512 rows.
+            Kind::Prompt(tokens) => tokens.min(512),
+            Kind::Answer(_) => 1,
+        }
+    }
+
+    /// Compares an answer's reading with what memory delivers.
+    pub fn compare(&mut self, bytes_per_token: u64, floor: f64) {
+        if matches!(self.kind, Kind::Answer(_)) && bytes_per_token > 0 {
+            #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+            let bytes = bytes_per_token as f64 * self.tokens_per_second;
+            self.bytes_per_second = Some(bytes);
+            self.share = Some(bytes / floor);
+        }
+    }
+}
+
+/// Runs a test once without counting it, then as often as wanted; `between` is done before each repetition.
+///
+/// # Errors
+/// What computing and `between` raised.
+pub fn run(
+    kind: Kind,
+    repetitions: u32,
+    loaded: &mut Loaded,
+    between: &mut dyn FnMut() -> Result<()>,
+) -> Result<Test> {
+    let ids = ids(kind.tokens(), loaded.facts.vocabulary);
+    once(kind, &ids, &mut loaded.runner)?;
+    let mut seconds = Vec::new();
+    for _ in 0..repetitions {
+        between()?;
+        let began = Instant::now();
+        once(kind, &ids, &mut loaded.runner)?;
+        seconds.push(began.elapsed().as_secs_f64());
+    }
+    Ok(Test::of(kind, seconds))
+}
+
+fn once(kind: Kind, ids: &[u32], runner: &mut Runner) -> Result<()> {
+    runner.clear()?;
+    match kind {
+        Kind::Prompt(_) => runner.feed(ids).map(|_| ()),
+        Kind::Answer(_) => ids.iter().try_for_each(|id| runner.feed(&[*id]).map(|_| ())),
+    }
+}
+
+/// Tokens that follow no pattern: time does not depend on them, but for experts.
+fn ids(count: u32, vocabulary: u32) -> Vec<u32> {
+    let mut state = 0x2545_f491u32;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state % vocabulary.max(1)
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The mean, and the standard deviation of the sample; that of one is 0.
+fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = f64::from(u32::try_from(values.len()).unwrap_or(u32::MAX));
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_those_of_the_sample() {
+        let test = Test::of(Kind::Answer(10), vec![1.0, 2.0]);
+        assert_eq!((test.test.as_str(), test.tokens_per_second), ("tg10", 7.5));
+        assert!((test.deviation - 12.5f64.sqrt()).abs() < 1e-12);
+        assert_eq!(mean_and_deviation(&[3.0]), (3.0, 0.0));
+    }
+
+    #[test]
+    fn only_answers_are_compared_with_memory() {
+        let mut answer = Test::of(Kind::Answer(10), vec![1.0]);
+        answer.compare(100, 2000.0);
+        assert_eq!((answer.bytes_per_second, answer.share), (Some(1000.0), Some(0.5)));
+        let mut prompt = Test::of(Kind::Prompt(10), vec![1.0]);
+        prompt.compare(100, 2000.0);
+        assert_eq!(prompt.share, None);
+    }
+
+    #[test]
+    fn tokens_are_in_the_vocabulary() {
+        assert!(ids(1000, 7).iter().all(|id| *id < 7));
+    }
+}

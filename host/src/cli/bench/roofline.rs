@@ -1,0 +1,197 @@
+//! The roofline: how fast tests computed, against how much they compute for each byte that is read. A test cannot lie above
+//! the slope, which is the speed of memory.
+
+use super::measure::Test;
+use super::table::Model;
+use std::fmt::Write;
+
+/// The picture's size, and its margins left, right, above and below, in pixels.
+const SIZE: (f64, f64) = (640.0, 420.0);
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 24.0;
+const ABOVE: f64 = 40.0;
+const BELOW: f64 = 52.0;
+
+/// A test in the picture.
+#[derive(Clone, Debug, PartialEq)]
+struct Point {
+    label: String,
+    /// Operations for each byte.
+    intensity: f64,
+    /// Operations per second.
+    speed: f64,
+}
+
+/// A picture of tests under a roof.
+#[derive(Clone, Debug)]
+pub struct Roofline {
+    title: String,
+    /// Bytes per second.
+    floor: f64,
+    points: Vec<Point>,
+}
+
+impl Roofline {
+    /// The picture of these tests of a model.
+    pub fn of(model: &Model, tests: &[Test], floor: f64) -> Roofline {
+        let point = |test: &Test| Point {
+            label: format!("{}: {:.1} tokens/s", test.test, test.tokens_per_second),
+            intensity: f64::from(test.together()) * model.operations() / model.bytes_read().max(1.0),
+            speed: test.tokens_per_second * model.operations(),
+        };
+        Roofline { title: model.title(), floor, points: tests.iter().map(point).collect() }
+    }
+
+    /// The decades that both axes show: from and to, as powers of ten.
+    fn decades(&self) -> ([i32; 2], [i32; 2]) {
+        let around = |values: &dyn Fn(&Point) -> f64, more: f64| {
+            let all = || self.points.iter().map(values).chain([more]).filter(|v| v.is_finite() && *v > 0.0);
+            let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+            if most <= 0.0 { [0, 1] } else { [whole(least.log10().floor()), whole(most.log10().floor()) + 1] }
+        };
+        (around(&|point| point.intensity, 1.0), around(&|point| point.speed, self.floor))
+    }
+
+    /// The picture as a file of its own.
+    pub fn svg(&self) -> String {
+        let (width, height) = SIZE;
+        let ([x0, x1], [y0, y1]) = self.decades();
+        let x = |value: f64| {
+            LEFT + (width - LEFT - RIGHT) * (value.log10() - f64::from(x0)) / f64::from((x1 - x0).max(1))
+        };
+        let y = |value: f64| {
+            height
+                - BELOW
+                - (height - ABOVE - BELOW) * (value.log10() - f64::from(y0)) / f64::from((y1 - y0).max(1))
+        };
+        let (top, bottom, right) = (ABOVE, height - BELOW, width - RIGHT);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n  \
+             <title>Roofline of {0}</title>\n  <text x=\"{LEFT}\" y=\"22\" font-size=\"14\">{0}</text>\n",
+            markup(&self.title)
+        );
+        for power in x0..=x1 {
+            let at = x(10f64.powi(power));
+            let _ = write!(
+                svg,
+                "  <path d=\"M{at:.1} {top}V{bottom}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n  \
+                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+                bottom + 18.0,
+                plain(10f64.powi(power))
+            );
+        }
+        for power in y0..=y1 {
+            let at = y(10f64.powi(power));
+            let _ = write!(
+                svg,
+                "  <path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n  \
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
+                LEFT - 6.0,
+                at + 4.0,
+                plain(10f64.powi(power - 9))
+            );
+        }
+        let _ = write!(
+            svg,
+            "  <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">operations per byte of weights read</text>\n  \
+             <text x=\"{LEFT}\" y=\"{:.1}\" text-anchor=\"end\">GFLOP/s</text>\n",
+            (LEFT + right) / 2.0,
+            height - 12.0,
+            ABOVE - 8.0
+        );
+        self.slope(&mut svg, &x, &y, [x0, x1], [y0, y1]);
+        for point in self.points.iter().filter(|point| point.speed > 0.0 && point.intensity > 0.0) {
+            let (at, up) = (x(point.intensity), y(point.speed));
+            let (anchor, shift) = if at > width / 2.0 { ("end", -8.0) } else { ("start", 8.0) };
+            let _ = write!(
+                svg,
+                "  <circle cx=\"{at:.1}\" cy=\"{up:.1}\" r=\"4\"/>\n  \
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
+                at + shift,
+                up + 16.0,
+                markup(&point.label)
+            );
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// What memory delivers: a line on which speed is intensity times bytes per second, as far as the picture goes.
+    fn slope(
+        &self,
+        svg: &mut String,
+        x: &dyn Fn(f64) -> f64,
+        y: &dyn Fn(f64) -> f64,
+        [x0, x1]: [i32; 2],
+        [y0, y1]: [i32; 2],
+    ) {
+        if self.floor <= 0.0 {
+            return;
+        }
+        let (low, high) = (10f64.powi(y0) / self.floor, 10f64.powi(y1) / self.floor);
+        let (from, to) = (10f64.powi(x0).max(low), 10f64.powi(x1).min(high));
+        if from < to {
+            let _ = write!(
+                svg,
+                "  <path d=\"M{:.1} {:.1}L{:.1} {:.1}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"/>\n  \
+                 <text x=\"{:.1}\" y=\"{:.1}\">memory: {:.1} GB/s</text>\n",
+                x(from),
+                y(from * self.floor),
+                x(to),
+                y(to * self.floor),
+                x(from) + 10.0,
+                (y(from * self.floor) - 8.0).max(ABOVE + 12.0),
+                self.floor / 1e9
+            );
+        }
+    }
+}
+
+/// A power of ten as people write it.
+fn plain(value: f64) -> String {
+    if (0.001..1e6).contains(&value) { format!("{value}") } else { format!("{value:e}") }
+}
+
+/// A whole number of a few digits.
+fn whole(value: f64) -> i32 {
+    #[allow(clippy::cast_possible_truncation, reason = "a power of ten of a finite number has three digits")]
+    let whole = value as i32;
+    whole
+}
+
+/// Text as XML has it.
+fn markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roofline(points: &[(f64, f64)], floor: f64) -> Roofline {
+        let point = |(intensity, speed): &(f64, f64)| Point {
+            label: "tg<1>".to_owned(),
+            intensity: *intensity,
+            speed: *speed,
+        };
+        Roofline { title: "a & b".to_owned(), floor, points: points.iter().map(point).collect() }
+    }
+
+    #[test]
+    fn points_lie_on_the_decades() {
+        let svg = roofline(&[(1.0, 1e9), (100.0, 1e11)], 1e10).svg();
+        // Intensity from 10^0 to 10^3 over 552 pixels from 64 on: 100 is two thirds.
+        assert!(svg.contains("cx=\"64.0\"") && svg.contains("cx=\"432.0\""), "{svg}");
+        assert!(
+            svg.contains("a &amp; b") && svg.contains("tg&lt;1&gt;") && svg.contains("memory: 10.0 GB/s")
+        );
+    }
+
+    #[test]
+    fn nothing_can_be_drawn() {
+        for svg in [roofline(&[], 0.0).svg(), roofline(&[(0.0, 0.0)], 1e9).svg()] {
+            assert!(svg.starts_with("<svg") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+}

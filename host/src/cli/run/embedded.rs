@@ -1,0 +1,40 @@
+//! `apr run --embed`: a text as a vector.
+
+use crate::cli::report::{Report, with_schema};
+use crate::cli::running::loading::Ready;
+use apr_sdk::Result;
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// An embedding. JSON: `embedding`, a list of numbers; `tokens`, of the prompt.
+#[derive(Debug, Serialize)]
+pub struct Embedded {
+    embedding: Vec<f32>,
+    tokens: usize,
+    warnings: Vec<String>,
+}
+
+/// Computes the embedding of a prompt.
+///
+/// # Errors
+/// What computing raised.
+pub fn run(mut loaded: Ready, prompt: &[u32]) -> Result<Embedded> {
+    let embedding = loaded.runner.embed(prompt, 1)?.to_vec();
+    Ok(Embedded { embedding, tokens: prompt.len(), warnings: loaded.facts.warnings })
+}
+
+impl Report for Embedded {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.run.embed/1", self)
+    }
+}
+
+impl fmt::Display for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, value) in self.embedding.iter().enumerate() {
+            write!(f, "{}{value}", if n == 0 { "" } else { " " })?;
+        }
+        writeln!(f)
+    }
+}

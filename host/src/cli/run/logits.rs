@@ -1,0 +1,191 @@
+//! `apr run --logits-out`: the logits after every token, as a NumPy file.
+//!
+//! The file is NumPy's format 1.0: `\x93NUMPY`, the version, a header of 118 bytes in all with dtype `<f4`, row-major
+//! order and the shape `(tokens, vocabulary)`, then the values. Row *i* has the logits after token *i* of prompt and
+//! answer; a token that was chosen last is not computed, so it has no row.
+
+use apr_host::report_file::check_alone;
+use apr_inference::generation::Model;
+use apr_inference::runner::Runner;
+use apr_sdk::{Error, Result};
+use std::fs::{File, rename};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes of the header: a multiple of 64, so that the values are aligned.
+const HEADER: usize = 128;
+
+/// A file that may be written.
+pub struct LogitsFile(PathBuf);
+
+impl LogitsFile {
+    /// Checks before the work that the file can be written; an existing one is replaced only with `force`.
+    ///
+    /// # Errors
+    /// As [`check_alone`].
+    pub fn checked(path: &Path, force: bool) -> Result<LogitsFile> {
+        check_alone(path, &[], force)?;
+        Ok(LogitsFile(path.to_owned()))
+    }
+
+    /// Creates it, under another name until it is complete.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn create(self) -> Result<Writer> {
+        let mut name = self.0.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.apr-part", std::process::id()));
+        let staged = self.0.with_file_name(name);
+        let begun = || {
+            let mut out = BufWriter::with_capacity(1 << 20, File::create_new(&staged)?);
+            out.write_all(&[0; HEADER])?;
+            Ok(out)
+        };
+        match begun() {
+            Ok(out) => Ok(Writer { out: Some(out), staged, path: self.0, rows: 0, width: 0 }),
+            Err(error) => Err(failed(&error, &self.0)),
+        }
+    }
+}
+
+/// Writes rows of logits.
+pub struct Writer {
+    /// Gone once the file is complete.
+    out: Option<BufWriter<File>>,
+    staged: PathBuf,
+    path: PathBuf,
+    rows: usize,
+    width: usize,
+}
+
+impl Writer {
+    fn row(&mut self, logits: &[f32]) -> Result<()> {
+        (self.rows, self.width) = (self.rows + 1, logits.len());
+        let mut put = || {
+            let Some(out) = &mut self.out else { return Ok(()) };
+            logits.iter().try_for_each(|logit| out.write_all(&logit.to_le_bytes()))
+        };
+        put().map_err(|error| failed(&error, &self.path))
+    }
+
+    /// Writes the header and gives the file its name.
+    fn finish(mut self) -> Result<()> {
+        let header = header(self.rows, self.width);
+        let Some(out) = self.out.take() else { return Ok(()) };
+        let put = || {
+            let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(&header)?;
+            file.sync_all()?;
+            rename(&self.staged, &self.path)
+        };
+        put().map_err(|error| {
+            drop(std::fs::remove_file(&self.staged));
+            failed(&error, &self.path)
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.out.take().is_some() {
+            // What is half written is not left behind.
+            drop(std::fs::remove_file(&self.staged));
+        }
+    }
+}
+
+/// NumPy's header for an array of this shape.
+fn header(rows: usize, columns: usize) -> Vec<u8> {
+    let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    // The rest after these two bytes, with a line feed at its end.
+    header.extend((118u16).to_le_bytes());
+    header.extend(text.bytes());
+    header.resize(HEADER - 1, b' ');
+    header.push(b'\n');
+    header
+}
+
+fn failed(error: &io::Error, path: &Path) -> Error {
+    Error::io(format!("cannot write the logits: {error}")).in_file(path.display().to_string())
+}
+
+/// A model whose logits are written as they are computed.
+pub struct Recorded<'r> {
+    runner: &'r mut Runner,
+    writer: Writer,
+    last: Vec<f32>,
+}
+
+impl<'r> Recorded<'r> {
+    /// Writes what `runner` computes.
+    pub fn new(runner: &'r mut Runner, writer: Writer) -> Recorded<'r> {
+        Recorded { runner, writer, last: Vec::new() }
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn finish(self) -> Result<()> {
+        self.writer.finish()
+    }
+}
+
+impl Model for Recorded<'_> {
+    fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
+        let (writer, last) = (&mut self.writer, &mut self.last);
+        self.runner.feed_all(ids, &mut |_, logits| {
+            last.clear();
+            last.extend_from_slice(logits);
+            writer.row(logits)
+        })?;
+        Ok(&self.last)
+    }
+
+    fn trim(&mut self, position: u32) -> Result<()> {
+        self.runner.trim(position)
+    }
+
+    fn position(&self) -> u32 {
+        self.runner.position()
+    }
+
+    fn context(&self) -> u32 {
+        self.runner.context()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_numpys() {
+        let header = header(7, 32000);
+        assert_eq!((header.len(), &header[..10]), (128, &b"\x93NUMPY\x01\x00\x76\x00"[..]));
+        let text = String::from_utf8(header[10..].to_vec()).unwrap();
+        assert!(text.starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 32000), } "));
+        assert!(text.ends_with(" \n"));
+    }
+
+    #[test]
+    fn a_file_is_there_when_it_is_complete() {
+        let folder = std::env::temp_dir().join(format!("apr-logits-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("l.npy");
+        let mut writer = LogitsFile::checked(&path, false).unwrap().create().unwrap();
+        writer.row(&[1.0, 2.0]).unwrap();
+        drop(writer);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        let mut writer = LogitsFile::checked(&path, false).unwrap().create().unwrap();
+        writer.row(&[1.0, 2.0]).unwrap();
+        writer.finish().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 128 + 8);
+        assert_eq!(bytes[128..], [1.0f32, 2.0].map(f32::to_le_bytes).concat()[..]);
+        assert!(LogitsFile::checked(&path, false).is_err() && LogitsFile::checked(&path, true).is_ok());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

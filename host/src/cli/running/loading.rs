@@ -1,0 +1,131 @@
+//! Loads a model for a verb, with something that moves meanwhile, and says what there is to say about it.
+
+use super::args::ModelArgs;
+use super::spinner::Spinner;
+use super::summary::show_time;
+use crate::cli::context::Context;
+use crate::cli::open_args::OpenArgs;
+use crate::cli::tokenizer::tokenizer_of;
+use apr_engine::crew::Crew;
+use apr_engine::open::check_options;
+use apr_host::host::Host;
+use apr_host::running::{Facts, LoadOptions, Loaded, Wanted, load};
+use apr_host::sizes::{show_count, show_number_of, show_size};
+use apr_inference::runner::Runner;
+use apr_inference::tokens::Tokens;
+use apr_sdk::{Error, Result};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A model that is ready to answer.
+pub struct Ready {
+    /// What computes.
+    pub runner: Runner,
+    /// Its tokenizer.
+    pub tokens: Tokens,
+    /// What was found out while loading.
+    pub facts: Facts,
+    /// How long that took.
+    pub time: Duration,
+}
+
+/// How a verb wants a model.
+pub struct Wishes<'a> {
+    /// How it is opened.
+    pub open: &'a OpenArgs,
+    /// How it is loaded.
+    pub model: &'a ModelArgs,
+    /// What it is loaded for.
+    pub wanted: Wanted,
+}
+
+/// Loads a model and its tokenizer.
+///
+/// # Errors
+/// As [`load`]; Unsupported for a model without a tokenizer; Malformed if that has more tokens than the model knows.
+pub fn load_model(path: &Path, wishes: &Wishes<'_>, host: &Host, context: &Context) -> Result<Ready> {
+    let began = Instant::now();
+    let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
+    let spinner =
+        Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
+    let (loaded, tokens, opening) = all(path, wishes.open, &options, host)?;
+    drop(spinner);
+    let time = began.elapsed();
+    let Loaded { runner, mut facts, .. } = loaded;
+    facts.warnings.splice(0..0, opening);
+    check_vocabulary(&tokens, &facts).map_err(|error| error.in_file(path.display().to_string()))?;
+    if !context.terminal.json {
+        // The document has them itself.
+        facts.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+    }
+    if context.terminal.verbose > 0 {
+        tell(&facts, time, context);
+    }
+    Ok(Ready { runner, tokens, facts, time })
+}
+
+/// Loads a model whose tokens need no text.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_without_tokens(
+    path: &Path,
+    wishes: &Wishes<'_>,
+    host: &Host,
+    context: &Context,
+) -> Result<Loaded> {
+    let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
+    let spinner =
+        Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
+    let opened = wishes.open.open(host, path)?;
+    check_options(&host.registry, &[host.registry.format(&opened.format)?], &wishes.open.options)?;
+    let mut loaded = load(host, &opened, &options)?;
+    drop(spinner);
+    loaded.facts.warnings.splice(0..0, opened.warnings.clone());
+    Ok(loaded)
+}
+
+/// The model, its tokenizer, and what opening it warned of.
+fn all(
+    path: &Path,
+    open: &OpenArgs,
+    options: &LoadOptions,
+    host: &Host,
+) -> Result<(Loaded, Tokens, Vec<String>)> {
+    let opened = open.open(host, path)?;
+    check_options(&host.registry, &[host.registry.format(&opened.format)?], &open.options)?;
+    let tokenizer = tokenizer_of(host, &opened)?;
+    let tokens = Tokens::new(tokenizer).map_err(|error| error.in_file(path.display().to_string()))?;
+    Ok((load(host, &opened, options)?, tokens, opened.warnings.clone()))
+}
+
+/// Refuses a tokenizer with tokens that the model does not know.
+fn check_vocabulary(tokens: &Tokens, facts: &Facts) -> Result<()> {
+    let (has, knows) = (tokens.tokenizer().tokens.len(), facts.vocabulary);
+    if has <= usize::try_from(knows).unwrap_or(usize::MAX) {
+        return Ok(());
+    }
+    Err(Error::malformed(format!("the tokenizer has {has} tokens, the model knows {knows}"))
+        .hint("use the tokenizer that the model was trained with: this is another's"))
+}
+
+/// What `-v` says about loading.
+fn tell(facts: &Facts, time: Duration, context: &Context) {
+    let kept = if facts.images_were_kept { ", prepared earlier" } else { "" };
+    context.terminal.note(&format!(
+        "loaded in {}: {}, {} parameters, {} of weights, mostly {}{kept}",
+        show_time(time),
+        facts.architecture,
+        show_count(facts.parameters.into()),
+        show_size(facts.bytes),
+        facts.dtype,
+    ));
+    context.terminal.note(&format!(
+        "computes on {} ({}), {}; {} for the cache",
+        facts.backend,
+        facts.device,
+        show_number_of(facts.threads, "thread"),
+        show_size(facts.cache_bytes)
+    ));
+    facts.notes.iter().for_each(|note| context.terminal.note(note));
+}

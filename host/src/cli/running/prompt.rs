@@ -1,0 +1,58 @@
+//! The tokens of what a model is asked.
+
+use apr_inference::template::{Conversation, choose, render};
+use apr_inference::tokens::{Encoding, Tokens};
+use apr_sdk::Result;
+use serde_json::{Value as Json, json};
+
+/// A message of a conversation.
+pub fn message(role: &str, content: &str) -> Json {
+    json!({"role": role, "content": content})
+}
+
+/// Whether the model has a chat template.
+pub fn has_template(tokens: &Tokens) -> bool {
+    !tokens.tokenizer().chat_templates.is_empty()
+}
+
+/// The tokens of a text that the model continues, with those that its tokenizer puts around every text. A tokenizer that
+/// ends every text would leave nothing to continue, so that token is left out.
+///
+/// # Errors
+/// As [`Tokens::encode`].
+pub fn of_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
+    let mut ids = tokens.encode(text, Encoding { add_special: true, plain: false })?;
+    let tokenizer = tokens.tokenizer();
+    let added = ["eos", "sep"].into_iter().filter(|name| tokenizer.adds(name) == Some(true));
+    let added: Vec<u32> = added.filter_map(|name| tokenizer.special_id(name)).collect();
+    while ids.last().is_some_and(|last| added.contains(last)) {
+        ids.pop();
+    }
+    Ok(ids)
+}
+
+/// The tokens of a conversation up to where the model's next answer begins. The template says its special tokens itself.
+///
+/// # Errors
+/// As [`choose`], [`render`] and [`Tokens::encode`].
+pub fn of_chat(tokens: &mut Tokens, template: Option<&str>, messages: &[Json]) -> Result<Vec<u32>> {
+    let conversation = Conversation {
+        messages: messages.to_vec(),
+        add_generation_prompt: true,
+        now: now(),
+        ..Conversation::default()
+    };
+    let tokenizer = tokens.tokenizer();
+    let text = render(choose(tokenizer, template, false)?, tokenizer, &conversation)?;
+    tokens.encode(&text, Encoding { add_special: false, plain: false })
+}
+
+/// The time for templates that name today's date: that of `SOURCE_DATE_EPOCH`, else the clock's.
+fn now() -> Option<i64> {
+    let stated = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    let clock = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    };
+    stated.or_else(clock)
+}

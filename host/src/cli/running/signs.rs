@@ -1,0 +1,81 @@
+//! What looks wrong about an answer, in words: the likely cause, and the command that shows it.
+
+use apr_inference::generation::Sign;
+use apr_inference::tokens::Tokens;
+use apr_sdk::{Error, ErrorKind, escape};
+use std::path::Path;
+
+/// A sign in words.
+pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> String {
+    let piece = |id: u32| format!("`{}`", escape(tokens.piece(id).unwrap_or("?"), 40));
+    let model = quoted(model);
+    match sign {
+        Sign::Repeated { id, times } if greedy => format!(
+            "the model repeated {} {times} times in a row: at temperature 0 small models fall into such loops; \
+             try `--temperature 0.8 --repeat-penalty 1.1`, and if it goes on, run `apr validate {model}` to look \
+             for damaged weights",
+            piece(id)
+        ),
+        Sign::Repeated { id, times } => format!(
+            "the model repeated {} {times} times in a row: its weights are probably damaged or quantized too \
+             far; run `apr validate {model}` to check them",
+            piece(id)
+        ),
+        Sign::EndedAtOnce { id, prompt_ended: true } => format!(
+            "the model ended the text at once, because the prompt itself ends with {}; run `apr tokenizer \
+             {model} --encode PROMPT --pieces` to see the prompt's tokens",
+            piece(id)
+        ),
+        Sign::EndedAtOnce { id, prompt_ended: false } => format!(
+            "the model ended the text at once with {}: the prompt probably lacks the chat template that the model \
+             was trained with, or has a wrong one; run `apr tokenizer {model} --chat PROMPT` to see the template's \
+             text",
+            piece(id)
+        ),
+        Sign::NoToken { id } => format!(
+            "the model chose id {id}, which its tokenizer lacks: the tokenizer is probably another model's; run \
+             `apr tokenizer {model}` to see its size"
+        ),
+    }
+}
+
+/// Adds to an error of generating what probably caused it.
+pub fn explained(error: Error, model: &Path) -> Error {
+    if error.kind() != ErrorKind::Failed {
+        return error;
+    }
+    let model = quoted(model);
+    error.hint(format!(
+        "run `apr validate {model}` to look for weights that are not finite; if there are none, values overflow \
+         on the way: try `--cache-type f32`"
+    ))
+}
+
+/// A path as a shell takes it.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_can_be_pasted() {
+        assert_eq!(quoted(Path::new("a/b-1.gguf")), "a/b-1.gguf");
+        assert_eq!(quoted(Path::new("it's here.gguf")), "'it'\\''s here.gguf'");
+    }
+
+    #[test]
+    fn only_failures_are_explained() {
+        let hint = |error: Error| explained(error, Path::new("m.gguf")).hint_text().map(str::to_owned);
+        assert!(hint(Error::failed("NaN")).is_some_and(|hint| hint.contains("apr validate m.gguf")));
+        assert_eq!(hint(Error::io("gone")), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Which compute backend runs a model, on which of its devices.
+
+use apr_engine::registry::Registry;
+use apr_sdk::{DType, DeviceInfo, DeviceSink, Error, Kernel, OpSpec, Program, Result, Support, escape};
+use std::sync::Arc;
+
+/// The backend that the user wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The first whose device runs the whole model.
+    #[default]
+    Auto,
+    /// This one, or none.
+    Named(String),
+}
+
+/// A device that runs a program.
+pub struct Chosen {
+    /// The backend's id.
+    pub id: String,
+    /// The backend.
+    pub kernel: Arc<dyn Kernel>,
+    /// The device's number.
+    pub device: u32,
+    /// What it says of itself.
+    pub info: DeviceInfo,
+    /// Why others, which come before it, were passed over.
+    pub passed: Vec<String>,
+}
+
+/// A backend's devices.
+///
+/// # Errors
+/// Any error from the backend.
+pub fn devices(kernel: &dyn Kernel) -> Result<Vec<DeviceInfo>> {
+    struct Sink(Vec<DeviceInfo>);
+    impl DeviceSink for Sink {
+        fn device(&mut self, info: DeviceInfo) -> Result<()> {
+            // A machine has a handful; more than this is a backend that does not end.
+            if self.0.len() >= 4096 {
+                return Err(Error::limit("a backend lists more than 4096 devices"));
+            }
+            self.0.push(info);
+            Ok(())
+        }
+    }
+    let mut sink = Sink(Vec::new());
+    kernel.devices(&mut sink)?;
+    Ok(sink.0)
+}
+
+/// Why a device cannot run a program over weights of these types: the first operation that it cannot.
+///
+/// # Errors
+/// Any error from the backend.
+fn obstacle(kernel: &dyn Kernel, device: u32, program: &Program, types: &[DType]) -> Result<Option<String>> {
+    for operation in &program.operations {
+        let (code, version) = operation.code();
+        let fields = operation.fields();
+        let of = |weight: u32| usize::try_from(weight).ok().and_then(|n| types.get(n).copied());
+        let weights: Vec<DType> = operation.weights().into_iter().filter_map(of).collect();
+        let asked = OpSpec { code, version, fields: &fields, weights: &weights };
+        if let Support::No(reason) = kernel.supports(device, &asked)? {
+            let mut names: Vec<&str> = weights.iter().map(|dtype| dtype.name()).collect();
+            names.dedup();
+            let over = if names.is_empty() { String::new() } else { format!(" over {}", names.join(", ")) };
+            return Ok(Some(format!("`{}`{over}: {reason}", code.name())));
+        }
+    }
+    Ok(None)
+}
+
+/// The device that runs a program over weights of these types.
+///
+/// # Errors
+/// InvalidArgument for a backend or a device that is not there; Unsupported if none runs it, with each one's reason.
+pub fn choose(
+    registry: &Registry,
+    (backend, device): (&Backend, u32),
+    program: &Program,
+    types: &[DType],
+) -> Result<Chosen> {
+    let all = match backend {
+        Backend::Auto => registry.kernels(),
+        Backend::Named(id) => vec![(id.clone(), registry.kernel(id))],
+    };
+    let mut passed = Vec::new();
+    for (id, kernel) in all {
+        let kernel = match (kernel, backend) {
+            (Ok(kernel), _) => kernel,
+            (Err(error), Backend::Named(_)) => return Err(error),
+            (Err(error), Backend::Auto) => {
+                passed.push(format!("{id}: {}", error.message()));
+                continue;
+            }
+        };
+        let listed = devices(kernel.as_ref())?;
+        let found = usize::try_from(device).ok().and_then(|number| listed.get(number));
+        let Some(info) = found.cloned() else {
+            let message = format!("the backend `{}` has no device {device}", escape(&id, 40));
+            if *backend == Backend::Auto {
+                passed.push(message);
+                continue;
+            }
+            let hint = format!(
+                "it has {}; see `apr kernels list`",
+                apr_engine::wording::n_of(listed.len(), "device")
+            );
+            return Err(Error::invalid_argument(message).hint(hint));
+        };
+        let why = match &info.unusable {
+            Some(reason) => Some(reason.clone()),
+            None => obstacle(kernel.as_ref(), device, program, types)?,
+        };
+        match why {
+            None => return Ok(Chosen { id, kernel, device, info, passed }),
+            Some(why) => passed.push(format!("{id}: {why}")),
+        }
+    }
+    if passed.is_empty() {
+        let error = Error::unsupported("no plugin computes: there is no compute backend");
+        return Err(error.hint("run `apr plugins list` to see what is available"));
+    }
+    let message = format!("no device runs this model: {}", passed.join("; "));
+    Err(Error::unsupported(message)
+        .hint("load it in another type, e.g. --quantize Q8_0; `apr kernels list` shows the devices"))
+}

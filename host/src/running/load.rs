@@ -1,0 +1,442 @@
+//! Loads a model for running: translated into the form that its table computes in, quantized if asked, prepared by
+//! a backend, and compiled.
+
+use super::backend::{Backend, Chosen, choose};
+use super::images::{Images, Place};
+use super::key::key;
+use super::memory;
+use super::rows::{HeldRows, TensorRows, matrix};
+use super::watched::Watched;
+use crate::host::Host;
+use crate::threads::Team;
+use apr_engine::architecture::{Decoder, decoder, decoder_rows, in_dialect, tensor_specs};
+use apr_engine::expression::PlannedTensor;
+use apr_engine::open::OpenedModel;
+use apr_engine::plan::planned_model::PlannedModel;
+use apr_engine::plan::quantize::{Quantization, TypeChooser};
+use apr_inference::program::{Built, Output, Request, TensorShape, WeightOf, build};
+use apr_inference::runner::{Parts, Runner};
+use apr_sdk::{
+    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Options, PagedState, Pooling,
+    Result, Rows, SessionLimits, State, Weight,
+};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Positions that a context has unless the user says otherwise, if the model was trained for at least so many.
+const CONTEXT: u32 = 8192;
+/// Tokens of a prompt that are computed together.
+const ROWS: u32 = 512;
+
+/// What a model is loaded for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Logits for the next token.
+    #[default]
+    Logits,
+    /// One vector for a text, pooled as the model says, or the mean where it does not say, of length 1.
+    Embedding,
+    /// The last hidden state of each token.
+    Hidden,
+}
+
+/// How to load a model.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The architecture that the user named.
+    pub arch: Option<String>,
+    /// The backend.
+    pub backend: Backend,
+    /// The number of its device.
+    pub device: u32,
+    /// The backend's own options.
+    pub options: Options,
+    /// How many threads compute.
+    pub threads: usize,
+    /// Positions that there is room for; `None` for what the model was trained for, but at most 8192.
+    pub context: Option<u32>,
+    /// The type of keys and values: F32, F16 or Q8_0.
+    pub cache: DType,
+    /// The recipe to quantize with while loading.
+    pub quantize: Option<String>,
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// The folder where prepared weights are kept for the next time.
+    pub keep_images: Option<PathBuf>,
+    /// Whether intermediate results can be read.
+    pub taps: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> LoadOptions {
+        LoadOptions {
+            arch: None,
+            backend: Backend::Auto,
+            device: 0,
+            options: Options::new(),
+            threads: 1,
+            context: None,
+            cache: DType::F16,
+            quantize: None,
+            wanted: Wanted::Logits,
+            keep_images: None,
+            taps: false,
+        }
+    }
+}
+
+/// A loaded model.
+pub struct Loaded {
+    /// What runs it.
+    pub runner: Runner,
+    /// The program that was compiled.
+    pub built: Built,
+    /// What was found out while loading.
+    pub facts: Facts,
+}
+
+/// What is known of a loaded model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The architecture's id.
+    pub architecture: String,
+    /// How many parameters it has: the elements of all weights.
+    pub parameters: u64,
+    /// Bytes of all weights as plain rows.
+    pub bytes: u64,
+    /// Bytes of all weights as the backend keeps them.
+    pub image_bytes: u64,
+    /// Bytes of weights that every token reads: the embedding's are one row.
+    pub bytes_per_token: u64,
+    /// Bytes of keys and values for the whole context.
+    pub cache_bytes: u64,
+    /// The type that most bytes of weights have.
+    pub dtype: DType,
+    /// Positions that it was trained for.
+    pub trained_context: Option<u32>,
+    /// How many tokens it knows.
+    pub vocabulary: u32,
+    /// The backend's id.
+    pub backend: String,
+    /// The device's name.
+    pub device: String,
+    /// How many threads compute.
+    pub threads: usize,
+    /// Whether prepared weights were found.
+    pub images_were_kept: bool,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// What was done besides, for those who ask.
+    pub notes: Vec<String>,
+}
+
+/// Loads a model.
+///
+/// # Errors
+/// Unsupported for a model that no table computes, or no device runs; Failed for one that does not fit into memory;
+/// InvalidArgument for options that do not fit it; any error from reading, translating, quantizing and the backend.
+pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
+    let placed = |error: Error| match error.file() {
+        Some(_) => error,
+        None => error.in_file(opened.path.display().to_string()),
+    };
+    loaded(host, opened, options).map_err(placed)
+}
+
+fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
+    let arch = options.arch.as_deref();
+    let rows = decoder_rows(host, &opened.model, arch)?;
+    let mut model = Translated::new(host, opened, &rows, options)?;
+    let shapes: Vec<(String, Vec<u64>)> =
+        model.tensors.iter().map(|one| (one.tensor.name.clone(), one.tensor.shape.clone())).collect();
+    let decoder = decoder(host, &opened.model, arch, &shapes)?;
+    let context = context_of(&decoder, options, &mut model.warnings)?;
+    let built = model.build(&decoder, options, context)?;
+    let specs = model.matrices(&built)?;
+    let types: Vec<DType> = specs.iter().map(MatrixSpec::dtype).collect();
+    let chosen = choose(&host.registry, (&options.backend, options.device), &built.program, &types)?;
+    let device = chosen.kernel.open(chosen.device, &options.options)?;
+    let images: Vec<ImageSpec> = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
+    let image_bytes = images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes));
+    let cache_bytes = cache_bytes(&built, context);
+    memory::check(image_bytes, cache_bytes, memory::available())?;
+    let memory = match &options.keep_images {
+        Some(folder) => Images::kept(folder, &key(opened, &model.tensors, &built, &images)?, &images)?,
+        None => Images::new(&images)?,
+    };
+    let (weights, kept, watch) = model.prepare(&built, &specs, device.as_ref(), memory)?;
+    let whole = built.program.operations.iter().any(|operation| {
+        matches!(operation, apr_sdk::Operation::Attention(attention) if attention.mask == Mask::FULL)
+    });
+    let step = if whole { context } else { ROWS.min(context) };
+    let limits = SessionLimits::new(step, 1, context);
+    let session = device.compile(&built.program.to_bytes()?, &weights, &limits)?;
+    let team = Team::new(options.threads, Arc::clone(&host.cancel));
+    let width =
+        usize::try_from(built.output).ok().and_then(|n| built.program.values.get(n)).map_or(0, |v| v.width);
+    let hidden = (options.wanted != Wanted::Logits).then_some(built.output);
+    let threads = apr_sdk::Workers::width(&team);
+    let session = Box::new(Watched::new(session, watch));
+    let runner =
+        Runner::new(Parts { session, workers: Arc::new(team), rows: step, context, width, whole, hidden });
+    let sizes = Sizes { image_bytes, cache_bytes, images_were_kept: kept };
+    let facts = facts(&decoder, &built, &specs, chosen, sizes, threads, model);
+    Ok(Loaded { runner, built, facts })
+}
+
+/// The positions that there is room for.
+fn context_of(decoder: &Decoder, options: &LoadOptions, warnings: &mut Vec<String>) -> Result<u32> {
+    let trained = decoder.context;
+    let context = options.context.unwrap_or_else(|| trained.unwrap_or(CONTEXT).min(CONTEXT));
+    if context == 0 {
+        return Err(Error::invalid_argument("a context of 0 tokens holds no text")
+            .hint("pass --context 512, or more"));
+    }
+    if let Some(trained) = trained.filter(|trained| context > *trained) {
+        warnings.push(format!(
+            "the context of {context} tokens is longer than the {trained} that the model was trained for: expect nonsense beyond them"
+        ));
+    }
+    Ok(context)
+}
+
+/// Bytes of keys and values for a context.
+fn cache_bytes(built: &Built, context: u32) -> u64 {
+    let of = |state: &PagedState| {
+        let elements = u64::from(state.heads) * (u64::from(state.key) + u64::from(state.value));
+        let bytes =
+            state.dtype.info().map_or(4.0, |i| f64::from(i.block_bytes) / f64::from(i.block_elements));
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a size to compare with the memory"
+        )]
+        let all = (elements as f64 * bytes * f64::from(context)) as u64;
+        all
+    };
+    built.program.states.iter().fold(0, |all, state| match state {
+        State::Paged(paged) => all.saturating_add(of(paged)),
+        _ => all,
+    })
+}
+
+/// A model in the dialect in which its table computes.
+struct Translated<'a> {
+    host: &'a Host,
+    opened: &'a OpenedModel,
+    tensors: Vec<PlannedTensor>,
+    by_name: HashMap<String, usize>,
+    warnings: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl<'a> Translated<'a> {
+    fn new(
+        host: &'a Host,
+        opened: &'a OpenedModel,
+        rows: &str,
+        options: &LoadOptions,
+    ) -> Result<Translated<'a>> {
+        let arch = options.arch.as_deref();
+        let there = in_dialect(host, opened, rows, arch)?;
+        let (mut warnings, mut notes) = (Vec::new(), Vec::new());
+        let mut tensors = there.tensors;
+        if let Some(recipe) = &options.quantize {
+            let mut rest = opened.model.clone();
+            rest.architecture =
+                Some(Architecture { id: there.architecture.clone(), config: Bytes::from(there.config) });
+            rows.clone_into(&mut rest.dialect);
+            let mut planned = PlannedModel::new(rest, tensors);
+            let specs = planned.with_model(|model| tensor_specs(host, model, Some(&there.architecture)))?;
+            let target = host.registry.format(&opened.format)?;
+            let chooser = TypeChooser { engine: host, source: opened, target, writer: None, specs: &specs };
+            let wishes = Quantization {
+                recipe: Some(recipe.clone()),
+                allow_requantize: true,
+                ..Quantization::default()
+            };
+            let said = chooser.apply(&wishes, &mut planned)?;
+            warnings.extend(said.warnings);
+            notes.extend(said.notes);
+            tensors = planned.tensors;
+        }
+        let by_name = tensors.iter().enumerate().map(|(n, one)| (one.tensor.name.clone(), n)).collect();
+        Ok(Translated { host, opened, tensors, by_name, warnings, notes })
+    }
+
+    fn find(&self, name: &str) -> Result<&PlannedTensor> {
+        let number = self.by_name.get(name).copied();
+        number.map(|number| &self.tensors[number]).ok_or_else(|| {
+            Error::plugin("a program names a tensor that the model does not have").tensor(name)
+        })
+    }
+
+    /// The elements of a small tensor.
+    fn floats(&self, name: &str) -> Result<Vec<f32>> {
+        /// Elements: factors of a rotation and gains, never a matrix.
+        const MOST: u64 = 1 << 20;
+        let one = self.find(name)?;
+        let elements = apr_sdk::checked_elements(&one.tensor.shape)?;
+        if elements > MOST {
+            let message = format!("its {elements} elements are too many for a table of factors");
+            return Err(Error::unsupported(message).tensor(name));
+        }
+        let mut floats = one.clone();
+        floats.retype(DType::F32, &self.host.registry, None);
+        let rows = TensorRows::new(self.host, self.opened, &floats)?;
+        let mut bytes = vec![0; usize::try_from(elements * 4).unwrap_or(0)];
+        rows.read(0, &mut bytes)?;
+        let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        Ok(bytes.chunks_exact(4).map(float).collect())
+    }
+
+    fn build(&self, decoder: &Decoder, options: &LoadOptions, context: u32) -> Result<Built> {
+        let tensors = |name: &str| {
+            let one = self.find(name).ok()?;
+            Some(TensorShape { dtype: one.tensor.dtype, shape: one.tensor.shape.clone() })
+        };
+        let output = match options.wanted {
+            Wanted::Logits => Output::Logits,
+            Wanted::Embedding => {
+                Output::Hidden { pooling: decoder.output.pooling.unwrap_or(Pooling::MEAN), normalize: true }
+            }
+            Wanted::Hidden => Output::Hidden { pooling: Pooling::OUTPUTS, normalize: false },
+        };
+        let floats = |name: &str| self.floats(name);
+        build(&Request {
+            decoder,
+            tensors: &tensors,
+            floats: &floats,
+            cache: options.cache,
+            output,
+            context,
+            taps: options.taps,
+        })
+    }
+
+    /// The matrix of each weight that a program names.
+    fn matrices(&self, built: &Built) -> Result<Vec<MatrixSpec>> {
+        let of = |weight: &WeightOf| match weight {
+            WeightOf::Tensor(name) => matrix(&self.find(name)?.tensor),
+            WeightOf::Literal { columns, .. } => MatrixSpec::new(DType::F32, 1, u64::from(*columns)),
+        };
+        built.weights.iter().map(of).collect()
+    }
+
+    /// Has a device prepare all weights, on all threads; says whether they were kept from last time.
+    fn prepare(
+        &self,
+        built: &Built,
+        specs: &[MatrixSpec],
+        device: &dyn Device,
+        mut images: Images,
+    ) -> Result<(Vec<Weight>, bool, crate::storage::mapping::Watch)> {
+        // The largest first, so that threads end together.
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        order.sort_by_key(|number| std::cmp::Reverse(specs[*number].bytes()));
+        let weights: Vec<Mutex<Option<Weight>>> = specs.iter().map(|_| Mutex::new(None)).collect();
+        self.host.crew.run(order.len(), &|_, at| {
+            let number = order[at];
+            let weight = self.prepare_one(&built.weights[number], &specs[number], device, &images, number)?;
+            *weights[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(weight);
+            Ok(())
+        })?;
+        let kept = images.ready;
+        images.finish()?;
+        let weights =
+            weights.into_iter().filter_map(|w| w.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok((weights.collect(), kept, images.watch()))
+    }
+
+    fn prepare_one(
+        &self,
+        of: &WeightOf,
+        spec: &MatrixSpec,
+        device: &dyn Device,
+        images: &Images,
+        number: usize,
+    ) -> Result<Weight> {
+        if images.ready {
+            return device.adopt(spec, images.take(number)?);
+        }
+        let mut place = Place { images, number };
+        match of {
+            WeightOf::Tensor(name) => {
+                let rows = TensorRows::new(self.host, self.opened, self.find(name)?)?;
+                let named =
+                    |error: Error| if error.tensor_name().is_some() { error } else { error.tensor(name) };
+                device.prepare(spec, &rows, &mut place).map_err(named)
+            }
+            WeightOf::Literal { values, .. } => device.prepare(spec, &HeldRows::vector(values), &mut place),
+        }
+    }
+}
+
+/// Sizes that were found while loading.
+struct Sizes {
+    image_bytes: u64,
+    cache_bytes: u64,
+    images_were_kept: bool,
+}
+
+fn facts(
+    decoder: &Decoder,
+    built: &Built,
+    specs: &[MatrixSpec],
+    chosen: Chosen,
+    sizes: Sizes,
+    threads: usize,
+    model: Translated<'_>,
+) -> Facts {
+    let mut by_type: Vec<(DType, u64)> = Vec::new();
+    for spec in specs {
+        match by_type.iter_mut().find(|(dtype, _)| *dtype == spec.dtype()) {
+            Some((_, bytes)) => *bytes += spec.bytes(),
+            None => by_type.push((spec.dtype(), spec.bytes())),
+        }
+    }
+    let read: u64 = built.program.operations.iter().map(|operation| read_by(operation, specs)).sum();
+    let bytes = specs.iter().map(MatrixSpec::bytes).sum();
+    let mut notes = model.notes;
+    notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
+    Facts {
+        architecture: decoder.architecture.clone(),
+        parameters: specs.iter().map(|spec| spec.rows() * spec.columns()).sum(),
+        bytes,
+        image_bytes: sizes.image_bytes,
+        bytes_per_token: read,
+        cache_bytes: sizes.cache_bytes,
+        dtype: by_type.iter().max_by_key(|(_, bytes)| *bytes).map_or(DType::F32, |(dtype, _)| *dtype),
+        trained_context: decoder.context,
+        vocabulary: decoder.vocabulary,
+        backend: chosen.id,
+        device: chosen.info.name,
+        threads,
+        images_were_kept: sizes.images_were_kept,
+        warnings: model.warnings,
+        notes,
+    }
+}
+
+/// Bytes of weights that an operation reads for one token.
+fn read_by(operation: &apr_sdk::Operation, specs: &[MatrixSpec]) -> u64 {
+    use apr_sdk::Operation;
+    let of = |weight: &u32| usize::try_from(*weight).ok().and_then(|n| specs.get(n));
+    let weights = operation.weights();
+    let specs = weights.iter().filter_map(of);
+    match operation {
+        Operation::Embed(_) => specs.map(MatrixSpec::row_bytes).sum(),
+        Operation::ExpertLinear(linear) => {
+            let all: u64 = specs.map(MatrixSpec::bytes).sum();
+            all / u64::from(linear.experts.max(1)) * u64::from(linear.used)
+        }
+        Operation::Linear(linear) => linear
+            .parts
+            .iter()
+            .filter_map(|part| Some(of(&part.weight)?.row_bytes() * u64::from(part.out.width)))
+            .sum(),
+        _ => specs.map(MatrixSpec::bytes).sum(),
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether a model fits into memory, before anything is loaded.
+
+use crate::sizes::show_size;
+use apr_sdk::{Error, Result};
+use std::fs;
+
+/// Memory besides weights and caches: values, threads, the program itself. 64 MiB.
+const REST: u64 = 64 << 20;
+
+/// Bytes that the system can give without taking them from others; `None` if it does not say.
+pub fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Fails if weights and caches of these sizes do not fit.
+///
+/// # Errors
+/// Failed, with what is needed and what there is.
+pub fn check(weights: u64, caches: u64, available: Option<u64>) -> Result<()> {
+    let needed = weights.saturating_add(caches).saturating_add(REST);
+    let Some(free) = available.filter(|free| *free < needed) else { return Ok(()) };
+    let message = format!(
+        "the model does not fit into memory: it needs {} ({} of weights, {} for the context), and {} are free",
+        show_size(needed),
+        show_size(weights),
+        show_size(caches),
+        show_size(free)
+    );
+    Err(Error::failed(message).hint(
+        "use a smaller type (--quantize Q4_K_M), a smaller --context, or a --cache-type of fewer bytes",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_both_figures() {
+        check(1 << 30, 1 << 20, Some(2 << 30)).unwrap();
+        check(u64::MAX, u64::MAX, None).unwrap();
+        let error = check(3 << 30, 1 << 30, Some(2 << 30)).unwrap_err();
+        assert!(
+            error.message().contains("needs 4.36 GB") && error.message().contains("2.15 GB are free"),
+            "{error}"
+        );
+        check(u64::MAX, 1, Some(u64::MAX - 1)).unwrap_err();
+    }
+
+    #[test]
+    fn this_machine_says_what_is_free() {
+        if cfg!(target_os = "linux") {
+            assert!(available().unwrap() > 1 << 20);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Models that are run: opened, translated into the form that their table computes in, and put on a device.
+
+mod backend;
+mod images;
+mod key;
+mod load;
+mod memory;
+mod rows;
+mod watched;
+
+pub use backend::{Backend, devices};
+pub use load::{Facts, LoadOptions, Loaded, Wanted, load};

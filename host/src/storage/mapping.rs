@@ -1,0 +1,289 @@
+//! Mapped memory: large pages for what is computed with, and files that are used where they lie. The only place
+//! that maps anything.
+//!
+//! A file that another program cuts while it is mapped raises SIGBUS at the next access behind its end. The handler
+//! (`plugins/crash.rs`) then has [`absorb`] put a page of zeros there and mark the mapping as cut, which its user
+//! asks about before any result counts.
+
+use apr_sdk::{Error, ImageMemory, Result};
+use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+use std::ffi::c_void;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Images begin at multiples of this.
+pub const ALIGNMENT: u64 = 64;
+/// The size of a huge page, which memory of at least this size asks for.
+const HUGE: usize = 2 << 20;
+/// The smallest unit that the system maps. Larger pages are multiples of it.
+const PAGE: usize = 4096;
+/// How many files can be mapped at the same time.
+const FILES: usize = 8;
+
+/// A mapped file, as the handler of a signal sees it: no lock, no allocation.
+struct Slot {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    cut: AtomicBool,
+}
+
+static SLOTS: [Slot; FILES] =
+    [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0), cut: AtomicBool::new(false) } };
+        FILES];
+
+/// Mapped memory, unmapped when dropped.
+pub struct Mapping {
+    start: *mut c_void,
+    len: usize,
+    writable: bool,
+    /// Its place among the mapped files.
+    slot: Option<usize>,
+}
+
+// SAFETY: the memory belongs to the mapping alone and stays where it is until the drop; it is reached only through
+// `Region`s, whose ranges `regions` checked to be disjoint.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`; a shared `Mapping` gives out no reference by itself.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Memory of `len` bytes, at first zero, in huge pages where the system has them.
+    ///
+    /// # Errors
+    /// Io if the system gives none.
+    pub fn memory(len: u64) -> Result<Mapping> {
+        let len = size(len)?;
+        // SAFETY: a new anonymous mapping at an address that the system chooses overlaps nothing.
+        let start = unsafe {
+            mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        };
+        let start = start.map_err(|error| no_memory(len, error))?;
+        #[cfg(target_os = "linux")]
+        if len >= HUGE {
+            // SAFETY: the range was mapped just now. A refusal leaves ordinary pages, which work as well.
+            unsafe { mm::madvise(start, len, Advice::LinuxHugepage) }.ok();
+        }
+        Ok(Mapping { start, len, writable: true, slot: None })
+    }
+
+    /// The first `len` bytes of a file, to be read, or to be written through to it.
+    ///
+    /// # Errors
+    /// Io if the file is shorter, or the system refuses.
+    pub fn file(file: &File, len: u64, writable: bool) -> Result<Mapping> {
+        let has = file.metadata().map_err(|error| Error::io(format!("its size is unknown: {error}")))?.len();
+        if has < len {
+            return Err(Error::io(format!("it has {has} bytes, {len} are needed")));
+        }
+        let len = size(len)?;
+        let (protection, flags) = match writable {
+            true => (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED),
+            false => (ProtFlags::READ, MapFlags::SHARED),
+        };
+        // SAFETY: a new mapping at an address that the system chooses overlaps nothing. The file may be changed by
+        // others; what is read then is wrong numbers, never wrong references: images hold no addresses.
+        let start = unsafe { mm::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
+        let start = start.map_err(|error| Error::io(format!("it cannot be mapped: {error}")))?;
+        let mut mapping = Mapping { start, len, writable, slot: None };
+        mapping.slot = Some(watch(start as usize, len)?);
+        Ok(mapping)
+    }
+
+    /// Divides the mapping into regions that may be used apart from each other.
+    ///
+    /// # Errors
+    /// InvalidArgument if they overlap, are out of order or not aligned, or reach beyond the end.
+    pub fn regions(self, ranges: &[Range<u64>]) -> Result<(Vec<Region>, Watch)> {
+        let mapping = Arc::new(self);
+        let mut regions = Vec::with_capacity(ranges.len());
+        let mut end = 0;
+        for range in ranges {
+            if range.start < end || range.end < range.start || range.start % ALIGNMENT != 0 {
+                return Err(Error::invalid_argument("regions of a mapping overlap, or are not aligned"));
+            }
+            end = range.end;
+            if end > mapping.len as u64 {
+                return Err(Error::invalid_argument("a region reaches beyond the end of its mapping"));
+            }
+            let (start, len) = (size_of(range.start)?, size_of(range.end - range.start)?);
+            regions.push(Region { mapping: Arc::clone(&mapping), start, len });
+        }
+        Ok((regions, Watch(mapping)))
+    }
+
+    /// Writes changed pages of a mapped file to the disk.
+    ///
+    /// # Errors
+    /// Io if that fails.
+    fn sync(&self) -> Result<()> {
+        // SAFETY: the range is this mapping's.
+        let done = unsafe { mm::msync(self.start, self.len, mm::MsyncFlags::SYNC) };
+        done.map_err(|error| Error::io(format!("it cannot be written: {error}")))
+    }
+
+    /// Whether a part of the mapped file was missing when it was accessed.
+    fn is_cut(&self) -> bool {
+        self.slot.is_some_and(|slot| SLOTS[slot].cut.load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            SLOTS[slot].len.store(0, Ordering::Release);
+            SLOTS[slot].start.store(0, Ordering::Release);
+        }
+        // SAFETY: the range is this mapping's, and nothing refers to it any more: regions hold the mapping.
+        unsafe { mm::munmap(self.start, self.len) }.ok();
+    }
+}
+
+/// A part of a mapping, apart from all its other parts.
+pub struct Region {
+    mapping: Arc<Mapping>,
+    start: usize,
+    len: usize,
+}
+
+impl ImageMemory for Region {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `regions` checked that the range lies in the mapping, which lives as long as `self.mapping`; only
+        // this region refers to it, so nothing writes to it while it is borrowed.
+        unsafe { std::slice::from_raw_parts(self.mapping.start.cast::<u8>().add(self.start), self.len) }
+    }
+
+    fn bytes_mut(&mut self) -> Result<&mut [u8]> {
+        if !self.mapping.writable {
+            return Err(Error::invalid_argument("an image that was kept in a file is only read"));
+        }
+        // SAFETY: as in `bytes`; the region is borrowed mutably, and the mapping may be written.
+        Ok(unsafe {
+            std::slice::from_raw_parts_mut(self.mapping.start.cast::<u8>().add(self.start), self.len)
+        })
+    }
+}
+
+/// What can be asked of a mapping while its regions are in use.
+#[derive(Clone)]
+pub struct Watch(Arc<Mapping>);
+
+impl Watch {
+    /// Fails if a part of the mapped file was missing when it was accessed.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn check(&self) -> Result<()> {
+        if !self.0.is_cut() {
+            return Ok(());
+        }
+        Err(Error::io("the file of prepared weights was cut while it was in use")
+            .hint("run the command again: the file is made anew"))
+    }
+
+    /// Writes changed pages of a mapped file to the disk.
+    ///
+    /// # Errors
+    /// Io if that fails.
+    pub fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+}
+
+/// Has the handler watch a range.
+fn watch(start: usize, len: usize) -> Result<usize> {
+    for (number, slot) in SLOTS.iter().enumerate() {
+        if slot.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            slot.cut.store(false, Ordering::Release);
+            slot.len.store(len, Ordering::Release);
+            return Ok(number);
+        }
+    }
+    Err(Error::limit(format!("more than {FILES} files are mapped at the same time")))
+}
+
+/// Whether a fault at this address was behind the end of a mapped file. Then a page of zeros is there now, and the
+/// access can be repeated. Does only what the handler of a signal may.
+pub fn absorb(address: usize) -> bool {
+    let inside = |slot: &&Slot| {
+        let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));
+        start != 0 && address.checked_sub(start).is_some_and(|offset| offset < len)
+    };
+    let Some(slot) = SLOTS.iter().find(inside) else { return false };
+    let page = (address & !(PAGE - 1)) as *mut c_void;
+    // SAFETY: the page lies in a mapped file's range, which only `Region`s refer to, as plain bytes: zeros are as
+    // valid as any. `mmap` is a single system call that takes no lock in this process.
+    let mapped = unsafe {
+        mm::mmap_anonymous(
+            page,
+            PAGE,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::FIXED,
+        )
+    };
+    slot.cut.store(true, Ordering::Release);
+    mapped.is_ok()
+}
+
+fn size(len: u64) -> Result<usize> {
+    size_of(len.max(1))
+}
+
+fn size_of(len: u64) -> Result<usize> {
+    usize::try_from(len).map_err(|_| Error::limit("a mapping does not fit the address space"))
+}
+
+fn no_memory(len: usize, error: rustix::io::Errno) -> Error {
+    Error::io(format!("there is no memory for {len} bytes: {error}"))
+        .hint("close other programs, or use a smaller model or type")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::name_crashes;
+
+    #[test]
+    fn regions_are_apart_and_aligned() {
+        let (mut regions, _) = Mapping::memory(5 << 20).unwrap().regions(&[0..100, 128..4 << 20]).unwrap();
+        assert!(regions.iter().all(|region| region.bytes().iter().all(|byte| *byte == 0)));
+        regions[0].bytes_mut().unwrap().fill(1);
+        assert!(regions[1].bytes().iter().all(|byte| *byte == 0));
+        assert_eq!(regions[1].bytes().as_ptr() as usize % 64, 0);
+        for wrong in [vec![0..100, 64..200], vec![3..8], vec![0..6 << 20], vec![128..256, 0..64]] {
+            assert!(Mapping::memory(5 << 20).unwrap().regions(&wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_while_mapped_is_an_error_not_a_crash() {
+        name_crashes();
+        let path = std::env::temp_dir().join(format!("apr-mapping-{}", std::process::id()));
+        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        file.set_len(64 << 10).unwrap();
+        assert!(Mapping::file(&file, 128 << 10, false).is_err());
+        let (mut regions, watch) = Mapping::file(&file, 64 << 10, true)
+            .unwrap()
+            .regions(&[0..32 << 10, 32 << 10..64 << 10])
+            .unwrap();
+        regions[1].bytes_mut().unwrap().fill(7);
+        watch.sync().unwrap();
+        watch.check().unwrap();
+        assert_eq!(regions[1].bytes()[100], 7);
+        file.set_len(4096).unwrap();
+        assert_eq!(regions[1].bytes()[100], 0);
+        assert!(watch.check().unwrap_err().message().contains("cut"));
+        drop(regions);
+        let again = Mapping::file(&file, 4096, false).unwrap();
+        let (mut regions, watch) = again.regions(&[0..4096]).unwrap();
+        assert!(regions[0].bytes_mut().is_err());
+        watch.check().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,130 @@
+//! Floats: no codes, and activations as they are. A tile is a line of 16 elements for each column.
+//!
+//! A product is the sum over even columns plus that over odd ones, each in order: two chains keep the unit for
+//! multiplying and adding busy that one would leave waiting.
+
+use super::{Ahead, Job, Kernel, Products, Stream, in_groups, unrolled};
+use crate::matrix::lanes::Lanes;
+use crate::matrix::layout::ROWS;
+use std::marker::PhantomData;
+
+/// A type of floats.
+///
+/// # Safety
+/// `load` reads 16 elements of [`Float::BYTES`] bytes.
+pub unsafe trait Float: 'static {
+    /// Bytes of an element.
+    const BYTES: usize;
+
+    /// Loads 16 elements.
+    ///
+    /// # Safety
+    /// They are there; the level's instructions are enabled.
+    unsafe fn load<L: Lanes>(from: *const u8) -> L::Floats;
+}
+
+/// The kernel of a type of floats.
+pub struct Floats<F>(PhantomData<F>);
+
+/// Columns between two looks ahead.
+const STEP: usize = 32;
+
+// SAFETY: a tile has `columns` lines of 16 elements, a token `columns` floats; the loops end there.
+unsafe impl<F: Float> Kernel for Floats<F> {
+    type Unpacked<L: Lanes> = ();
+
+    fn room<L: Lanes>() {}
+
+    #[inline(always)]
+    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8, ahead: &Ahead) -> L::Floats {
+        // SAFETY: as above.
+        unsafe {
+            let mut sums = [L::splat_float(0.0); 2];
+            let x = x.cast::<f32>();
+            let mut column = 0;
+            while column + STEP <= job.columns {
+                let stream = Stream::new(tile.add(column * ROWS * F::BYTES), ahead);
+                let mut step = 0;
+                while step < STEP {
+                    let per_line = 64 / (ROWS * F::BYTES);
+                    if step % per_line == 0 {
+                        stream.prefetch::<L>(step * ROWS * F::BYTES);
+                    }
+                    let w = F::load::<L>(stream.address(step * ROWS * F::BYTES));
+                    let x = L::splat_float(x.add(column + step).read());
+                    sums[step % 2] = L::mul_add(w, x, sums[step % 2]);
+                    step += 1;
+                }
+                column += STEP;
+            }
+            while column < job.columns {
+                let w = F::load::<L>(tile.add(column * ROWS * F::BYTES));
+                sums[column % 2] = L::mul_add(w, L::splat_float(x.add(column).read()), sums[column % 2]);
+                column += 1;
+            }
+            L::add_floats(sums[0], sums[1])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn many<L: Lanes>(
+        job: &Job<'_>,
+        tile: *const u8,
+        x: *const u8,
+        products: &mut [Products],
+        _room: &mut (),
+        ahead: &Ahead,
+    ) {
+        in_groups!(L, products.len(), |first, GROUP| {
+            // SAFETY: as above; the group's tokens are among those that there are products for.
+            unsafe {
+                let x = x.add(first * job.stride);
+                group::<L, F, GROUP>(job, tile, x, &mut products[first..first + GROUP], ahead);
+            }
+        });
+    }
+}
+
+/// The products of a tile with `T` tokens.
+///
+/// # Safety
+/// As for [`Kernel::many`].
+#[inline(always)]
+unsafe fn group<L: Lanes, F: Float, const T: usize>(
+    job: &Job<'_>,
+    tile: *const u8,
+    x: *const u8,
+    products: &mut [Products],
+    ahead: &Ahead,
+) {
+    // SAFETY: as for `one`, for each of the tokens.
+    unsafe {
+        let mut sums = [[L::splat_float(0.0); T]; 2];
+        let mut column = 0;
+        while column < job.columns {
+            let at = tile.add(column * ROWS * F::BYTES);
+            if column % STEP == 0 {
+                let stream = Stream::new(at, ahead);
+                for line in 0..STEP * ROWS * F::BYTES / 64 {
+                    stream.prefetch::<L>(line * 64);
+                }
+            }
+            let w = F::load::<L>(at);
+            unrolled!(t < T, {
+                let x = x.add(t * job.stride).cast::<f32>().add(column);
+                sums[0][t] = L::mul_add(w, L::splat_float(x.read()), sums[0][t]);
+            });
+            if column + 1 < job.columns {
+                let w = F::load::<L>(at.add(ROWS * F::BYTES));
+                unrolled!(t < T, {
+                    let x = x.add(t * job.stride).cast::<f32>().add(column + 1);
+                    sums[1][t] = L::mul_add(w, L::splat_float(x.read()), sums[1][t]);
+                });
+            }
+            column += 2;
+        }
+        unrolled!(t < T, {
+            L::store_floats(products[t].as_mut_ptr(), L::add_floats(sums[0][t], sums[1][t]));
+        });
+    }
+}

@@ -1,0 +1,210 @@
+//! The kernels: what a tile of 16 rows gives with one token and with many. Three forms, for floats, for blocks of 32 and
+//! for super-blocks of 256; a type fills in how its codes lie.
+
+pub mod floats;
+pub mod small;
+mod stream;
+pub mod super_block;
+
+pub use stream::Stream;
+
+use super::lanes::{Lanes, scalar::Scalar};
+use super::layout::ROWS;
+use crate::level::Level;
+use std::ops::Range;
+use stream::Ahead;
+
+/// Products of a tile's rows.
+pub type Products = [f32; ROWS];
+
+/// Receives a token, a first row, and products of it and the rows that follow.
+pub type Give<'a> = &'a mut dyn FnMut(usize, usize, &[f32]);
+
+/// Tokens whose sums are kept while a tile's rows are walked: their codes and sums fit the caches beside it.
+const TOKENS: usize = 64;
+
+/// What is to be multiplied. `Matrix::multiply` has checked that all that a kernel reads is there.
+pub struct Job<'a> {
+    /// The image: tiles of 16 rows.
+    pub image: &'a [u8],
+    /// Bytes of a tile.
+    pub tile_bytes: usize,
+    /// Columns of a row.
+    pub columns: usize,
+    /// The rows that are wanted.
+    pub rows: Range<usize>,
+    /// The first token of the activations.
+    pub x: *const u8,
+    /// Bytes from a token to the next.
+    pub stride: usize,
+    /// The tokens that are wanted.
+    pub tokens: Range<usize>,
+    /// What will be read after this.
+    pub ahead: Option<&'a [u8]>,
+}
+
+impl Job<'_> {
+    /// A token's activations.
+    ///
+    /// # Safety
+    /// The token is one of those that are wanted, or the one after them.
+    #[inline(always)]
+    unsafe fn token(&self, token: usize) -> *const u8 {
+        // SAFETY: the buffer of activations has this many tokens of `stride` bytes.
+        unsafe { self.x.add(token * self.stride) }
+    }
+}
+
+/// What a tile gives.
+///
+/// # Safety
+/// The functions read a tile of the job's image and tokens of its activations, within the bounds that the layout and the
+/// rounding of the type state; where they are inlined, the level's instructions are enabled.
+pub unsafe trait Kernel: 'static {
+    /// Room for a part of a tile in the form in which many tokens take it.
+    type Unpacked<L: Lanes>;
+
+    /// Such room.
+    fn room<L: Lanes>() -> Self::Unpacked<L>;
+
+    /// The products of a tile with one token.
+    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8, ahead: &Ahead) -> L::Floats;
+
+    /// The products of a tile with up to [`TOKENS`] tokens that follow `x`, added to `products`.
+    unsafe fn many<L: Lanes>(
+        job: &Job<'_>,
+        tile: *const u8,
+        x: *const u8,
+        products: &mut [Products],
+        room: &mut Self::Unpacked<L>,
+        ahead: &Ahead,
+    );
+}
+
+/// Walks the tiles.
+///
+/// # Safety
+/// As for [`Kernel`]; the job's ranges lie within its image and activations.
+#[inline(always)]
+unsafe fn walk<L: Lanes, K: Kernel>(job: &Job<'_>, give: Give<'_>) {
+    let tiles = job.rows.start / ROWS..job.rows.end.div_ceil(ROWS);
+    let bytes = &job.image[tiles.start * job.tile_bytes..tiles.end * job.tile_bytes];
+    let ahead = Ahead::new(bytes, job.ahead);
+    let mut room = (job.tokens.len() > 1).then(K::room::<L>);
+    let mut products = [[0.0; ROWS]; TOKENS];
+    for (tile, bytes) in tiles.zip(bytes.chunks_exact(job.tile_bytes)) {
+        let first = job.rows.start.max(tile * ROWS);
+        let wanted = first - tile * ROWS..(job.rows.end - tile * ROWS).min(ROWS);
+        let Some(room) = &mut room else {
+            // SAFETY: the tile is one of the image, and the token one of those that are there.
+            unsafe {
+                let sums = K::one::<L>(job, bytes.as_ptr(), job.token(job.tokens.start), &ahead);
+                L::store_floats(products[0].as_mut_ptr(), sums);
+            }
+            give(job.tokens.start, first, &products[0][wanted]);
+            continue;
+        };
+        for token in job.tokens.clone().step_by(TOKENS) {
+            let products = &mut products[..TOKENS.min(job.tokens.end - token)];
+            products.fill([0.0; ROWS]);
+            // SAFETY: as above; there are as many tokens as there is room for products.
+            unsafe { K::many::<L>(job, bytes.as_ptr(), job.token(token), products, room, &ahead) };
+            for (n, products) in products.iter().enumerate() {
+                give(token + n, first, &products[wanted.clone()]);
+            }
+        }
+    }
+}
+
+/// Runs `$body` for each `$t` below `$count`, at most 16, without a loop: what it keeps for each `$t` stays in registers.
+macro_rules! unrolled {
+    ($t:ident < $count:expr, $body:block) => {
+        unrolled!(@ $t, $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $t:ident, $count:expr, $body:block, $($n:literal)*) => {$(
+        if $n < $count {
+            let $t = $n;
+            $body
+        }
+    )*};
+}
+
+/// Calls `$of::<..., T>` with groups of `T` tokens: the largest that registers have room for, then smaller ones.
+macro_rules! in_groups {
+    ($lanes:ident, $count:expr, |$first:ident, $group:ident| $call:expr) => {{
+        let (mut $first, count) = (0, $count);
+        in_groups!(@ $lanes, $first, count, $group, $call, 16 8 4 2 1);
+    }};
+    (@ $lanes:ident, $first:ident, $count:ident, $group:ident, $call:expr, $($n:literal)*) => {$(
+        if $n <= $lanes::TOKENS {
+            const $group: usize = $n;
+            while $count - $first >= $n {
+                $call;
+                $first += $n;
+            }
+        }
+    )*};
+}
+
+use {in_groups, unrolled};
+
+/// A type's kernels.
+pub struct Kernels {
+    scalar: unsafe fn(&Job<'_>, Give<'_>),
+    #[cfg(target_arch = "x86_64")]
+    avx2: unsafe fn(&Job<'_>, Give<'_>),
+    #[cfg(target_arch = "x86_64")]
+    avx512: unsafe fn(&Job<'_>, Give<'_>),
+}
+
+impl Kernels {
+    /// Those of a kernel.
+    pub const fn of<K: Kernel>() -> Kernels {
+        Kernels {
+            scalar: scalar::<K>,
+            #[cfg(target_arch = "x86_64")]
+            avx2: avx2::<K>,
+            #[cfg(target_arch = "x86_64")]
+            avx512: avx512::<K>,
+        }
+    }
+
+    /// Multiplies.
+    ///
+    /// # Safety
+    /// The job's ranges lie within its image and its activations, which are those of this type and which nobody writes.
+    pub unsafe fn run(&self, level: Level, job: &Job<'_>, give: Give<'_>) {
+        assert!(level.is_supported(), "the processor lacks these instructions");
+        // SAFETY: the processor has the instructions; the caller sees to the rest.
+        unsafe {
+            match level {
+                Level::Scalar => (self.scalar)(job, give),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => (self.avx2)(job, give),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => (self.avx512)(job, give),
+                #[cfg(not(target_arch = "x86_64"))]
+                Level::Avx2 | Level::Avx512 => (self.scalar)(job, give),
+            }
+        }
+    }
+}
+
+unsafe fn scalar<K: Kernel>(job: &Job<'_>, give: Give<'_>) {
+    // SAFETY: as the caller of `Kernels::run` says.
+    unsafe { walk::<Scalar, K>(job, give) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2<K: Kernel>(job: &Job<'_>, give: Give<'_>) {
+    // SAFETY: as the caller of `Kernels::run` says; the instructions are enabled here.
+    unsafe { walk::<super::lanes::avx2::Avx2, K>(job, give) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+unsafe fn avx512<K: Kernel>(job: &Job<'_>, give: Give<'_>) {
+    // SAFETY: as the caller of `Kernels::run` says; the instructions are enabled here.
+    unsafe { walk::<super::lanes::avx512::Avx512, K>(job, give) }
+}

@@ -1,0 +1,124 @@
+//! Sixteen rows at once: what kernels are written in, once, for every level. Each lane is a row of a tile.
+
+#[cfg(target_arch = "x86_64")]
+pub mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub mod avx512;
+pub mod scalar;
+
+/// The largest code that is not signed; beyond it, codes are signed ones with 128 added.
+pub const MOST_UNSIGNED: i32 = 63;
+
+/// Registers of sixteen lanes. Every implementation gives the same bits.
+///
+/// # Safety
+/// The functions with a pointer read or write what they say: 64 bytes, unless they say otherwise. No pointer need be
+/// aligned. All are to be called where the level's instructions are enabled (inlined into a function that has them as
+/// target features), on a processor that has them.
+pub unsafe trait Lanes: Copy + 'static {
+    /// Four bytes in each lane.
+    type Bytes: Copy;
+    /// An i32 in each lane.
+    type Ints: Copy;
+    /// An f32 in each lane.
+    type Floats: Copy;
+
+    /// Tokens of a batch whose sums fit the registers.
+    const TOKENS: usize;
+
+    /// Loads bytes.
+    unsafe fn load(from: *const u8) -> Self::Bytes;
+    /// Stores bytes.
+    unsafe fn store(to: *mut u8, bytes: Self::Bytes);
+    /// The same four bytes in each lane.
+    unsafe fn splat(bytes: u32) -> Self::Bytes;
+    /// Bits of both.
+    unsafe fn and(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Bits of either.
+    unsafe fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Bits of one alone.
+    unsafe fn xor(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Each lane shifted right, zeros coming in.
+    unsafe fn right(a: Self::Bytes, bits: u32) -> Self::Bytes;
+    /// Each lane shifted left.
+    unsafe fn left(a: Self::Bytes, bits: u32) -> Self::Bytes;
+    /// Each byte, below 16, replaced by that entry of a table.
+    unsafe fn look_up(table: &[u8; 16], a: Self::Bytes) -> Self::Bytes;
+
+    /// Loads integers.
+    unsafe fn load_ints(from: *const i32) -> Self::Ints;
+    /// Stores integers.
+    unsafe fn store_ints(to: *mut i32, ints: Self::Ints);
+    /// The same integer in each lane.
+    unsafe fn splat_int(int: i32) -> Self::Ints;
+    /// A byte of each lane as an integer.
+    unsafe fn byte(a: Self::Bytes, byte: u32) -> Self::Ints;
+    /// A byte of each lane as a signed integer.
+    unsafe fn signed_byte(a: Self::Bytes, byte: u32) -> Self::Ints;
+    /// The sum.
+    unsafe fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    /// Each lane times 128.
+    unsafe fn times_128(a: Self::Ints) -> Self::Ints;
+
+    /// `offset`, plus the products of each lane's codes, at most `most`, with the same codes of activations, four bytes
+    /// of `x` for each register. Codes beyond [`MOST_UNSIGNED`] are signed ones with 128 added, and `offset` is -128 times
+    /// the sum of those of `x`.
+    unsafe fn dot(offset: i32, codes: &[Self::Bytes], most: i32, x: *const u8) -> Self::Ints;
+    /// `sum` plus `scale` times [`Lanes::dot`]. A scale is at most 127, in magnitude 128.
+    unsafe fn dot_scaled(
+        sum: Self::Ints,
+        offset: i32,
+        codes: &[Self::Bytes],
+        most: i32,
+        x: *const u8,
+        scale: Self::Ints,
+    ) -> Self::Ints;
+
+    /// The nearest floats.
+    unsafe fn to_floats(ints: Self::Ints) -> Self::Floats;
+    /// Loads floats.
+    unsafe fn load_floats(from: *const f32) -> Self::Floats;
+    /// Stores floats.
+    unsafe fn store_floats(to: *mut f32, floats: Self::Floats);
+    /// Loads 16 binary16, 32 bytes.
+    unsafe fn load_halves(from: *const u8) -> Self::Floats;
+    /// Loads 16 bfloat16, 32 bytes.
+    unsafe fn load_bfloats(from: *const u8) -> Self::Floats;
+    /// The same float in each lane.
+    unsafe fn splat_float(float: f32) -> Self::Floats;
+    /// The product.
+    unsafe fn mul(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// The sum.
+    unsafe fn add_floats(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a * b + c`, rounded once.
+    unsafe fn mul_add(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    /// `c - a * b`, rounded once.
+    unsafe fn mul_sub_from(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+
+    /// Begins to load a line into the nearest cache. Any address will do.
+    unsafe fn prefetch_near(at: *const u8);
+    /// Begins to load a line into the second cache. Any address will do.
+    unsafe fn prefetch_far(at: *const u8);
+}
+
+/// Asks for a line. As assembly, since the compiler would gather those of a whole tile in one place, where they do a fifth
+/// less good than spread between the loads: it keeps loads and stores in their order about it.
+#[cfg(target_arch = "x86_64")]
+macro_rules! prefetch {
+    ($instruction:literal, $at:ident) => {
+        std::arch::asm!(concat!($instruction, " [{}]"), in(reg) $at, options(nostack, preserves_flags))
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+use prefetch;
+
+/// Four bytes.
+///
+/// # Safety
+/// `from` leads to four bytes.
+#[inline(always)]
+unsafe fn four(from: *const u8) -> i32 {
+    // SAFETY: as the caller says; it need not be aligned.
+    unsafe { from.cast::<i32>().read_unaligned() }
+}

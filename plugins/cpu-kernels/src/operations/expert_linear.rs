@@ -1,0 +1,199 @@
+//! The matrices of each row's chosen experts. Rows are ordered by expert first, so that each matrix is read once for all
+//! rows that chose it.
+
+use super::linear::{TILE, row_bytes, runs};
+use super::route::expert;
+use crate::matrix::Matrix;
+use crate::session::compile::{Compiler, apart, divided, same_rows, shape};
+use crate::session::step::{Division, Step, Task, index};
+use crate::session::values::Place;
+use apr_sdk::{Error, Result, RowsOf};
+use std::sync::{Arc, PoisonError};
+
+/// Orders the choices by expert: (expert, row · used + choice).
+struct Order {
+    route: Place,
+    experts: usize,
+    used: usize,
+    list: usize,
+}
+
+/// Rounds each choice's input, in that order.
+struct Fill {
+    x: Place,
+    used: usize,
+    shared: bool,
+    list: usize,
+    slot: usize,
+}
+
+/// Multiplies.
+struct Multiply {
+    matrix: Arc<Matrix>,
+    /// Rows of an expert in the matrix.
+    stride: usize,
+    /// The first of them.
+    first: usize,
+    /// How many.
+    width: usize,
+    /// A row for each expert.
+    bias: Option<Vec<f32>>,
+    out: Place,
+    rows: RowsOf,
+    used: usize,
+    list: usize,
+    slot: usize,
+}
+
+pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler<'_>) -> Result<()> {
+    let (experts, used) = (index(operation.experts), index(operation.used));
+    if experts == 0 || used == 0 || used > experts {
+        return Err(Error::invalid_argument(format!("{used} of {experts} experts cannot be chosen")));
+    }
+    let x = compiler.place(&operation.x)?;
+    let route = compiler.place_of(&operation.route, 2 * used, "the route")?;
+    let rows = same_rows(&[&x, &route])?;
+    let shared = operation.shared_input;
+    let given = if shared { x.width } else { divided(x.width, operation.used, "choices")? };
+    let list = compiler.plan.assignments;
+    compiler.plan.assignments += 1;
+    compiler.push(Order { route, experts, used, list });
+    let mut filled: Vec<(crate::matrix::Rounding, usize)> = Vec::new();
+    let mut outs: Vec<Place> = Vec::new();
+    for part in &operation.parts {
+        let out = compiler.place(&part.out)?;
+        same_rows(&[&x, &out])?;
+        for (other, what) in [(&x, "the input"), (&route, "the route")]
+            .into_iter()
+            .chain(outs.iter().map(|out| (out, "another result")))
+        {
+            apart(&out, other, what)?;
+        }
+        let width = divided(out.width, operation.used, "choices")?;
+        let matrix = compiler.matrix(part.weight)?;
+        let (all, columns) = shape(&matrix);
+        let (stride, first) = (all / experts, index(part.first_row));
+        if all % experts != 0 || columns != given || first.checked_add(width).is_none_or(|end| end > stride) {
+            return Err(Error::invalid_argument(format!(
+                "a matrix of {all} x {columns} does not hold {width} rows from {first} on of {given} elements for \
+                 each of {experts} experts"
+            )));
+        }
+        let bias = part.bias.map(|bias| expert_bias(compiler, bias, experts, width)).transpose()?;
+        let rounding = matrix.rounding();
+        let known = filled.iter().find(|(known, _)| *known == rounding).map(|(_, slot)| *slot);
+        let slot = known.unwrap_or_else(|| {
+            let slot = compiler.slot(given, used, rounding);
+            compiler.push(Fill { x, used, shared, list, slot });
+            filled.push((rounding, slot));
+            slot
+        });
+        outs.push(out);
+        compiler.push(Multiply { matrix, stride, first, width, bias, out, rows, used, list, slot });
+    }
+    outs.iter().for_each(|out| compiler.written(out));
+    Ok(())
+}
+
+/// The rows of a bias, one after the other.
+fn expert_bias(compiler: &Compiler<'_>, weight: u32, experts: usize, width: usize) -> Result<Vec<f32>> {
+    let matrix = compiler.matrix(weight)?;
+    let (rows, columns) = shape(&matrix);
+    if (rows, columns) != (experts, width) {
+        return Err(Error::invalid_argument(format!(
+            "the bias has {rows} x {columns} elements instead of {experts} x {width}"
+        )));
+    }
+    let mut bias = vec![0.0; rows * columns];
+    bias.chunks_exact_mut(columns).enumerate().for_each(|(row, out)| matrix.row(row, out));
+    Ok(bias)
+}
+
+/// A number as it is kept in a list of choices.
+fn short(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl Task for Order {
+    fn division(&self) -> Division {
+        Division::Other
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        if worker > 0 {
+            return Ok(());
+        }
+        let mut list = step.assignments[self.list].write().unwrap_or_else(PoisonError::into_inner);
+        list.clear();
+        for row in 0..step.count(self.route.rows) {
+            // SAFETY: nothing writes the route in this task.
+            let route = unsafe { step.values.read(&self.route, row) };
+            for (choice, number) in route[..self.used].iter().enumerate() {
+                list.push((short(expert(*number, self.experts)), short(row * self.used + choice)));
+            }
+        }
+        list.sort_unstable();
+        Ok(())
+    }
+}
+
+impl Task for Fill {
+    fn division(&self) -> Division {
+        Division::Other
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        let list = step.list(self.list);
+        let width = if self.shared { self.x.width } else { self.x.width / self.used };
+        for place in step.share(list.len(), worker) {
+            let choice = index(list[place].1);
+            let (row, choice) = (choice / self.used, choice % self.used);
+            let x = if self.shared { self.x } else { self.x.part(choice * width, width) };
+            // SAFETY: this worker has its choices to itself, and nothing writes the input in this task.
+            unsafe {
+                step.activations[self.slot].fill(step.level, place, step.values.read(&x, row));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Task for Multiply {
+    fn division(&self) -> Division {
+        Division::Other
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        let list = step.list(self.list);
+        let bytes = row_bytes(&self.matrix) * TILE;
+        let groups = || list.chunk_by(|a, b| a.0 == b.0);
+        let first = |group: &[(u32, u32)]| index(group[0].0) * self.stride + self.first;
+        let pieces = groups().map(|group| {
+            // Up to some rows the matrix's bytes are what costs, beyond that the products.
+            (first(group)..first(group) + self.width, bytes * group.len().div_ceil(4))
+        });
+        let mut tokens = 0;
+        for (group, run) in groups().zip(runs(pieces, worker, step.workers)) {
+            let places = tokens..tokens + group.len();
+            tokens = places.end;
+            if run.is_empty() {
+                continue;
+            }
+            let mut give = |place: usize, row: usize, products: &[f32]| {
+                let choice = index(list[place].1);
+                let at = row - first(group);
+                let part = self.out.part(choice % self.used * self.width + at, products.len());
+                // SAFETY: this worker has these rows of this expert to itself, and with them the results' elements.
+                let out = unsafe { step.values.write(&part, choice / self.used) };
+                out.copy_from_slice(products);
+                if let Some(bias) = &self.bias {
+                    let bias = &bias[index(list[place].0) * self.width + at..];
+                    out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
+                }
+            };
+            self.matrix.multiply(step.level, run, &step.activations[self.slot], places, None, &mut give);
+        }
+        debug_assert_eq!(tokens, step.count(self.rows) * self.used);
+        Ok(())
+    }
+}

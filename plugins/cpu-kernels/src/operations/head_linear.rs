@@ -1,0 +1,65 @@
+//! A matrix of its own for each head.
+
+use super::linear::{TILE, row_bytes, runs};
+use crate::matrix::Matrix;
+use crate::session::compile::{Compiler, apart, divided, same_rows, shape};
+use crate::session::step::{Division, Step, Task, index};
+use crate::session::values::Place;
+use apr_sdk::{Error, Result};
+use std::sync::Arc;
+
+struct HeadLinear {
+    matrix: Arc<Matrix>,
+    heads: usize,
+    /// Rows of a head's matrix.
+    width: usize,
+    slot: usize,
+    out: Place,
+}
+
+pub(super) fn compile(operation: &apr_sdk::HeadLinear, compiler: &mut Compiler<'_>) -> Result<()> {
+    let (x, out) = (compiler.place(&operation.x)?, compiler.place(&operation.out)?);
+    same_rows(&[&x, &out])?;
+    apart(&out, &x, "the input")?;
+    let given = divided(x.width, operation.heads, "heads")?;
+    let width = divided(out.width, operation.heads, "heads")?;
+    let matrix = compiler.matrix(operation.weight)?;
+    let (rows, columns) = shape(&matrix);
+    if (rows, columns) != (out.width, given) {
+        return Err(Error::invalid_argument(format!(
+            "the matrix has {rows} x {columns} elements instead of {} x {given}",
+            out.width
+        )));
+    }
+    let heads = index(operation.heads);
+    let slot = compiler.rounded(&x, heads, matrix.rounding());
+    compiler.written(&out);
+    compiler.push(HeadLinear { matrix, heads, width, slot, out });
+    Ok(())
+}
+
+impl Task for HeadLinear {
+    fn division(&self) -> Division {
+        Division::Other
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        let count = step.count(self.out.rows);
+        let weight = row_bytes(&self.matrix) * TILE;
+        let pieces = (0..self.heads).map(|head| (head * self.width..(head + 1) * self.width, weight));
+        for (head, run) in runs(pieces, worker, step.workers).enumerate() {
+            if run.is_empty() {
+                continue;
+            }
+            // Rows of activations lie head by head.
+            let tokens = head * count..(head + 1) * count;
+            let mut give = |token: usize, row: usize, products: &[f32]| {
+                let part = self.out.part(row, products.len());
+                // SAFETY: this worker has these rows of the matrix to itself, and with them the results' elements.
+                unsafe { step.values.write(&part, token - head * count) }.copy_from_slice(products);
+            };
+            self.matrix.multiply(step.level, run, &step.activations[self.slot], tokens, None, &mut give);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! Matrices times rows. Workers take runs of whole tiles, balanced by bytes over all matrices of an operation.
+
+use crate::matrix::Matrix;
+use crate::session::compile::{Compiler, apart, same_or_apart, same_rows, shape};
+use crate::session::step::{Division, Step, Task, index};
+use crate::session::values::Place;
+use apr_sdk::{Error, Result, RowsOf, WeightPart};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of a tile.
+pub(crate) const TILE: usize = 16;
+
+/// Rounds rows for the matrices that follow.
+pub(crate) struct Fill {
+    /// Where they go.
+    pub(crate) slot: usize,
+    /// What is rounded.
+    pub(crate) x: Place,
+    /// How many rows of activations each row makes; those of the first part come first.
+    pub(crate) parts: usize,
+}
+
+/// Some rows of a matrix.
+pub(super) struct Piece {
+    pub(super) matrix: Arc<Matrix>,
+    /// Which rows.
+    pub(super) rows: Range<usize>,
+    /// Where the activations are.
+    pub(super) slot: usize,
+    /// What is added, indexed as the result.
+    pub(super) bias: Option<Vec<f32>>,
+    /// Where the result goes.
+    pub(super) out: Place,
+}
+
+/// A linear operation.
+pub(crate) struct Linear {
+    pieces: Vec<Piece>,
+    residual: Option<Place>,
+    scale: f32,
+    rows: RowsOf,
+    /// Its place among all linear operations.
+    number: usize,
+}
+
+pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) -> Result<()> {
+    let x = compiler.place(&operation.x)?;
+    let outs = operation.parts.iter().map(|part| compiler.place(&part.out)).collect::<Result<Vec<_>>>()?;
+    let Some(first) = outs.first() else {
+        return Err(Error::invalid_argument("it has no matrix"));
+    };
+    for (number, out) in outs.iter().enumerate() {
+        same_rows(&[&x, out])?;
+        apart(out, &x, "the input")?;
+        for other in &outs[..number] {
+            apart(out, other, "another result")?;
+        }
+    }
+    let residual =
+        operation.residual.as_ref().map(|place| compiler.place_of(place, first.width, "the residual"));
+    let residual = residual.transpose()?;
+    if let Some(residual) = &residual {
+        if outs.len() > 1 {
+            return Err(Error::invalid_argument("a residual is only added to the result of a single matrix"));
+        }
+        same_rows(&[&x, residual])?;
+        same_or_apart(first, residual, "the residual")?;
+    }
+    let mut pieces = Vec::new();
+    for (part, out) in operation.parts.iter().zip(&outs) {
+        pieces.push(piece(part, &x, *out, compiler)?);
+    }
+    outs.iter().for_each(|out| compiler.written(out));
+    let number = compiler.plan.linears.len();
+    let linear = Arc::new(Linear { pieces, residual, scale: operation.scale, rows: x.rows, number });
+    compiler.plan.linears.push(Arc::clone(&linear));
+    compiler.push(linear);
+    Ok(())
+}
+
+/// A checked part over the input `x`.
+fn piece(part: &WeightPart, x: &Place, out: Place, compiler: &mut Compiler<'_>) -> Result<Piece> {
+    let matrix = compiler.matrix(part.weight)?;
+    let (rows, columns) = shape(&matrix);
+    if columns != x.width {
+        return Err(Error::invalid_argument(format!(
+            "a matrix of {rows} x {columns} is given an input of {} elements",
+            x.width
+        )));
+    }
+    let first = index(part.first_row);
+    let end = first.checked_add(out.width).filter(|end| *end <= rows);
+    let end = end.ok_or_else(|| {
+        Error::invalid_argument(format!(
+            "{} rows from {first} on are not within a matrix of {rows} rows",
+            out.width
+        ))
+    })?;
+    let bias = part.bias.map(|bias| compiler.vector(bias, &[out.width], "the bias")).transpose()?;
+    let slot = compiler.rounded(x, 1, matrix.rounding());
+    Ok(Piece { matrix, rows: first..end, slot, bias, out })
+}
+
+/// The rows of one tile after another that a worker takes, where each piece is as heavy as its rows' bytes. `pieces` has
+/// for each its rows and the weight of a tile.
+pub(super) fn runs(
+    pieces: impl Iterator<Item = (Range<usize>, usize)> + Clone,
+    worker: usize,
+    workers: usize,
+) -> impl Iterator<Item = Range<usize>> {
+    let tiles = |rows: &Range<usize>| rows.start / TILE..rows.end.div_ceil(TILE);
+    let total: usize = pieces.clone().map(|(rows, weight)| tiles(&rows).len() * weight).sum();
+    // Wide, for bytes times workers need not fit.
+    let bound = |worker: usize| {
+        let bound = total as u128 * worker as u128 / workers as u128;
+        usize::try_from(bound).unwrap_or(usize::MAX)
+    };
+    let (from, to) = (bound(worker), bound(worker + 1));
+    let mut before = 0;
+    pieces.map(move |(rows, weight)| {
+        let all = tiles(&rows);
+        let at = |bound: usize| {
+            let tile = bound.saturating_sub(before).div_ceil(weight).min(all.len());
+            ((all.start + tile) * TILE).clamp(rows.start, rows.end)
+        };
+        let run = at(from)..at(to);
+        before += all.len() * weight;
+        run
+    })
+}
+
+impl Linear {
+    /// The rows of each piece that a worker takes.
+    fn runs(&self, worker: usize, workers: usize) -> impl Iterator<Item = (&Piece, Range<usize>)> {
+        let weights = self.pieces.iter().map(|piece| (piece.rows.clone(), row_bytes(&piece.matrix) * TILE));
+        self.pieces.iter().zip(runs(weights, worker, workers)).filter(|(_, run)| !run.is_empty())
+    }
+
+    /// The first bytes that a worker reads.
+    fn first_bytes(&self, worker: usize, workers: usize) -> Option<&[u8]> {
+        self.runs(worker, workers).next().map(|(piece, run)| piece.matrix.bytes_of_rows(run))
+    }
+}
+
+/// The bytes of a plain row.
+pub(super) fn row_bytes(matrix: &Matrix) -> usize {
+    usize::try_from(matrix.spec().row_bytes()).unwrap_or(usize::MAX)
+}
+
+impl Task for Fill {
+    fn division(&self) -> Division {
+        Division::Rows(self.x.rows)
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        let activations = &step.activations[self.slot];
+        let (count, width) = (step.count(self.x.rows), self.x.width / self.parts);
+        for row in step.rows(self.x.rows, worker) {
+            for part in 0..self.parts {
+                let x = self.x.part(part * width, width);
+                // SAFETY: this worker has its rows to itself, and with them their rows of activations.
+                unsafe { activations.fill(step.level, part * count + row, step.values.read(&x, row)) };
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Task for Arc<Linear> {
+    fn division(&self) -> Division {
+        Division::Other
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        let tokens = 0..step.count(self.rows);
+        // After the last comes the first, in the next step.
+        let next = step.linears.get(self.number + 1).or(step.linears.first());
+        let mut runs = self.runs(worker, step.workers).peekable();
+        while let Some((piece, run)) = runs.next() {
+            let ahead = match runs.peek() {
+                Some((piece, run)) => Some(piece.matrix.bytes_of_rows(run.clone())),
+                None => next.and_then(|next| next.first_bytes(worker, step.workers)),
+            };
+            let activations = &step.activations[piece.slot];
+            let mut give = |token: usize, row: usize, products: &[f32]| {
+                let part = (row - piece.rows.start, products.len());
+                self.finish(step, piece, token, part, products);
+            };
+            piece.matrix.multiply(step.level, run, activations, tokens.clone(), ahead, &mut give);
+        }
+        Ok(())
+    }
+}
+
+impl Linear {
+    /// Adds bias and residual to some products and puts them in their place.
+    #[inline]
+    fn finish(
+        &self,
+        step: &Step<'_>,
+        piece: &Piece,
+        token: usize,
+        (first, width): (usize, usize),
+        products: &[f32],
+    ) {
+        let mut sums = [0f32; TILE];
+        let sums = &mut sums[..width];
+        sums.copy_from_slice(products);
+        if let Some(bias) = &piece.bias {
+            for (sum, bias) in sums.iter_mut().zip(&bias[first..first + width]) {
+                *sum += bias;
+            }
+        }
+        if self.scale.to_bits() != 1f32.to_bits() {
+            for sum in sums.iter_mut() {
+                *sum *= self.scale;
+            }
+        }
+        if let Some(residual) = &self.residual {
+            // SAFETY: this worker has these rows of the matrix to itself, and with them the results' elements, which
+            // are the only elements of the residual that are written, if any are.
+            let residual = unsafe { step.values.read(&residual.part(first, width), token) };
+            for (sum, residual) in sums.iter_mut().zip(residual) {
+                *sum += residual;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { step.values.write(&piece.out.part(first, width), token) }.copy_from_slice(sums);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_cover_all_rows_in_whole_tiles() {
+        let pieces = [(0..1536, 144 * 16), (5..261, 210 * 16), (0..7, 210 * 16)];
+        for workers in 1..6 {
+            let mut ends = [0, 5, 0];
+            for worker in 0..workers {
+                for (piece, run) in runs(pieces.iter().cloned(), worker, workers).enumerate() {
+                    assert_eq!(run.start, ends[piece]);
+                    assert!(run.end == pieces[piece].0.end || run.end % TILE == 0 || run.is_empty());
+                    ends[piece] = run.end;
+                }
+            }
+            assert_eq!(ends, [1536, 261, 7]);
+        }
+    }
+}

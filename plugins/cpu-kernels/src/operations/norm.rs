@@ -1,0 +1,101 @@
+//! Normalizations.
+
+use super::functions::{count, narrow};
+use super::vector::{sum_by, versions};
+use crate::session::compile::{Compiler, divided, same_or_apart, same_rows};
+use crate::session::step::{Division, Step, Task};
+use crate::session::values::Place;
+use apr_sdk::{NormKind, Result};
+
+struct Norm {
+    x: Place,
+    out: Place,
+    centred: bool,
+    gain: Option<Vec<f32>>,
+    bias: Option<Vec<f32>>,
+    epsilon: f32,
+    /// Elements of a part that is normalized on its own.
+    width: usize,
+}
+
+/// Checks the kind.
+pub(super) fn check(operation: &apr_sdk::Norm) -> Result<()> {
+    super::known(operation.kind, &[NormKind::RMS, NormKind::LAYER], &operation.kind.name())
+}
+
+pub(super) fn compile(operation: &apr_sdk::Norm, compiler: &mut Compiler<'_>) -> Result<()> {
+    let x = compiler.place(&operation.x)?;
+    let out = compiler.place_of(&operation.out, x.width, "the result")?;
+    same_rows(&[&x, &out])?;
+    same_or_apart(&out, &x, "the input")?;
+    let width = divided(x.width, operation.heads, "heads")?;
+    // A vector as wide as a head is the same for all heads.
+    let vector = |weight: Option<u32>, what| {
+        let Some(weight) = weight else { return Ok(None) };
+        let vector = compiler.vector(weight, &[x.width, width], what)?;
+        Ok(Some(vector.repeat(x.width / vector.len())))
+    };
+    let (gain, bias) = (vector(operation.gain, "the gain")?, vector(operation.bias, "the bias")?);
+    let (centred, epsilon) = (operation.kind == NormKind::LAYER, operation.epsilon);
+    compiler.written(&out);
+    compiler.push(Norm { x, out, centred, gain, bias, epsilon, width });
+    Ok(())
+}
+
+impl Task for Norm {
+    fn division(&self) -> Division {
+        Division::Rows(self.x.rows)
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        for row in step.rows(self.x.rows, worker) {
+            if self.x != self.out {
+                // SAFETY: this worker has its rows to itself, and the two have no element in common.
+                unsafe { step.values.write(&self.out, row).copy_from_slice(step.values.read(&self.x, row)) };
+            }
+            // SAFETY: this worker has its rows to itself.
+            let out = unsafe { step.values.write(&self.out, row) };
+            for (head, out) in out.chunks_exact_mut(self.width).enumerate() {
+                let part = head * self.width..(head + 1) * self.width;
+                let gain = self.gain.as_ref().map(|gain| &gain[part.clone()]);
+                let bias = self.bias.as_ref().map(|bias| &bias[part]);
+                normalize(step.level, out, self.centred, self.epsilon, gain, bias);
+            }
+        }
+        Ok(())
+    }
+}
+
+versions! {
+    /// Normalizes in place. Means are in double precision; all else is in single, in the order of its definition.
+    normalize(
+        x: &mut [f32],
+        centred: bool,
+        epsilon: f32,
+        gain: Option<&[f32]>,
+        bias: Option<&[f32]>,
+    ) -> () {
+        let elements = count(x.len());
+        let mean = if centred { sum_by(x, |x| x) / elements } else { 0.0 };
+        let variance = sum_by(x, |x| (x - mean) * (x - mean)) / elements;
+        let factor = narrow(1.0 / (variance + f64::from(epsilon)).sqrt());
+        if centred {
+            for x in x.iter_mut() {
+                *x = narrow(f64::from(*x) - mean);
+            }
+        }
+        for x in x.iter_mut() {
+            *x *= factor;
+        }
+        if let Some(gain) = gain {
+            for (x, gain) in x.iter_mut().zip(gain) {
+                *x *= gain;
+            }
+        }
+        if let Some(bias) = bias {
+            for (x, bias) in x.iter_mut().zip(bias) {
+                *x += bias;
+            }
+        }
+    }
+}

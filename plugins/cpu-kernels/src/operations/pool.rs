@@ -1,0 +1,80 @@
+//! Some rows of many, or their means.
+
+use super::functions::{count, narrow};
+use super::vector;
+use crate::session::compile::Compiler;
+use crate::session::step::{Division, Step, Task, index};
+use crate::session::values::Place;
+use apr_sdk::{Error, Pooling, Result, RowsOf};
+
+struct Pool {
+    kind: Pooling,
+    x: Place,
+    out: Place,
+    normalize: bool,
+}
+
+/// Checks the kind.
+pub(super) fn check(operation: &apr_sdk::Pool) -> Result<()> {
+    let all = [Pooling::OUTPUTS, Pooling::MEAN, Pooling::FIRST, Pooling::LAST];
+    super::known(operation.kind, &all, &operation.kind.name())
+}
+
+pub(super) fn compile(operation: &apr_sdk::Pool, compiler: &mut Compiler<'_>) -> Result<()> {
+    let x = compiler.place(&operation.x)?;
+    let out = compiler.place_of(&operation.out, x.width, "the result")?;
+    if (x.rows, out.rows) != (RowsOf::BATCH, RowsOf::OUTPUTS) {
+        return Err(Error::invalid_argument("it makes rows of outputs from rows of the batch alone"));
+    }
+    compiler.outputs(operation.kind == Pooling::OUTPUTS)?;
+    compiler.written(&out);
+    compiler.push(Pool { kind: operation.kind, x, out, normalize: operation.normalize });
+    Ok(())
+}
+
+impl Pool {
+    /// The mean of a sequence's rows.
+    fn mean(&self, step: &Step<'_>, ordinal: usize, out: &mut [f32]) {
+        let mut sums = vec![0f64; out.len()];
+        let mut rows = 0;
+        for row in (0..step.ordinals.len()).filter(|row| step.ordinals[*row] == ordinal) {
+            // SAFETY: nothing writes rows of the batch in this task.
+            let x = unsafe { step.values.read(&self.x, row) };
+            sums.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
+            rows += 1;
+        }
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = narrow(sum / count(rows)));
+    }
+}
+
+impl Task for Pool {
+    fn division(&self) -> Division {
+        Division::Other
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        for output in step.rows(RowsOf::OUTPUTS, worker) {
+            // SAFETY: this worker has its outputs to itself.
+            let out = unsafe { step.values.write(&self.out, output) };
+            let row = match self.kind {
+                Pooling::OUTPUTS => Some(index(step.batch.outputs()[output])),
+                Pooling::FIRST => step.ordinals.iter().position(|ordinal| *ordinal == output),
+                Pooling::LAST => step.ordinals.iter().rposition(|ordinal| *ordinal == output),
+                // `check` let no other than the mean through.
+                _ => None,
+            };
+            match row {
+                // SAFETY: nothing writes rows of the batch in this task.
+                Some(row) => out.copy_from_slice(unsafe { step.values.read(&self.x, row) }),
+                None => self.mean(step, output, out),
+            }
+            if self.normalize {
+                let norm = vector::squares(step.level, out).sqrt();
+                // The bound is that of the models' own code, for rows of zeros.
+                let norm = if norm < 1e-12 { 1e-12 } else { norm };
+                out.iter_mut().for_each(|x| *x = narrow(f64::from(*x) / norm));
+            }
+        }
+        Ok(())
+    }
+}

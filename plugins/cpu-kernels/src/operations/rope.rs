@@ -1,0 +1,129 @@
+//! Rotary positions. The angles of a step are computed once for all layers that share their frequencies.
+
+use super::functions::narrow;
+use super::vector::versions;
+use crate::session::compile::{Angles, Compiler, divided, same_or_apart, same_rows};
+use crate::session::step::{Division, Step, Task, index};
+use crate::session::values::Place;
+use apr_sdk::{Error, Result, RopeStyle, RowsOf};
+
+/// Computes cosines and sines: for each row all cosines, then all sines.
+pub(crate) struct Turn {
+    /// Where they go.
+    pub(crate) table: usize,
+    /// What turns how.
+    pub(crate) angles: Angles,
+}
+
+struct Rope {
+    x: Place,
+    out: Place,
+    /// Elements of a head.
+    width: usize,
+    /// The first that rotates.
+    first: usize,
+    /// How many pairs rotate.
+    pairs: usize,
+    interleaved: bool,
+    table: usize,
+}
+
+/// Checks the style.
+pub(super) fn check(operation: &apr_sdk::Rope) -> Result<()> {
+    super::known(operation.style, &[RopeStyle::HALF, RopeStyle::INTERLEAVED], &operation.style.name())
+}
+
+pub(super) fn compile(operation: &apr_sdk::Rope, compiler: &mut Compiler<'_>) -> Result<()> {
+    let x = compiler.place(&operation.x)?;
+    let out = compiler.place_of(&operation.out, x.width, "the result")?;
+    if same_rows(&[&x, &out])? != RowsOf::BATCH {
+        return Err(Error::invalid_argument("only the rows of a batch have positions"));
+    }
+    same_or_apart(&out, &x, "the input")?;
+    let width = divided(x.width, operation.heads, "heads")?;
+    let (first, pairs) = (index(operation.first), operation.frequencies.len());
+    if pairs == 0 || first.checked_add(2 * pairs).is_none_or(|end| end > width) {
+        return Err(Error::invalid_argument(format!(
+            "{pairs} pairs from element {first} on are not within a head of {width} elements"
+        )));
+    }
+    let frequencies = operation.frequencies.clone();
+    let table = compiler.angles(Angles { frequencies, magnitude: operation.magnitude });
+    compiler.written(&out);
+    let interleaved = operation.style == RopeStyle::INTERLEAVED;
+    compiler.push(Rope { x, out, width, first, pairs, interleaved, table });
+    Ok(())
+}
+
+impl Task for Turn {
+    fn division(&self) -> Division {
+        Division::Rows(RowsOf::BATCH)
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        let pairs = self.angles.frequencies.len();
+        for row in step.rows(RowsOf::BATCH, worker) {
+            let first = row * 2 * pairs;
+            // SAFETY: this worker has its rows to itself.
+            let out = unsafe { step.angles[self.table].write(first..first + 2 * pairs) };
+            let (cosines, sines) = out.split_at_mut(pairs);
+            let position = step.batch.positions()[row];
+            for ((cosine, sine), frequency) in cosines.iter_mut().zip(sines).zip(&self.angles.frequencies) {
+                // The angle is rounded to single precision, as the models' own code does and they were trained with;
+                // what follows is exact.
+                let angle = f64::from(narrow(f64::from(position)) * frequency);
+                *cosine = narrow(angle.cos()) * self.angles.magnitude;
+                *sine = narrow(angle.sin()) * self.angles.magnitude;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Task for Rope {
+    fn division(&self) -> Division {
+        Division::Rows(RowsOf::BATCH)
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        for row in step.rows(RowsOf::BATCH, worker) {
+            if self.x != self.out {
+                // SAFETY: this worker has its rows to itself, and the two have no element in common.
+                unsafe { step.values.write(&self.out, row).copy_from_slice(step.values.read(&self.x, row)) };
+            }
+            let angles = row * 2 * self.pairs..(row + 1) * 2 * self.pairs;
+            // SAFETY: this worker has its rows to itself.
+            let (out, angles) =
+                unsafe { (step.values.write(&self.out, row), step.angles[self.table].read(angles)) };
+            let (cosines, sines) = angles.split_at(self.pairs);
+            for head in out.chunks_exact_mut(self.width) {
+                let head = &mut head[self.first..self.first + 2 * self.pairs];
+                if self.interleaved {
+                    turn_neighbours(step.level, head, cosines, sines);
+                } else {
+                    turn_halves(step.level, head, cosines, sines);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+versions! {
+    /// Rotates element i with element i + n/2.
+    turn_halves(x: &mut [f32], cosines: &[f32], sines: &[f32]) -> () {
+        let (lower, upper) = x.split_at_mut(cosines.len());
+        for (((a, b), cosine), sine) in lower.iter_mut().zip(upper).zip(cosines).zip(sines) {
+            (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
+        }
+    }
+
+    /// Rotates element 2i with element 2i + 1.
+    turn_neighbours(x: &mut [f32], cosines: &[f32], sines: &[f32]) -> () {
+        for ((pair, cosine), sine) in x.chunks_exact_mut(2).zip(cosines).zip(sines) {
+            let (a, b) = (pair[0], pair[1]);
+            pair[0] = a * cosine - b * sine;
+            pair[1] = b * cosine + a * sine;
+        }
+    }
+}

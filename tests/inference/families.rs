@@ -1,0 +1,52 @@
+//! Every family against transformers: F32 weights, F32 caches, contexts beyond windows and the original context; and once
+//! more with sharp attention, where masks, scales and soft caps show.
+
+use crate::golden::{Case, cases, models};
+use crate::loading::{distance, exact, loaded, logits};
+use apr_host::running::{LoadOptions, Loaded, Wanted};
+use apr_tests::Scratch;
+use std::path::Path;
+
+/// The most by which a logit may differ, in units of their root mean square; more only where transformers itself is
+/// further from F64 ([`Case::noise`]): sharp attention over many layers magnifies every rounding.
+const MOST: f64 = 1e-4;
+
+/// Models whose tables do not say how they compute.
+const NOT_RUN: &[&str] = &["deepseek2", "deepseek2-lite", "jina-bert-v2", "t5"];
+
+/// What a model gives at the positions of a case.
+fn outputs(case: &Case, folder: &Path) -> Vec<f32> {
+    if case.hidden {
+        let options = LoadOptions { wanted: Wanted::Hidden, ..exact() };
+        let mut loaded: Loaded = loaded(folder, &options);
+        let rows = loaded.runner.embed(&case.ids, case.ids.len()).unwrap().to_vec();
+        return case.positions.iter().flat_map(|p| rows[p * case.width..][..case.width].to_vec()).collect();
+    }
+    // The context decides which factors of a rotation are taken.
+    let context = (case.name == "short").then_some(case.ids.len() as u32);
+    let mut loaded = loaded(folder, &LoadOptions { context, ..exact() });
+    let all = logits(&mut loaded, &case.ids);
+    case.positions.iter().flat_map(|p| all[*p].clone()).collect()
+}
+
+#[test]
+fn every_family_computes_what_transformers_computes() {
+    let scratch = Scratch::new();
+    let mut complaints = Vec::new();
+    let mut count = 0;
+    for model in models().iter().filter(|model| !NOT_RUN.contains(&model.as_str())) {
+        for case in cases(model) {
+            let folder = scratch.at(&format!("{model}-{}", case.name)).join(model);
+            case.write_to(&folder);
+            let distance = distance(&outputs(&case, &folder), &case.want);
+            println!("{model} {}: {distance:.1e}", case.name);
+            if distance > MOST.max(case.noise) {
+                let most = MOST.max(case.noise);
+                complaints.push(format!("{model} {}: {distance:.1e}, more than {most:.1e}", case.name));
+            }
+            count += 1;
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints:#?}");
+    assert!(count >= 40, "{count} cases");
+}

@@ -1,0 +1,17 @@
+//! Models that are run, judged by what transformers and llama.cpp computed of the same weights.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test's failure is a panic, and its names are its documentation"
+)]
+
+mod families;
+mod faults;
+mod golden;
+mod loading;
+mod trained;

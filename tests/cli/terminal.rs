@@ -1,4 +1,4 @@
-//! `apr tui` on a terminal: the program runs in a pseudo-terminal, keys are typed, and the screen is read.
+//! `apr tui` and `apr chat` on a terminal: the program runs in a pseudo-terminal, keys are typed, and the screen is read.
 
 use apr_tests::{Scratch, program};
 use rustix::process::{Pid, Signal, kill_process};
@@ -96,6 +96,22 @@ impl Terminal {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("{wanted:?} is not on the screen:\n{screen}")
                 }
+            }
+        }
+    }
+
+    /// Waits until this was written since the last call, and forgets everything up to its end.
+    fn says(&mut self, wanted: &str) {
+        let began = Instant::now();
+        loop {
+            let said = String::from_utf8_lossy(&self.all).into_owned();
+            if let Some(at) = said.find(wanted) {
+                self.all = said[at + wanted.len()..].into();
+                return;
+            }
+            match self.said.recv_timeout(PATIENCE.saturating_sub(began.elapsed())) {
+                Ok(bytes) => self.all.extend(bytes),
+                Err(_) => panic!("{wanted:?} was not written: {said:?}"),
             }
         }
     }
@@ -295,4 +311,71 @@ fn a_terminal_that_cannot_move_its_cursor_is_refused() {
     let (status, said) = Terminal::run_as("dumb", scratch.path(), &args, (24, 80)).ends_untaken();
     assert_eq!(status.code(), Some(2));
     assert!(said.contains("apr inspect model.safetensors") && !said.contains("\x1b[?"), "{said:?}");
+}
+
+/// A chat with the trained model, with more arguments.
+fn chat(scratch: &Scratch, more: &[&str]) -> Terminal {
+    let model = apr_tests::root().join("tests/model/weights");
+    let args = ["chat", model.to_str().unwrap(), "--temperature", "0", "--cache-type", "f32"];
+    Terminal::run(scratch.path(), &[&args[..], more].concat(), (24, 80))
+}
+
+#[test]
+fn a_chat_answers_and_remembers_what_was_typed() {
+    let scratch = Scratch::new();
+    let mut terminal = chat(&scratch, &["--max-tokens", "8"]);
+    terminal.says(">>> ");
+    terminal.press("What did Moses say?\r");
+    terminal.says("And the LORD said unto Moses");
+    terminal.says(">>> ");
+    terminal.press("\"\"\"two\rlines\"\"\"\r");
+    terminal.says("... ");
+    terminal.says(">>> ");
+    // Three lines up is the first.
+    terminal.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");
+    terminal.says("What did Moses say?");
+    terminal.says(">>> ");
+    terminal.press("/exit\r");
+    assert_eq!(terminal.ends_untaken().0.code(), Some(0));
+    let history = std::fs::read_to_string(scratch.path().join(".local/state/apr/chat-history")).unwrap();
+    assert_eq!(history.matches("What did Moses say?").count(), 2, "{history}");
+    let mut terminal = chat(&scratch, &["--no-history"]);
+    terminal.says(">>> ");
+    terminal.press("/bye\r");
+    assert_eq!(terminal.ends_untaken().0.code(), Some(0));
+    assert_eq!(
+        std::fs::read_to_string(scratch.path().join(".local/state/apr/chat-history")).unwrap(),
+        history
+    );
+}
+
+#[test]
+fn an_interrupt_ends_the_answer_and_two_at_the_prompt_the_chat() {
+    let scratch = Scratch::new();
+    // Beyond the positions that it was trained for, the model does not come to an end.
+    let mut terminal = chat(&scratch, &["--context", "16384", "--stop", "no such text"]);
+    for _ in 0..2 {
+        terminal.says(">>> ");
+        terminal.press("What did Moses say?\r");
+        terminal.says("And the LORD");
+        terminal.press("\u{3}");
+    }
+    terminal.says(">>> ");
+    terminal.press("/help\r");
+    terminal.says("forget the conversation");
+    terminal.says(">>> ");
+    terminal.press("\u{3}");
+    terminal.says("press Ctrl-C again");
+    terminal.says(">>> ");
+    terminal.press("\u{3}");
+    assert_eq!(terminal.ends_untaken().0.code(), Some(130));
+}
+
+#[test]
+fn a_kill_at_the_prompt_gives_the_terminal_back() {
+    let scratch = Scratch::new();
+    let mut terminal = chat(&scratch, &[]);
+    terminal.says(">>> ");
+    kill_process(Pid::from_child(&terminal.child), Signal::TERM).unwrap();
+    assert_eq!(terminal.ends_untaken().0.code(), Some(130));
 }

@@ -115,6 +115,33 @@ fn the_logits_are_those_of_transformers() {
     }
 }
 
+/// Whatever was right before, the next token is: given the text itself, the model goes astray at no place.
+#[test]
+fn teacher_forced_the_most_likely_tokens_are_those_of_transformers() {
+    let golden = golden();
+    let teacher = &golden["teacher"];
+    let want = ids(&teacher["most_likely"]);
+    let text = &ids(&golden["held_out"]["ids"])[..want.len()];
+    let gaps: Vec<f64> =
+        teacher["gaps"].as_array().unwrap().iter().map(|gap| gap.as_f64().unwrap()).collect();
+    assert_eq!((want.len(), gaps.len()), (512, 512));
+    // Blocks change logits, and so which of two tokens that are nearly as likely comes first.
+    for (quantize, least, count) in
+        [(None, 0.02, 400), (Some("Q8_0"), 0.25, 100), (Some("Q4_K_M"), 0.25, 100)]
+    {
+        let name = quantize.unwrap_or("F32");
+        let quantize = quantize.map(str::to_owned);
+        let all = logits(&mut loaded(&weights(), &LoadOptions { quantize, ..exact() }), text);
+        let mut judged = 0;
+        for (position, logits) in all.iter().enumerate().filter(|(position, _)| gaps[*position] > least) {
+            let best = (0u32..).zip(logits).max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
+            assert_eq!(best, want[position], "{name}: position {position}, gap {}", gaps[position]);
+            judged += 1;
+        }
+        assert!(judged >= count, "{name}: only {judged} positions");
+    }
+}
+
 #[test]
 fn the_continuations_are_those_of_transformers() {
     let mut loaded = loaded(&weights(), &exact());

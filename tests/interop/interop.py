@@ -17,13 +17,15 @@ import program
 import pytorch_cases
 import pytorch_scan_cases
 import quants_cases
+import running_cases
 import safetensors_cases
 import whole_cases
 from report import Failure, Report
 from seed import SEED
 
 CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
-         flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases, bom_cases)
+         flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases, running_cases,
+         bom_cases)
 
 
 def plugins_are_loaded():
@@ -33,7 +35,8 @@ def plugins_are_loaded():
     rows = listed["plugins"] if isinstance(listed, dict) else listed
     beside = Path(program.APR).resolve().parent
     loaded = {row["id"]: row for row in rows}
-    for name in ("apr", "architectures", "ggml_legacy", "gguf", "huggingface", "numpy", "onnx", "pytorch", "quants", "safetensors"):
+    for name in ("apr", "architectures", "cpu_kernels", "ggml_legacy", "gguf", "huggingface", "numpy", "onnx", "pytorch", "quants",
+                 "safetensors"):
         if name not in loaded:
             raise Failure(f"there is no plugin {name}")
         path = loaded[name].get("path")

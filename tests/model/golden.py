@@ -33,6 +33,8 @@ PROMPTS = ["Woe unto the children of Israel", "The sons of Moses", "But the"]
 LOGITS_PROMPT = "And the LORD spake unto Moses, saying, Speak unto the children of Israel, and say unto them,"
 EMBEDDED = "The LORD is my shepherd; I shall not want."
 STEPS = 64
+# Of the held-out text, in one context: as many positions as the model has.
+TEACHER = 512
 LLAMA_PACKAGE = "llama-cpp-python 0.3.36"
 TYPES = ("F32", "F16", "Q8_0", "Q4_K_M")
 TOLERANCE = 1e-4
@@ -100,6 +102,15 @@ def greedy(model, prompts, stop, least=0.0):
         yield taken, gaps
 
 
+@torch.no_grad()
+def teacher(model, ids):
+    """The most likely id after each of the ids, whatever stands there; and how far the second is behind, as a part of the logits' RMS."""
+    logits = model(torch.tensor([ids]), use_cache=False).logits[0].double()
+    two = logits.topk(2)
+    gaps = (two.values[:, 0] - two.values[:, 1]) / logits.square().mean(-1).sqrt()
+    return {"ids": len(ids), "most_likely": two.indices[:, 0].tolist(), "gaps": [round(gap, 4) for gap in gaps.tolist()]}
+
+
 def search(model, tokenizer, stop):
     """Prints beginnings of sentences whose continuations have wide gaps."""
     starts = ("And", "And the", "And he", "Then", "The LORD", "Now", "Behold", "Therefore", "But", "For", "So", "And when", "Thus saith", "In the",
@@ -158,6 +169,7 @@ def make(apr, tools, scratch):
         logits = model(torch.tensor([prompt]), use_cache=False).logits[0, positions].numpy()
     made["logits"] = {"prompt": LOGITS_PROMPT, "ids": prompt, "positions": positions, "vocabulary": logits.shape[1],
                       "largest": float(np.abs(logits).max()), "logits": encoded(logits)}
+    made["teacher"] = teacher(model, ids[:TEACHER])
     made["greedy"] = []
     prompts = [tokenizer.encode(text).ids for text in PROMPTS]
     for text, given, (taken, gaps) in zip(PROMPTS, prompts, greedy(model, prompts, stop)):
@@ -194,8 +206,8 @@ def differs(made, kept, place=""):
     if isinstance(made, list) and isinstance(kept, list) and len(made) == len(kept):
         return [bad for number, pair in enumerate(zip(made, kept)) for bad in differs(*pair, f"{place}/{number}")]
     if isinstance(made, float) and isinstance(kept, float):
-        # llama.cpp's kernels depend on the processor.
-        within = 2e-3 * kept if "/llama.cpp/" in place else TOLERANCE * max(1.0, abs(kept))
+        # llama.cpp's kernels depend on the processor. Gaps are rounded to four digits: two may fall to either side.
+        within = 2e-3 * kept if "/llama.cpp/" in place else TOLERANCE * max(1.0, abs(kept)) * (2 if "/gaps/" in place else 1)
         return [] if abs(made - kept) <= within else [f"{place}: {made}, {kept} is checked in"]
     return [] if made == kept else [place]
 

@@ -274,6 +274,25 @@ fn a_model_whose_table_does_not_say_how_it_computes_is_refused_with_a_hint() {
 }
 
 #[test]
+fn what_a_file_states_but_its_table_does_not_cover_is_refused() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = scratch.at("llama");
+    apr_testkit::Checkpoint::golden(&crate::golden::folder("llama")).unwrap().write_to(&folder).unwrap();
+    let mut options = ConvertOptions {
+        input: folder,
+        output: Some(scratch.at("m.gguf")),
+        set: vec![("llama.attention.scale:f32".to_owned(), "0.5".to_owned())],
+        ..ConvertOptions::default()
+    };
+    options.quantization.precision = Some(DType::F32);
+    convert(&host, &options).unwrap();
+    let file = opened(&host, &scratch.at("m.gguf"));
+    let error = decoder(&host, &file.model, None, &Tensors::of(&file).shapes()).unwrap_err();
+    assert_eq!(error.kind(), apr_sdk::ErrorKind::Unsupported);
+    assert!(error.message().contains("llama.attention.scale"), "{error}");
+}
+
+#[test]
 fn more_positions_than_a_model_has_are_refused() {
     let (host, scratch) = (host(), Scratch::new());
     let case = cases("gpt2").swap_remove(0);

@@ -11,6 +11,7 @@
 )]
 
 mod families;
+#[allow(dead_code, reason = "the tests of backends use all of it")]
 #[path = "../inference/golden.rs"]
 mod golden;
 mod interpreter;

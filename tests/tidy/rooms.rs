@@ -94,6 +94,8 @@ fn plugins_do_no_io_start_no_threads_and_have_no_unsafe() {
         let backend = file.path.split('/').nth(1).is_some_and(|plugin| provides(plugin, "kernels="));
         let forbidden = forbidden.iter().filter(|word| !(backend && **word == "unsafe "));
         for (n, code) in file.code() {
+            // What was compiled for is no part of the environment.
+            let code = code.replace("std::env::consts", "");
             if let Some(word) = forbidden.clone().find(|word| code.contains(*word)) {
                 complaints.push(format!("{}:{n} uses `{}`: the host does that", file.path, word.trim()));
             }

@@ -66,7 +66,7 @@ fn processor() -> String {
         const BRAND: u32 = 0x8000_0002;
         // Every 64-bit x86 processor has this instruction, and says first how far its answers go.
         if __cpuid(0x8000_0000).eax >= BRAND + 2 {
-            let words = (BRAND..BRAND + 3).map(|leaf| __cpuid(leaf));
+            let words = (BRAND..BRAND + 3).map(__cpuid);
             let bytes: Vec<u8> = words
                 .flat_map(|words| [words.eax, words.ebx, words.ecx, words.edx])
                 .flat_map(u32::to_le_bytes)

@@ -14,7 +14,6 @@
 mod device;
 mod kernel;
 mod level;
-#[allow(unsafe_code, reason = "vector instructions, and activations that several workers fill")]
 mod matrix;
 #[allow(unsafe_code, reason = "rows that several workers write, and loops compiled for several processors")]
 mod operations;

@@ -139,9 +139,13 @@ fn batches_beyond_the_limits_are_refused_and_change_nothing() {
 
 #[test]
 fn rows_that_are_no_numbers_give_logits_that_are_none() {
-    for (cache, (_, device)) in [DType::F32, DType::F16, DType::Q8_0].into_iter().zip(devices().into_iter().cycle()) {
+    let all = devices();
+    let caches = [DType::F32, DType::F16, DType::Q8_0];
+    for (cache, (_, device)) in
+        caches.into_iter().flat_map(|cache| all.iter().map(move |level| (cache, level)))
+    {
         let (program, weights) = decoder(&mut Random(1), cache);
-        let mut session = compile(&*device, &program, &weights, &limits()).unwrap();
+        let mut session = compile(&**device, &program, &weights, &limits()).unwrap();
         let mut rows = vec![0.5; 3 * HIDDEN as usize];
         rows[HIDDEN as usize + 5] = f32::NAN;
         let batch = Batch::new(&[1, 2, 3], &[0, 1, 2], &[0, 0, 0], &[0, 1, 2]).unwrap().with_rows(&rows);

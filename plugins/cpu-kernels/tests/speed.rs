@@ -121,6 +121,12 @@ fn model(device: &dyn apr_sdk::Device) -> (Program, Vec<Weight>) {
     (program, weights)
 }
 
+/// How long this thread has run, in milliseconds, where the system says so: machines are shared.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+}
+
 /// Runs rows from a position on; milliseconds.
 fn run(session: &mut dyn Session, workers: &Spinning, from: u32, count: u32) -> f64 {
     let ids: Vec<u32> = (0..count).map(|row| (from + row) * 7919 % VOCABULARY).collect();
@@ -142,7 +148,7 @@ fn a_token_of_one_and_a_half_billion_weights() {
     let mut session = device.compile(&bytes, &weights, &SessionLimits::new(512, 1, 4200)).unwrap();
     for threads in [1, 2] {
         let workers = Spinning::new(threads);
-        for context in [16, 1024, 4096] {
+        for context in [16, 1024] {
             let trim = |position| StateCommand { verb: StateVerb::TRIM, sequence: 0, target: 0, position };
             session.state(&trim(0)).unwrap();
             let mut prompt = 0.0;
@@ -150,8 +156,11 @@ fn a_token_of_one_and_a_half_billion_weights() {
                 prompt += run(&mut *session, &workers, from, 512.min(context - from));
             }
             let mut best = (f64::INFINITY, Vec::new());
-            for at in 0..12 {
+            let mut processor = f64::INFINITY;
+            for at in 0..20 {
+                let before = processor_time();
                 let time = run(&mut *session, &workers, context + at, 1);
+                processor = processor.min(processor_time() - before);
                 if time < best.0 {
                     let mut times = Times(Vec::new());
                     session.timings(&mut times).unwrap();
@@ -165,8 +174,8 @@ fn a_token_of_one_and_a_half_billion_weights() {
             let all: f64 = by.values().sum();
             let matrices = by["linear"];
             println!(
-                "{threads} threads, context {context}: prompt {:.1} tokens/s; token {:.2} ms, besides matrices \
-                 {:.2} ms ({:.1} %)",
+                "{threads} threads, context {context}: prompt {:.1} tokens/s; token {:.2} ms (this thread's time \
+                 {processor:.2}), besides matrices {:.2} ms ({:.1} %)",
                 f64::from(context) / prompt * 1e3,
                 best.0,
                 best.0 - matrices,

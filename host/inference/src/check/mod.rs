@@ -150,7 +150,8 @@ fn judge(case: &Case, found: &[f32]) -> Result<Verdict> {
         let (have, want) = (found.len(), case.expected.len());
         return Err(Error::plugin(format!("gave {have} values instead of {want}")));
     }
-    let mut verdict = Verdict { worst: 0.0, error: 0.0, bound: 0.0, expected: 0.0 };
+    // The first is worse than none.
+    let mut verdict = Verdict { worst: -1.0, error: 0.0, bound: 0.0, expected: 0.0 };
     for ((found, expected), bound) in found.iter().zip(&case.expected).zip(&case.bounds) {
         let error = (f64::from(*found) - expected).abs();
         let worst = error / bound;

@@ -55,14 +55,17 @@ fn before(
     norm(builder, decoder, &layer.roles, &format!("{branch}.norm"), x, out)
 }
 
-/// Appends a branch, which `make` writes to `out` and adds `residual` to, with the norm behind it.
+/// Appends what a branch ends with: its result, plus the residual if there is one, goes to the last slice.
+type Make<'m> = &'m mut dyn FnMut(&mut Builder<'_>, Option<Slice>, Slice) -> Result<()>;
+
+/// Appends a branch, which `make` writes and adds to the hidden state, with the norm behind it.
 fn add(
     builder: &mut Builder<'_>,
     decoder: &Decoder,
     layer: &Layer,
     branch: &str,
     x: Slice,
-    make: &mut dyn FnMut(&mut Builder<'_>, Option<Slice>, Slice) -> Result<()>,
+    make: Make<'_>,
 ) -> Result<Slice> {
     let post = format!("{branch}.post_norm");
     if matches!(decoder.norm.place, NormPlace::Before | NormPlace::AfterSum) {
@@ -209,16 +212,23 @@ fn frequencies(builder: &mut Builder<'_>, decoder: &Decoder, rope: &Rotation) ->
         None => "rope.factors",
     };
     let name = decoder.roles.name(role).filter(|_| rope.takes_factors);
-    let name = name.filter(|name| (builder.request.tensors)(name).is_some());
-    let factors = name.map(|name| builder.reads(name)).transpose()?;
-    if let (Some(factors), Some(name)) = (&factors, name)
-        && (factors.len() != rope.frequencies.len() || factors.iter().any(|factor| !(*factor > 0.0)))
-    {
-        let message = format!("it has to hold {} positive factors", rope.frequencies.len());
-        return Err(Error::malformed(message).tensor(name));
+    let found = name.and_then(|name| Some((name, (builder.request.tensors)(name)?.shape)));
+    let mut factors = Vec::new();
+    if let Some((name, shape)) = found {
+        let wrong = || {
+            let message = format!("it has to hold {} positive factors", rope.frequencies.len());
+            Error::malformed(message).tensor(name)
+        };
+        let count = u64::try_from(rope.frequencies.len()).unwrap_or(u64::MAX);
+        if shape != [count] {
+            return Err(wrong());
+        }
+        factors = builder.reads(name)?;
+        if factors.len() != rope.frequencies.len() || factors.iter().any(|x| x.is_nan() || *x <= 0.0) {
+            return Err(wrong());
+        }
     }
-    let factor =
-        |at: usize| factors.as_ref().and_then(|factors| factors.get(at)).map_or(1.0, |x| f64::from(*x));
+    let factor = |at: usize| factors.get(at).map_or(1.0, |x| f64::from(*x));
     #[allow(clippy::cast_possible_truncation, reason = "programs hold F32")]
     let divided = rope.frequencies.iter().enumerate().map(|(at, frequency)| (frequency / factor(at)) as f32);
     Ok(divided.collect())

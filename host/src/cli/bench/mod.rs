@@ -50,11 +50,12 @@ pub struct Args {
         alias = "n-prompt",
         value_name = "N",
         value_delimiter = ',',
+        value_parser = parse_tokens,
         default_value = "512"
     )]
     prompts: Vec<u32>,
     /// Number of tokens of the answer; several with commas, 0 for none
-    #[arg(long = "gen", alias = "n-gen", value_name = "N", value_delimiter = ',', default_value = "128")]
+    #[arg(long = "gen", alias = "n-gen", value_name = "N", value_delimiter = ',', value_parser = parse_tokens, default_value = "128")]
     answers: Vec<u32>,
     /// Number of repetitions
     #[arg(short = 'r', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -65,12 +66,18 @@ pub struct Args {
     /// Replace the picture if it exists
     #[arg(long, requires = "plot")]
     force: bool,
-    /// How the model is loaded.
-    #[command(flatten)]
-    model: ModelArgs,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
+    /// How the model is loaded.
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// # Errors
+/// A sentence saying what is wrong.
+fn parse_tokens(text: &str) -> std::result::Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number of tokens"))
 }
 
 /// The figures. JSON: `model` (`name`, `type`, `bytes`, `parameters`, `bytes_per_token`), `backend`, `device`, `threads`,

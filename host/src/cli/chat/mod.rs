@@ -48,15 +48,15 @@ pub struct Args {
     /// Do not read or write the history of typed lines
     #[arg(long)]
     no_history: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
     /// How tokens are chosen.
     #[command(flatten)]
     sampling: SamplingArgs,
     /// How the model is loaded.
     #[command(flatten)]
     model: ModelArgs,
-    /// How the model is opened.
-    #[command(flatten)]
-    pub open: OpenArgs,
 }
 
 /// The end of a chat, of which everything has been said.

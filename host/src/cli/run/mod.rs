@@ -44,9 +44,6 @@ pub struct Args {
     /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "MODEL")]
     file: PathBuf,
-    /// What the model is asked.
-    #[command(flatten)]
-    question: question::QuestionArgs,
     /// Print the embedding of the prompt instead of an answer
     #[arg(long, conflicts_with_all = ["logits_out", "max_tokens", "stop"])]
     embed: bool,
@@ -56,15 +53,18 @@ pub struct Args {
     /// Replace the file of --logits-out if it exists
     #[arg(long, requires = "logits_out")]
     force: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+    /// What the model is asked.
+    #[command(flatten)]
+    question: question::QuestionArgs,
     /// How tokens are chosen.
     #[command(flatten)]
     sampling: SamplingArgs,
     /// How the model is loaded.
     #[command(flatten)]
     model: ModelArgs,
-    /// How the model is opened.
-    #[command(flatten)]
-    pub open: OpenArgs,
 }
 
 /// Loads the model and answers.

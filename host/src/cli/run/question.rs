@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal};
 #[command(next_help_heading = "Options of the prompt")]
 pub struct QuestionArgs {
     /// What the model is asked; - for stdin
-    #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt_flag", "prompt_file"])]
+    #[arg(value_name = "PROMPT", help_heading = None::<&'static str>, conflicts_with_all = ["prompt_flag", "prompt_file"])]
     prompt: Option<String>,
     /// The same as PROMPT
     #[arg(

@@ -122,12 +122,19 @@ pub struct SamplingArgs {
         short_alias = 'r',
         alias = "reverse-prompt",
         value_name = "TEXT",
+        value_parser = parse_stop,
         allow_hyphen_values = true
     )]
     pub stop: Vec<String>,
     /// End the answer after N tokens [default: when the model ends it, or the context is full]
     #[arg(long, aliases = ["n-predict", "predict"], value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     max_tokens: Option<Count>,
+}
+
+/// # Errors
+/// A sentence saying what is wrong.
+fn parse_stop(text: &str) -> std::result::Result<String, String> {
+    if text.is_empty() { Err("an empty text is everywhere".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// A number of tokens; llama.cpp's −1 stands for no bound.

@@ -12,13 +12,13 @@ pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> Stri
     match sign {
         Sign::Repeated { id, times } if greedy => format!(
             "the model repeated {} {times} times in a row: at temperature 0 small models fall into such loops; \
-             try `--temperature 0.8 --repeat-penalty 1.1`, and if it goes on, run `apr validate {model}` to look \
+             try `--temperature 0.8 --repeat-penalty 1.1`, and if it goes on, run `apr tensors {model} --stats` to look \
              for damaged weights",
             piece(id)
         ),
         Sign::Repeated { id, times } => format!(
             "the model repeated {} {times} times in a row: its weights are probably damaged or quantized too \
-             far; run `apr validate {model}` to check them",
+             far; run `apr tensors {model} --stats` to look for values that stand out",
             piece(id)
         ),
         Sign::EndedAtOnce { id, prompt_ended: true } => format!(
@@ -46,7 +46,7 @@ pub fn explained(error: Error, model: &Path) -> Error {
     }
     let model = quoted(model);
     error.hint(format!(
-        "run `apr validate {model}` to look for weights that are not finite; if there are none, values overflow \
+        "run `apr tensors {model} --stats` to look for weights that are not finite; if there are none, values overflow \
          on the way: try `--cache-type f32`"
     ))
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn only_failures_are_explained() {
         let hint = |error: Error| explained(error, Path::new("m.gguf")).hint_text().map(str::to_owned);
-        assert!(hint(Error::failed("NaN")).is_some_and(|hint| hint.contains("apr validate m.gguf")));
+        assert!(hint(Error::failed("NaN")).is_some_and(|hint| hint.contains("apr tensors m.gguf --stats")));
         assert_eq!(hint(Error::io("gone")), None);
     }
 }

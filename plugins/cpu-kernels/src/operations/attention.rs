@@ -119,7 +119,7 @@ pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_
     let cache = compiler.cache(operation.state)?;
     let Cache { heads: key_heads, key, value, .. } = compiler.caches[cache];
     let heads = index(operation.heads);
-    if heads == 0 || heads % key_heads != 0 {
+    if heads == 0 || !heads.is_multiple_of(key_heads) {
         return Err(Error::invalid_argument(format!("{heads} heads cannot share {key_heads} key heads")));
     }
     let query = compiler.place_of(&operation.query, heads * key, "the query")?;
@@ -191,7 +191,7 @@ impl Attention {
     /// Into how many runs the positions are split among workers; one where there are units enough for all.
     fn split(&self, blocks: &[Block], lengths: &[usize], workers: usize) -> usize {
         let units = blocks.len() * self.sets();
-        if units % workers == 0 || units >= 4 * workers {
+        if units.is_multiple_of(workers) || units >= 4 * workers {
             return 1;
         }
         let longest = blocks.iter().map(|block| lengths[block.sequence]).max().unwrap_or(0);

@@ -73,7 +73,10 @@ pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler
         let matrix = compiler.matrix(part.weight)?;
         let (all, columns) = shape(&matrix);
         let (stride, first) = (all / experts, index(part.first_row));
-        if all % experts != 0 || columns != given || first.checked_add(width).is_none_or(|end| end > stride) {
+        if !all.is_multiple_of(experts)
+            || columns != given
+            || first.checked_add(width).is_none_or(|end| end > stride)
+        {
             return Err(Error::invalid_argument(format!(
                 "a matrix of {all} x {columns} does not hold {width} rows from {first} on of {given} elements for \
                  each of {experts} experts"

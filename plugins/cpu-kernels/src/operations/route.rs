@@ -35,7 +35,12 @@ pub(super) fn compile(operation: &apr_sdk::Route, compiler: &mut Compiler<'_>) -
     let size = divided(scores.width, operation.groups, "groups")?;
     let (groups, groups_used) = (index(operation.groups), index(operation.groups_used));
     let reachable = if groups_used == 0 { scores.width } else { groups_used.min(groups) * size };
-    if out.width % 2 != 0 || used == 0 || used > reachable || scores.width > MOST || groups_used > groups {
+    if !out.width.is_multiple_of(2)
+        || used == 0
+        || used > reachable
+        || scores.width > MOST
+        || groups_used > groups
+    {
         return Err(Error::invalid_argument(format!(
             "{} elements of result for the chosen of {} experts in {groups_used} of {groups} groups",
             out.width, scores.width

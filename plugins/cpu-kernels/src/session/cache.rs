@@ -334,14 +334,28 @@ impl Cache {
 /// Widens binary16.
 fn widen(level: Level, cells: &[u16], out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
-    if level != Level::Scalar {
-        let whole = cells.len() / 8 * 8;
-        // SAFETY: both levels have F16C.
-        unsafe { widen_eights(&cells[..whole], &mut out[..whole]) };
-        return widen_each(&cells[whole..], &mut out[whole..]);
+    {
+        let lanes = match level {
+            Level::Scalar => 1,
+            Level::Avx2 => 8,
+            Level::Avx512 => 16,
+        };
+        let (cells, rest) = cells.split_at(cells.len() / lanes * lanes);
+        let (out, rest_out) = out.split_at_mut(cells.len());
+        match level {
+            Level::Scalar => widen_each(cells, out),
+            // SAFETY: this level has F16C.
+            Level::Avx2 => unsafe { widen_eights(cells, out) },
+            // SAFETY: this level has AVX-512 F.
+            Level::Avx512 => unsafe { widen_sixteens(cells, out) },
+        }
+        widen_each(rest, rest_out);
     }
-    let _ = level;
-    widen_each(cells, out);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = level;
+        widen_each(cells, out);
+    }
 }
 
 fn widen_each(cells: &[u16], out: &mut [f32]) {
@@ -357,7 +371,22 @@ fn widen_eights(cells: &[u16], out: &mut [f32]) {
     use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
     for (cells, out) in cells.chunks_exact(8).zip(out.chunks_exact_mut(8)) {
         // SAFETY: both chunks have eight elements.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(cells.as_ptr().cast()))) };
+        unsafe {
+            _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(cells.as_ptr().cast())))
+        };
+    }
+}
+
+/// Widens binary16, sixteen at a time.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn widen_sixteens(cells: &[u16], out: &mut [f32]) {
+    use std::arch::x86_64::{_mm256_loadu_si256, _mm512_cvtph_ps, _mm512_storeu_ps};
+    for (cells, out) in cells.chunks_exact(16).zip(out.chunks_exact_mut(16)) {
+        // SAFETY: both chunks have sixteen elements.
+        unsafe {
+            _mm512_storeu_ps(out.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(cells.as_ptr().cast())))
+        };
     }
 }
 

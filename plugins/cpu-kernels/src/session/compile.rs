@@ -304,7 +304,7 @@ pub(crate) fn same_or_apart(out: &Place, input: &Place, what: &str) -> Result<()
 /// InvalidArgument if there are none, or they are not equal.
 pub(crate) fn divided(width: usize, parts: u32, what: &str) -> Result<usize> {
     let parts = index(parts);
-    if parts == 0 || width % parts != 0 {
+    if parts == 0 || !width.is_multiple_of(parts) {
         return Err(Error::invalid_argument(format!("{width} elements are not divided into {parts} {what}")));
     }
     Ok(width / parts)

@@ -13,9 +13,12 @@ pub use roles::Roles;
 pub use rope::Rope;
 pub use section::Section;
 
-use crate::architecture::known::known;
+use crate::architecture::config::refusal::{Stated, refuse};
+use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::known::{Known, known};
+use crate::architecture::model::stated;
 use crate::engine::Engine;
-use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, escape};
+use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
 
 /// What a model computes. Widths are elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,10 +206,31 @@ pub fn decoder(
 ) -> Result<Decoder> {
     let known = known(engine, model, arch)?.ok_or_else(no_table)?;
     let section = section_of(known.table)?;
+    refuse_what_is_not_covered(&known, model)?;
     resolve::resolve(known.table, section, &known.config, tensors).map_err(|error| {
         let said = format!("architecture `{}`: {}", escape(&known.table.id, 80), error.message());
         error.with_message(said)
     })
+}
+
+/// Refuses a model that states what its table does not cover, as a translation would. A model that states its configuration
+/// under canonical names has come through one.
+fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
+    let (table, canonical) = (known.table, canonical());
+    if model.architecture.as_ref().is_some_and(|told| told.id == table.id) {
+        return Ok(());
+    }
+    let dialect = table.dialect(&known.dialect).unwrap_or(&canonical);
+    let (lookup, dimensions) = (|key: &str| stated(model, key), known.dimensions(model));
+    let (config, used) = Config::read(table, dialect, &lookup, &dimensions)?;
+    let own = |tensor: &Tensor| match table.own_name(&known.dialect, &tensor.name) {
+        Some(name) => Tensor { name, ..tensor.clone() },
+        None => tensor.clone(),
+    };
+    let tensors: Vec<Tensor> = model.tensors.iter().map(own).collect();
+    let scope = ConfigScope::new(table, &config, &dimensions);
+    let used = &used;
+    refuse(table, &Stated { dialect, lookup: &lookup, used, scope: &scope, tensors: &tensors, names: &[] })
 }
 
 /// The dialect over which a model's table says how it computes: tensors must be in it, names and rows.

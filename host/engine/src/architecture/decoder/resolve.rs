@@ -12,10 +12,13 @@ use crate::architecture::table::Table;
 use crate::architecture::table::expression::Scalar;
 use crate::architecture::translate::images;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, NormKind, Pooling, Result, RopeStyle, escape};
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 /// More layers than any model has: a file that states more is refused before anything is made for them.
 const MOST_LAYERS: u64 = 4096;
+/// More heads, and wider ones, than any model has.
+const MOST_OF_HEADS: u32 = 65_536;
 
 /// The decoder of a model with this configuration and these tensors.
 ///
@@ -27,11 +30,17 @@ pub(super) fn resolve(
     config: &Config,
     tensors: &[(String, Vec<u64>)],
 ) -> Result<Decoder> {
-    let dimension = |name: &str, axis: usize| {
+    let find = |name: &str, axis: usize| {
         let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
         let pattern = images(rule, &section.rows).0.first()?;
         let (_, shape) = tensors.iter().find(|(name, _)| pattern.numbers(name).is_some())?;
         shape.get(axis).copied()
+    };
+    // Conditions ask for the same in every layer.
+    let found = RefCell::new(HashMap::new());
+    let dimension = |name: &str, axis: usize| {
+        let key = (name.to_owned(), axis);
+        *found.borrow_mut().entry(key).or_insert_with(|| find(name, axis))
     };
     let scope = ConfigScope::new(table, config, &dimension);
     let has: HashSet<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
@@ -127,7 +136,10 @@ fn layer(values: &Values<'_>, table: &Table, roles: Roles, held: &dyn Fn(&str) -
 
 fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) -> Result<Attention> {
     let (heads, key_heads) = (values.count("attention", "heads")?, values.count("attention", "key_heads")?);
-    let key = values.count("attention", "key")?;
+    let (key, value) = (values.count("attention", "key")?, values.count("attention", "value")?);
+    if let Some(most) = [heads, key, value].into_iter().find(|size| *size > MOST_OF_HEADS) {
+        return Err(Error::limit(format!("the model states {most} heads, or heads of that width")));
+    }
     if heads % key_heads != 0 {
         let message = format!("{heads} heads of queries cannot share {key_heads} heads of keys evenly");
         return Err(Error::malformed(message));
@@ -146,7 +158,7 @@ fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) ->
         heads,
         key_heads,
         key,
-        value: values.count("attention", "value")?,
+        value,
         scale: values.float("attention", "scale")?,
         mask: match (is_full, window) {
             (true, _) => Mask::FULL,
@@ -252,9 +264,8 @@ impl Values<'_> {
     /// The value of a key; `None` if names in it have none.
     fn scalar(&self, section: &str, name: &str) -> Result<Option<Scalar>> {
         let found = KEYS.iter().zip(&self.section.values);
-        let found =
-            found.filter(|(key, _)| key.section == section && key.name == name).map(|(_, value)| value);
-        match found.last() {
+        let mut found = found.filter(|(key, _)| key.section == section && key.name == name);
+        match found.next().map(|(_, value)| value) {
             None => Ok(None),
             Some(Stated::Word(word)) => Ok(Some(Scalar::Text(word.clone()))),
             Some(Stated::Expression(expression)) => expression

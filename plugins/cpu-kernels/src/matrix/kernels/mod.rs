@@ -119,7 +119,7 @@ unsafe fn walk<L: Lanes, K: Kernel>(job: &Job<'_>, give: Give<'_>) {
 /// Runs `$body` for each `$t` below `$count`, at most 16, without a loop: what it keeps for each `$t` stays in registers.
 macro_rules! unrolled {
     ($t:ident < $count:expr, $body:block) => {
-        unrolled!(@ $t, $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+        $crate::matrix::kernels::unrolled!(@ $t, $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $t:ident, $count:expr, $body:block, $($n:literal)*) => {$(
         if $n < $count {
@@ -146,7 +146,8 @@ macro_rules! in_groups {
     )*};
 }
 
-use {in_groups, unrolled};
+use in_groups;
+pub(super) use unrolled;
 
 /// A type's kernels.
 pub struct Kernels {

@@ -105,7 +105,7 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
                 }
                 let codes = B::codes::<L>(&Stream::new(body, ahead));
                 let (dx, sum_x, offset) = Self::record(x, job.columns, block);
-                let dot = L::dot(offset, &codes, B::MOST, x.add(block * COLUMNS));
+                let dot = L::settled(L::dot(offset, &codes, B::MOST, x.add(block * COLUMNS)));
                 let scale = L::mul(L::load_halves(head), L::splat_float(dx));
                 sum = L::mul_add(scale, L::to_floats(dot), sum);
                 if B::MINIMUM {

@@ -120,7 +120,8 @@ impl<L: Lanes, B: Super> Take<L> for Sum<'_, L, B> {
         unsafe {
             let scale = B::scale::<L>(self.scales, sub);
             let offset = offset::<B>(self.record, sub);
-            self.sum = L::dot_scaled(self.sum, offset, codes, B::MOST, self.x.add(sub * B::SUB), scale);
+            let x = self.x.add(sub * B::SUB);
+            self.sum = L::settled(L::dot_scaled(self.sum, offset, codes, B::MOST, x, scale));
         }
     }
 }

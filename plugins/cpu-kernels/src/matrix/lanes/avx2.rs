@@ -4,7 +4,8 @@
 // unsafe block in each would say the same again.
 #![allow(unsafe_op_in_unsafe_fn, reason = "each function is one expression; see the trait's contract")]
 
-use super::{Lanes, MOST_UNSIGNED, four, prefetch};
+use super::{Lanes, MOST_UNSIGNED, four};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C.
@@ -203,6 +204,14 @@ unsafe impl Lanes for Avx2 {
         Self::add(sum, both!(_mm256_mullo_epi32(scale, offset)))
     }
 
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn settled(a: Two) -> Two {
+        let [mut low, mut high] = a;
+        asm!("/* {0} {1} */", inout(ymm_reg) low, inout(ymm_reg) high, options(nostack, preserves_flags));
+        [low, high]
+    }
+
     #[inline(always)]
     unsafe fn to_floats(ints: Two) -> TwoFloats {
         both!(_mm256_cvtepi32_ps(ints))
@@ -260,11 +269,11 @@ unsafe impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn prefetch_near(at: *const u8) {
-        prefetch!("prefetcht0", at);
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
 
     #[inline(always)]
     unsafe fn prefetch_far(at: *const u8) {
-        prefetch!("prefetcht1", at);
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
     }
 }

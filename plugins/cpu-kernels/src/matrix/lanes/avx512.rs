@@ -4,7 +4,8 @@
 // unsafe block in each would say the same again.
 #![allow(unsafe_op_in_unsafe_fn, reason = "each function is one expression; see the trait's contract")]
 
-use super::{Lanes, four, prefetch};
+use super::{Lanes, four};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// AVX-512 F, BW, DQ, VL and VNNI.
@@ -121,6 +122,14 @@ unsafe impl Lanes for Avx512 {
         _mm512_add_epi32(sum, _mm512_mullo_epi32(Self::dot(offset, codes, most, x), scale))
     }
 
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn settled(a: __m512i) -> __m512i {
+        let mut all = a;
+        asm!("/* {0} */", inout(zmm_reg) all, options(nostack, preserves_flags));
+        all
+    }
+
     #[inline(always)]
     unsafe fn to_floats(ints: __m512i) -> __m512 {
         _mm512_cvtepi32_ps(ints)
@@ -174,11 +183,11 @@ unsafe impl Lanes for Avx512 {
 
     #[inline(always)]
     unsafe fn prefetch_near(at: *const u8) {
-        prefetch!("prefetcht0", at);
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
 
     #[inline(always)]
     unsafe fn prefetch_far(at: *const u8) {
-        prefetch!("prefetcht1", at);
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
     }
 }

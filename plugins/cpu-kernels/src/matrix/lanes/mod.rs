@@ -74,6 +74,13 @@ pub unsafe trait Lanes: Copy + 'static {
         scale: Self::Ints,
     ) -> Self::Ints;
 
+    /// The same integers, of which the compiler knows no more: all that they were computed from is computed before, and what
+    /// is loaded after this in the text is loaded after it.
+    ///
+    /// Left to itself, it would gather what asks for the lines of a whole tile in one place, where it does a fifth less good than
+    /// spread, and load activations so early that they do not fit the registers.
+    unsafe fn settled(a: Self::Ints) -> Self::Ints;
+
     /// The nearest floats.
     unsafe fn to_floats(ints: Self::Ints) -> Self::Floats;
     /// Loads floats.
@@ -100,18 +107,6 @@ pub unsafe trait Lanes: Copy + 'static {
     /// Begins to load a line into the second cache. Any address will do.
     unsafe fn prefetch_far(at: *const u8);
 }
-
-/// Asks for a line. As assembly, since the compiler would gather those of a whole tile in one place, where they do a fifth
-/// less good than spread between the loads: it keeps loads and stores in their order about it.
-#[cfg(target_arch = "x86_64")]
-macro_rules! prefetch {
-    ($instruction:literal, $at:ident) => {
-        std::arch::asm!(concat!($instruction, " [{}]"), in(reg) $at, options(nostack, preserves_flags))
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-use prefetch;
 
 /// Four bytes.
 ///

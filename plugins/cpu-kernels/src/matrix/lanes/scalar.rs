@@ -130,6 +130,11 @@ unsafe impl Lanes for Scalar {
     }
 
     #[inline(always)]
+    unsafe fn settled(a: Self::Ints) -> Self::Ints {
+        a
+    }
+
+    #[inline(always)]
     #[allow(clippy::cast_precision_loss, reason = "rounds to nearest, as the other levels do")]
     unsafe fn to_floats(ints: Self::Ints) -> Self::Floats {
         ints.map(|lane| lane as f32)

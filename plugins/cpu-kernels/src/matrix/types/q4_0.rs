@@ -12,7 +12,7 @@
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::small::{Blocks, Small};
-use crate::matrix::kernels::{Kernels, Stream};
+use crate::matrix::kernels::{Kernels, Stream, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -58,11 +58,11 @@ unsafe impl Small for Kind {
         unsafe {
             let mask = L::splat(0x0f0f_0f0f);
             let mut codes = [mask; 8];
-            for n in 0..4 {
+            unrolled!(n < 4, {
                 let both = body.load::<L>(64 * n);
                 codes[n] = L::and(both, mask);
                 codes[n + 4] = L::and(L::right(both, 4), mask);
-            }
+            });
             codes
         }
     }

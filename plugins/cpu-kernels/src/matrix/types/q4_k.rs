@@ -15,7 +15,7 @@ use super::six_bits::{SixBits, six_bits};
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
-use crate::matrix::kernels::{Kernels, Stream};
+use crate::matrix::kernels::{Kernels, Stream, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -88,11 +88,11 @@ unsafe impl Super for Kind {
         unsafe {
             let mask = L::splat(0x0f0f_0f0f);
             let (mut low, mut high) = ([mask; 8], [mask; 8]);
-            for n in 0..8 {
+            unrolled!(n < 8, {
                 let both = body.load::<L>(64 * (3 + 8 * QUARTER + n));
                 low[n] = L::and(both, mask);
                 high[n] = L::and(L::right(both, 4), mask);
-            }
+            });
             take.take(2 * QUARTER, &low);
             take.take(2 * QUARTER + 1, &high);
         }

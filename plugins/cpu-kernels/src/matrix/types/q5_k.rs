@@ -16,7 +16,7 @@ use super::six_bits::{SixBits, six_bits};
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
-use crate::matrix::kernels::{Kernels, Stream};
+use crate::matrix::kernels::{Kernels, Stream, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -91,7 +91,7 @@ unsafe impl Super for Kind {
         unsafe {
             let (mask, fifth) = (L::splat(0x0f0f_0f0f), L::splat(0x1010_1010));
             let (mut low, mut high) = ([mask; 8], [mask; 8]);
-            for n in 0..8 {
+            unrolled!(n < 8, {
                 let at = 64 * (3 + n);
                 let bits = if QUARTER == 0 { body.load::<L>(at) } else { body.again::<L>(at) };
                 let both = body.load::<L>(64 * (11 + 8 * QUARTER + n));
@@ -103,7 +103,7 @@ unsafe impl Super for Kind {
                 };
                 low[n] = L::or(L::and(both, mask), L::and(of_low, fifth));
                 high[n] = L::or(L::and(L::right(both, 4), mask), L::and(L::right(of_low, 1), fifth));
-            }
+            });
             take.take(2 * QUARTER, &low);
             take.take(2 * QUARTER + 1, &high);
         }

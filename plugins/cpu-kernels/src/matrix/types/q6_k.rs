@@ -15,7 +15,7 @@
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
-use crate::matrix::kernels::{Kernels, Stream};
+use crate::matrix::kernels::{Kernels, Stream, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -87,7 +87,7 @@ unsafe impl Super for Kind {
         unsafe {
             let (mask, two) = (L::splat(0x0f0f_0f0f), L::splat(0x3030_3030));
             let mut codes = [[mask; 4]; 4];
-            for n in 0..4 {
+            unrolled!(n < 4, {
                 let a = body.load::<L>(64 * (4 + 16 * half + 4 * odd + n));
                 let b = body.load::<L>(64 * (4 + 16 * half + 8 + 4 * odd + n));
                 let high = body.load::<L>(64 * (36 + 8 * half + 4 * odd + n));
@@ -95,7 +95,7 @@ unsafe impl Super for Kind {
                 codes[1][n] = L::or(L::and(b, mask), L::and(L::left(high, 2), two));
                 codes[2][n] = L::or(L::and(L::right(a, 4), mask), L::and(high, two));
                 codes[3][n] = L::or(L::and(L::right(b, 4), mask), L::and(L::right(high, 2), two));
-            }
+            });
             take.take(8 * half + odd, &codes[0]);
             take.take(8 * half + 2 + odd, &codes[1]);
             take.take(8 * half + 4 + odd, &codes[2]);

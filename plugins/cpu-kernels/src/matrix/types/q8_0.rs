@@ -12,7 +12,7 @@
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::small::{Blocks, Small};
-use crate::matrix::kernels::{Kernels, Stream};
+use crate::matrix::kernels::{Kernels, Stream, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -57,9 +57,9 @@ unsafe impl Small for Kind {
         unsafe {
             let sign = L::splat(0x8080_8080);
             let mut codes = [sign; 8];
-            for (n, codes) in codes.iter_mut().enumerate() {
-                *codes = L::xor(body.load::<L>(64 * n), sign);
-            }
+            unrolled!(n < 8, {
+                codes[n] = L::xor(body.load::<L>(64 * n), sign);
+            });
             codes
         }
     }

@@ -103,7 +103,7 @@ fn what_is_wrong_with_a_table_is_said_with_its_key() {
         ("[decoder.attenton]\nwindow = 1", "[decoder] has no `attenton`: is `attention` meant?"),
         ("[decoder]\nblok = 'parallel'", "[decoder] has no `blok`: is `block` meant?"),
         ("[decoder]\nattention = 1", "`[decoder.attention]` cannot be `1`"),
-        ("[decoder.norm]\nkind = 'rsm'", "[decoder.norm]: `kind`: it has no `rsm`: is `rms` meant?"),
+        ("[decoder.norm]\nkind = 'layr'", "[decoder.norm]: `kind`: it has no `layr`: is `layer` meant?"),
         ("[decoder.norm]\nkind = 1", "[decoder.norm]: `kind`: a word or an expression in quotes"),
         ("[decoder.attention]\nheads = [1]", "[decoder.attention]: `heads`"),
         ("[decoder.attention]\nheads = '1 +'", "a name or a number is missing"),
@@ -140,6 +140,7 @@ fn values_that_do_not_fit_a_model_are_refused() {
         let error = over(text).unwrap_err();
         assert!(error.message().contains(want), "{text}: {}", error.message());
     }
+    assert_eq!(over("[decoder.attention]\nheads = 1000000").unwrap_err().kind(), ErrorKind::LimitExceeded);
     let many = CONFIG.replace("\"layers\": 3", "\"layers\": 1000000");
     assert_eq!(resolved(&table(BASE).unwrap(), &many).unwrap_err().kind(), ErrorKind::Malformed);
 }

@@ -5,41 +5,30 @@
 //! (`plugins/crash.rs`) then has [`absorb`] put a page of zeros there and mark the mapping as cut, which its user
 //! asks about before any result counts.
 
+mod fault;
+
+pub use fault::absorb;
+
 use apr_sdk::{Error, ImageMemory, Result};
+use fault::Watched;
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Images begin at multiples of this.
 pub const ALIGNMENT: u64 = 64;
 /// The size of a huge page, which memory of at least this size asks for.
 const HUGE: usize = 2 << 20;
-/// The smallest unit that the system maps. Larger pages are multiples of it.
-const PAGE: usize = 4096;
-/// How many files can be mapped at the same time.
-const FILES: usize = 8;
-
-/// A mapped file, as the handler of a signal sees it: no lock, no allocation.
-struct Slot {
-    start: AtomicUsize,
-    len: AtomicUsize,
-    cut: AtomicBool,
-}
-
-static SLOTS: [Slot; FILES] =
-    [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0), cut: AtomicBool::new(false) } };
-        FILES];
 
 /// Mapped memory, unmapped when dropped.
 pub struct Mapping {
     start: *mut c_void,
     len: usize,
     writable: bool,
-    /// Its place among the mapped files.
-    slot: Option<usize>,
+    /// A mapped file's watch over accesses behind its end.
+    fault: Option<Watched>,
 }
 
 // SAFETY: the memory belongs to the mapping alone and stays where it is until the drop; it is reached only through
@@ -70,7 +59,7 @@ impl Mapping {
             // SAFETY: the range was mapped just now. A refusal leaves ordinary pages, which work as well.
             unsafe { mm::madvise(start, len, Advice::LinuxHugepage) }.ok();
         }
-        Ok(Mapping { start, len, writable: true, slot: None })
+        Ok(Mapping { start, len, writable: true, fault: None })
     }
 
     /// The first `len` bytes of a file, to be read, or to be written through to it.
@@ -91,8 +80,8 @@ impl Mapping {
         // others; what is read then is wrong numbers, never wrong references: images hold no addresses.
         let start = unsafe { mm::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
         let start = start.map_err(|error| Error::io(format!("it cannot be mapped: {error}")))?;
-        let mut mapping = Mapping { start, len, writable, slot: None };
-        mapping.slot = Some(watch(start as usize, len)?);
+        let mut mapping = Mapping { start, len, writable, fault: None };
+        mapping.fault = Some(Watched::new(start as usize, len)?);
         Ok(mapping)
     }
 
@@ -130,16 +119,14 @@ impl Mapping {
 
     /// Whether a part of the mapped file was missing when it was accessed.
     fn is_cut(&self) -> bool {
-        self.slot.is_some_and(|slot| SLOTS[slot].cut.load(Ordering::Acquire))
+        self.fault.as_ref().is_some_and(Watched::is_cut)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            SLOTS[slot].len.store(0, Ordering::Release);
-            SLOTS[slot].start.store(0, Ordering::Release);
-        }
+        // Before the range can be anyone else's.
+        self.fault = None;
         // SAFETY: the range is this mapping's, and nothing refers to it any more: regions hold the mapping.
         unsafe { mm::munmap(self.start, self.len) }.ok();
     }
@@ -194,41 +181,6 @@ impl Watch {
     pub fn sync(&self) -> Result<()> {
         self.0.sync()
     }
-}
-
-/// Has the handler watch a range.
-fn watch(start: usize, len: usize) -> Result<usize> {
-    for (number, slot) in SLOTS.iter().enumerate() {
-        if slot.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            slot.cut.store(false, Ordering::Release);
-            slot.len.store(len, Ordering::Release);
-            return Ok(number);
-        }
-    }
-    Err(Error::limit(format!("more than {FILES} files are mapped at the same time")))
-}
-
-/// Whether a fault at this address was behind the end of a mapped file. Then a page of zeros is there now, and the
-/// access can be repeated. Does only what the handler of a signal may.
-pub fn absorb(address: usize) -> bool {
-    let inside = |slot: &&Slot| {
-        let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));
-        start != 0 && address.checked_sub(start).is_some_and(|offset| offset < len)
-    };
-    let Some(slot) = SLOTS.iter().find(inside) else { return false };
-    let page = (address & !(PAGE - 1)) as *mut c_void;
-    // SAFETY: the page lies in a mapped file's range, which only `Region`s refer to, as plain bytes: zeros are as
-    // valid as any. `mmap` is a single system call that takes no lock in this process.
-    let mapped = unsafe {
-        mm::mmap_anonymous(
-            page,
-            PAGE,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE | MapFlags::FIXED,
-        )
-    };
-    slot.cut.store(true, Ordering::Release);
-    mapped.is_ok()
 }
 
 fn size(len: u64) -> Result<usize> {

@@ -328,8 +328,9 @@ fn a_chat_answers_and_remembers_what_was_typed() {
     terminal.press("What did Moses say?\r");
     terminal.says("And the LORD said unto Moses");
     terminal.says(">>> ");
-    terminal.press("\"\"\"two\rlines\"\"\"\r");
+    terminal.press("\"\"\"two\r");
     terminal.says("... ");
+    terminal.press("lines\"\"\"\r");
     terminal.says(">>> ");
     // Three lines up is the first.
     terminal.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");

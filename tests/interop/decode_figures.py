@@ -3,7 +3,10 @@ decode_figures.sh.
 
 A round runs llama-bench, with its weights repacked and as they are, and `apr bench`, one after the other; orders alternate.
 The best of all rounds counts. Two threads count only in rounds where llama-bench itself gains from them: elsewhere something
-else has the second processor."""
+else has the second processor.
+
+With `--processor` what counts is the time of the processor instead of the clock, with one thread: what four repetitions take
+more than one. That is for a machine that does other things too, which then only take the shared cache and memory's speed."""
 
 import argparse
 import json
@@ -25,6 +28,10 @@ PROMPT_TARGET = 1.0
 GAIN = 1.6
 FIRST_TOKEN = {"without an image": 1.2, "with an image": 0.5}
 MEMORY = 1.15
+# What `apr bench` reads to measure memory.
+FLOOR_BYTES = 256 << 20
+REPETITIONS = (1, 4)
+MORE = REPETITIONS[1] - REPETITIONS[0]
 PROMPT = "In the beginning"
 
 
@@ -59,8 +66,57 @@ def warm(path):
             pass
 
 
+def processor_seconds(command, env=None):
+    """What a process took of the processor, and what it printed."""
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}: exit {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, said
+
+
+def rate(tokens, seconds):
+    if seconds <= 0:
+        raise SystemExit("too little is computed to tell its time from that of loading: ask for more tokens")
+    return tokens / seconds
+
+
+def tests(asked):
+    """Name, length of the prompt and of the answer of each test."""
+    prompts = [int(length) for length in asked.prompts.split(",")]
+    return [(f"pp{length}", length, 0) for length in prompts if length] + [(f"tg{asked.answer}", 0, asked.answer)]
+
+
+def llama_processor(path, asked):
+    best = {}
+    for name, prompt, answer in tests(asked):
+        for repack in (0, 1):
+            command = [TOOLS / "llama-bench", "-m", path, "-p", prompt, "-n", answer, "-t", 1, "--repack", repack, "-o", "json"]
+            few, many = (processor_seconds([*command, "-r", count])[0] for count in REPETITIONS)
+            best[name] = max(best.get(name, 0.0), rate(prompt + answer, (many - few) / MORE))
+    return best
+
+
+def apr_processor(path, asked):
+    best, floors, size = {}, [], 0
+    for name, prompt, answer in tests(asked):
+        command = [APR, "bench", path, "-p", prompt, "--gen", answer, "-j", 1, "--json"]
+        (few, _), (many, said) = (processor_seconds([*command, "-r", count], environment()) for count in REPETITIONS)
+        said = json.loads(said)
+        floors.append(said["floor_bytes_per_second"])
+        size = said["model"]["bytes_per_token"]
+        # Each repetition comes with a reading of as much memory.
+        reading = FLOOR_BYTES / floors[-1]
+        best[name] = rate(prompt + answer, (many - few) / MORE - reading)
+    return best, max(floors), size
+
+
 def llama_bench(path, threads, asked):
     """Tokens per second for each test: the better of repacked weights and weights as they are."""
+    if asked.processor:
+        return llama_processor(path, asked)
     said = checked([TOOLS / "llama-bench", "-m", path, "-p", asked.prompts, "-n", asked.answer, "-t", threads, "-r", 1,
                     "--repack", "0,1", "-o", "json"])
     best = {}
@@ -72,7 +128,10 @@ def llama_bench(path, threads, asked):
 
 def apr_bench(path, threads, asked):
     """The same of apr; and what memory delivers, and how much of it a token needs."""
-    said = json.loads(checked([APR, "bench", path, "-p", asked.prompts, "--gen", asked.answer, "-r", 1, "-j", threads, "--json"], environment()))
+    if asked.processor:
+        return apr_processor(path, asked)
+    command = [APR, "bench", path, "-p", asked.prompts, "--gen", asked.answer, "-r", 1, "-j", threads, "--json"]
+    said = json.loads(checked(command, environment()))
     best = {row["test"]: row["tokens_per_second"] for row in said["tests"]}
     return best, said["floor_bytes_per_second"], said["model"]["bytes_per_token"]
 
@@ -177,13 +236,17 @@ def main():
     arguments.add_argument("--prompts", default="128,512", help="lengths of prompts; 0 for none")
     arguments.add_argument("--answer", type=int, default=32, help="length of an answer")
     arguments.add_argument("--threads", type=int, default=2, choices=(1, 2))
+    arguments.add_argument("--processor", action="store_true", help="compare by the processor's time, with one thread")
     asked = arguments.parse_args()
-    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; {checked([APR, '--version'], environment()).splitlines()[0]}", flush=True)
+    asked.threads = 1 if asked.processor else asked.threads
+    version = checked([APR, "--version"], environment()).splitlines()[0]
+    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; {version}", flush=True)
     lines = []
     for kind, path in files(asked.folder, asked.models.split(",")):
         lines += speeds(kind, path, asked)
         lines += beginnings(kind, path, asked.rounds)
-    print("| model  | test  | threads | llama.cpp |     apr | times | of floor | load | |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |")
+    print("| model  | test  | threads | llama.cpp |     apr | times | of floor | load | |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |")
     print("\n".join(sorted(lines, key=lambda line: not line.startswith("|"))))
 
 

@@ -3,8 +3,9 @@
 # llama-bench and beside the speed of memory; how long the first token takes, and how much memory. Not part of CI: it needs 8 GB
 # in the cache, as much memory, and a machine that does nothing else.
 #
-#     cargo build --release && tests/interop/decode_figures.sh [--rounds N] [--models TYPES] [--prompts LENGTHS] [--answer LENGTH]
+#     cargo build --release && tests/interop/decode_figures.sh [--rounds N] [--models TYPES] [--prompts LENGTHS] [--answer LENGTH] [--processor]
 #
+# --processor              compare by the processor's time, with one thread: for a machine that does other things too
 # APR, APR_INTEROP_CACHE   as for run.sh
 # APR_LLAMA_TOOLS          the folder of an optimised llama-bench; nine minutes build one otherwise
 set -eu

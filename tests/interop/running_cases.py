@@ -51,7 +51,8 @@ def ids_of(path, text):
 def by_apr(path, text):
     """What apr computes: a row of logits for each token."""
     out = path.parent / f"{path.name}.npy"
-    program.must("run", path, text, "--raw", "--logits-out", out, "--force", "--max-tokens", "0", "--cache-type", "f32", "--temperature", "0")
+    program.must("run", path, text, "--raw", "--logits-out", out, "--force", "--max-tokens", "0", "--cache-type", "f32",
+                 "--temperature", "0")
     return np.load(out).astype(np.float64)
 
 
@@ -156,22 +157,29 @@ def most_likely(trained, kind, folder=TRAINED):
     return f"{np.sum(wide)} of {STEPS} positions"
 
 
-def as_likely(trained, kind, folder=TRAINED):
-    """The perplexity of the held-out text, by the protocol of `tests/model/perplexity.py`."""
-    held, want = GOLDEN["held_out"], GOLDEN["llama.cpp"]["files"][kind]["perplexity"]
-    chunk, begin, losses = held["chunk"], held["ids"][0], []
-    for first in range(0, len(held["ids"]) - chunk + 1, chunk):
-        ids = [begin] + held["ids"][first + 1:first + chunk]
+def chunks():
+    """The ids of each chunk of the held-out text, and the text that has them."""
+    held, found = GOLDEN["held_out"], []
+    for first in range(0, len(held["ids"]) - held["chunk"] + 1, held["chunk"]):
+        ids = [held["ids"][0]] + held["ids"][first + 1:first + held["chunk"]]
         text = program.must("tokenizer", TRAINED, "--decode", " ".join(map(str, ids[1:])))
         if ids_of(TRAINED, text) != ids:
             raise Failure(f"the text of the ids from {first} has others")
+        found.append((ids, text))
+    return found
+
+
+def as_likely(trained, kind, folder=TRAINED):
+    """The perplexity of the held-out text, by the protocol of `tests/model/perplexity.py`."""
+    want, losses = GOLDEN["llama.cpp"]["files"][kind]["perplexity"], []
+    for ids, text in trained.once("chunks", chunks):
         logits = by_apr(trained.file(kind, folder), text)
         logits -= logits.max(axis=1, keepdims=True)
         likely = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        losses += [-likely[n, ids[n + 1]] for n in range(chunk // 2, chunk - 1)]
-    have = float(np.exp(np.mean(losses)))
-    if len(losses) != held["scored"] or not abs(have / want - 1) <= AS_LIKELY:
-        raise Failure(f"{have:.4f} over {len(losses)} tokens, llama-perplexity says {want:.4f} over {held['scored']}")
+        losses += [-likely[n, ids[n + 1]] for n in range(len(ids) // 2, len(ids) - 1)]
+    have, scored = float(np.exp(np.mean(losses))), GOLDEN["held_out"]["scored"]
+    if len(losses) != scored or not abs(have / want - 1) <= AS_LIKELY:
+        raise Failure(f"{have:.4f} over {len(losses)} tokens, llama-perplexity says {want:.4f} over {scored}")
     return f"{have:.4f}, llama-perplexity {want:.4f}"
 
 

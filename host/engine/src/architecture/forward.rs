@@ -34,6 +34,9 @@ pub struct InDialect {
     pub tensors: Vec<PlannedTensor>,
 }
 
+/// Names of tensors that a dialect has no place for, and why.
+type Dropped = Vec<(String, String)>;
+
 /// A model's table and configuration, and its tensors under the table's own names.
 struct Known<'e> {
     table: &'e Table,
@@ -89,7 +92,7 @@ impl<'e> Known<'e> {
         engine: &Engine,
         called: &[Tensor],
         to: &str,
-    ) -> Result<(Vec<PlannedTensor>, Vec<(String, String)>)> {
+    ) -> Result<(Vec<PlannedTensor>, Dropped)> {
         let Known { table, from, names, config } = self;
         let first = |name: &str, axis: usize| self.dimension(name, axis);
         let scope = ConfigScope::new(table, config, &first);

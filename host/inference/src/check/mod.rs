@@ -163,3 +163,37 @@ fn judge(case: &Case, found: &[f32]) -> Result<Verdict> {
     }
     Ok(verdict)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case() -> Case {
+        Case {
+            operation: "unary",
+            dtype: DType::F32,
+            form: String::new(),
+            program: Program::default(),
+            weights: Vec::new(),
+            inputs: Vec::new(),
+            output: Some(0),
+            expected: vec![1.0, 2.0],
+            bounds: vec![0.5, 0.25],
+        }
+    }
+
+    #[test]
+    fn the_worst_is_what_comes_nearest_to_its_bound() {
+        let verdict = judge(&case(), &[1.25, 1.75]).unwrap();
+        assert_eq!(verdict, Verdict { worst: 1.0, error: 0.25, bound: 0.25, expected: 2.0 });
+        assert_eq!(judge(&case(), &[1.0, 2.0]).unwrap().worst, 0.0);
+    }
+
+    #[test]
+    fn what_is_no_number_or_missing_is_never_right() {
+        for found in [[f32::NAN, 2.0], [1.0, f32::NAN], [f32::INFINITY, 2.0]] {
+            assert_eq!(judge(&case(), &found).unwrap().worst, f64::INFINITY);
+        }
+        assert!(judge(&case(), &[1.0]).is_err());
+    }
+}

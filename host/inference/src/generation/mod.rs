@@ -2,8 +2,6 @@
 
 mod signs;
 mod stops;
-#[cfg(test)]
-mod testing;
 mod text;
 mod timings;
 

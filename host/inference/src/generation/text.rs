@@ -75,7 +75,7 @@ impl<'t> Text<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{bytes, sentencepiece};
+    use super::super::tests::testing::{bytes, sentencepiece};
     use super::*;
 
     fn pushed(tokens: &Tokens, prompt: &[u32], ids: &[u32]) -> Vec<String> {

@@ -2,12 +2,12 @@
 
 use super::DeviceArgs;
 use super::blocks::Packing;
-use super::floor::{BYTES, Floor, rate};
+use super::floor::{BYTES, Floor, Pages, rate};
 use super::rows::aligned;
 use crate::cli::context::Context;
 use crate::cli::report::{Report, with_schema};
 use apr_host::sizes::show_number_of;
-use apr_inference::check::{Blocks, Heap};
+use apr_inference::check::Blocks;
 use apr_sdk::{
     Batch, DType, Embed, Error, ErrorKind, Linear, MatrixSpec, Options, Program, Result, RowIndex, Rows,
     RowsOf, Session, SessionLimits, Slice, StepSink, ValueSpec, Weight, WeightPart, Workers, escape,
@@ -201,9 +201,9 @@ impl Bench {
         let matrices = usize::try_from((BYTES as u64).div_ceil(image)).unwrap_or(1).clamp(1, 4096);
         let table = MatrixSpec::new(DType::F32, 1, columns.into())?;
         let zeros = Repeated { bytes: vec![0; 4 * width], row_bytes: 4 * width };
-        let mut weights: Vec<Weight> = vec![device.prepare(&table, &zeros, &mut Heap)?];
+        let mut weights: Vec<Weight> = vec![device.prepare(&table, &zeros, &mut Pages)?];
         for _ in 0..matrices {
-            weights.push(device.prepare(&spec, &data, &mut Heap)?);
+            weights.push(device.prepare(&spec, &data, &mut Pages)?);
         }
         let program = program(rows, columns, matrices);
         let session = device.compile(&program.to_bytes()?, &weights, &SessionLimits::new(1, 1, 1))?;

@@ -2,8 +2,10 @@
 
 use apr_engine::crew::Crew;
 use apr_host::host::Host;
+use apr_host::storage::mapping::Mapping;
 use apr_host::threads::Team;
-use apr_sdk::{Error, Result, Workers};
+use apr_sdk::{Error, ImageMemory, ImageSink, Result, Workers};
+use bytemuck::cast_slice;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +15,20 @@ pub const BYTES: usize = 256 << 20;
 /// Elements that are added up side by side.
 const LANES: usize = 32;
 
+/// Memory as weights are kept in: of large pages where the system has them.
+pub struct Pages;
+
+impl ImageSink for Pages {
+    fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
+        let (regions, _) = Mapping::memory(bytes)?.regions(std::slice::from_ref(&(0..bytes)))?;
+        let region = regions.into_iter().next();
+        Ok(Box::new(region.ok_or_else(|| Error::io("there is no memory to measure its speed"))?))
+    }
+}
+
 /// A buffer that workers read.
 pub struct Floor {
-    words: Vec<u64>,
+    memory: Box<dyn ImageMemory>,
 }
 
 impl Floor {
@@ -24,11 +37,9 @@ impl Floor {
     /// # Errors
     /// Io if there is no memory for it.
     pub fn new() -> Result<Floor> {
-        let count = BYTES / 8;
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).map_err(|_| Error::io("there is no memory to measure its speed"))?;
-        words.resize(count, 0x0123_4567_89ab_cdef);
-        Ok(Floor { words })
+        let mut memory = Pages.memory(BYTES as u64)?;
+        memory.bytes_mut()?.fill(0x5a);
+        Ok(Floor { memory })
     }
 
     /// Reads all of it once with all workers, each an equal part, and says how long that took.
@@ -36,10 +47,11 @@ impl Floor {
     /// # Errors
     /// Cancelled.
     pub fn pass(&self, workers: &dyn Workers) -> Result<Duration> {
-        let part = self.words.len().div_ceil(workers.width().max(1)).next_multiple_of(LANES);
+        let words: &[u64] = cast_slice(self.memory.bytes());
+        let part = words.len().div_ceil(workers.width().max(1)).next_multiple_of(LANES);
         let began = Instant::now();
         workers.run(&|worker, _| {
-            if let Some(words) = self.words.chunks(part).nth(worker) {
+            if let Some(words) = words.chunks(part).nth(worker) {
                 black_box(sum(words));
             }
             Ok(())
@@ -48,17 +60,19 @@ impl Floor {
     }
 }
 
-/// The sum of all words: several at once, so that nothing but memory is waited for.
+/// The sum of all words: several at once, so that nothing but memory is waited for. Arrays of a fixed length make one
+/// loop of it however little the compiler optimizes.
 fn sum(words: &[u64]) -> u64 {
+    let (chunks, rest) = words.as_chunks::<LANES>();
     let mut sums = [0u64; LANES];
-    let chunks = words.chunks_exact(LANES);
-    let rest = chunks.remainder().iter().fold(0u64, |all, word| all.wrapping_add(*word));
     for chunk in chunks {
-        for (sum, word) in sums.iter_mut().zip(chunk) {
-            *sum = sum.wrapping_add(*word);
+        let mut lane = 0;
+        while lane < LANES {
+            sums[lane] = sums[lane].wrapping_add(chunk[lane]);
+            lane += 1;
         }
     }
-    sums.iter().fold(rest, |all, sum| all.wrapping_add(*sum))
+    sums.iter().chain(rest).fold(0u64, |all, word| all.wrapping_add(*word))
 }
 
 /// Bytes per second that the host's threads read together: the best of five passes.

@@ -51,6 +51,9 @@ pub fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// What becomes of a row at a position: each value, and how far it may be off.
+type OfRow<'a> = dyn Fn(u32, &[f64]) -> Vec<(f64, f64)> + 'a;
+
 /// A case of one operation over random rows, each of which becomes expectations and bounds.
 fn case(
     name: &'static str,
@@ -58,7 +61,7 @@ fn case(
     width: usize,
     operation: Operation,
     seed: u64,
-    of_row: &dyn Fn(u32, &[f64]) -> Vec<(f64, f64)>,
+    of_row: &OfRow<'_>,
 ) -> Result<Case> {
     let rows = Data::new(seed).values(ROWS * width);
     let wide = wide(&rows);

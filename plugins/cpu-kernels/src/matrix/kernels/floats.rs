@@ -39,30 +39,34 @@ unsafe impl<F: Float> Kernel for Floats<F> {
     unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8, ahead: &Ahead) -> L::Floats {
         // SAFETY: as above.
         unsafe {
-            let mut sums = [L::splat_float(0.0); 2];
+            let (mut even, mut odd) = (L::splat_float(0.0), L::splat_float(0.0));
             let x = x.cast::<f32>();
+            let bytes = ROWS * F::BYTES;
             let mut column = 0;
-            while column + STEP <= job.columns {
-                let stream = Stream::new(tile.add(column * ROWS * F::BYTES), ahead);
-                let mut step = 0;
-                while step < STEP {
-                    let per_line = 64 / (ROWS * F::BYTES);
-                    if step % per_line == 0 {
-                        stream.prefetch::<L>(step * ROWS * F::BYTES);
+            while column + 8 <= job.columns {
+                let stream = Stream::new(tile.add(column * bytes), ahead);
+                let (tile, x) = (tile.add(column * bytes), x.add(column));
+                unrolled!(n < 4, {
+                    stream.ask(2 * n * bytes);
+                    if bytes == 64 {
+                        stream.ask((2 * n + 1) * bytes);
                     }
-                    let w = F::load::<L>(stream.address(step * ROWS * F::BYTES));
-                    let x = L::splat_float(x.add(column + step).read());
-                    sums[step % 2] = L::mul_add(w, x, sums[step % 2]);
-                    step += 1;
-                }
-                column += STEP;
+                    let (first, second) = (tile.add(2 * n * bytes), tile.add((2 * n + 1) * bytes));
+                    even = L::mul_add(F::load::<L>(first), L::splat_float(x.add(2 * n).read()), even);
+                    odd = L::mul_add(F::load::<L>(second), L::splat_float(x.add(2 * n + 1).read()), odd);
+                });
+                column += 8;
             }
             while column < job.columns {
-                let w = F::load::<L>(tile.add(column * ROWS * F::BYTES));
-                sums[column % 2] = L::mul_add(w, L::splat_float(x.add(column).read()), sums[column % 2]);
+                let (w, x) = (F::load::<L>(tile.add(column * bytes)), L::splat_float(x.add(column).read()));
+                if column % 2 == 0 {
+                    even = L::mul_add(w, x, even);
+                } else {
+                    odd = L::mul_add(w, x, odd);
+                }
                 column += 1;
             }
-            L::add_floats(sums[0], sums[1])
+            L::add_floats(even, odd)
         }
     }
 
@@ -106,7 +110,7 @@ unsafe fn group<L: Lanes, F: Float, const T: usize>(
             if column % STEP == 0 {
                 let stream = Stream::new(at, ahead);
                 for line in 0..STEP * ROWS * F::BYTES / 64 {
-                    stream.prefetch::<L>(line * 64);
+                    stream.ask(64 * line);
                 }
             }
             let w = F::load::<L>(at);

@@ -100,9 +100,6 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
             let mut sum = L::splat_float(0.0);
             for block in 0..blocks {
                 let (head, body) = Self::place(tile, block, blocks);
-                if block % B::GROUP == 0 {
-                    Stream::new(head, ahead).prefetch::<L>(0);
-                }
                 let codes = B::codes::<L>(&Stream::new(body, ahead));
                 let (dx, sum_x, offset) = Self::record(x, job.columns, block);
                 let dot = L::settled(L::dot(offset, &codes, B::MOST, x.add(block * COLUMNS)));

@@ -1,10 +1,10 @@
 //! Reading weights in order, and asking for what comes next: into the second cache from afar, into the first from near.
 //! Neither alone suffices to keep the memory busy.
 
-use crate::matrix::lanes::Lanes;
+use crate::matrix::lanes::{Lanes, ask};
 
 /// Bytes ahead that are asked for into the first cache.
-pub const NEAR: usize = 4096;
+pub const NEAR: usize = 2048;
 /// Bytes ahead that are asked for into the second cache.
 pub const FAR: usize = 32 << 10;
 
@@ -37,7 +37,7 @@ impl Ahead {
     }
 }
 
-/// A part of a tile that is read from its beginning to its end.
+/// A part of a tile that is read in order.
 #[derive(Clone, Copy)]
 pub struct Stream {
     at: *const u8,
@@ -58,11 +58,9 @@ impl Stream {
     /// There are 64 bytes; the level's instructions are enabled.
     #[inline(always)]
     pub unsafe fn load<L: Lanes>(&self, offset: usize) -> L::Bytes {
+        self.ask(offset);
         // SAFETY: as the caller says.
-        unsafe {
-            self.prefetch::<L>(offset);
-            L::load(self.at.add(offset))
-        }
+        unsafe { L::load(self.at.add(offset)) }
     }
 
     /// Loads 64 bytes at an offset that was loaded before.
@@ -76,25 +74,8 @@ impl Stream {
     }
 
     /// Asks for what lies ahead of an offset.
-    ///
-    /// # Safety
-    /// The level's instructions are enabled.
     #[inline(always)]
-    pub unsafe fn prefetch<L: Lanes>(&self, offset: usize) {
-        // SAFETY: as the caller says; any address will do.
-        unsafe {
-            L::prefetch_near(self.near.wrapping_add(offset));
-            L::prefetch_far(self.far.wrapping_add(offset));
-        }
-    }
-
-    /// The address of an offset.
-    ///
-    /// # Safety
-    /// It lies within what the stream reads.
-    #[inline(always)]
-    pub unsafe fn address(&self, offset: usize) -> *const u8 {
-        // SAFETY: as the caller says.
-        unsafe { self.at.add(offset) }
+    pub fn ask(&self, offset: usize) {
+        ask(self.near.wrapping_add(offset), self.far.wrapping_add(offset));
     }
 }

@@ -235,14 +235,11 @@ unsafe impl<B: Super> Kernel for Blocks<B> {
             let mut product = L::splat_float(0.0);
             for block in 0..blocks {
                 let (head, body) = Self::place(tile, block, blocks);
-                if block % B::GROUP == 0 {
-                    Stream::new(head, ahead).prefetch::<L>(0);
-                }
                 let body = Stream::new(body, ahead);
                 let scales = B::scales::<L>(head, &body);
                 let record = x.add(job.columns + block * RECORD);
-                let mut sum =
-                    Sum::<L, B> { sum: L::splat_int(0), scales: &scales, x: x.add(block * COLUMNS), record };
+                let (sum, x) = (L::splat_int(0), x.add(block * COLUMNS));
+                let mut sum = Sum::<L, B> { sum, scales: &scales, x, record };
                 Self::quarters::<L, _>(&body, &mut sum);
                 let minima = B::minima::<L>(&scales);
                 product = Self::added::<L>(product, sum.sum, &minima, Self::factors::<L>(head), record);

@@ -266,14 +266,4 @@ unsafe impl Lanes for Avx2 {
     unsafe fn mul_sub_from(a: TwoFloats, b: TwoFloats, c: TwoFloats) -> TwoFloats {
         both!(_mm256_fnmadd_ps(a, b, c))
     }
-
-    #[inline(always)]
-    unsafe fn prefetch_near(at: *const u8) {
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch_far(at: *const u8) {
-        _mm_prefetch::<_MM_HINT_T1>(at.cast());
-    }
 }

@@ -180,14 +180,4 @@ unsafe impl Lanes for Avx512 {
     unsafe fn mul_sub_from(a: __m512, b: __m512, c: __m512) -> __m512 {
         _mm512_fnmadd_ps(a, b, c)
     }
-
-    #[inline(always)]
-    unsafe fn prefetch_near(at: *const u8) {
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch_far(at: *const u8) {
-        _mm_prefetch::<_MM_HINT_T1>(at.cast());
-    }
 }

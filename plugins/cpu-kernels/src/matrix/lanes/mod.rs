@@ -6,6 +6,9 @@ pub mod avx2;
 pub mod avx512;
 pub mod scalar;
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::asm;
+
 /// The largest code that is not signed; beyond it, codes are signed ones with 128 added.
 pub const MOST_UNSIGNED: i32 = 63;
 
@@ -75,10 +78,7 @@ pub unsafe trait Lanes: Copy + 'static {
     ) -> Self::Ints;
 
     /// The same integers, of which the compiler knows no more: all that they were computed from is computed before, and what
-    /// is loaded after this in the text is loaded after it.
-    ///
-    /// Left to itself, it would gather what asks for the lines of a whole tile in one place, where it does a fifth less good than
-    /// spread, and load activations so early that they do not fit the registers.
+    /// is loaded after this in the text is loaded after it. Left to itself, it loads so early that registers do not suffice.
     unsafe fn settled(a: Self::Ints) -> Self::Ints;
 
     /// The nearest floats.
@@ -101,11 +101,21 @@ pub unsafe trait Lanes: Copy + 'static {
     unsafe fn mul_add(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     /// `c - a * b`, rounded once.
     unsafe fn mul_sub_from(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+}
 
-    /// Begins to load a line into the nearest cache. Any address will do.
-    unsafe fn prefetch_near(at: *const u8);
-    /// Begins to load a line into the second cache. Any address will do.
-    unsafe fn prefetch_far(at: *const u8);
+/// Asks for a line into the first cache, and for one into the second. Any address will do.
+///
+/// As assembly that the compiler moves no load across: it would gather all that is asked for in one place, where it does
+/// harm, as the processor has room for few lines that are on their way.
+#[inline(always)]
+pub fn ask(near: *const u8, far: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: asking for a line changes nothing and may name any address.
+    unsafe {
+        asm!("prefetcht0 [{}]", "prefetcht1 [{}]", in(reg) near, in(reg) far, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (near, far);
 }
 
 /// Four bytes.

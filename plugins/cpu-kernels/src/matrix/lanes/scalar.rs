@@ -188,10 +188,4 @@ unsafe impl Lanes for Scalar {
     unsafe fn mul_sub_from(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
         from_fn(|n| (-a[n]).mul_add(b[n], c[n]))
     }
-
-    #[inline(always)]
-    unsafe fn prefetch_near(_at: *const u8) {}
-
-    #[inline(always)]
-    unsafe fn prefetch_far(_at: *const u8) {}
 }

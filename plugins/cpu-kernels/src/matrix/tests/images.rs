@@ -1,3 +1,5 @@
+//! Images: every type comes back from its own bit for bit.
+
 use super::definitions::elements;
 use super::*;
 use apr_sdk::ErrorKind;

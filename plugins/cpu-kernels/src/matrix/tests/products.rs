@@ -1,3 +1,5 @@
+//! Products at every level against F64 over the same rounded activations.
+
 use super::definitions::elements;
 use super::*;
 

@@ -1,3 +1,5 @@
+//! Roundings of activations against their definitions, and against the error that ggml makes.
+
 use super::*;
 
 /// Rounds as ggml does, in F64: per 256 with the signed maximum, or per 32 with a scale that is rounded to a half.

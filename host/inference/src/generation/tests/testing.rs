@@ -1,6 +1,6 @@
-//! Tokenizers and a model for the tests of this folder.
+//! Tokenizers and a model for the tests of generation.
 
-use super::Model;
+use super::super::Model;
 use crate::tokens::Tokens;
 use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer, byte_of};
 use apr_sdk::{Error, Result};

@@ -1,3 +1,5 @@
+//! Choices against distributions that are computed by hand.
+
 use super::*;
 use apr_sdk::ErrorKind;
 

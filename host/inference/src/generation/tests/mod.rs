@@ -1,7 +1,11 @@
-use super::testing::{Parrot, bytes};
+//! Answers of a model that says what it is told: how they stream, and what ends them.
+
+pub(super) mod testing;
+
 use super::*;
 use crate::sampling::Settings;
 use std::cell::Cell;
+use testing::{Parrot, bytes};
 
 fn ids(text: &str) -> Vec<u32> {
     text.bytes().map(u32::from).collect()

@@ -20,10 +20,10 @@
 )]
 
 mod bench;
-#[allow(dead_code, reason = "a part of it is for sessions")]
+#[allow(dead_code, unused_imports, reason = "parts of it are for sessions and for tests")]
 #[path = "../../plugins/cpu-kernels/src/level.rs"]
 mod level;
-#[allow(dead_code, reason = "a part of it is for sessions")]
+#[allow(dead_code, unused_imports, reason = "parts of it are for sessions and for tests")]
 #[path = "../../plugins/cpu-kernels/src/matrix/mod.rs"]
 mod matrix;
 

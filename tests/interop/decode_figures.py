@@ -3,10 +3,7 @@ decode_figures.sh.
 
 A round runs llama-bench, with its weights repacked and as they are, and `apr bench`, one after the other; orders alternate.
 The best of all rounds counts. Two threads count only in rounds where llama-bench itself gains from them: elsewhere something
-else has the second processor.
-
-With `--processor` what counts is the time of the processor instead of the clock, with one thread: what four repetitions take
-more than one. That is for a machine that does other things too, which then only take the shared cache and memory's speed."""
+else has the second processor."""
 
 import argparse
 import json
@@ -28,10 +25,6 @@ PROMPT_TARGET = 1.0
 GAIN = 1.6
 FIRST_TOKEN = {"without an image": 1.2, "with an image": 0.5}
 MEMORY = 1.15
-# What `apr bench` reads to measure memory.
-FLOOR_BYTES = 256 << 20
-REPETITIONS = (1, 4)
-MORE = REPETITIONS[1] - REPETITIONS[0]
 PROMPT = "In the beginning"
 
 
@@ -66,57 +59,8 @@ def warm(path):
             pass
 
 
-def processor_seconds(command, env=None):
-    """What a process took of the processor, and what it printed."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}: exit {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, said
-
-
-def rate(tokens, seconds):
-    if seconds <= 0:
-        raise SystemExit("too little is computed to tell its time from that of loading: ask for more tokens")
-    return tokens / seconds
-
-
-def tests(asked):
-    """Name, length of the prompt and of the answer of each test."""
-    prompts = [int(length) for length in asked.prompts.split(",")]
-    return [(f"pp{length}", length, 0) for length in prompts if length] + [(f"tg{asked.answer}", 0, asked.answer)]
-
-
-def llama_processor(path, asked):
-    best = {}
-    for name, prompt, answer in tests(asked):
-        for repack in (0, 1):
-            command = [TOOLS / "llama-bench", "-m", path, "-p", prompt, "-n", answer, "-t", 1, "--repack", repack, "-o", "json"]
-            few, many = (processor_seconds([*command, "-r", count])[0] for count in REPETITIONS)
-            best[name] = max(best.get(name, 0.0), rate(prompt + answer, (many - few) / MORE))
-    return best
-
-
-def apr_processor(path, asked):
-    best, floors, size = {}, [], 0
-    for name, prompt, answer in tests(asked):
-        command = [APR, "bench", path, "-p", prompt, "--gen", answer, "-j", 1, "--json"]
-        (few, _), (many, said) = (processor_seconds([*command, "-r", count], environment()) for count in REPETITIONS)
-        said = json.loads(said)
-        floors.append(said["floor_bytes_per_second"])
-        size = said["model"]["bytes_per_token"]
-        # Each repetition comes with a reading of as much memory.
-        reading = FLOOR_BYTES / floors[-1]
-        best[name] = rate(prompt + answer, (many - few) / MORE - reading)
-    return best, max(floors), size
-
-
 def llama_bench(path, threads, asked):
     """Tokens per second for each test: the better of repacked weights and weights as they are."""
-    if asked.processor:
-        return llama_processor(path, asked)
     said = checked([TOOLS / "llama-bench", "-m", path, "-p", asked.prompts, "-n", asked.answer, "-t", threads, "-r", 1,
                     "--repack", "0,1", "-o", "json"])
     best = {}
@@ -128,8 +72,6 @@ def llama_bench(path, threads, asked):
 
 def apr_bench(path, threads, asked):
     """The same of apr; and what memory delivers, and how much of it a token needs."""
-    if asked.processor:
-        return apr_processor(path, asked)
     command = [APR, "bench", path, "-p", asked.prompts, "--gen", asked.answer, "-r", 1, "-j", threads, "--json"]
     said = json.loads(checked(command, environment()))
     best = {row["test"]: row["tokens_per_second"] for row in said["tests"]}
@@ -188,26 +130,17 @@ def speeds(kind, path, asked):
 
 
 def first_token(path, env, *flags):
-    """Seconds of a whole process until its first byte of text, and the most memory in bytes: all of it, and what is in no file."""
-    command = [APR, "run", path, PROMPT, "--raw", "--max-tokens", 8, "--temperature", 0, *flags]
+    """Seconds of a whole process that computes one token, and the most memory it had, in bytes."""
+    command = [APR, "run", path, PROMPT, "--raw", "--max-tokens", 1, "--temperature", 0, *flags]
     began = time.monotonic()
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
-    os.read(process.stdout.fileno(), 1)
-    seconds = time.monotonic() - began
-    private = 0
-    try:
-        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon"):
-                private = int(line.split()[1]) * 1024
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-    process.stdout.read()
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env)
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.monotonic() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(said.decode())
-    return seconds, usage.ru_maxrss * 1024, private
+    return seconds, usage.ru_maxrss * 1024
 
 
 def beginnings(kind, path, rounds):
@@ -219,13 +152,13 @@ def beginnings(kind, path, rounds):
         first_token(path, env, "--cache-image")
         for name, flags in (("without an image", ()), ("with an image", ("--cache-image",))):
             found = [first_token(path, env, *flags) for _ in range(rounds)]
-            seconds, most, private = (min(column) for column in zip(*found))
+            seconds, most = (min(column) for column in zip(*found))
             share = most / size
             # The bound is for 1 GB.
             bound = FIRST_TOKEN[name] * max(1.0, size / 1e9)
             yield (f"{kind} of {size / 1e9:.2f} GB, {name}: first token after {seconds:.2f} s (at most {bound:.2f}): "
-                   f"{'met' if seconds <= bound else 'MISSED'}; memory {share:.2f} x the file (at most {MEMORY}), "
-                   f"{private / size:.2f} x in no file: {'met' if share <= MEMORY else 'MISSED'}; load {os.getloadavg()[0]:.1f}")
+                   f"{'met' if seconds <= bound else 'MISSED'}; memory {share:.2f} x the file (at most {MEMORY}): "
+                   f"{'met' if share <= MEMORY else 'MISSED'}; load {os.getloadavg()[0]:.1f}")
 
 
 def main():
@@ -236,9 +169,7 @@ def main():
     arguments.add_argument("--prompts", default="128,512", help="lengths of prompts; 0 for none")
     arguments.add_argument("--answer", type=int, default=32, help="length of an answer")
     arguments.add_argument("--threads", type=int, default=2, choices=(1, 2))
-    arguments.add_argument("--processor", action="store_true", help="compare by the processor's time, with one thread")
     asked = arguments.parse_args()
-    asked.threads = 1 if asked.processor else asked.threads
     version = checked([APR, "--version"], environment()).splitlines()[0]
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; {version}", flush=True)
     lines = []

@@ -3,9 +3,9 @@
 # llama-bench and beside the speed of memory; how long the first token takes, and how much memory. Not part of CI: it needs 8 GB
 # in the cache, as much memory, and a machine that does nothing else.
 #
-#     cargo build --release && tests/interop/decode_figures.sh [--rounds N] [--models TYPES] [--prompts LENGTHS] [--answer LENGTH] [--processor]
+#     cargo build --release && tests/interop/decode_figures.sh [--rounds N] [--models TYPES] [--prompts LENGTHS] [--answer LENGTH]
 #
-# --processor              compare by the processor's time, with one thread: for a machine that does other things too
+# --threads 1              without the rounds of two threads
 # APR, APR_INTEROP_CACHE   as for run.sh
 # APR_LLAMA_TOOLS          the folder of an optimised llama-bench; nine minutes build one otherwise
 set -eu

@@ -84,7 +84,7 @@ pub fn choose(
         Backend::Auto => registry.kernels(),
         Backend::Named(id) => vec![(id.clone(), registry.kernel(id))],
     };
-    let mut passed = Vec::new();
+    let (mut passed, mut has_device) = (Vec::new(), false);
     for (id, kernel) in all {
         let kernel = match (kernel, backend) {
             (Ok(kernel), _) => kernel,
@@ -108,6 +108,7 @@ pub fn choose(
             );
             return Err(Error::invalid_argument(message).hint(hint));
         };
+        has_device = true;
         let why = match &info.unusable {
             Some(reason) => Some(reason.clone()),
             None => obstacle(kernel.as_ref(), device, program, types)?,
@@ -120,6 +121,10 @@ pub fn choose(
     if passed.is_empty() {
         let error = Error::unsupported("no plugin computes: there is no compute backend");
         return Err(error.hint("run `apr plugins list` to see what is available"));
+    }
+    if !has_device && device > 0 {
+        let error = Error::invalid_argument(format!("no compute backend has a device {device}"));
+        return Err(error.hint("choose one that `apr kernels list` shows"));
     }
     let message = format!("no device runs this model: {}", passed.join("; "));
     Err(Error::unsupported(message)

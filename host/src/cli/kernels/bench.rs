@@ -20,9 +20,10 @@ use std::time::{Duration, Instant};
 /// Time matrix times vector for each type, against the speed at which memory is read
 ///
 /// Several matrices of a shape, more than caches hold, are multiplied with one
-/// vector, and a buffer is summed up by the same threads in between: the floor,
-/// below which no time can fall. The best of several rounds counts. Other
-/// programs that run at the same time make both slower, and the share uncertain.
+/// vector, and a buffer is summed up by the same threads in between: the floor.
+/// The best of several rounds counts. Other programs that run at the same time
+/// make both slower and the share uncertain; a share above 100 % means that they
+/// did, or that the kernel fetches ahead better than a plain sum does.
 ///
 /// Examples:
 ///   apr kernels bench

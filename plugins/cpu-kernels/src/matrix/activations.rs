@@ -29,6 +29,7 @@ pub enum Rounding {
 
 impl Rounding {
     /// Every rounding.
+    #[cfg(test)]
     pub const ALL: [Rounding; 3] = [Rounding::None, Rounding::Blocks32, Rounding::Blocks256];
 
     /// Columns of a block, and bytes of its record.
@@ -133,6 +134,7 @@ impl Activations {
     }
 
     /// A token's row as it was rounded.
+    #[allow(dead_code, reason = "for tests and benches")]
     pub fn values(&self, token: usize) -> Vec<f32> {
         // SAFETY: as for `multiply`: nobody fills a token that is read (the contract of `fill`).
         let bytes = unsafe { &*self.token(token) };

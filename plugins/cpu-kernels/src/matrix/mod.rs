@@ -71,6 +71,7 @@ impl Shape {
 
 impl Matrix {
     /// Which types there are.
+    #[allow(dead_code, reason = "for tests")]
     pub fn dtypes() -> impl Iterator<Item = DType> {
         types::TYPES.iter().map(|of| of.dtype)
     }

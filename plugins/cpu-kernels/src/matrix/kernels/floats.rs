@@ -3,7 +3,7 @@
 //! A product is the sum over even columns plus that over odd ones, each in order: two chains keep the unit for
 //! multiplying and adding busy that one would leave waiting.
 
-use super::{Ahead, Job, Kernel, Products, Stream, in_groups, unrolled};
+use super::{Job, Kernel, Products, in_groups, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
@@ -26,9 +26,6 @@ pub unsafe trait Float: 'static {
 /// The kernel of a type of floats.
 pub struct Floats<F>(PhantomData<F>);
 
-/// Columns between two looks ahead.
-const STEP: usize = 32;
-
 // SAFETY: a tile has `columns` lines of 16 elements, a token `columns` floats; the loops end there.
 unsafe impl<F: Float> Kernel for Floats<F> {
     type Unpacked<L: Lanes> = ();
@@ -36,7 +33,7 @@ unsafe impl<F: Float> Kernel for Floats<F> {
     fn room<L: Lanes>() {}
 
     #[inline(always)]
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8, ahead: &Ahead) -> L::Floats {
+    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
         // SAFETY: as above.
         unsafe {
             let (mut even, mut odd) = (L::splat_float(0.0), L::splat_float(0.0));
@@ -44,13 +41,8 @@ unsafe impl<F: Float> Kernel for Floats<F> {
             let bytes = ROWS * F::BYTES;
             let mut column = 0;
             while column + 8 <= job.columns {
-                let stream = Stream::new(tile.add(column * bytes), ahead);
                 let (tile, x) = (tile.add(column * bytes), x.add(column));
                 unrolled!(n < 4, {
-                    stream.ask(2 * n * bytes);
-                    if bytes == 64 {
-                        stream.ask((2 * n + 1) * bytes);
-                    }
                     let (first, second) = (tile.add(2 * n * bytes), tile.add((2 * n + 1) * bytes));
                     even = L::mul_add(F::load::<L>(first), L::splat_float(x.add(2 * n).read()), even);
                     odd = L::mul_add(F::load::<L>(second), L::splat_float(x.add(2 * n + 1).read()), odd);
@@ -77,13 +69,12 @@ unsafe impl<F: Float> Kernel for Floats<F> {
         x: *const u8,
         products: &mut [Products],
         _room: &mut (),
-        ahead: &Ahead,
     ) {
         in_groups!(L, products.len(), |first, GROUP| {
             // SAFETY: as above; the group's tokens are among those that there are products for.
             unsafe {
                 let x = x.add(first * job.stride);
-                group::<L, F, GROUP>(job, tile, x, &mut products[first..first + GROUP], ahead);
+                group::<L, F, GROUP>(job, tile, x, &mut products[first..first + GROUP]);
             }
         });
     }
@@ -99,7 +90,6 @@ unsafe fn group<L: Lanes, F: Float, const T: usize>(
     tile: *const u8,
     x: *const u8,
     products: &mut [Products],
-    ahead: &Ahead,
 ) {
     // SAFETY: as for `one`, for each of the tokens.
     unsafe {
@@ -107,12 +97,6 @@ unsafe fn group<L: Lanes, F: Float, const T: usize>(
         let mut column = 0;
         while column < job.columns {
             let at = tile.add(column * ROWS * F::BYTES);
-            if column % STEP == 0 {
-                let stream = Stream::new(at, ahead);
-                for line in 0..STEP * ROWS * F::BYTES / 64 {
-                    stream.ask(64 * line);
-                }
-            }
             let w = F::load::<L>(at);
             unrolled!(t < T, {
                 let x = x.add(t * job.stride).cast::<f32>().add(column);

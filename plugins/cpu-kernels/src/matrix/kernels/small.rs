@@ -5,7 +5,7 @@
 //! product += m * (dx * sum)          if it has a minimum
 //! ```
 
-use super::{Ahead, Job, Kernel, Products, Stream, in_groups, unrolled};
+use super::{Job, Kernel, Products, in_groups, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
@@ -30,7 +30,7 @@ pub unsafe trait Small: 'static {
     ///
     /// # Safety
     /// They are there; the level's instructions are enabled.
-    unsafe fn codes<L: Lanes>(body: &Stream) -> [L::Bytes; 8];
+    unsafe fn codes<L: Lanes>(body: *const u8) -> [L::Bytes; 8];
 }
 
 /// The kernel of a type of blocks of 32.
@@ -93,14 +93,14 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
     }
 
     #[inline(always)]
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8, ahead: &Ahead) -> L::Floats {
+    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
         let blocks = job.columns / COLUMNS;
         // SAFETY: as above.
         unsafe {
             let mut sum = L::splat_float(0.0);
             for block in 0..blocks {
                 let (head, body) = Self::place(tile, block, blocks);
-                let codes = B::codes::<L>(&Stream::new(body, ahead));
+                let codes = B::codes::<L>(body);
                 let (dx, sum_x, offset) = Self::record(x, job.columns, block);
                 let dot = L::settled(L::dot(offset, &codes, B::MOST, x.add(block * COLUMNS)));
                 let scale = L::mul(L::load_halves(head), L::splat_float(dx));
@@ -120,7 +120,6 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
         x: *const u8,
         products: &mut [Products],
         room: &mut Unpacked<L>,
-        ahead: &Ahead,
     ) {
         let blocks = job.columns / COLUMNS;
         for first in (0..blocks).step_by(BATCH) {
@@ -129,7 +128,7 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
             unsafe {
                 for n in 0..count {
                     let (head, body) = Self::place(tile, first + n, blocks);
-                    room.codes[n] = B::codes::<L>(&Stream::new(body, ahead));
+                    room.codes[n] = B::codes::<L>(body);
                     room.scales[n] = L::load_halves(head);
                     if B::MINIMUM {
                         room.minima[n] = L::load_halves(head.add(2 * ROWS));

@@ -7,7 +7,7 @@
 //!
 //! Both sums are integers.
 
-use super::{Ahead, Job, Kernel, Products, Stream, in_groups, unrolled};
+use super::{Job, Kernel, Products, in_groups, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
@@ -18,6 +18,7 @@ pub enum Minima {
     /// None.
     None,
     /// Of 16.
+    #[allow(dead_code, reason = "that of Q2_K, which is not here yet")]
     Of16,
     /// Of 32.
     Of32,
@@ -50,7 +51,7 @@ pub unsafe trait Super: 'static {
     ///
     /// # Safety
     /// They are there; the level's instructions are enabled.
-    unsafe fn scales<L: Lanes>(head: *const u8, body: &Stream) -> Self::Scales<L>;
+    unsafe fn scales<L: Lanes>(head: *const u8, body: *const u8) -> Self::Scales<L>;
 
     /// The minima, four in each lane: of 16 columns in four registers, of 32 in two.
     fn minima<L: Lanes>(scales: &Self::Scales<L>) -> [L::Bytes; 4];
@@ -65,7 +66,7 @@ pub unsafe trait Super: 'static {
     ///
     /// # Safety
     /// As for [`Super::scales`].
-    unsafe fn quarter<L: Lanes, T: Take<L>, const QUARTER: usize>(body: &Stream, take: &mut T);
+    unsafe fn quarter<L: Lanes, T: Take<L>, const QUARTER: usize>(body: *const u8, take: &mut T);
 }
 
 /// Takes the codes of sub-blocks.
@@ -176,7 +177,7 @@ impl<B: Super> Blocks<B> {
 
     /// Hands over all sub-blocks.
     #[inline(always)]
-    unsafe fn quarters<L: Lanes, T: Take<L>>(body: &Stream, take: &mut T) {
+    unsafe fn quarters<L: Lanes, T: Take<L>>(body: *const u8, take: &mut T) {
         // SAFETY: as the caller says.
         unsafe {
             B::quarter::<L, T, 0>(body, take);
@@ -228,19 +229,18 @@ unsafe impl<B: Super> Kernel for Blocks<B> {
     }
 
     #[inline(always)]
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8, ahead: &Ahead) -> L::Floats {
+    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
         let blocks = job.columns / COLUMNS;
         // SAFETY: as above.
         unsafe {
             let mut product = L::splat_float(0.0);
             for block in 0..blocks {
                 let (head, body) = Self::place(tile, block, blocks);
-                let body = Stream::new(body, ahead);
-                let scales = B::scales::<L>(head, &body);
+                let scales = B::scales::<L>(head, body);
                 let record = x.add(job.columns + block * RECORD);
                 let (sum, x) = (L::splat_int(0), x.add(block * COLUMNS));
                 let mut sum = Sum::<L, B> { sum, scales: &scales, x, record };
-                Self::quarters::<L, _>(&body, &mut sum);
+                Self::quarters::<L, _>(body, &mut sum);
                 let minima = B::minima::<L>(&scales);
                 product = Self::added::<L>(product, sum.sum, &minima, Self::factors::<L>(head), record);
             }
@@ -255,19 +255,17 @@ unsafe impl<B: Super> Kernel for Blocks<B> {
         x: *const u8,
         products: &mut [Products],
         room: &mut Unpacked<L>,
-        ahead: &Ahead,
     ) {
         let blocks = job.columns / COLUMNS;
         for block in 0..blocks {
             // SAFETY: as above.
             let (factors, minima) = unsafe {
                 let (head, body) = Self::place(tile, block, blocks);
-                let body = Stream::new(body, ahead);
-                let scales = B::scales::<L>(head, &body);
+                let scales = B::scales::<L>(head, body);
                 for sub in 0..COLUMNS / B::SUB {
                     room.scales[sub] = B::scale::<L>(&scales, sub);
                 }
-                Self::quarters::<L, _>(&body, room);
+                Self::quarters::<L, _>(body, room);
                 (Self::factors::<L>(head), B::minima::<L>(&scales))
             };
             in_groups!(L, products.len(), |token, GROUP| {

@@ -80,12 +80,6 @@ unsafe impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn store(to: *mut u8, bytes: Two) {
-        _mm256_storeu_si256(to.cast(), bytes[0]);
-        _mm256_storeu_si256(to.add(32).cast(), bytes[1]);
-    }
-
-    #[inline(always)]
     unsafe fn splat(bytes: u32) -> Two {
         [_mm256_set1_epi32(bytes.cast_signed()); 2]
     }
@@ -115,22 +109,6 @@ unsafe impl Lanes for Avx2 {
     unsafe fn left(a: Two, bits: u32) -> Two {
         let bits = Self::splat(bits);
         both!(_mm256_sllv_epi32(a, bits))
-    }
-
-    #[inline(always)]
-    unsafe fn look_up(table: &[u8; 16], a: Two) -> Two {
-        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
-        [_mm256_shuffle_epi8(table, a[0]), _mm256_shuffle_epi8(table, a[1])]
-    }
-
-    #[inline(always)]
-    unsafe fn load_ints(from: *const i32) -> Two {
-        Self::load(from.cast())
-    }
-
-    #[inline(always)]
-    unsafe fn store_ints(to: *mut i32, ints: Two) {
-        Self::store(to.cast(), ints);
     }
 
     #[inline(always)]

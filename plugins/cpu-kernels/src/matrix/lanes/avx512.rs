@@ -27,11 +27,6 @@ unsafe impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn store(to: *mut u8, bytes: __m512i) {
-        _mm512_storeu_si512(to.cast(), bytes);
-    }
-
-    #[inline(always)]
     unsafe fn splat(bytes: u32) -> __m512i {
         _mm512_set1_epi32(bytes.cast_signed())
     }
@@ -59,21 +54,6 @@ unsafe impl Lanes for Avx512 {
     #[inline(always)]
     unsafe fn left(a: __m512i, bits: u32) -> __m512i {
         _mm512_sllv_epi32(a, _mm512_set1_epi32(bits.cast_signed()))
-    }
-
-    #[inline(always)]
-    unsafe fn look_up(table: &[u8; 16], a: __m512i) -> __m512i {
-        _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), a)
-    }
-
-    #[inline(always)]
-    unsafe fn load_ints(from: *const i32) -> __m512i {
-        _mm512_loadu_si512(from.cast())
-    }
-
-    #[inline(always)]
-    unsafe fn store_ints(to: *mut i32, ints: __m512i) {
-        _mm512_storeu_si512(to.cast(), ints);
     }
 
     #[inline(always)]

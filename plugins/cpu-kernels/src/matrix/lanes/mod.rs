@@ -6,9 +6,6 @@ pub mod avx2;
 pub mod avx512;
 pub mod scalar;
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::asm;
-
 /// The largest code that is not signed; beyond it, codes are signed ones with 128 added.
 pub const MOST_UNSIGNED: i32 = 63;
 
@@ -31,8 +28,6 @@ pub unsafe trait Lanes: Copy + 'static {
 
     /// Loads bytes.
     unsafe fn load(from: *const u8) -> Self::Bytes;
-    /// Stores bytes.
-    unsafe fn store(to: *mut u8, bytes: Self::Bytes);
     /// The same four bytes in each lane.
     unsafe fn splat(bytes: u32) -> Self::Bytes;
     /// Bits of both.
@@ -45,13 +40,7 @@ pub unsafe trait Lanes: Copy + 'static {
     unsafe fn right(a: Self::Bytes, bits: u32) -> Self::Bytes;
     /// Each lane shifted left.
     unsafe fn left(a: Self::Bytes, bits: u32) -> Self::Bytes;
-    /// Each byte, below 16, replaced by that entry of a table.
-    unsafe fn look_up(table: &[u8; 16], a: Self::Bytes) -> Self::Bytes;
 
-    /// Loads integers.
-    unsafe fn load_ints(from: *const i32) -> Self::Ints;
-    /// Stores integers.
-    unsafe fn store_ints(to: *mut i32, ints: Self::Ints);
     /// The same integer in each lane.
     unsafe fn splat_int(int: i32) -> Self::Ints;
     /// A byte of each lane as an integer.
@@ -103,19 +92,16 @@ pub unsafe trait Lanes: Copy + 'static {
     unsafe fn mul_sub_from(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
 }
 
-/// Asks for a line into the first cache, and for one into the second. Any address will do.
-///
-/// As assembly that the compiler moves no load across: it would gather all that is asked for in one place, where it does
-/// harm, as the processor has room for few lines that are on their way.
+/// Begins to load a line into the nearest cache. Any address will do.
 #[inline(always)]
-pub fn ask(near: *const u8, far: *const u8) {
+pub fn ask(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: asking for a line changes nothing and may name any address.
     unsafe {
-        asm!("prefetcht0 [{}]", "prefetcht1 [{}]", in(reg) near, in(reg) far, options(nostack, preserves_flags));
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (near, far);
+    let _ = at;
 }
 
 /// Four bytes.

@@ -23,12 +23,6 @@ unsafe impl Lanes for Scalar {
     }
 
     #[inline(always)]
-    unsafe fn store(to: *mut u8, bytes: Self::Bytes) {
-        // SAFETY: as for `load`.
-        unsafe { to.cast::<Self::Bytes>().write(bytes) }
-    }
-
-    #[inline(always)]
     unsafe fn splat(bytes: u32) -> Self::Bytes {
         [bytes.to_le_bytes(); 16]
     }
@@ -56,23 +50,6 @@ unsafe impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn left(a: Self::Bytes, bits: u32) -> Self::Bytes {
         a.map(|lane| (u32::from_le_bytes(lane) << bits).to_le_bytes())
-    }
-
-    #[inline(always)]
-    unsafe fn look_up(table: &[u8; 16], a: Self::Bytes) -> Self::Bytes {
-        a.map(|lane| lane.map(|byte| table[usize::from(byte & 15)]))
-    }
-
-    #[inline(always)]
-    unsafe fn load_ints(from: *const i32) -> Self::Ints {
-        // SAFETY: the caller gives 16 integers.
-        unsafe { from.cast::<Self::Ints>().read_unaligned() }
-    }
-
-    #[inline(always)]
-    unsafe fn store_ints(to: *mut i32, ints: Self::Ints) {
-        // SAFETY: as for `load_ints`.
-        unsafe { to.cast::<Self::Ints>().write_unaligned(ints) }
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ use super::six_bits::{SixBits, six_bits};
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
-use crate::matrix::kernels::{Kernels, Stream, unrolled};
+use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -52,6 +52,7 @@ fn decode(block: &[u8], out: &mut [f32]) {
 /// How its codes lie.
 struct Kind;
 
+#[allow(clippy::cast_possible_truncation, reason = "numbers of sub-blocks are below 16")]
 // SAFETY: the head of a block is 4 bytes, the body 140, times 16.
 unsafe impl Super for Kind {
     const BYTES: usize = 144;
@@ -65,7 +66,7 @@ unsafe impl Super for Kind {
     type Scales<L: Lanes> = SixBits<L>;
 
     #[inline(always)]
-    unsafe fn scales<L: Lanes>(_head: *const u8, body: &Stream) -> SixBits<L> {
+    unsafe fn scales<L: Lanes>(_head: *const u8, body: *const u8) -> SixBits<L> {
         // SAFETY: as the caller says; the body begins with three registers of scales.
         unsafe { SixBits::load(body) }
     }
@@ -83,13 +84,13 @@ unsafe impl Super for Kind {
     }
 
     #[inline(always)]
-    unsafe fn quarter<L: Lanes, T: Take<L>, const QUARTER: usize>(body: &Stream, take: &mut T) {
+    unsafe fn quarter<L: Lanes, T: Take<L>, const QUARTER: usize>(body: *const u8, take: &mut T) {
         // SAFETY: as the caller says; codes begin behind 3 registers of scales, 8 for each quarter.
         unsafe {
             let mask = L::splat(0x0f0f_0f0f);
             let (mut low, mut high) = ([mask; 8], [mask; 8]);
             unrolled!(n < 8, {
-                let both = body.load::<L>(64 * (3 + 8 * QUARTER + n));
+                let both = L::load(body.add(64 * (3 + 8 * QUARTER + n)));
                 low[n] = L::and(both, mask);
                 high[n] = L::and(L::right(both, 4), mask);
             });

@@ -15,7 +15,7 @@
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
-use crate::matrix::kernels::{Kernels, Stream, unrolled};
+use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -29,7 +29,22 @@ pub static Q6_K: Type = Type {
         bytes: 210,
         group: 2,
         heads: &[Field::halves(208, 1)],
-        body: &[Field::words(192, 4), Field::words(0, 32), Field::words(128, 16)],
+        body: &[
+            Field::words(192, 4),
+            // The quarters, each in the order in which it is read: low bits of its first and of its second half, high bits.
+            Field::words(0, 4),
+            Field::words(32, 4),
+            Field::words(128, 4),
+            Field::words(16, 4),
+            Field::words(48, 4),
+            Field::words(144, 4),
+            Field::words(64, 4),
+            Field::words(96, 4),
+            Field::words(160, 4),
+            Field::words(80, 4),
+            Field::words(112, 4),
+            Field::words(176, 4),
+        ],
     },
     rounding: Rounding::Blocks256,
     kernels: Kernels::of::<Blocks<Kind>>(),
@@ -50,6 +65,7 @@ fn decode(block: &[u8], out: &mut [f32]) {
 /// How its codes lie.
 struct Kind;
 
+#[allow(clippy::cast_possible_truncation, reason = "numbers of sub-blocks are below 16")]
 // SAFETY: the head of a block is 2 bytes, the body 208, times 16.
 unsafe impl Super for Kind {
     const BYTES: usize = 210;
@@ -63,9 +79,9 @@ unsafe impl Super for Kind {
     type Scales<L: Lanes> = [L::Bytes; 4];
 
     #[inline(always)]
-    unsafe fn scales<L: Lanes>(_head: *const u8, body: &Stream) -> [L::Bytes; 4] {
+    unsafe fn scales<L: Lanes>(_head: *const u8, body: *const u8) -> [L::Bytes; 4] {
         // SAFETY: as the caller says; the body begins with four registers of scales.
-        unsafe { [body.load::<L>(0), body.load::<L>(64), body.load::<L>(128), body.load::<L>(192)] }
+        unsafe { [L::load(body), L::load(body.add(64)), L::load(body.add(128)), L::load(body.add(192))] }
     }
 
     #[inline(always)]
@@ -81,16 +97,19 @@ unsafe impl Super for Kind {
 
     /// Columns 0 to 15 or 16 to 31 of each 32 of a half.
     #[inline(always)]
-    unsafe fn quarter<L: Lanes, T: Take<L>, const QUARTER: usize>(body: &Stream, take: &mut T) {
+    unsafe fn quarter<L: Lanes, T: Take<L>, const QUARTER: usize>(body: *const u8, take: &mut T) {
         let (half, odd) = (QUARTER / 2, QUARTER % 2);
-        // SAFETY: as the caller says; behind 4 registers of scales are 16 of low bits for each half, then 8 of high bits.
+        // SAFETY: as the caller says; behind 4 registers of scales are 12 for each quarter.
         unsafe {
             let (mask, two) = (L::splat(0x0f0f_0f0f), L::splat(0x3030_3030));
             let mut codes = [[mask; 4]; 4];
+            let quarter = body.add(64 * (4 + 12 * QUARTER));
+            let mut read = [mask; 12];
+            unrolled!(n < 12, {
+                read[n] = L::load(quarter.add(64 * n));
+            });
             unrolled!(n < 4, {
-                let a = body.load::<L>(64 * (4 + 16 * half + 4 * odd + n));
-                let b = body.load::<L>(64 * (4 + 16 * half + 8 + 4 * odd + n));
-                let high = body.load::<L>(64 * (36 + 8 * half + 4 * odd + n));
+                let (a, b, high) = (read[n], read[4 + n], read[8 + n]);
                 codes[0][n] = L::or(L::and(a, mask), L::and(L::left(high, 4), two));
                 codes[1][n] = L::or(L::and(b, mask), L::and(L::left(high, 2), two));
                 codes[2][n] = L::or(L::and(L::right(a, 4), mask), L::and(high, two));

@@ -12,7 +12,7 @@
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::small::{Blocks, Small};
-use crate::matrix::kernels::{Kernels, Stream, unrolled};
+use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -52,13 +52,13 @@ unsafe impl Small for Kind {
     const ZERO: i32 = 128;
 
     #[inline(always)]
-    unsafe fn codes<L: Lanes>(body: &Stream) -> [L::Bytes; 8] {
+    unsafe fn codes<L: Lanes>(body: *const u8) -> [L::Bytes; 8] {
         // SAFETY: as the caller says; there are eight registers.
         unsafe {
             let sign = L::splat(0x8080_8080);
             let mut codes = [sign; 8];
             unrolled!(n < 8, {
-                codes[n] = L::xor(body.load::<L>(64 * n), sign);
+                codes[n] = L::xor(L::load(body.add(64 * n)), sign);
             });
             codes
         }

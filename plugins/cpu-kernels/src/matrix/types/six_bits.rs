@@ -8,7 +8,6 @@
 
 #![allow(unsafe_code, reason = "registers")]
 
-use crate::matrix::kernels::Stream;
 use crate::matrix::lanes::Lanes;
 
 /// The scale and the minimum of a sub-block.
@@ -34,10 +33,10 @@ impl<L: Lanes> SixBits<L> {
     /// # Safety
     /// They are there; the level's instructions are enabled.
     #[inline(always)]
-    pub unsafe fn load(body: &Stream) -> SixBits<L> {
+    pub unsafe fn load(body: *const u8) -> SixBits<L> {
         // SAFETY: as the caller says.
         unsafe {
-            let [a, b, c] = [body.load::<L>(0), body.load::<L>(64), body.load::<L>(128)];
+            let [a, b, c] = [L::load(body), L::load(body.add(64)), L::load(body.add(128))];
             let (six, four, two) = (L::splat(0x3f3f_3f3f), L::splat(0x0f0f_0f0f), L::splat(0x3030_3030));
             let scales = L::or(L::and(c, four), L::and(L::right(a, 2), two));
             let minima = L::or(L::and(L::right(c, 4), four), L::and(L::right(b, 2), two));

@@ -66,7 +66,7 @@ impl Level {
         let names = || Level::ALL.map(Level::name).join(", ");
         let level = Level::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| {
             Error::invalid_argument(format!("`{name}` is no set of instructions"))
-                .hint(format!("choose one of {}.", names()))
+                .hint(format!("choose one of {}", names()))
         })?;
         if !level.is_supported() {
             return Err(Error::unsupported(format!("this processor lacks the instructions of `{name}`"))

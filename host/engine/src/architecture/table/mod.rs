@@ -291,7 +291,10 @@ impl Rule {
 }
 
 fn read(toml: &Toml, id: &str) -> Result<Table> {
-    let known = ["id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop", "decoder"];
+    let known = [
+        "id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop",
+        "decoder",
+    ];
     if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
     }

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -223,6 +224,7 @@ fn models() -> Scratch {
 
 #[test]
 fn a_model_is_explored_with_keys() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = models();
     let args = ["tui", "model.safetensors", "other.safetensors"];
     let mut terminal = Terminal::run(scratch.path(), &args, (24, 80));
@@ -252,6 +254,7 @@ fn a_model_is_explored_with_keys() {
 
 #[test]
 fn the_terminal_is_given_back_whatever_ends_the_program() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = models();
     let mut terminal = Terminal::run(scratch.path(), &["tui", "model.safetensors"], (24, 80));
     terminal.shows(&["1 of 7"]);
@@ -269,6 +272,7 @@ fn the_terminal_is_given_back_whatever_ends_the_program() {
 
 #[test]
 fn a_terminal_that_goes_ends_the_program_even_if_hang_ups_are_ignored() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = models();
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" tui model.safetensors"]).arg(program());
@@ -291,6 +295,7 @@ fn a_terminal_that_goes_ends_the_program_even_if_hang_ups_are_ignored() {
 
 #[test]
 fn what_cannot_be_read_is_said_in_the_view() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = models();
     let path = scratch.path().join("model.safetensors");
     let mut terminal = Terminal::run(scratch.path(), &["tui", "model.safetensors"], (24, 80));
@@ -306,6 +311,7 @@ fn what_cannot_be_read_is_said_in_the_view() {
 
 #[test]
 fn a_terminal_that_cannot_move_its_cursor_is_refused() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = models();
     let args = ["tui", "model.safetensors"];
     let (status, said) = Terminal::run_as("dumb", scratch.path(), &args, (24, 80)).ends_untaken();
@@ -322,6 +328,7 @@ fn chat(scratch: &Scratch, more: &[&str]) -> Terminal {
 
 #[test]
 fn a_chat_answers_and_remembers_what_was_typed() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let mut terminal = chat(&scratch, &["--max-tokens", "8"]);
     terminal.says(">>> ");
@@ -352,6 +359,7 @@ fn a_chat_answers_and_remembers_what_was_typed() {
 
 #[test]
 fn an_interrupt_ends_the_answer_and_two_at_the_prompt_the_chat() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     // Beyond the positions that it was trained for, the model does not come to an end.
     let mut terminal = chat(&scratch, &["--context", "16384", "--stop", "no such text"]);
@@ -374,6 +382,7 @@ fn an_interrupt_ends_the_answer_and_two_at_the_prompt_the_chat() {
 
 #[test]
 fn a_kill_at_the_prompt_gives_the_terminal_back() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let mut terminal = chat(&scratch, &[]);
     terminal.says(">>> ");

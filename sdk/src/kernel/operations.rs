@@ -131,7 +131,7 @@ impl Field for WeightPart {
 }
 
 operations! {
-    /// out = scale · table[index + offset], with rows read from the prepared image. Where the batch brings rows of
+    /// Row `index + offset` of a table, times a scale, with rows read from the prepared image. Where the batch brings rows of
     /// its own instead of token ids, an embedding by token takes these.
     EMBED 1 Embed {
         /// The table.
@@ -173,7 +173,7 @@ operations! {
         /// Multiplies the product and its bias.
         scale: f32,
     }
-    /// Head h of out = W[h] · head h of x, where W has the rows of all heads.
+    /// Each head of x times a matrix of its own; the weight has the rows of all heads, one head after the other.
     HEAD_LINEAR 1 HeadLinear {
         /// The input, `heads` equal parts.
         x: Slice,

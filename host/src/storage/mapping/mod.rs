@@ -208,7 +208,7 @@ mod tests {
         regions[0].bytes_mut().unwrap().fill(1);
         assert!(regions[1].bytes().iter().all(|byte| *byte == 0));
         assert_eq!(regions[1].bytes().as_ptr() as usize % 64, 0);
-        for wrong in [vec![0..100, 64..200], vec![3..8], vec![0..6 << 20], vec![128..256, 0..64]] {
+        for wrong in [[0..100, 64..200], [3..8, 64..65], [0..64, 64..6 << 20], [128..256, 0..64]] {
             assert!(Mapping::memory(5 << 20).unwrap().regions(&wrong).is_err());
         }
     }
@@ -233,7 +233,7 @@ mod tests {
         assert!(watch.check().unwrap_err().message().contains("cut"));
         drop(regions);
         let again = Mapping::file(&file, 4096, false).unwrap();
-        let (mut regions, watch) = again.regions(&[0..4096]).unwrap();
+        let (mut regions, watch) = again.regions(&[0..64, 64..4096]).unwrap();
         assert!(regions[0].bytes_mut().is_err());
         watch.check().unwrap();
         std::fs::remove_file(path).unwrap();

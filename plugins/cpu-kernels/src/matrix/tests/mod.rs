@@ -1,5 +1,12 @@
 //! Matrices against definitions in F64: images, rows, products at every level.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::needless_range_loop,
+    reason = "small numbers, and indices that several lists share"
+)]
+
 mod definitions;
 mod faults;
 mod images;

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long the program may take to show something, on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program on a terminal of its own.
 struct Terminal {
@@ -241,7 +241,11 @@ fn a_model_is_explored_with_keys() {
     terminal.resize((6, 40));
     terminal.shows(&["graph: mod", "layers.0–2", "[q]uit"]);
     terminal.resize((24, 80));
-    terminal.press("t\u{1b}");
+    // A key that comes together with a new size, or right behind an escape, may be taken for something else.
+    terminal.shows(&["layers.0–2", "3 alike", "[q]uit"]);
+    terminal.press("t");
+    terminal.shows(&["1 of 3"]);
+    terminal.press("\u{1b}");
     terminal.shows(&["1 of 7"]);
     terminal.press("s");
     terminal.shows(&["OK", "BAD", "parameters"]);

@@ -11,7 +11,7 @@ mod types;
 pub use activations::{Activations, Rounding};
 
 use crate::level::Level;
-use apr_sdk::{DType, Error, ImageMemory, ImageSink, ImageSpec, MatrixSpec, Result, Rows, RowsSink};
+use apr_sdk::{Error, ImageMemory, ImageSink, ImageSpec, MatrixSpec, Result, Rows, RowsSink};
 use kernels::Job;
 use layout::ROWS;
 use std::ops::Range;
@@ -71,8 +71,8 @@ impl Shape {
 
 impl Matrix {
     /// Which types there are.
-    #[allow(dead_code, reason = "for tests")]
-    pub fn dtypes() -> impl Iterator<Item = DType> {
+    #[cfg(test)]
+    pub fn dtypes() -> impl Iterator<Item = apr_sdk::DType> {
         types::TYPES.iter().map(|of| of.dtype)
     }
 

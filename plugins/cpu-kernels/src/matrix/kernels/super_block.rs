@@ -12,18 +12,6 @@ use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
 
-/// Of how many columns each a type keeps minima.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Minima {
-    /// None.
-    None,
-    /// Of 16.
-    #[allow(dead_code, reason = "that of Q2_K, which is not here yet")]
-    Of16,
-    /// Of 32.
-    Of32,
-}
-
 /// A type of super-blocks, whose head begins with a half for the scale, and perhaps one for that of the minima.
 ///
 /// # Safety
@@ -37,8 +25,8 @@ pub unsafe trait Super: 'static {
     const GROUP: usize;
     /// Columns of a sub-block: 16 or 32.
     const SUB: usize;
-    /// What minima it has.
-    const MINIMA: Minima;
+    /// Whether each 32 columns have a minimum.
+    const MINIMA: bool;
     /// The largest code; 255 for signed ones with 128 added.
     const MOST: i32;
     /// What is taken off each code; 0 if sub-blocks have 32 columns.
@@ -86,8 +74,6 @@ const COLUMNS: usize = 256;
 
 /// The bytes of a block's record in activations, and where in it what lies.
 const RECORD: usize = 128;
-const LOW_OF_16: usize = 64;
-const HIGH_OF_16: usize = 80;
 const LOW_OF_32: usize = 96;
 const HIGH_OF_32: usize = 104;
 const SCALE: usize = 112;
@@ -146,15 +132,11 @@ unsafe fn offset<B: Super>(record: *const u8, sub: usize) -> i32 {
 /// # Safety
 /// `record` is one; the level's instructions are enabled.
 #[inline(always)]
-unsafe fn sum_of_minima<L: Lanes, B: Super>(minima: &[L::Bytes; 4], record: *const u8) -> L::Ints {
-    let (registers, low, high) = match B::MINIMA {
-        Minima::Of16 => (4, LOW_OF_16, HIGH_OF_16),
-        Minima::None | Minima::Of32 => (2, LOW_OF_32, HIGH_OF_32),
-    };
+unsafe fn sum_of_minima<L: Lanes>(minima: &[L::Bytes; 4], record: *const u8) -> L::Ints {
     // SAFETY: a record has four bytes for each register of minima.
     unsafe {
-        let low = L::dot(0, &minima[..registers], 63, record.add(low));
-        let high = L::dot(0, &minima[..registers], 63, record.add(high));
+        let low = L::dot(0, &minima[..2], 63, record.add(LOW_OF_32));
+        let high = L::dot(0, &minima[..2], 63, record.add(HIGH_OF_32));
         L::add(low, L::times_128(high))
     }
 }
@@ -200,10 +182,10 @@ impl<B: Super> Blocks<B> {
         unsafe {
             let dx = L::splat_float(record.add(SCALE).cast::<f32>().read());
             let product = L::mul_add(L::mul(factors[0], dx), L::to_floats(sum), product);
-            if B::MINIMA == Minima::None {
+            if !B::MINIMA {
                 return product;
             }
-            let sum = sum_of_minima::<L, B>(minima, record);
+            let sum = sum_of_minima::<L>(minima, record);
             L::mul_sub_from(L::mul(factors[1], dx), L::to_floats(sum), product)
         }
     }
@@ -214,7 +196,7 @@ impl<B: Super> Blocks<B> {
         // SAFETY: a head begins with one half for each of 16 rows, or two.
         unsafe {
             let d = L::load_halves(head);
-            [d, if B::MINIMA == Minima::None { d } else { L::load_halves(head.add(2 * ROWS)) }]
+            [d, if B::MINIMA { L::load_halves(head.add(2 * ROWS)) } else { d }]
         }
     }
 }

@@ -14,6 +14,7 @@ mod products;
 mod roundings;
 
 use super::*;
+use apr_sdk::DType;
 use apr_sdk::half::to_f16;
 
 /// Numbers that look random, the same ones each time.

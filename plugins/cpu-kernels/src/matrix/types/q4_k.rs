@@ -14,7 +14,7 @@
 use super::six_bits::{SixBits, six_bits};
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
-use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
+use crate::matrix::kernels::super_block::{Blocks, Super, Take};
 use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
@@ -59,7 +59,7 @@ unsafe impl Super for Kind {
     const HEAD: usize = 4;
     const GROUP: usize = 1;
     const SUB: usize = 32;
-    const MINIMA: Minima = Minima::Of32;
+    const MINIMA: bool = true;
     const MOST: i32 = 15;
     const ZERO: i32 = 0;
 

@@ -14,7 +14,7 @@
 
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
-use crate::matrix::kernels::super_block::{Blocks, Minima, Super, Take};
+use crate::matrix::kernels::super_block::{Blocks, Super, Take};
 use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
@@ -72,7 +72,7 @@ unsafe impl Super for Kind {
     const HEAD: usize = 2;
     const GROUP: usize = 2;
     const SUB: usize = 16;
-    const MINIMA: Minima = Minima::None;
+    const MINIMA: bool = false;
     const MOST: i32 = 63;
     const ZERO: i32 = 32;
 

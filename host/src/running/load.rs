@@ -1,7 +1,8 @@
 //! Loads a model for running: translated into the form that its table computes in, quantized if asked, prepared by
 //! a backend, and compiled.
 
-use super::backend::{Backend, Chosen, choose};
+use super::backend::{Backend, choose};
+use super::facts::{Facts, Found, cache_bytes};
 use super::images::{Images, Place};
 use super::key::key;
 use super::memory;
@@ -17,8 +18,8 @@ use apr_engine::plan::quantize::{Quantization, TypeChooser};
 use apr_inference::program::{Built, Output, Request, TensorShape, WeightOf, build};
 use apr_inference::runner::{Parts, Runner};
 use apr_sdk::{
-    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Options, PagedState, Pooling,
-    Result, Rows, SessionLimits, State, Weight,
+    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Options, Pooling, Result, Rows,
+    SessionLimits, Weight,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -96,41 +97,6 @@ pub struct Loaded {
     pub facts: Facts,
 }
 
-/// What is known of a loaded model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
-    /// The architecture's id.
-    pub architecture: String,
-    /// How many parameters it has: the elements of all weights.
-    pub parameters: u64,
-    /// Bytes of all weights as plain rows.
-    pub bytes: u64,
-    /// Bytes of all weights as the backend keeps them.
-    pub image_bytes: u64,
-    /// Bytes of weights that every token reads: the embedding's are one row.
-    pub bytes_per_token: u64,
-    /// Bytes of keys and values for the whole context.
-    pub cache_bytes: u64,
-    /// The type that most bytes of weights have.
-    pub dtype: DType,
-    /// Positions that it was trained for.
-    pub trained_context: Option<u32>,
-    /// How many tokens it knows.
-    pub vocabulary: u32,
-    /// The backend's id.
-    pub backend: String,
-    /// The device's name.
-    pub device: String,
-    /// How many threads compute.
-    pub threads: usize,
-    /// Whether prepared weights were found.
-    pub images_were_kept: bool,
-    /// What the user should know.
-    pub warnings: Vec<String>,
-    /// What was done besides, for those who ask.
-    pub notes: Vec<String>,
-}
-
 /// Loads a model.
 ///
 /// # Errors
@@ -180,8 +146,9 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let session = Box::new(Watched::new(session, watch));
     let runner =
         Runner::new(Parts { session, workers: Arc::new(team), rows: step, context, width, whole, hidden });
-    let sizes = Sizes { image_bytes, cache_bytes, images_were_kept: kept };
-    let facts = facts(&decoder, &built, &specs, chosen, sizes, threads, model);
+    let Translated { warnings, notes, .. } = model;
+    let found = Found { image_bytes, cache_bytes, images_were_kept: kept, threads, warnings, notes };
+    let facts = Facts::new(&decoder, &built, &specs, chosen, found);
     Ok(Loaded { runner, built, facts })
 }
 
@@ -199,27 +166,6 @@ fn context_of(decoder: &Decoder, options: &LoadOptions, warnings: &mut Vec<Strin
         ));
     }
     Ok(context)
-}
-
-/// Bytes of keys and values for a context.
-fn cache_bytes(built: &Built, context: u32) -> u64 {
-    let of = |state: &PagedState| {
-        let elements = u64::from(state.heads) * (u64::from(state.key) + u64::from(state.value));
-        let bytes =
-            state.dtype.info().map_or(4.0, |i| f64::from(i.block_bytes) / f64::from(i.block_elements));
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a size to compare with the memory"
-        )]
-        let all = (elements as f64 * bytes * f64::from(context)) as u64;
-        all
-    };
-    built.program.states.iter().fold(0, |all, state| match state {
-        State::Paged(paged) => all.saturating_add(of(paged)),
-        _ => all,
-    })
 }
 
 /// A model in the dialect in which its table computes.
@@ -371,72 +317,5 @@ impl<'a> Translated<'a> {
             }
             WeightOf::Literal { values, .. } => device.prepare(spec, &HeldRows::vector(values), &mut place),
         }
-    }
-}
-
-/// Sizes that were found while loading.
-struct Sizes {
-    image_bytes: u64,
-    cache_bytes: u64,
-    images_were_kept: bool,
-}
-
-fn facts(
-    decoder: &Decoder,
-    built: &Built,
-    specs: &[MatrixSpec],
-    chosen: Chosen,
-    sizes: Sizes,
-    threads: usize,
-    model: Translated<'_>,
-) -> Facts {
-    let mut by_type: Vec<(DType, u64)> = Vec::new();
-    for spec in specs {
-        match by_type.iter_mut().find(|(dtype, _)| *dtype == spec.dtype()) {
-            Some((_, bytes)) => *bytes += spec.bytes(),
-            None => by_type.push((spec.dtype(), spec.bytes())),
-        }
-    }
-    let read: u64 = built.program.operations.iter().map(|operation| read_by(operation, specs)).sum();
-    let bytes = specs.iter().map(MatrixSpec::bytes).sum();
-    let mut notes = model.notes;
-    notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
-    Facts {
-        architecture: decoder.architecture.clone(),
-        parameters: specs.iter().map(|spec| spec.rows() * spec.columns()).sum(),
-        bytes,
-        image_bytes: sizes.image_bytes,
-        bytes_per_token: read,
-        cache_bytes: sizes.cache_bytes,
-        dtype: by_type.iter().max_by_key(|(_, bytes)| *bytes).map_or(DType::F32, |(dtype, _)| *dtype),
-        trained_context: decoder.context,
-        vocabulary: decoder.vocabulary,
-        backend: chosen.id,
-        device: chosen.info.name,
-        threads,
-        images_were_kept: sizes.images_were_kept,
-        warnings: model.warnings,
-        notes,
-    }
-}
-
-/// Bytes of weights that an operation reads for one token.
-fn read_by(operation: &apr_sdk::Operation, specs: &[MatrixSpec]) -> u64 {
-    use apr_sdk::Operation;
-    let of = |weight: &u32| usize::try_from(*weight).ok().and_then(|n| specs.get(n));
-    let weights = operation.weights();
-    let specs = weights.iter().filter_map(of);
-    match operation {
-        Operation::Embed(_) => specs.map(MatrixSpec::row_bytes).sum(),
-        Operation::ExpertLinear(linear) => {
-            let all: u64 = specs.map(MatrixSpec::bytes).sum();
-            all / u64::from(linear.experts.max(1)) * u64::from(linear.used)
-        }
-        Operation::Linear(linear) => linear
-            .parts
-            .iter()
-            .filter_map(|part| Some(of(&part.weight)?.row_bytes() * u64::from(part.out.width)))
-            .sum(),
-        _ => specs.map(MatrixSpec::bytes).sum(),
     }
 }

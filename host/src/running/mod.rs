@@ -1,6 +1,7 @@
 //! Models that are run: opened, translated into the form that their table computes in, and put on a device.
 
 mod backend;
+mod facts;
 mod images;
 mod key;
 mod load;
@@ -9,4 +10,5 @@ mod rows;
 mod watched;
 
 pub use backend::{Backend, devices};
-pub use load::{Facts, LoadOptions, Loaded, Wanted, load};
+pub use facts::Facts;
+pub use load::{LoadOptions, Loaded, Wanted, load};

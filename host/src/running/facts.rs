@@ -1,0 +1,128 @@
+//! What is known of a loaded model: sizes, types, what one token reads.
+
+use super::backend::Chosen;
+use apr_engine::architecture::Decoder;
+use apr_inference::program::Built;
+use apr_sdk::{DType, MatrixSpec, Operation, PagedState, State};
+
+/// What is known of a loaded model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The architecture's id.
+    pub architecture: String,
+    /// How many parameters it has: the elements of all weights.
+    pub parameters: u64,
+    /// Bytes of all weights as plain rows.
+    pub bytes: u64,
+    /// Bytes of all weights as the backend keeps them.
+    pub image_bytes: u64,
+    /// Bytes of weights that every token reads: the embedding's are one row.
+    pub bytes_per_token: u64,
+    /// Bytes of keys and values for the whole context.
+    pub cache_bytes: u64,
+    /// The type that most bytes of weights have.
+    pub dtype: DType,
+    /// Positions that it was trained for.
+    pub trained_context: Option<u32>,
+    /// How many tokens it knows.
+    pub vocabulary: u32,
+    /// The backend's id.
+    pub backend: String,
+    /// The device's name.
+    pub device: String,
+    /// How many threads compute.
+    pub threads: usize,
+    /// Whether prepared weights were found.
+    pub images_were_kept: bool,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// What was done besides, for those who ask.
+    pub notes: Vec<String>,
+}
+
+/// What only loading shows.
+pub(super) struct Found {
+    /// Bytes of all images.
+    pub image_bytes: u64,
+    /// Bytes of keys and values for the whole context.
+    pub cache_bytes: u64,
+    /// Whether the images were kept from last time.
+    pub images_were_kept: bool,
+    /// How many threads the system granted.
+    pub threads: usize,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// What was done besides.
+    pub notes: Vec<String>,
+}
+
+impl Facts {
+    /// The facts of a model whose weights are matrices of these `specs`.
+    pub(super) fn new(
+        decoder: &Decoder,
+        built: &Built,
+        specs: &[MatrixSpec],
+        chosen: Chosen,
+        mut found: Found,
+    ) -> Facts {
+        let mut by_type: Vec<(DType, u64)> = Vec::new();
+        for spec in specs {
+            match by_type.iter_mut().find(|(dtype, _)| *dtype == spec.dtype()) {
+                Some((_, bytes)) => *bytes += spec.bytes(),
+                None => by_type.push((spec.dtype(), spec.bytes())),
+            }
+        }
+        found.notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
+        Facts {
+            architecture: decoder.architecture.clone(),
+            parameters: specs.iter().map(|spec| spec.rows() * spec.columns()).sum(),
+            bytes: specs.iter().map(MatrixSpec::bytes).sum(),
+            image_bytes: found.image_bytes,
+            bytes_per_token: built.program.operations.iter().map(|one| read_by(one, specs)).sum(),
+            cache_bytes: found.cache_bytes,
+            dtype: by_type.iter().max_by_key(|(_, bytes)| *bytes).map_or(DType::F32, |(dtype, _)| *dtype),
+            trained_context: decoder.context,
+            vocabulary: decoder.vocabulary,
+            backend: chosen.id,
+            device: chosen.info.name,
+            threads: found.threads,
+            images_were_kept: found.images_were_kept,
+            warnings: found.warnings,
+            notes: found.notes,
+        }
+    }
+}
+
+/// Bytes of keys and values for a context.
+pub(super) fn cache_bytes(built: &Built, context: u32) -> u64 {
+    let of = |state: &PagedState| {
+        let (bytes, per) = state.dtype.info().map_or((4, 1), |info| (info.block_bytes, info.block_elements));
+        let elements = u128::from(state.heads) * (u128::from(state.key) + u128::from(state.value));
+        let all = elements * u128::from(context) * u128::from(bytes) / u128::from(per.max(1));
+        u64::try_from(all).unwrap_or(u64::MAX)
+    };
+    built.program.states.iter().fold(0, |all, state| match state {
+        State::Paged(paged) => all.saturating_add(of(paged)),
+        _ => all,
+    })
+}
+
+/// Bytes of weights that an operation reads for one token.
+fn read_by(operation: &Operation, specs: &[MatrixSpec]) -> u64 {
+    let of = |weight: &u32| usize::try_from(*weight).ok().and_then(|n| specs.get(n));
+    let weights = operation.weights();
+    let specs = weights.iter().filter_map(of);
+    match operation {
+        Operation::Embed(_) => specs.map(MatrixSpec::row_bytes).sum(),
+        Operation::ExpertLinear(linear) => {
+            let all: u64 = specs.map(MatrixSpec::bytes).sum();
+            all / u64::from(linear.experts.max(1)) * u64::from(linear.used)
+        }
+        Operation::Linear(linear) => linear
+            .parts
+            .iter()
+            .filter_map(|part| Some(of(&part.weight)?.row_bytes() * u64::from(part.out.width)))
+            .sum(),
+        _ => specs.map(MatrixSpec::bytes).sum(),
+    }
+}

@@ -230,25 +230,25 @@ impl Set {
             .collect();
         let x_of =
             |matrix: &Matrix| x.iter().find(|x| x.columns() == matrix.spec().columns() as usize).unwrap();
-        let last = Mutex::new(Vec::new());
+        // The last token's products with each thread's rows of the last matrix, in memory that has been touched.
+        let matrix = self.matrices.last().unwrap();
+        let last: Vec<_> = (0..threads)
+            .map(|thread| Mutex::new(vec![1f32; Set::rows(matrix, thread, threads).len()]))
+            .collect();
         let multiply = |thread: usize| {
             let mut sum = 0.0;
+            let mut last = last[thread].lock().unwrap();
             for (n, matrix) in self.matrices.iter().enumerate() {
                 let next =
                     self.matrices.get(n + 1).map(|next| next.bytes_of_rows(Set::rows(next, thread, threads)));
                 let rows = Set::rows(matrix, thread, threads);
-                let mut kept = (n + 1 == self.matrices.len()).then(Vec::new);
+                let (start, kept) = (rows.start, n + 1 == self.matrices.len());
                 matrix.multiply(level, rows, x_of(matrix), 0..tokens, next, &mut |token, first, products| {
                     sum += products[0];
-                    if let Some(kept) = &mut kept
-                        && token == tokens - 1
-                    {
-                        kept.push((first, products.to_vec()));
+                    if kept && token == tokens - 1 {
+                        last[first - start..][..products.len()].copy_from_slice(products);
                     }
                 });
-                if let Some(kept) = kept {
-                    last.lock().unwrap().extend(kept);
-                }
             }
             f64::from(sum)
         };
@@ -267,12 +267,11 @@ impl Set {
             for (variant, floor) in floors.iter_mut().enumerate() {
                 *floor = floor.min(pass(threads, &read(variant)));
             }
-            last.lock().unwrap().clear();
             best = best.min(pass(threads, &multiply));
         }
         let (at, floor) = floors.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
         let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
-        let matrix = self.matrices.last().unwrap();
+        let products: Vec<f32> = last.into_iter().flat_map(|last| last.into_inner().unwrap()).collect();
         println!(
             "{}, {threads} threads, {tokens} tokens: {:.2} GB/s, floor {:.2} GB/s ({}), {:.1} % of it, {:.0} M weights/s each token, error {:.1e}",
             self.name,
@@ -284,25 +283,24 @@ impl Set {
                 * tokens as f64
                 / best
                 / 1e6,
-            error(matrix, &x_of(matrix).values(tokens - 1), &last.lock().unwrap()),
+            error(matrix, &x_of(matrix).values(tokens - 1), &products),
         );
     }
 }
 
 /// The largest error of products, by the sum of magnitudes.
-fn error(matrix: &Matrix, x: &[f32], products: &[(usize, Vec<f32>)]) -> f64 {
+fn error(matrix: &Matrix, x: &[f32], products: &[f32]) -> f64 {
     let mut row = vec![0.0; x.len()];
     let mut largest = 0f64;
-    for (first, products) in products.iter().step_by(products.len().div_ceil(20)) {
-        for (n, product) in products.iter().enumerate() {
-            matrix.row(first + n, &mut row);
-            let (mut sum, mut size) = (0.0, 0.0);
-            for (w, x) in row.iter().zip(x) {
-                let term = f64::from(*w) * f64::from(*x);
-                (sum, size) = (sum + term, size + term.abs());
-            }
-            largest = largest.max((f64::from(*product) - sum).abs() / size);
+    // A number of rows that is odd, so that all places within a tile have their turn.
+    for (n, product) in products.iter().enumerate().step_by((products.len() / 300) | 1) {
+        matrix.row(n, &mut row);
+        let (mut sum, mut size) = (0.0, 0.0);
+        for (w, x) in row.iter().zip(x) {
+            let term = f64::from(*w) * f64::from(*x);
+            (sum, size) = (sum + term, size + term.abs());
         }
+        largest = largest.max((f64::from(*product) - sum).abs() / size);
     }
     largest
 }

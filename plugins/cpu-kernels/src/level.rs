@@ -76,6 +76,33 @@ impl Level {
     }
 }
 
+/// Compiles a function for every level, with a first parameter that chooses among them.
+macro_rules! versions {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty $body:block)*) => {$(
+        $(#[$doc])*
+        pub(crate) fn $name(level: $crate::level::Level, $($argument: $kind),*) -> $result {
+            #[inline(always)]
+            fn plain($($argument: $kind),*) -> $result $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            fn avx2($($argument: $kind),*) -> $result { plain($($argument),*) }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+            fn avx512($($argument: $kind),*) -> $result { plain($($argument),*) }
+            match level {
+                // SAFETY: a level is only ever made where the processor has its instructions.
+                #[cfg(target_arch = "x86_64")]
+                $crate::level::Level::Avx512 => unsafe { avx512($($argument),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::level::Level::Avx2 => unsafe { avx2($($argument),*) },
+                _ => plain($($argument),*),
+            }
+        }
+    )*};
+}
+pub(crate) use versions;
+
 #[cfg(test)]
 mod tests {
     use super::*;

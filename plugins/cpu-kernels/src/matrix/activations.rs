@@ -12,7 +12,7 @@
 
 #![allow(unsafe_code, reason = "several workers fill the tokens of one buffer")]
 
-use crate::level::Level;
+use crate::level::{Level, versions};
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
@@ -97,39 +97,14 @@ impl Activations {
         assert_eq!(values.len(), self.columns, "a row of activations has another length");
         // SAFETY: the caller sees to it that nothing else reads or writes the token meanwhile.
         let bytes = unsafe { &mut *self.token(token) };
-        let _ = level;
         match self.rounding {
             Rounding::None => {
                 for (to, from) in bytes.chunks_exact_mut(4).zip(values) {
                     to.copy_from_slice(&from.to_le_bytes());
                 }
             }
-            Rounding::Blocks32 => {
-                let (codes, records) = bytes.split_at_mut(self.columns);
-                let blocks = values.chunks_exact(32).zip(codes.chunks_exact_mut(32));
-                for ((values, codes), record) in blocks.zip(records.chunks_exact_mut(16)) {
-                    let d = round(values, codes);
-                    let sum = sum(codes);
-                    record[..4].copy_from_slice(&d.to_le_bytes());
-                    record[4..8].copy_from_slice(&(d * sum as f32).to_le_bytes());
-                    record[8..12].copy_from_slice(&(-8 * sum).to_le_bytes());
-                }
-            }
-            Rounding::Blocks256 => {
-                let (codes, records) = bytes.split_at_mut(self.columns);
-                let blocks = values.chunks_exact(256).zip(codes.chunks_exact_mut(256));
-                for ((values, codes), record) in blocks.zip(records.chunks_exact_mut(128)) {
-                    let d = round(values, codes);
-                    for (n, codes) in codes.chunks_exact(16).enumerate() {
-                        record[4 * n..4 * n + 4].copy_from_slice(&(-32 * sum(codes)).to_le_bytes());
-                        (record[64 + n], record[80 + n]) = digits(sum(codes));
-                    }
-                    for (n, codes) in codes.chunks_exact(32).enumerate() {
-                        (record[96 + n], record[104 + n]) = digits(sum(codes));
-                    }
-                    record[112..116].copy_from_slice(&d.to_le_bytes());
-                }
-            }
+            Rounding::Blocks32 => blocks_of_32(level, values, bytes),
+            Rounding::Blocks256 => blocks_of_256(level, values, bytes),
         }
     }
 
@@ -175,10 +150,46 @@ impl Activations {
     }
 }
 
+versions! {
+    /// Rounds a row in blocks of 32: codes, then records.
+    blocks_of_32(values: &[f32], bytes: &mut [u8]) -> () {
+        let (codes, records) = bytes.split_at_mut(values.len());
+        let (values, codes) = (values.as_chunks::<32>().0, codes.as_chunks_mut::<32>().0);
+        for ((values, codes), record) in values.iter().zip(codes).zip(records.chunks_exact_mut(16)) {
+            let d = round(values, codes);
+            let sum = sum(codes);
+            record[..4].copy_from_slice(&d.to_le_bytes());
+            record[4..8].copy_from_slice(&(d * sum as f32).to_le_bytes());
+            record[8..12].copy_from_slice(&(-8 * sum).to_le_bytes());
+        }
+    }
+
+    /// Rounds a row in blocks of 256: codes, then records.
+    blocks_of_256(values: &[f32], bytes: &mut [u8]) -> () {
+        let (codes, records) = bytes.split_at_mut(values.len());
+        let (values, codes) = (values.as_chunks::<256>().0, codes.as_chunks_mut::<256>().0);
+        for ((values, codes), record) in values.iter().zip(codes).zip(records.chunks_exact_mut(128)) {
+            let d = round(values, codes);
+            let mut sums = [0i32; 16];
+            for (sum_of_16, codes) in sums.iter_mut().zip(codes.as_chunks::<16>().0) {
+                *sum_of_16 = sum(codes);
+            }
+            for (n, sum) in sums.iter().enumerate() {
+                record[4 * n..4 * n + 4].copy_from_slice(&(-32 * sum).to_le_bytes());
+                (record[64 + n], record[80 + n]) = digits(*sum);
+            }
+            for (n, pair) in sums.as_chunks::<2>().0.iter().enumerate() {
+                (record[96 + n], record[104 + n]) = digits(pair[0] + pair[1]);
+            }
+            record[112..116].copy_from_slice(&d.to_le_bytes());
+        }
+    }
+}
+
 /// Rounds a block to codes of -127 to 127; gives what they are to be multiplied with.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the codes lie in -127 to 127")]
-fn round(values: &[f32], codes: &mut [u8]) -> f32 {
+fn round<const N: usize>(values: &[f32; N], codes: &mut [u8; N]) -> f32 {
     /// Adding it leaves no bits behind the point, of numbers that are not large: to nearest, ties to even.
     const ROUNDER: f32 = 12_582_912.0;
     const MAGNITUDE: u32 = 0x7fff_ffff;
@@ -204,7 +215,7 @@ fn round(values: &[f32], codes: &mut [u8]) -> f32 {
 
 /// The sum of codes.
 #[inline(always)]
-fn sum(codes: &[u8]) -> i32 {
+fn sum<const N: usize>(codes: &[u8; N]) -> i32 {
     codes.iter().map(|code| i32::from(code.cast_signed())).sum()
 }
 

@@ -35,7 +35,7 @@ struct Shape {
     columns: usize,
     row_bytes: usize,
     /// Rows that lie together: one if there is but one.
-    tile: usize,
+    band: usize,
 }
 
 impl Shape {
@@ -47,25 +47,29 @@ impl Shape {
         };
         number(spec.bytes())?;
         let (rows, columns) = (number(spec.rows())?, number(spec.columns())?);
-        Ok(Shape {
-            rows,
-            columns,
-            row_bytes: number(spec.row_bytes())?,
-            tile: if rows == 1 { 1 } else { ROWS },
-        })
+        let row_bytes = number(spec.row_bytes())?;
+        let tiles = types::of(spec.dtype())?.layout.tiles_of_a_band(row_bytes);
+        Ok(Shape { rows, columns, row_bytes, band: if rows == 1 { 1 } else { tiles * ROWS } })
+    }
+
+    /// Rows that the image has room for.
+    fn padded(&self) -> usize {
+        if self.rows == 1 { 1 } else { self.rows.next_multiple_of(ROWS) }
     }
 
     fn image_bytes(&self) -> usize {
-        self.rows.next_multiple_of(self.tile) * self.row_bytes
+        self.padded() * self.row_bytes
     }
 
-    fn tile_bytes(&self) -> usize {
-        self.tile * self.row_bytes
+    /// Where the bands of some rows lie in the image.
+    fn bands(&self, rows: Range<usize>) -> Range<usize> {
+        let end = rows.end.next_multiple_of(self.band).min(self.padded());
+        rows.start / self.band * self.band * self.row_bytes..end * self.row_bytes
     }
 
-    /// Rows that are copied at once: whole tiles.
+    /// Rows that are copied at once: whole bands.
     fn panel(&self) -> usize {
-        (PANEL / self.row_bytes / ROWS * ROWS).max(ROWS)
+        (PANEL / self.row_bytes / self.band * self.band).max(self.band)
     }
 }
 
@@ -95,7 +99,7 @@ impl Matrix {
         let mut matrix = Matrix::adopt(spec, sink.memory(bytes)?)?;
         let shape = matrix.shape;
         let image = matrix.image.bytes_mut()?;
-        if shape.tile == 1 {
+        if shape.rows == 1 {
             rows.read(0, &mut image[..shape.row_bytes])?;
             return Ok(matrix);
         }
@@ -104,9 +108,9 @@ impl Matrix {
         for first in (0..shape.rows).step_by(panel) {
             let plain = &mut plain[..panel.min(shape.rows - first) * shape.row_bytes];
             rows.read(u64::try_from(first).unwrap_or(u64::MAX), plain)?;
-            let tiles = plain.chunks(shape.tile_bytes());
-            let places = image[first * shape.row_bytes..].chunks_exact_mut(shape.tile_bytes());
-            for (plain, place) in tiles.zip(places) {
+            let band = shape.band * shape.row_bytes;
+            let places = image[first * shape.row_bytes..].chunks_mut(band);
+            for (plain, place) in plain.chunks(band).zip(places) {
                 matrix.of.layout.scatter(plain, shape.row_bytes, place);
             }
         }
@@ -172,11 +176,11 @@ impl Matrix {
 
     fn plain_row(&self, row: usize, plain: &mut [u8]) {
         let shape = self.shape;
-        let tile = &self.image.bytes()[row / shape.tile * shape.tile_bytes()..][..shape.tile_bytes()];
-        if shape.tile == 1 {
-            plain.copy_from_slice(tile);
+        let band = &self.image.bytes()[shape.bands(row..row + 1)];
+        if shape.rows == 1 {
+            plain.copy_from_slice(band);
         } else {
-            self.of.layout.gather(tile, row % ROWS, plain);
+            self.of.layout.gather(band, row % shape.band, plain);
         }
     }
 
@@ -208,7 +212,7 @@ impl Matrix {
         let mut alone: Vec<u8>;
         let mut image = self.image.bytes();
         assert_eq!(image.len(), shape.image_bytes(), "an image has changed its length");
-        if shape.tile == 1 {
+        if shape.rows == 1 {
             // Vectors are seldom multiplied: a tile is made for the occasion.
             alone = vec![0; ROWS * shape.row_bytes];
             self.of.layout.scatter(image, shape.row_bytes, &mut alone);
@@ -216,17 +220,21 @@ impl Matrix {
         }
         let (x, stride) = x.memory();
         let (tile_bytes, columns) = (ROWS * shape.row_bytes, shape.columns);
-        let job = Job { image, tile_bytes, columns, rows, x, stride, tokens, ahead };
+        let band = shape.band.div_ceil(ROWS);
+        let job = Job { image, tile_bytes, band, columns, rows, x, stride, tokens, ahead };
         // SAFETY: rows and tokens lie within the image and the activations, whose columns and rounding are those of this
         // type: all that was compared above. Nobody fills the tokens meanwhile: the contract of `fill`.
         unsafe { self.of.kernels.run(level, &job, give) };
     }
 
-    /// The image of rows, whole tiles.
+    /// Rows that are read best by one thread: those of a tile, or of all tiles that lie together.
+    pub fn band(&self) -> usize {
+        self.shape.band.max(ROWS)
+    }
+
+    /// The image of rows, whole bands.
     pub fn bytes_of_rows(&self, rows: Range<usize>) -> &[u8] {
-        let shape = self.shape;
-        let end = rows.end.div_ceil(shape.tile) * shape.tile_bytes();
-        &self.image.bytes()[rows.start / shape.tile * shape.tile_bytes()..end]
+        &self.image.bytes()[self.shape.bands(rows)]
     }
 }
 

@@ -1,8 +1,8 @@
 //! Activation functions, gated or not.
 
 use super::functions::{exp, narrow, normal_distribution, sigmoid, tanh};
-use super::vector::versions;
 use crate::level::Level;
+use crate::level::versions;
 use crate::session::compile::{Compiler, same_or_apart, same_rows};
 use crate::session::step::{Division, Step, Task};
 use crate::session::values::Place;

@@ -1,7 +1,7 @@
 //! The matrices of each row's chosen experts. Rows are ordered by expert first, so that each matrix is read once for all
 //! rows that chose it.
 
-use super::linear::{TILE, row_bytes, runs};
+use super::linear::{Divided, runs};
 use super::route::expert;
 use crate::matrix::Matrix;
 use crate::session::compile::{Compiler, apart, divided, same_rows, shape};
@@ -168,12 +168,12 @@ impl Task for Multiply {
 
     fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
         let list = step.list(self.list);
-        let bytes = row_bytes(&self.matrix) * TILE;
         let groups = || list.chunk_by(|a, b| a.0 == b.0);
         let first = |group: &[(u32, u32)]| index(group[0].0) * self.stride + self.first;
         let pieces = groups().map(|group| {
             // Up to some rows the matrix's bytes are what costs, beyond that the products.
-            (first(group)..first(group) + self.width, bytes * group.len().div_ceil(4))
+            let (rows, times) = (first(group)..first(group) + self.width, group.len().div_ceil(4));
+            Divided::new(&self.matrix, rows, times, step.workers)
         });
         let mut tokens = 0;
         for (group, run) in groups().zip(runs(pieces, worker, step.workers)) {

@@ -1,6 +1,6 @@
 //! A matrix of its own for each head.
 
-use super::linear::{TILE, row_bytes, runs};
+use super::linear::{Divided, runs};
 use crate::matrix::Matrix;
 use crate::session::compile::{Compiler, apart, divided, same_rows, shape};
 use crate::session::step::{Division, Step, Task, index};
@@ -45,8 +45,10 @@ impl Task for HeadLinear {
 
     fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
         let count = step.count(self.out.rows);
-        let weight = row_bytes(&self.matrix) * TILE;
-        let pieces = (0..self.heads).map(|head| (head * self.width..(head + 1) * self.width, weight));
+        let pieces = (0..self.heads).map(|head| {
+            let rows = head * self.width..(head + 1) * self.width;
+            Divided::new(&self.matrix, rows, 1, step.workers)
+        });
         for (head, run) in runs(pieces, worker, step.workers).enumerate() {
             if run.is_empty() {
                 continue;

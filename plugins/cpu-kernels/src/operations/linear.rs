@@ -9,7 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows of a tile.
-pub(crate) const TILE: usize = 16;
+const TILE: usize = 16;
+
+/// Bands for each worker from which on they are not divided: one more or less is then little.
+const BANDS: usize = 8;
 
 /// Rounds rows for the matrices that follow.
 pub(crate) struct Fill {
@@ -102,15 +105,37 @@ fn piece(part: &WeightPart, x: &Place, out: Place, compiler: &mut Compiler<'_>) 
     Ok(Piece { matrix, rows: first..end, slot, bias, out })
 }
 
-/// The rows of one tile after another that a worker takes, where each piece is as heavy as its rows' bytes. `pieces` has
-/// for each its rows and the weight of a tile.
+/// Rows of a matrix that are divided among workers.
+#[derive(Clone)]
+pub(super) struct Divided {
+    rows: Range<usize>,
+    /// Rows that stay together.
+    unit: usize,
+    /// How heavy these are.
+    weight: usize,
+}
+
+impl Divided {
+    /// Rows that cost `times` what reading them costs. They are divided into bands of the matrix, or into tiles where so few
+    /// bands would leave workers idle.
+    pub(super) fn new(matrix: &Matrix, rows: Range<usize>, times: usize, workers: usize) -> Divided {
+        let unit = if rows.len() / matrix.band() < BANDS * workers { TILE } else { matrix.band() };
+        Divided { rows, unit, weight: row_bytes(matrix).saturating_mul(unit).saturating_mul(times) }
+    }
+
+    /// The numbers of the units.
+    fn units(&self) -> Range<usize> {
+        self.rows.start / self.unit..self.rows.end.div_ceil(self.unit)
+    }
+}
+
+/// The rows of one unit after another that a worker takes of each piece.
 pub(super) fn runs(
-    pieces: impl Iterator<Item = (Range<usize>, usize)> + Clone,
+    pieces: impl Iterator<Item = Divided> + Clone,
     worker: usize,
     workers: usize,
 ) -> impl Iterator<Item = Range<usize>> {
-    let tiles = |rows: &Range<usize>| rows.start / TILE..rows.end.div_ceil(TILE);
-    let total: usize = pieces.clone().map(|(rows, weight)| tiles(&rows).len() * weight).sum();
+    let total: usize = pieces.clone().map(|piece| piece.units().len() * piece.weight).sum();
     // Wide, for bytes times workers need not fit.
     let bound = |worker: usize| {
         let bound = total as u128 * worker as u128 / workers as u128;
@@ -118,14 +143,14 @@ pub(super) fn runs(
     };
     let (from, to) = (bound(worker), bound(worker + 1));
     let mut before = 0;
-    pieces.map(move |(rows, weight)| {
-        let all = tiles(&rows);
+    pieces.map(move |piece| {
+        let (all, rows) = (piece.units(), &piece.rows);
         let at = |bound: usize| {
-            let tile = bound.saturating_sub(before).div_ceil(weight).min(all.len());
-            ((all.start + tile) * TILE).clamp(rows.start, rows.end)
+            let unit = bound.saturating_sub(before).div_ceil(piece.weight).min(all.len());
+            ((all.start + unit) * piece.unit).clamp(rows.start, rows.end)
         };
         let run = at(from)..at(to);
-        before += all.len() * weight;
+        before += all.len() * piece.weight;
         run
     })
 }
@@ -133,8 +158,9 @@ pub(super) fn runs(
 impl Linear {
     /// The rows of each piece that a worker takes.
     fn runs(&self, worker: usize, workers: usize) -> impl Iterator<Item = (&Piece, Range<usize>)> {
-        let weights = self.pieces.iter().map(|piece| (piece.rows.clone(), row_bytes(&piece.matrix) * TILE));
-        self.pieces.iter().zip(runs(weights, worker, workers)).filter(|(_, run)| !run.is_empty())
+        let divided = self.pieces.iter();
+        let divided = divided.map(move |piece| Divided::new(&piece.matrix, piece.rows.clone(), 1, workers));
+        self.pieces.iter().zip(runs(divided, worker, workers)).filter(|(_, run)| !run.is_empty())
     }
 
     /// The first bytes that a worker reads.
@@ -144,7 +170,7 @@ impl Linear {
 }
 
 /// The bytes of a plain row.
-pub(super) fn row_bytes(matrix: &Matrix) -> usize {
+fn row_bytes(matrix: &Matrix) -> usize {
     usize::try_from(matrix.spec().row_bytes()).unwrap_or(usize::MAX)
 }
 
@@ -184,8 +210,12 @@ impl Task for Arc<Linear> {
             };
             let activations = &step.activations[piece.slot];
             let mut give = |token: usize, row: usize, products: &[f32]| {
-                let part = (row - piece.rows.start, products.len());
-                self.finish(step, piece, token, part, products);
+                let first = row - piece.rows.start;
+                // Nearly all are whole tiles, whose known length spares calls for each few bytes.
+                match <&[f32; TILE]>::try_from(products) {
+                    Ok(products) => self.finish(step, piece, token, first, products),
+                    Err(_) => self.finish(step, piece, token, first, products),
+                }
             };
             piece.matrix.multiply(step.level, run, activations, tokens.clone(), ahead, &mut give);
         }
@@ -195,15 +225,9 @@ impl Task for Arc<Linear> {
 
 impl Linear {
     /// Adds bias and residual to some products and puts them in their place.
-    #[inline]
-    fn finish(
-        &self,
-        step: &Step<'_>,
-        piece: &Piece,
-        token: usize,
-        (first, width): (usize, usize),
-        products: &[f32],
-    ) {
+    #[inline(always)]
+    fn finish(&self, step: &Step<'_>, piece: &Piece, token: usize, first: usize, products: &[f32]) {
+        let width = products.len();
         let mut sums = [0f32; TILE];
         let sums = &mut sums[..width];
         sums.copy_from_slice(products);
@@ -235,18 +259,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_cover_all_rows_in_whole_tiles() {
-        let pieces = [(0..1536, 144 * 16), (5..261, 210 * 16), (0..7, 210 * 16)];
+    fn runs_cover_all_rows_in_whole_units() {
+        let piece = |rows, unit, weight| Divided { rows, unit, weight };
+        let pieces =
+            [piece(0..1536, 16, 144), piece(5..261, 16, 210), piece(0..7, 16, 210), piece(0..700, 64, 50)];
         for workers in 1..6 {
-            let mut ends = [0, 5, 0];
+            let mut ends = [0, 5, 0, 0];
             for worker in 0..workers {
                 for (piece, run) in runs(pieces.iter().cloned(), worker, workers).enumerate() {
+                    let Divided { rows, unit, .. } = &pieces[piece];
                     assert_eq!(run.start, ends[piece]);
-                    assert!(run.end == pieces[piece].0.end || run.end % TILE == 0 || run.is_empty());
+                    assert!(run.end == rows.end || run.end % unit == 0 || run.is_empty());
                     ends[piece] = run.end;
                 }
             }
-            assert_eq!(ends, [1536, 261, 7]);
+            assert_eq!(ends, [1536, 261, 7, 700]);
         }
     }
 }

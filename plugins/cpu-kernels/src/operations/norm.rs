@@ -1,7 +1,8 @@
 //! Normalizations.
 
 use super::functions::{count, narrow};
-use super::vector::{sum_by, versions};
+use super::vector::sum_by;
+use crate::level::versions;
 use crate::session::compile::{Compiler, divided, same_or_apart, same_rows};
 use crate::session::step::{Division, Step, Task};
 use crate::session::values::Place;

@@ -1,7 +1,7 @@
 //! Rotary positions. The angles of a step are computed once for all layers that share their frequencies.
 
 use super::functions::narrow;
-use super::vector::versions;
+use crate::level::versions;
 use crate::session::compile::{Angles, Compiler, divided, same_or_apart, same_rows};
 use crate::session::step::{Division, Step, Task, index};
 use crate::session::values::Place;

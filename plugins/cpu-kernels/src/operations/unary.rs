@@ -1,7 +1,7 @@
 //! One value, element by element.
 
 use super::functions::{sigmoid, tanh};
-use super::vector::versions;
+use crate::level::versions;
 use crate::session::compile::{Compiler, same_or_apart, same_rows};
 use crate::session::step::{Division, Step, Task};
 use crate::session::values::Place;

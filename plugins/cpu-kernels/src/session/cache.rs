@@ -6,7 +6,7 @@
 use super::shared::Shared;
 use super::step::index;
 use crate::level::Level;
-use crate::operations::vector::versions;
+use crate::level::versions;
 use apr_sdk::{DType, Error, PagedState, Result, half};
 use std::sync::Arc;
 

@@ -3,10 +3,11 @@
 //! A product is the sum over even columns plus that over odd ones, each in order: two chains keep the unit for
 //! multiplying and adding busy that one would leave waiting.
 
-use super::{Job, Kernel, Products, in_groups, unrolled};
+use super::{Band, Job, Kernel, Products, in_groups, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// A type of floats.
 ///
@@ -26,15 +27,14 @@ pub unsafe trait Float: 'static {
 /// The kernel of a type of floats.
 pub struct Floats<F>(PhantomData<F>);
 
-// SAFETY: a tile has `columns` lines of 16 elements, a token `columns` floats; the loops end there.
-unsafe impl<F: Float> Kernel for Floats<F> {
-    type Unpacked<L: Lanes> = ();
-
-    fn room<L: Lanes>() {}
-
+impl<F: Float> Floats<F> {
+    /// The products of a tile with one token.
+    ///
+    /// # Safety
+    /// As for [`Kernel::one`].
     #[inline(always)]
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
-        // SAFETY: as above.
+    unsafe fn tile<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
+        // SAFETY: as the caller says.
         unsafe {
             let (mut even, mut odd) = (L::splat_float(0.0), L::splat_float(0.0));
             let x = x.cast::<f32>();
@@ -61,11 +61,31 @@ unsafe impl<F: Float> Kernel for Floats<F> {
             L::add_floats(even, odd)
         }
     }
+}
+
+// SAFETY: a tile has `columns` lines of 16 elements, a token `columns` floats; the loops end there.
+unsafe impl<F: Float> Kernel for Floats<F> {
+    type Unpacked<L: Lanes> = ();
+
+    fn room<L: Lanes>() {}
+
+    #[inline(always)]
+    unsafe fn one<L: Lanes>(
+        job: &Job<'_>,
+        band: Band,
+        _tiles: Range<usize>,
+        x: *const u8,
+        products: &mut [Products],
+    ) {
+        // SAFETY: as above; a band is one tile.
+        unsafe { L::store_floats(products[0].as_mut_ptr(), Self::tile::<L>(job, band.bytes, x)) };
+    }
 
     #[inline(always)]
     unsafe fn many<L: Lanes>(
         job: &Job<'_>,
-        tile: *const u8,
+        band: Band,
+        _tile: usize,
         x: *const u8,
         products: &mut [Products],
         _room: &mut (),
@@ -74,7 +94,7 @@ unsafe impl<F: Float> Kernel for Floats<F> {
             // SAFETY: as above; the group's tokens are among those that there are products for.
             unsafe {
                 let x = x.add(first * job.stride);
-                group::<L, F, GROUP>(job, tile, x, &mut products[first..first + GROUP]);
+                group::<L, F, GROUP>(job, band.bytes, x, &mut products[first..first + GROUP]);
             }
         });
     }

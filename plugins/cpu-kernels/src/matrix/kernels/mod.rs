@@ -25,10 +25,12 @@ const AHEAD: usize = 2048;
 
 /// What is to be multiplied. `Matrix::multiply` has checked that all that a kernel reads is there.
 pub struct Job<'a> {
-    /// The image: tiles of 16 rows.
+    /// The image: bands of tiles of 16 rows.
     pub image: &'a [u8],
     /// Bytes of a tile.
     pub tile_bytes: usize,
+    /// Tiles of a band; the last may have fewer.
+    pub band: usize,
     /// Columns of a row.
     pub columns: usize,
     /// The rows that are wanted.
@@ -55,6 +57,15 @@ impl Job<'_> {
     }
 }
 
+/// Tiles that lie together.
+#[derive(Clone, Copy)]
+pub struct Band {
+    /// Where they begin.
+    pub bytes: *const u8,
+    /// How many there are.
+    pub count: usize,
+}
+
 /// What a tile gives.
 ///
 /// # Safety
@@ -67,13 +78,20 @@ pub unsafe trait Kernel: 'static {
     /// Such room.
     fn room<L: Lanes>() -> Self::Unpacked<L>;
 
-    /// The products of a tile with one token.
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats;
+    /// The products of some tiles of a band with one token, added to `products`.
+    unsafe fn one<L: Lanes>(
+        job: &Job<'_>,
+        band: Band,
+        tiles: Range<usize>,
+        x: *const u8,
+        products: &mut [Products],
+    );
 
-    /// The products of a tile with up to [`TOKENS`] tokens that follow `x`, added to `products`.
+    /// The products of a tile of a band with up to [`TOKENS`] tokens that follow `x`, added to `products`.
     unsafe fn many<L: Lanes>(
         job: &Job<'_>,
-        tile: *const u8,
+        band: Band,
+        tile: usize,
         x: *const u8,
         products: &mut [Products],
         room: &mut Self::Unpacked<L>,
@@ -86,35 +104,44 @@ pub unsafe trait Kernel: 'static {
 /// As for [`Kernel`]; the job's ranges lie within its image and activations.
 #[inline(always)]
 unsafe fn walk<L: Lanes, K: Kernel>(job: &Job<'_>, give: Give<'_>) {
-    let tiles = job.rows.start / ROWS..job.rows.end.div_ceil(ROWS);
-    let bytes = &job.image[tiles.start * job.tile_bytes..tiles.end * job.tile_bytes];
-    let end = tiles.end;
+    let all = job.rows.start / ROWS..job.rows.end.div_ceil(ROWS);
     let mut room = (job.tokens.len() > 1).then(K::room::<L>);
     let mut products = [[0.0; ROWS]; TOKENS];
-    for (tile, bytes) in tiles.zip(bytes.chunks_exact(job.tile_bytes)) {
-        if tile + 1 == end
-            && let Some(next) = job.ahead
+    let mut next = all.start;
+    while next < all.end {
+        let first = next / job.band * job.band;
+        let count = job.band.min(job.image.len() / job.tile_bytes - first);
+        let tiles = next..all.end.min(first + count);
+        next = tiles.end;
+        let bytes = &job.image[first * job.tile_bytes..(first + count) * job.tile_bytes];
+        let band = Band { bytes: bytes.as_ptr(), count };
+        if next == all.end
+            && let Some(ahead) = job.ahead
         {
-            next[..AHEAD.min(next.len())].chunks(64).for_each(|line| ask(line.as_ptr()));
+            ahead[..AHEAD.min(ahead.len())].chunks(64).for_each(|line| ask(line.as_ptr()));
         }
-        let first = job.rows.start.max(tile * ROWS);
-        let wanted = first - tile * ROWS..(job.rows.end - tile * ROWS).min(ROWS);
+        let wanted = |tile: usize| job.rows.start.max(tile * ROWS)..job.rows.end.min((tile + 1) * ROWS);
+        let part = |tile: usize| wanted(tile).start - tile * ROWS..wanted(tile).end - tile * ROWS;
         let Some(room) = &mut room else {
-            // SAFETY: the tile is one of the image, and the token one of those that are there.
-            unsafe {
-                let sums = K::one::<L>(job, bytes.as_ptr(), job.token(job.tokens.start));
-                L::store_floats(products[0].as_mut_ptr(), sums);
+            let products = &mut products[..tiles.len()];
+            products.fill([0.0; ROWS]);
+            let within = tiles.start - first..tiles.end - first;
+            // SAFETY: the tiles are some of the band's, and the token one of those that are there.
+            unsafe { K::one::<L>(job, band, within, job.token(job.tokens.start), products) };
+            for (tile, products) in tiles.zip(products) {
+                give(job.tokens.start, wanted(tile).start, &products[part(tile)]);
             }
-            give(job.tokens.start, first, &products[0][wanted]);
             continue;
         };
-        for token in job.tokens.clone().step_by(TOKENS) {
-            let products = &mut products[..TOKENS.min(job.tokens.end - token)];
-            products.fill([0.0; ROWS]);
-            // SAFETY: as above; there are as many tokens as there is room for products.
-            unsafe { K::many::<L>(job, bytes.as_ptr(), job.token(token), products, room) };
-            for (n, products) in products.iter().enumerate() {
-                give(token + n, first, &products[wanted.clone()]);
+        for tile in tiles {
+            for token in job.tokens.clone().step_by(TOKENS) {
+                let products = &mut products[..TOKENS.min(job.tokens.end - token)];
+                products.fill([0.0; ROWS]);
+                // SAFETY: as above; there are as many tokens as there is room for products.
+                unsafe { K::many::<L>(job, band, tile - first, job.token(token), products, room) };
+                for (n, products) in products.iter().enumerate() {
+                    give(token + n, wanted(tile).start, &products[part(tile)]);
+                }
             }
         }
     }

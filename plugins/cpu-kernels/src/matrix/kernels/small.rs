@@ -5,10 +5,11 @@
 //! product += m * (dx * sum)          if it has a minimum
 //! ```
 
-use super::{Job, Kernel, Products, in_groups, unrolled};
+use super::{Band, Job, Kernel, Products, in_groups, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// A type of blocks of 32 elements, whose head is a half for the scale and perhaps one for the minimum.
 ///
@@ -68,6 +69,31 @@ impl<B: Small> Blocks<B> {
         }
     }
 
+    /// The products of a tile with one token.
+    ///
+    /// # Safety
+    /// As for [`Kernel::one`].
+    #[inline(always)]
+    unsafe fn tile<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
+        let blocks = job.columns / COLUMNS;
+        // SAFETY: as the caller says.
+        unsafe {
+            let mut sum = L::splat_float(0.0);
+            for block in 0..blocks {
+                let (head, body) = Self::place(tile, block, blocks);
+                let codes = B::codes::<L>(body);
+                let (dx, sum_x, offset) = Self::record(x, job.columns, block);
+                let dot = L::settled(L::dot(offset, &codes, B::MOST, x.add(block * COLUMNS)));
+                let scale = L::mul(L::load_halves(head), L::splat_float(dx));
+                sum = L::mul_add(scale, L::to_floats(dot), sum);
+                if B::MINIMUM {
+                    sum = L::mul_add(L::load_halves(head.add(2 * ROWS)), L::splat_float(sum_x), sum);
+                }
+            }
+            sum
+        }
+    }
+
     /// The record of a block.
     ///
     /// # Safety
@@ -93,30 +119,22 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
     }
 
     #[inline(always)]
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
-        let blocks = job.columns / COLUMNS;
-        // SAFETY: as above.
-        unsafe {
-            let mut sum = L::splat_float(0.0);
-            for block in 0..blocks {
-                let (head, body) = Self::place(tile, block, blocks);
-                let codes = B::codes::<L>(body);
-                let (dx, sum_x, offset) = Self::record(x, job.columns, block);
-                let dot = L::settled(L::dot(offset, &codes, B::MOST, x.add(block * COLUMNS)));
-                let scale = L::mul(L::load_halves(head), L::splat_float(dx));
-                sum = L::mul_add(scale, L::to_floats(dot), sum);
-                if B::MINIMUM {
-                    sum = L::mul_add(L::load_halves(head.add(2 * ROWS)), L::splat_float(sum_x), sum);
-                }
-            }
-            sum
-        }
+    unsafe fn one<L: Lanes>(
+        job: &Job<'_>,
+        band: Band,
+        _tiles: Range<usize>,
+        x: *const u8,
+        products: &mut [Products],
+    ) {
+        // SAFETY: as above; a band is one tile.
+        unsafe { L::store_floats(products[0].as_mut_ptr(), Self::tile::<L>(job, band.bytes, x)) };
     }
 
     #[inline(always)]
     unsafe fn many<L: Lanes>(
         job: &Job<'_>,
-        tile: *const u8,
+        band: Band,
+        _tile: usize,
         x: *const u8,
         products: &mut [Products],
         room: &mut Unpacked<L>,
@@ -127,7 +145,7 @@ unsafe impl<B: Small> Kernel for Blocks<B> {
             // SAFETY: as above.
             unsafe {
                 for n in 0..count {
-                    let (head, body) = Self::place(tile, first + n, blocks);
+                    let (head, body) = Self::place(band.bytes, first + n, blocks);
                     room.codes[n] = B::codes::<L>(body);
                     room.scales[n] = L::load_halves(head);
                     if B::MINIMUM {

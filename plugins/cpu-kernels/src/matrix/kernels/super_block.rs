@@ -7,10 +7,11 @@
 //!
 //! Both sums are integers.
 
-use super::{Job, Kernel, Products, in_groups, unrolled};
+use super::{Band, Job, Kernel, Products, in_groups, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::ROWS;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// A type of super-blocks, whose head begins with a half for the scale, and perhaps one for that of the minima.
 ///
@@ -142,18 +143,19 @@ unsafe fn sum_of_minima<L: Lanes>(minima: &[L::Bytes; 4], record: *const u8) -> 
 }
 
 impl<B: Super> Blocks<B> {
-    /// Where a block of a tile lies: its head and its body.
+    /// Where a block of a tile of a band lies: its head and its body.
     ///
     /// # Safety
-    /// The tile has `blocks` blocks, and `block` is one of them.
+    /// The band has the tile, which has `blocks` blocks, and `block` is one of them.
     #[inline(always)]
-    unsafe fn place(tile: *const u8, block: usize, blocks: usize) -> (*const u8, *const u8) {
+    unsafe fn place(band: Band, tile: usize, block: usize, blocks: usize) -> (*const u8, *const u8) {
         let (within, first) = (block % B::GROUP, block - block % B::GROUP);
         let (head, body) = (B::HEAD * ROWS, (B::BYTES - B::HEAD) * ROWS);
-        // SAFETY: heads and bodies of a group follow one another.
+        let group = B::GROUP.min(blocks - first);
+        // SAFETY: groups follow one another, in each the tiles, and in these heads and bodies.
         unsafe {
-            let group = tile.add(first * B::BYTES * ROWS);
-            (group.add(within * head), group.add(B::GROUP.min(blocks - first) * head + within * body))
+            let tile = band.bytes.add((first * band.count + group * tile) * B::BYTES * ROWS);
+            (tile.add(within * head), tile.add(group * head + within * body))
         }
     }
 
@@ -211,29 +213,41 @@ unsafe impl<B: Super> Kernel for Blocks<B> {
     }
 
     #[inline(always)]
-    unsafe fn one<L: Lanes>(job: &Job<'_>, tile: *const u8, x: *const u8) -> L::Floats {
+    unsafe fn one<L: Lanes>(
+        job: &Job<'_>,
+        band: Band,
+        tiles: Range<usize>,
+        x: *const u8,
+        products: &mut [Products],
+    ) {
         let blocks = job.columns / COLUMNS;
-        // SAFETY: as above.
-        unsafe {
-            let mut product = L::splat_float(0.0);
-            for block in 0..blocks {
-                let (head, body) = Self::place(tile, block, blocks);
-                let scales = B::scales::<L>(head, body);
-                let record = x.add(job.columns + block * RECORD);
-                let (sum, x) = (L::splat_int(0), x.add(block * COLUMNS));
-                let mut sum = Sum::<L, B> { sum, scales: &scales, x, record };
-                Self::quarters::<L, _>(body, &mut sum);
-                let minima = B::minima::<L>(&scales);
-                product = Self::added::<L>(product, sum.sum, &minima, Self::factors::<L>(head), record);
+        // In the order of the bytes.
+        for first in (0..blocks).step_by(B::GROUP) {
+            for (tile, products) in tiles.clone().zip(&mut *products) {
+                for block in first..blocks.min(first + B::GROUP) {
+                    // SAFETY: as above.
+                    unsafe {
+                        let (head, body) = Self::place(band, tile, block, blocks);
+                        let scales = B::scales::<L>(head, body);
+                        let record = x.add(job.columns + block * RECORD);
+                        let (sum, x) = (L::splat_int(0), x.add(block * COLUMNS));
+                        let mut sum = Sum::<L, B> { sum, scales: &scales, x, record };
+                        Self::quarters::<L, _>(body, &mut sum);
+                        let (minima, factors) = (B::minima::<L>(&scales), Self::factors::<L>(head));
+                        let product = L::load_floats(products.as_ptr());
+                        let product = Self::added::<L>(product, sum.sum, &minima, factors, record);
+                        L::store_floats(products.as_mut_ptr(), product);
+                    }
+                }
             }
-            product
         }
     }
 
     #[inline(always)]
     unsafe fn many<L: Lanes>(
         job: &Job<'_>,
-        tile: *const u8,
+        band: Band,
+        tile: usize,
         x: *const u8,
         products: &mut [Products],
         room: &mut Unpacked<L>,
@@ -242,7 +256,7 @@ unsafe impl<B: Super> Kernel for Blocks<B> {
         for block in 0..blocks {
             // SAFETY: as above.
             let (factors, minima) = unsafe {
-                let (head, body) = Self::place(tile, block, blocks);
+                let (head, body) = Self::place(band, tile, block, blocks);
                 let scales = B::scales::<L>(head, body);
                 for sub in 0..COLUMNS / B::SUB {
                     room.scales[sub] = B::scale::<L>(&scales, sub);
@@ -289,7 +303,9 @@ unsafe fn group<L: Lanes, B: Super, const T: usize, const R: usize>(
                 let x = x.add(t * job.stride);
                 let offset = offset::<B>(x.add(job.columns + block * RECORD), sub);
                 let x = x.add(block * COLUMNS + sub * 4 * R);
-                sums[t] = L::dot_scaled(sums[t], offset, &codes, B::MOST, x, scale);
+                let sum = L::dot_scaled(sums[t], offset, &codes, B::MOST, x, scale);
+                // One token after the other where its products are many: of all at once, too many registers would be wanted.
+                sums[t] = if R > 4 { L::settled(sum) } else { sum };
             });
         }
         unrolled!(t < T, {

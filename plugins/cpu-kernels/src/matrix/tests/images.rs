@@ -9,7 +9,7 @@ fn plain_rows_come_back_bit_for_bit() {
     let noise = &mut Noise(1);
     for dtype in Matrix::dtypes() {
         for columns in columns(dtype) {
-            for rows in [1, 2, 15, 16, 17, 33] {
+            for rows in [1, 2, 15, 16, 17, 33, 64, 150] {
                 // Any bytes, NaN among them.
                 let spec = MatrixSpec::new(dtype, rows, columns as u64).unwrap();
                 let bytes = noise.bytes(spec.bytes() as usize);

@@ -160,6 +160,7 @@ pub fn columns(dtype: DType) -> Vec<usize> {
     match dtype.info().unwrap().block_elements {
         1 => vec![1, 3, 33, 70, 256],
         32 => vec![32, 64, 96, 544],
-        _ => vec![256, 512, 768],
+        // The last is long enough for bands of several tiles.
+        _ => vec![256, 512, 768, 2304],
     }
 }

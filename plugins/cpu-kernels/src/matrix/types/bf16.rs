@@ -15,7 +15,7 @@ use apr_sdk::half::from_bf16;
 pub static BF16: Type = Type {
     dtype: DType::BF16,
     id: "tile16.bf16.1",
-    layout: Layout { elements: 1, bytes: 2, group: 1, heads: &[], body: &[Field::halves(0, 1)] },
+    layout: Layout { elements: 1, bytes: 2, group: 1, band: 1, heads: &[], body: &[Field::halves(0, 1)] },
     rounding: Rounding::None,
     kernels: Kernels::of::<Floats<Kind>>(),
     decode: |block, out| out[0] = from_bf16(u16::from_le_bytes([block[0], block[1]])),

@@ -14,7 +14,7 @@ use apr_sdk::DType;
 pub static F16: Type = Type {
     dtype: DType::F16,
     id: "tile16.f16.1",
-    layout: Layout { elements: 1, bytes: 2, group: 1, heads: &[], body: &[Field::halves(0, 1)] },
+    layout: Layout { elements: 1, bytes: 2, group: 1, band: 1, heads: &[], body: &[Field::halves(0, 1)] },
     rounding: Rounding::None,
     kernels: Kernels::of::<Floats<Kind>>(),
     decode: |block, out| out[0] = half(block, 0),

@@ -14,7 +14,7 @@ use apr_sdk::DType;
 pub static F32: Type = Type {
     dtype: DType::F32,
     id: "tile16.f32.1",
-    layout: Layout { elements: 1, bytes: 4, group: 1, heads: &[], body: &[Field::words(0, 1)] },
+    layout: Layout { elements: 1, bytes: 4, group: 1, band: 1, heads: &[], body: &[Field::words(0, 1)] },
     rounding: Rounding::None,
     kernels: Kernels::of::<Floats<Kind>>(),
     decode: |block, out| out[0] = f32::from_le_bytes([block[0], block[1], block[2], block[3]]),

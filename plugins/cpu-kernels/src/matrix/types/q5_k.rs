@@ -18,17 +18,18 @@ use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Super, Take};
 use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
-use crate::matrix::layout::{Field, Layout};
+use crate::matrix::layout::{BAND, Field, Layout};
 use apr_sdk::DType;
 
 /// The type.
 pub static Q5_K: Type = Type {
     dtype: DType::Q5_K,
-    id: "tile16.q5_k.1",
+    id: "tile16.q5_k.2",
     layout: Layout {
         elements: 256,
         bytes: 176,
         group: 1,
+        band: BAND,
         heads: &[Field::halves(0, 2)],
         body: &[Field::words(4, 3), Field::words(16, 8), Field::words(48, 32)],
     },

@@ -17,17 +17,18 @@ use crate::matrix::activations::Rounding;
 use crate::matrix::kernels::super_block::{Blocks, Super, Take};
 use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
-use crate::matrix::layout::{Field, Layout};
+use crate::matrix::layout::{BAND, Field, Layout};
 use apr_sdk::DType;
 
 /// The type.
 pub static Q6_K: Type = Type {
     dtype: DType::Q6_K,
-    id: "tile16.q6_k.1",
+    id: "tile16.q6_k.2",
     layout: Layout {
         elements: 256,
         bytes: 210,
         group: 2,
+        band: BAND,
         heads: &[Field::halves(208, 1)],
         body: &[
             Field::words(192, 4),

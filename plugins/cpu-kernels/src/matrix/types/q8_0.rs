@@ -25,6 +25,7 @@ pub static Q8_0: Type = Type {
         elements: 32,
         bytes: 34,
         group: 2,
+        band: 1,
         heads: &[Field::halves(0, 1)],
         body: &[Field::words(2, 8)],
     },

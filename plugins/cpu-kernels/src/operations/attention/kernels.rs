@@ -1,8 +1,8 @@
 //! The loops of attention.
 
 use crate::level::Level;
+use crate::level::versions;
 use crate::operations::functions::tanh;
-use crate::operations::vector::versions;
 use crate::session::cache::PAGE;
 
 use super::CHUNK;

@@ -31,6 +31,7 @@
 //! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would otherwise be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host refuses to read the format); `-` for no default |
+//! | `K.option.NAME` | of a compute backend `K`: `open KIND DEFAULT HELP`, as for formats, but not `refuse` |
 //! | `F.report.NAME` | one line of help. `apr inspect --NAME` shows the report; `apr scan` shows the one named `scan`, and `apr validate` counts the one named `check` |
 
 use crate::OptionSpec;
@@ -53,6 +54,8 @@ pub struct Manifest {
     pub architectures: Vec<String>,
     /// Ids of the compute backends the plugin provides.
     pub kernels: Vec<String>,
+    /// The options that devices of compute backends are opened with, each with the backend's id.
+    pub kernel_options: Vec<(String, OptionSpec)>,
     /// Keys unknown to this SDK: typos, or features of a newer plugin. `apr plugins check` warns about them.
     pub unknown: Vec<String>,
 }

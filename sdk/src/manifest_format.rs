@@ -28,10 +28,15 @@ impl Manifest {
             quantizers: lines.words("quantizers"),
             architectures: lines.words("architectures"),
             kernels: lines.words("kernels"),
+            kernel_options: Vec::new(),
             formats: Vec::new(),
             unknown: Vec::new(),
         };
         check_id("plugin id", &manifest.id)?;
+        for id in &manifest.kernels {
+            let options = lines.options(id, true)?;
+            manifest.kernel_options.extend(options.into_iter().map(|option| (id.clone(), option)));
+        }
         for id in lines.words("formats") {
             check_id("format id", &id)?;
             if manifest.formats.iter().any(|f| f.id == id) {
@@ -155,7 +160,7 @@ impl<'a> Lines<'a> {
             type_keys: self.words(&key("type_keys")),
             type_names: self.pairs(&key("type_names"))?,
             keys: self.typed_keys(&key("keys"))?,
-            options: self.options(&id)?,
+            options: self.options(&id, false)?,
             reports: self
                 .under(&key("report."))
                 .map(|(name, help)| (name.to_owned(), help.to_owned()))
@@ -250,8 +255,9 @@ impl<'a> Lines<'a> {
         self.0.iter().filter_map(move |line| line.key.strip_prefix(prefix).map(|name| (name, line.read())))
     }
 
-    fn options(&self, id: &str) -> Result<Vec<OptionSpec>> {
-        self.under(&format!("{id}.option.")).map(|(name, value)| parse_option(id, name, value)).collect()
+    fn options(&self, id: &str, of_kernel: bool) -> Result<Vec<OptionSpec>> {
+        let prefix = format!("{id}.option.");
+        self.under(&prefix).map(|(name, value)| parse_option(id, name, value, of_kernel)).collect()
     }
 }
 
@@ -280,7 +286,7 @@ fn parse_magic(key: &str, word: &str) -> Result<Magic> {
     Ok(Magic { offset: offset.parse().map_err(|_| odd())?, bytes })
 }
 
-fn parse_option(id: &str, name: &str, value: &str) -> Result<OptionSpec> {
+fn parse_option(id: &str, name: &str, value: &str, of_kernel: bool) -> Result<OptionSpec> {
     let odd = || bad(&format!("{id}.option.{name}"), value);
     let mut words = value.splitn(4, ' ');
     let (when, kind, default) = (words.next(), words.next(), words.next());
@@ -302,7 +308,8 @@ fn parse_option(id: &str, name: &str, value: &str) -> Result<OptionSpec> {
         help: words.next().unwrap_or_default().to_owned(),
     };
     let default_fits = spec.default.is_empty() || spec.accepts(&spec.default);
-    if (spec.read || spec.write) && default_fits && !name.is_empty() { Ok(spec) } else { Err(odd()) }
+    let when_fits = if of_kernel { when == "open" } else { spec.read || spec.write };
+    if when_fits && default_fits && !name.is_empty() { Ok(spec) } else { Err(odd()) }
 }
 
 #[cfg(test)]

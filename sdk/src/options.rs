@@ -17,7 +17,8 @@ pub enum OptionKind {
     Refuse,
 }
 
-/// One declared option: `FORMAT.option.NAME=WHEN KIND DEFAULT HELP` in the manifest.
+/// One declared option: `FORMAT.option.NAME=WHEN KIND DEFAULT HELP` in the manifest, or of a compute backend
+/// `BACKEND.option.NAME=open KIND DEFAULT HELP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionSpec {
     /// The name in `-O [format.]name=value`.

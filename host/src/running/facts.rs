@@ -1,6 +1,7 @@
 //! What is known of a loaded model: sizes, types, what one token reads.
 
 use super::backend::Chosen;
+use super::suggested::Suggested;
 use apr_engine::architecture::Decoder;
 use apr_inference::program::Built;
 use apr_sdk::{DType, MatrixSpec, Operation, PagedState, State};
@@ -34,6 +35,8 @@ pub struct Facts {
     pub threads: usize,
     /// Whether prepared weights were found.
     pub images_were_kept: bool,
+    /// How tokens are to be chosen, as the model says.
+    pub suggested: Suggested,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// What was done besides, for those who ask.
@@ -50,6 +53,8 @@ pub(super) struct Found {
     pub images_were_kept: bool,
     /// How many threads the system granted.
     pub threads: usize,
+    /// How tokens are to be chosen, as the model says.
+    pub suggested: Suggested,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// What was done besides.
@@ -87,6 +92,7 @@ impl Facts {
             device: chosen.info.name,
             threads: found.threads,
             images_were_kept: found.images_were_kept,
+            suggested: found.suggested,
             warnings: found.warnings,
             notes: found.notes,
         }

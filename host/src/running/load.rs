@@ -7,6 +7,7 @@ use super::images::{Images, Place};
 use super::key::key;
 use super::memory;
 use super::rows::{HeldRows, TensorRows, matrix};
+use super::suggested::Suggested;
 use super::watched::Watched;
 use crate::host::Host;
 use crate::threads::Team;
@@ -122,7 +123,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let specs = model.matrices(&built)?;
     let types: Vec<DType> = specs.iter().map(MatrixSpec::dtype).collect();
     let chosen = choose(&host.registry, (&options.backend, options.device), &built.program, &types)?;
-    let device = chosen.kernel.open(chosen.device, &options.options)?;
+    let given = host.registry.kernel_options(&chosen.id, &options.options)?;
+    let device = chosen.kernel.open(chosen.device, &given)?;
     let images: Vec<ImageSpec> = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
     let image_bytes = images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes));
     let cache_bytes = cache_bytes(&built, context);
@@ -147,7 +149,9 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let runner =
         Runner::new(Parts { session, workers: Arc::new(team), rows: step, context, width, whole, hidden });
     let Translated { warnings, notes, .. } = model;
-    let found = Found { image_bytes, cache_bytes, images_were_kept: kept, threads, warnings, notes };
+    let suggested = Suggested::of(opened.model.model_card.as_ref().and_then(|card| card.inline()));
+    let found =
+        Found { image_bytes, cache_bytes, images_were_kept: kept, threads, suggested, warnings, notes };
     let facts = Facts::new(&decoder, &built, &specs, chosen, found);
     Ok(Loaded { runner, built, facts })
 }

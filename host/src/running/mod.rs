@@ -7,8 +7,10 @@ mod key;
 mod load;
 mod memory;
 mod rows;
+mod suggested;
 mod watched;
 
 pub use backend::{Backend, devices};
 pub use facts::Facts;
 pub use load::{LoadOptions, Loaded, Wanted, load};
+pub use suggested::Suggested;

@@ -162,6 +162,7 @@ impl Program {
     /// Unsupported for an unknown operation or version, naming it; InvalidArgument for bytes that are no program.
     pub fn from_bytes(bytes: &[u8]) -> Result<Program> {
         let mut program = Program::default();
+        let mut declared = Vec::new();
         let rest = &mut { bytes };
         while !rest.is_empty() {
             let (code, version, mut fields) = next(rest)?;
@@ -173,6 +174,12 @@ impl Program {
                     continue;
                 }
             }
+            // Those of a second one would silently take the place of the first's.
+            if declared.contains(&code) || !program.operations.is_empty() {
+                let why = if declared.contains(&code) { "comes twice" } else { "follows an operation" };
+                return Err(Error::invalid_argument(format!("`{}` {why}", code.name())));
+            }
+            declared.push(code);
             if !fields.is_empty() {
                 return Err(Error::invalid_argument(format!("`{}` has bytes left over", code.name())));
             }

@@ -51,7 +51,7 @@ fn with_parts<'a>(registry: &'a Registry, format: &&'a Format) -> Vec<&'a Format
 }
 
 /// Which values an option accepts, in words.
-fn takes(kind: &OptionKind) -> String {
+pub(crate) fn takes(kind: &OptionKind) -> String {
     match kind {
         OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
         OptionKind::Integer => "a whole number".to_owned(),

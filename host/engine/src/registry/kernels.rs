@@ -1,7 +1,8 @@
 //! The compute backends among the plugins.
 
 use super::{Provider, Registry};
-use apr_sdk::{Error, Kernel, Result, escape};
+use crate::open::takes;
+use apr_sdk::{Error, Kernel, Manifest, OptionSpec, Options, Result, escape};
 use std::sync::{Arc, OnceLock};
 
 /// A compute backend that a plugin provides, created on first use.
@@ -10,14 +11,30 @@ pub(super) struct KernelSlot {
     pub(super) id: String,
     /// Index of the plugin in [`Registry::plugins`].
     pub(super) plugin: usize,
+    /// What a device can be opened with.
+    options: Vec<OptionSpec>,
     provider: Arc<dyn Provider>,
     made: OnceLock<Result<Arc<dyn Kernel>>>,
 }
 
 impl KernelSlot {
-    /// A backend named `id` of a plugin.
-    pub(super) fn new(id: &str, plugin: usize, provider: Arc<dyn Provider>) -> KernelSlot {
-        KernelSlot { id: id.to_owned(), plugin, provider, made: OnceLock::new() }
+    /// The backends of a plugin.
+    pub(super) fn all(
+        manifest: &Manifest,
+        plugin: usize,
+        provider: &Arc<dyn Provider>,
+    ) -> impl Iterator<Item = KernelSlot> {
+        manifest.kernels.iter().map(move |id| {
+            let options = manifest.kernel_options.iter();
+            let options = options.filter(|(of, _)| of == id).map(|(_, option)| option.clone()).collect();
+            KernelSlot {
+                id: id.clone(),
+                plugin,
+                options,
+                provider: Arc::clone(provider),
+                made: OnceLock::new(),
+            }
+        })
     }
 
     /// The backend, or why there is none.
@@ -46,6 +63,42 @@ impl Registry {
         found.map_or_else(|| Err(self.no_kernel(id)), KernelSlot::make)
     }
 
+    /// What a backend's device is opened with: the defaults of its options, and what the user gave.
+    ///
+    /// # Errors
+    /// InvalidArgument for an option that the backend does not declare, or a value that it does not accept.
+    pub fn kernel_options(&self, id: &str, given: &Options) -> Result<Options> {
+        let slot = self.kernels.iter().find(|slot| slot.id == id).ok_or_else(|| self.no_kernel(id))?;
+        let mut options = Options::new();
+        for spec in slot.options.iter().filter(|spec| !spec.default.is_empty()) {
+            options.set(&spec.name, &spec.default);
+        }
+        let shown = |text: &str| escape(text, 80);
+        for (name, value) in given.iter() {
+            let Some(spec) = slot.options.iter().find(|spec| spec.name == name) else {
+                let names: Vec<_> = slot.options.iter().map(|spec| spec.name.as_str()).collect();
+                let hint = match names[..] {
+                    [] => "leave it out: this backend has no options".to_owned(),
+                    _ => format!("choose one of {}", names.join(", ")),
+                };
+                let message = format!("the backend `{}` has no option `{}`", shown(id), shown(name));
+                return Err(Error::invalid_argument(message).hint(hint));
+            };
+            if !spec.accepts(value) {
+                let message = format!(
+                    "option `{}` of the backend `{}` cannot be `{}`",
+                    shown(name),
+                    shown(id),
+                    shown(value)
+                );
+                let hint = format!("pass {}: {}", takes(&spec.kind), spec.help);
+                return Err(Error::invalid_argument(message).hint(hint));
+            }
+            options.set(name, value);
+        }
+        Ok(options)
+    }
+
     fn no_kernel(&self, id: &str) -> Error {
         let known: Vec<_> = self.kernel_ids().collect();
         let hint = match known[..] {
@@ -62,7 +115,7 @@ impl Registry {
 mod tests {
     use super::super::{Linked, Origin, Plugin};
     use super::*;
-    use apr_sdk::{Device, DeviceSink, ErrorKind, Manifest, OpSpec, Options, PluginDecl, Support};
+    use apr_sdk::{Device, DeviceSink, ErrorKind, OpSpec, PluginDecl, Support};
 
     struct Nothing;
 
@@ -79,7 +132,8 @@ mod tests {
     }
 
     static PLAIN: PluginDecl = PluginDecl {
-        manifest: "id=a\nversion=1\nkernels=plain\n",
+        manifest: "id=a\nversion=1\nkernels=plain\nplain.option.speed=open choice:low,high low How fast\n\
+                   plain.option.note=open text - Whatever\n",
         kernel: || Some(Box::new(Nothing)),
         ..PluginDecl::EMPTY
     };
@@ -114,6 +168,22 @@ mod tests {
         assert!(error.hint_text().unwrap().contains("empty, plain"), "{error:?}");
         assert_eq!(registry.kernel("empty").err().unwrap().kind(), ErrorKind::Plugin);
         assert!(Registry::new().kernel("plain").err().unwrap().hint_text().unwrap().contains("plugins list"));
+    }
+
+    #[test]
+    fn options_are_checked_and_have_defaults() {
+        let registry = registry(&[&PLAIN]);
+        let given = |name, value| registry.kernel_options("plain", &Options::new().with(name, value));
+        assert_eq!(registry.kernel_options("plain", &Options::new()).unwrap().get("speed"), Some("low"));
+        assert_eq!(given("speed", "high").unwrap().get("speed"), Some("high"));
+        assert_eq!(given("note", "x=y").unwrap().get("note"), Some("x=y"));
+        let error = given("sped", "high").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(error.hint_text(), Some("choose one of speed, note"));
+        let error = given("speed", "middle").unwrap_err();
+        assert_eq!(error.message(), "option `speed` of the backend `plain` cannot be `middle`");
+        assert_eq!(error.hint_text(), Some("pass low or high: How fast"));
+        assert!(registry.kernel_options("tpu", &Options::new()).is_err());
     }
 
     #[test]

@@ -242,8 +242,7 @@ impl Registry {
                     reader: OnceLock::new(),
                     writer: OnceLock::new(),
                 }));
-                let kernels = manifest.kernels.iter();
-                self.kernels.extend(kernels.map(|id| KernelSlot::new(id, at, Arc::clone(&provider))));
+                self.kernels.extend(KernelSlot::all(manifest, at, &provider));
                 if !manifest.quantizers.is_empty() {
                     self.quantizers.push(QuantizerSlot { plugin: at, provider, made: OnceLock::new() });
                 }

@@ -12,7 +12,6 @@ use crate::cli::running::loading::{Wishes, load_model};
 use crate::cli::running::prompt::has_template;
 use crate::cli::signals;
 use apr_host::running::Wanted;
-use apr_inference::sampling::Sampler;
 use apr_sdk::{Error, ErrorKind, Result};
 use command::{HELP, Lines, Typed};
 use conversation::Conversation;
@@ -86,7 +85,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
         return Err(Error::invalid_argument("a chat cannot be printed as JSON")
             .hint("leave out --json, or run `apr run MODEL PROMPT --json` for each message"));
     }
-    let sampler = Sampler::new(args.sampling.settings())?;
+    args.sampling.check()?;
     let mut input = Input::open(!args.no_history, &context.terminal)?;
     let host = context.host();
     let mut loaded = load_model(
@@ -108,6 +107,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
             context.terminal.note("type /help for the commands, /exit to leave");
         }
     }
+    let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
     let mut conversation = Conversation::new(args, &mut loaded, sampler, context, &host);
     let mut lines = Lines::default();
     let mut is_interrupted = false;

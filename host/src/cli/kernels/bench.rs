@@ -9,8 +9,8 @@ use crate::cli::report::{Report, with_schema};
 use apr_host::sizes::show_number_of;
 use apr_inference::check::Blocks;
 use apr_sdk::{
-    Batch, DType, Embed, Error, ErrorKind, Linear, MatrixSpec, Options, Program, Result, RowIndex, Rows,
-    RowsOf, Session, SessionLimits, Slice, StepSink, ValueSpec, Weight, WeightPart, Workers, escape,
+    Batch, DType, Embed, Error, ErrorKind, Linear, MatrixSpec, Program, Result, RowIndex, Rows, RowsOf,
+    Session, SessionLimits, Slice, StepSink, ValueSpec, Weight, WeightPart, Workers, escape,
 };
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -61,8 +61,19 @@ fn parse_shape(text: &str) -> std::result::Result<(u32, u32), String> {
 /// The shapes of a model with 8 billion parameters, and of a small one.
 const SHAPES: [(u32, u32); 4] = [(4096, 4096), (14336, 4096), (4096, 14336), (1536, 1536)];
 /// Types, as models are quantized most often first.
-const TYPES: [DType; 8] =
-    [DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::Q8_0, DType::Q4_0, DType::BF16, DType::F16, DType::F32];
+const TYPES: [DType; 11] = [
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+    DType::Q8_0,
+    DType::Q4_0,
+    DType::Q5_0,
+    DType::Q4_1,
+    DType::Q5_1,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+];
 /// Rows of random data that are repeated.
 const DISTINCT: u64 = 16;
 
@@ -98,10 +109,8 @@ struct Row {
 /// As opening the device; InvalidArgument for an unknown type; Cancelled; what the device raised.
 pub fn run(args: &Args, context: &Context) -> Result<Benched> {
     let host = context.host();
-    let mut options = Options::new();
-    args.device.backend_option.iter().for_each(|(name, value)| options.set(name, value));
     let types = types(&args.types)?;
-    let first = args.device.open(&host, &options)?;
+    let first = args.device.open(&host)?;
     let shapes = if args.shapes.is_empty() { &SHAPES[..] } else { &args.shapes };
     let (packing, floor) = (Packing::of(&host.registry), Floor::new()?);
     let (mut measured, mut warnings) = (Vec::new(), Vec::new());
@@ -109,7 +118,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Benched> {
         for &(rows, columns) in shapes {
             host.check_cancelled()?;
             // A device keeps its weights for as long as it is open.
-            let opened = args.device.open(&host, &options)?;
+            let opened = args.device.open(&host)?;
             let bench = Bench::new(opened.device.as_ref(), &packing, dtype, rows, columns);
             match bench.and_then(|bench| bench.measure(&opened.team, &floor, args.rounds)) {
                 Ok(row) => measured.push(row),
@@ -121,7 +130,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Benched> {
         }
     }
     Ok(Benched {
-        backend: args.device.backend.clone(),
+        backend: first.backend,
         device: first.info.name,
         threads: first.team.width(),
         measured,

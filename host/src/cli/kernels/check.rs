@@ -6,7 +6,7 @@ use super::{DeviceArgs, Opened};
 use crate::cli::context::Context;
 use crate::cli::report::{Report, with_schema};
 use apr_inference::check::{Case, Verdict, cases, run as run_case};
-use apr_sdk::{Error, ErrorKind, Options, Result, escape};
+use apr_sdk::{Error, ErrorKind, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
@@ -62,9 +62,7 @@ struct Row {
 /// As opening the device; InvalidArgument if `--only` leaves nothing; Cancelled.
 pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let host = context.host();
-    let mut options = Options::new();
-    args.device.backend_option.iter().for_each(|(name, value)| options.set(name, value));
-    let opened = args.device.open(&host, &options)?;
+    let opened = args.device.open(&host)?;
     let wanted = |case: &Case| args.only.as_ref().is_none_or(|text| case.operation.contains(text.as_str()));
     let chosen: Vec<Case> = cases(&Packing::of(&host.registry))?.into_iter().filter(wanted).collect();
     if chosen.is_empty() {
@@ -76,7 +74,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
         host.check_cancelled()?;
         rows.push(row(case, run_on(&opened, case)));
     }
-    Ok(Checked { backend: args.device.backend.clone(), device: opened.info.name, cases: rows })
+    Ok(Checked { backend: opened.backend, device: opened.info.name, cases: rows })
 }
 
 fn run_on(opened: &Opened, case: &Case) -> Result<Verdict> {

@@ -13,7 +13,7 @@ use apr_engine::crew::Crew;
 use apr_host::host::Host;
 use apr_host::running::devices;
 use apr_host::threads::Team;
-use apr_sdk::{Device, DeviceInfo, Error, Options, Result, escape};
+use apr_sdk::{Device, DeviceInfo, Error, Kernel, Options, Result, escape};
 use std::sync::Arc;
 
 /// List, check and time what computes
@@ -53,9 +53,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 /// Which device is checked or timed.
 #[derive(Clone, Debug, clap::Args)]
 struct DeviceArgs {
-    /// Backend: an id from `apr kernels list`
-    #[arg(long, value_name = "ID", default_value = "cpu")]
-    backend: String,
+    /// Backend: an id from `apr kernels list` [default: the first with a usable device]
+    #[arg(long, value_name = "ID")]
+    backend: Option<String>,
     /// Number of the backend's device
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
@@ -66,27 +66,52 @@ struct DeviceArgs {
 
 /// A device that is open, and the threads that it is lent.
 struct Opened {
+    /// The backend's id.
+    backend: String,
     device: Box<dyn Device>,
     info: DeviceInfo,
     team: Team,
 }
 
 impl DeviceArgs {
-    /// Opens the device with these options.
+    /// Opens the device.
     ///
     /// # Errors
-    /// InvalidArgument for a backend or a device that is not there; what opening raised.
-    fn open(&self, host: &Host, options: &Options) -> Result<Opened> {
-        let kernel = host.registry.kernel(&self.backend)?;
-        let listed = devices(kernel.as_ref())?;
-        let found = usize::try_from(self.device).ok().and_then(|number| listed.into_iter().nth(number));
-        let info = found.ok_or_else(|| {
-            let shown = escape(&self.backend, 40);
-            Error::invalid_argument(format!("the backend `{shown}` has no device {}", self.device))
+    /// InvalidArgument for a backend or a device that is not there; Unsupported if no backend has a usable one; what opening
+    /// raised.
+    fn open(&self, host: &Host) -> Result<Opened> {
+        let number = usize::try_from(self.device).unwrap_or(usize::MAX);
+        let (backend, kernel) = match &self.backend {
+            Some(id) => (id.clone(), host.registry.kernel(id)?),
+            None => self.first(host)?,
+        };
+        let info = devices(kernel.as_ref())?.into_iter().nth(number).ok_or_else(|| {
+            let shown = escape(&backend, 40);
+            Error::invalid_argument(format!("the backend `{shown}` has no device {number}"))
                 .hint("run `apr kernels list` to see the devices")
         })?;
-        let device = kernel.open(self.device, options)?;
+        let mut given = Options::new();
+        self.backend_option.iter().for_each(|(name, value)| given.set(name, value));
+        let device = kernel.open(self.device, &host.registry.kernel_options(&backend, &given)?)?;
         let team = Team::new(host.threads().width(), Arc::clone(&host.cancel));
-        Ok(Opened { device, info, team })
+        Ok(Opened { backend, device, info, team })
+    }
+
+    /// The first backend whose device of this number can be used.
+    fn first(&self, host: &Host) -> Result<(String, Arc<dyn Kernel>)> {
+        let number = usize::try_from(self.device).unwrap_or(usize::MAX);
+        let usable = |kernel: &Arc<dyn Kernel>| {
+            devices(kernel.as_ref())
+                .is_ok_and(|all| all.get(number).is_some_and(|info| info.unusable.is_none()))
+        };
+        let all = host.registry.kernels().into_iter();
+        all.filter_map(|(id, kernel)| Some((id, kernel.ok()?))).find(|(_, kernel)| usable(kernel)).ok_or_else(
+            || {
+                // Every machine has a device 0, its processor, unless the plugin is missing.
+                let make = if number == 0 { Error::unsupported } else { Error::invalid_argument };
+                make(format!("no backend has a usable device {number}"))
+                    .hint("run `apr kernels list` to see the devices, and why they cannot be used")
+            },
+        )
     }
 }

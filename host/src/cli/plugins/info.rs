@@ -27,13 +27,16 @@ pub struct Args {
 }
 
 /// The plugin. JSON: the fields of a row of `plugins list`, `formats` with everything their manifests say, and `kernels`:
-/// the ids of its compute backends.
+/// the ids of its compute backends, with `kernel_options`: each with the id of its `backend`.
 #[derive(Debug, Serialize)]
 pub struct Info {
     #[serde(flatten)]
     row: Row,
     formats: Vec<Json>,
     kernels: Vec<String>,
+    kernel_options: Vec<Json>,
+    #[serde(skip)]
+    specs: Vec<(String, OptionSpec)>,
     #[serde(skip)]
     manifests: Vec<FormatManifest>,
 }
@@ -73,7 +76,24 @@ pub fn only(registry: &Registry) -> Result<&Plugin> {
 fn info(plugin: &Plugin) -> Info {
     let manifests = plugin.manifest.as_ref().map(|m| m.formats.clone()).unwrap_or_default();
     let kernels = plugin.manifest.as_ref().map(|m| m.kernels.clone()).unwrap_or_default();
-    Info { row: row(plugin), formats: manifests.iter().map(format_json).collect(), kernels, manifests }
+    let specs = plugin.manifest.as_ref().map(|m| m.kernel_options.clone()).unwrap_or_default();
+    let of_kernel = |(backend, option): &(String, OptionSpec)| {
+        json!({
+            "backend": backend,
+            "name": option.name,
+            "takes": show_kind(&option.kind),
+            "default": option.default,
+            "help": option.help,
+        })
+    };
+    Info {
+        row: row(plugin),
+        formats: manifests.iter().map(format_json).collect(),
+        kernels,
+        kernel_options: specs.iter().map(of_kernel).collect(),
+        specs,
+        manifests,
+    }
 }
 
 fn format_json(format: &FormatManifest) -> Json {
@@ -182,8 +202,21 @@ impl fmt::Display for Info {
             _ => fact("status", "works")?,
         }
         self.manifests.iter().try_for_each(|format| show_format(f, format))?;
-        self.kernels.iter().try_for_each(|id| writeln!(f, "compute backend {}", escape(id, 80)))
+        for id in &self.kernels {
+            writeln!(f, "compute backend {}", escape(id, 80))?;
+            let specs = self.specs.iter().filter(|(of, _)| of == id);
+            specs
+                .map(|(_, option)| option)
+                .try_for_each(|option| show_option(f, "--backend-option ", option))?;
+        }
+        Ok(())
     }
+}
+
+fn show_option(f: &mut fmt::Formatter<'_>, prefix: &str, option: &OptionSpec) -> fmt::Result {
+    let default =
+        if option.default.is_empty() { String::new() } else { format!(", default {}", option.default) };
+    writeln!(f, "  {prefix}{}: {} ({}{default})", option.name, option.help, show_kind(&option.kind))
 }
 
 fn show_format(f: &mut fmt::Formatter<'_>, format: &FormatManifest) -> fmt::Result {
@@ -214,16 +247,7 @@ fn show_format(f: &mut fmt::Formatter<'_>, format: &FormatManifest) -> fmt::Resu
         fact("metadata", &list(&carries.metadata))?;
     }
     for option in &format.options {
-        let default =
-            if option.default.is_empty() { String::new() } else { format!(", default {}", option.default) };
-        writeln!(
-            f,
-            "  -O {}.{}: {} ({}{default})",
-            format.id,
-            option.name,
-            option.help,
-            show_kind(&option.kind)
-        )?;
+        show_option(f, &format!("-O {}.", format.id), option)?;
     }
     format.reports.iter().try_for_each(|(id, help)| writeln!(f, "  report {id}: {help}"))
 }

@@ -73,7 +73,7 @@ pub struct Args {
 /// InvalidArgument for a prompt or settings that are none; what loading and computing raised; Cancelled after Ctrl-C.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     only_a_path(&args.file)?;
-    let sampler = Sampler::new(args.sampling.settings())?;
+    args.sampling.check()?;
     let question = args.question.read(args.embed)?;
     let file = args.logits_out.as_deref().map(|path| LogitsFile::checked(path, args.force)).transpose()?;
     let host = context.host();
@@ -81,6 +81,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let mut loaded =
         load_model(&args.file, &Wishes { open: &args.open, model: &args.model, wanted }, &host, context)?;
     let prompt = question.tokens(&mut loaded.tokens)?;
+    let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
     if args.embed {
         return embedded::run(loaded, &prompt).map(boxed);
     }

@@ -1,9 +1,9 @@
 //! The flags of every verb that runs a model.
 
 use crate::cli::folders::{cache_home, process_env};
-use apr_host::running::{Backend, LoadOptions, Wanted};
-use apr_inference::sampling::Settings;
-use apr_sdk::{DType, Error, Result};
+use apr_host::running::{Backend, LoadOptions, Suggested, Wanted};
+use apr_inference::sampling::{Sampler, Settings};
+use apr_sdk::{DType, Error, Options, Result};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -17,6 +17,9 @@ pub struct ModelArgs {
     /// Number of the backend's device
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
+    /// Set an option of the backend, such as level=avx2; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::cli::open_args::parse_pair)]
+    backend_option: Vec<(String, String)>,
     /// Compute on the CPU, whatever else is there
     #[arg(long)]
     no_gpu: bool,
@@ -56,7 +59,10 @@ impl ModelArgs {
     /// # Errors
     /// InvalidArgument if prepared weights are to be kept and there is no folder for them.
     pub fn to_options(&self, threads: usize, wanted: Wanted) -> Result<LoadOptions> {
+        let mut options = Options::new();
+        self.backend_option.iter().for_each(|(name, value)| options.set(name, value));
         Ok(LoadOptions {
+            options,
             arch: self.arch.clone(),
             backend: match self.backend.as_str() {
                 "auto" if self.no_gpu => Backend::Named(CPU.to_owned()),
@@ -95,24 +101,24 @@ fn images_folder() -> Result<PathBuf> {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Options of the answer")]
 pub struct SamplingArgs {
-    /// Randomness of the answer; 0 always takes the most probable token
-    #[arg(long, alias = "temp", value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
-    temperature: f32,
-    /// Choose among the K most probable tokens; 0 for all
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    top_k: u32,
-    /// Choose among the most probable tokens whose probabilities sum to P; 1 for all
-    #[arg(long, value_name = "P", default_value_t = 0.95, allow_negative_numbers = true)]
-    top_p: f32,
-    /// Choose among tokens at least P times as probable as the most probable one; 0 for all
-    #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true)]
-    min_p: f32,
-    /// Make tokens that occurred among the last --repeat-last-n less likely; 1 for no change
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
-    repeat_penalty: f32,
-    /// Number of tokens to which --repeat-penalty applies
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    repeat_last_n: usize,
+    /// Randomness of the answer; 0 always takes the most probable token [default: the model's, else 0.8]
+    #[arg(long, alias = "temp", value_name = "T", allow_negative_numbers = true)]
+    temperature: Option<f32>,
+    /// Choose among the K most probable tokens; 0 for all [default: the model's, else 40]
+    #[arg(long, value_name = "K")]
+    top_k: Option<u32>,
+    /// Choose among the most probable tokens whose probabilities sum to P; 1 for all [default: the model's, else 0.95]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    top_p: Option<f32>,
+    /// Choose among tokens at least P times as probable as the most probable one; 0 for all [default: the model's, else 0.05]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    min_p: Option<f32>,
+    /// Make tokens that occurred among the last --repeat-last-n less likely; 1 for no change [default: the model's, else 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    repeat_penalty: Option<f32>,
+    /// Number of tokens to which --repeat-penalty applies [default: the model's, else 64]
+    #[arg(long, value_name = "N")]
+    repeat_last_n: Option<usize>,
     /// Seed of the random numbers; the same seed gives the same answer [default: random]
     #[arg(long, short_alias = 's', value_name = "N")]
     seed: Option<u64>,
@@ -154,15 +160,41 @@ fn parse_count(text: &str) -> std::result::Result<Count, String> {
 }
 
 impl SamplingArgs {
-    /// The sampler's settings; a seed that was not given is drawn.
-    pub fn settings(&self) -> Settings {
+    /// Refuses settings that are none, before anything is loaded.
+    ///
+    /// # Errors
+    /// InvalidArgument, naming the setting.
+    pub fn check(&self) -> Result<()> {
+        Sampler::new(self.settings(&Suggested::default())).map(|_| ())
+    }
+
+    /// What chooses tokens: as the user says, else as the model suggests, else as llama.cpp does. A seed that was not given
+    /// is drawn. If what the model suggests is no setting, `warn` is told, and it is left out.
+    ///
+    /// # Errors
+    /// As [`SamplingArgs::check`].
+    pub fn sampler(&self, suggested: &Suggested, warn: &dyn Fn(&str)) -> Result<Sampler> {
+        let settings = self.settings(suggested);
+        Sampler::new(settings).or_else(|error| {
+            let sampler = Sampler::new(self.settings(&Suggested::default()))?;
+            let why = error.message();
+            warn(&format!("what the model says about choosing tokens is left out: {why}"));
+            Ok(sampler)
+        })
+    }
+
+    fn settings(&self, suggested: &Suggested) -> Settings {
+        let standard = Settings::default();
         Settings {
-            temperature: self.temperature,
-            top_k: self.top_k,
-            top_p: self.top_p,
-            min_p: self.min_p,
-            repeat_penalty: self.repeat_penalty,
-            repeat_last: self.repeat_last_n,
+            temperature: self.temperature.or(suggested.temperature).unwrap_or(standard.temperature),
+            top_k: self.top_k.or(suggested.top_k).unwrap_or(standard.top_k),
+            top_p: self.top_p.or(suggested.top_p).unwrap_or(standard.top_p),
+            min_p: self.min_p.or(suggested.min_p).unwrap_or(standard.min_p),
+            repeat_penalty: self
+                .repeat_penalty
+                .or(suggested.repeat_penalty)
+                .unwrap_or(standard.repeat_penalty),
+            repeat_last: self.repeat_last_n.or(suggested.repeat_last).unwrap_or(standard.repeat_last),
             seed: self.seed.unwrap_or_else(random_seed),
         }
     }
@@ -186,6 +218,32 @@ fn random_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_user_comes_before_the_model_and_the_model_before_the_default() {
+        let args = |temperature| SamplingArgs {
+            temperature,
+            top_k: None,
+            top_p: None,
+            min_p: None,
+            repeat_penalty: None,
+            repeat_last_n: None,
+            seed: Some(1),
+            stop: Vec::new(),
+            max_tokens: None,
+        };
+        let warned = std::cell::Cell::new(0);
+        let warn = |_: &str| warned.set(warned.get() + 1);
+        let model = Suggested { temperature: Some(0.5), top_k: Some(7), ..Suggested::default() };
+        let settings = *args(Some(0.25)).sampler(&model, &warn).unwrap().settings();
+        assert_eq!((settings.temperature, settings.top_k, settings.top_p), (0.25, 7, 0.95));
+        assert_eq!(args(None).sampler(&model, &warn).unwrap().settings().temperature, 0.5);
+        assert_eq!(warned.get(), 0);
+        let odd = Suggested { temperature: Some(-1.0), top_k: Some(7), ..Suggested::default() };
+        assert_eq!(args(None).sampler(&odd, &warn).unwrap().settings().top_k, 40);
+        assert_eq!(warned.get(), 1);
+        assert!(args(Some(-1.0)).check().is_err() && args(Some(-1.0)).sampler(&model, &warn).is_err());
+    }
 
     #[test]
     fn minus_one_is_no_bound() {

@@ -34,6 +34,14 @@ pub fn definition(dtype: DType, b: &[u8], i: usize) -> f64 {
         "F16" => half(b, 0),
         "BF16" => f64::from(from_bf16(u16::from_le_bytes([b[0], b[1]]))),
         "Q4_0" => half(b, 0) * int(bits(b[2 + i % 16], i / 16 * 4, 4) - 8),
+        "Q4_1" => half(b, 0) * int(bits(b[4 + i % 16], i / 16 * 4, 4)) + half(b, 2),
+        "Q5_0" | "Q5_1" => {
+            let head = if dtype == DType::Q5_0 { 2 } else { 4 };
+            let low = bits(b[head + 4 + i % 16], i / 16 * 4, 4);
+            let code = int(low + 16 * bits(b[head + i / 8], i % 8, 1));
+            half(b, 0) * if dtype == DType::Q5_0 { code - 16.0 } else { code }
+                + if dtype == DType::Q5_1 { half(b, 2) } else { 0.0 }
+        }
         "Q8_0" => half(b, 0) * int(signed(b[2 + i])),
         "Q4_K" | "Q5_K" => {
             let (scale, minimum) = scale_and_minimum(&b[4..16], i / 32);

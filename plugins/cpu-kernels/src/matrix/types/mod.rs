@@ -3,8 +3,12 @@
 mod bf16;
 mod f16;
 mod f32;
+mod five_bits;
 mod q4_0;
+mod q4_1;
 mod q4_k;
+mod q5_0;
+mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
@@ -32,8 +36,19 @@ pub struct Type {
 }
 
 /// Every type.
-pub static TYPES: &[&Type] =
-    &[&f32::F32, &f16::F16, &bf16::BF16, &q4_0::Q4_0, &q8_0::Q8_0, &q4_k::Q4_K, &q5_k::Q5_K, &q6_k::Q6_K];
+pub static TYPES: &[&Type] = &[
+    &f32::F32,
+    &f16::F16,
+    &bf16::BF16,
+    &q4_0::Q4_0,
+    &q4_1::Q4_1,
+    &q5_0::Q5_0,
+    &q5_1::Q5_1,
+    &q8_0::Q8_0,
+    &q4_k::Q4_K,
+    &q5_k::Q5_K,
+    &q6_k::Q6_K,
+];
 
 /// The type of a dtype.
 ///

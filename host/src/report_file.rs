@@ -59,7 +59,7 @@ pub fn check_alone(path: &Path, inputs: &[(u64, u64)], force: bool) -> Result<()
         if folder.is_dir() {
             return Ok(());
         }
-        let error = Error::not_found("the report's folder does not exist");
+        let error = Error::not_found("the folder to write to does not exist");
         return Err(error.in_file(folder.display().to_string()).hint("create it, or choose another"));
     };
     if inputs.contains(&(meta.dev(), meta.ino())) {

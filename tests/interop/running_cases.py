@@ -16,7 +16,7 @@ GOLDENS = ROOT / "tests/golden"
 TRAINED = ROOT / "tests/model/weights"
 GOLDEN = json.loads((ROOT / "tests/model/golden.json").read_text())
 FAMILIES = ("llama", "llama3", "mistral", "mixtral", "qwen2", "qwen3", "qwen2-moe", "qwen3-moe", "phi3", "olmo2", "stablelm", "command-r")
-TYPES = ("Q8_0", "Q4_K_M", "Q4_0", "Q5_K_M", "Q6_K")
+TYPES = ("Q8_0", "Q4_K_M", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q5_K_M", "Q6_K")
 # The least cosine of the logits after a token, for floats and for blocks: what multiplies blocks rounds activations to
 # 8 bits, and no two programs add in one order.
 SAME, NEAR = 0.999999, 0.9999

@@ -35,7 +35,7 @@ pub struct ModelArgs {
     /// Architecture of the model, if it is not the one it states
     #[arg(long, value_name = "ID")]
     arch: Option<String>,
-    /// Keep the prepared weights on disk, and map them the next time
+    /// Keep the prepared weights in apr/images of the cache folder, and map them the next time
     #[arg(long)]
     cache_image: bool,
 }

@@ -4,7 +4,7 @@
 // unsafe block in each would say the same again.
 #![allow(unsafe_op_in_unsafe_fn, reason = "each function is one expression; see the trait's contract")]
 
-use super::{Lanes, MOST_UNSIGNED, four};
+use super::{Lanes, MOST_UNSIGNED, four, shuffle_of};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -72,6 +72,7 @@ unsafe impl Lanes for Avx2 {
     type Ints = Two;
     type Floats = TwoFloats;
 
+    const FEW: bool = true;
     const TOKENS: usize = 4;
 
     #[inline(always)]
@@ -109,6 +110,14 @@ unsafe impl Lanes for Avx2 {
     unsafe fn left(a: Two, bits: u32) -> Two {
         let bits = Self::splat(bits);
         both!(_mm256_sllv_epi32(a, bits))
+    }
+
+    #[inline(always)]
+    unsafe fn fifths(a: Two, first: usize) -> Two {
+        let (byte, bits) = shuffle_of(first);
+        let (byte, bits) = ([_mm256_broadcastsi128_si256(byte); 2], Self::splat(bits));
+        let chosen = Self::and(both!(_mm256_shuffle_epi8(a, byte)), bits);
+        Self::and(both!(_mm256_cmpeq_epi8(chosen, bits)), Self::splat(0x1010_1010))
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 // unsafe block in each would say the same again.
 #![allow(unsafe_op_in_unsafe_fn, reason = "each function is one expression; see the trait's contract")]
 
-use super::{Lanes, four};
+use super::{Lanes, four, shuffle_of};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -19,6 +19,7 @@ unsafe impl Lanes for Avx512 {
     type Ints = __m512i;
     type Floats = __m512;
 
+    const FEW: bool = false;
     const TOKENS: usize = 16;
 
     #[inline(always)]
@@ -54,6 +55,13 @@ unsafe impl Lanes for Avx512 {
     #[inline(always)]
     unsafe fn left(a: __m512i, bits: u32) -> __m512i {
         _mm512_sllv_epi32(a, _mm512_set1_epi32(bits.cast_signed()))
+    }
+
+    #[inline(always)]
+    unsafe fn fifths(a: __m512i, first: usize) -> __m512i {
+        let (byte, bits) = shuffle_of(first);
+        let chosen = _mm512_shuffle_epi8(a, _mm512_broadcast_i32x4(byte));
+        _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(chosen, Self::splat(bits)), Self::splat(0x1010_1010))
     }
 
     #[inline(always)]

@@ -23,6 +23,9 @@ pub unsafe trait Lanes: Copy + 'static {
     /// An f32 in each lane.
     type Floats: Copy;
 
+    /// Whether registers are so few that it is better to load something twice than to keep it.
+    const FEW: bool;
+
     /// Tokens of a batch whose sums fit the registers.
     const TOKENS: usize;
 
@@ -40,6 +43,9 @@ pub unsafe trait Lanes: Copy + 'static {
     unsafe fn right(a: Self::Bytes, bits: u32) -> Self::Bytes;
     /// Each lane shifted left.
     unsafe fn left(a: Self::Bytes, bits: u32) -> Self::Bytes;
+
+    /// The four bits of each lane from `first` on, a multiple of 4: the fifth bit of each of its bytes.
+    unsafe fn fifths(a: Self::Bytes, first: usize) -> Self::Bytes;
 
     /// The same integer in each lane.
     unsafe fn splat_int(int: i32) -> Self::Ints;
@@ -112,4 +118,20 @@ pub fn ask(at: *const u8) {
 unsafe fn four(from: *const u8) -> i32 {
     // SAFETY: as the caller says; it need not be aligned.
     unsafe { from.cast::<i32>().read_unaligned() }
+}
+
+/// For [`Lanes::fifths`]: an index of bytes that repeats in each lane the byte with the bits from `first` on, and a mask of
+/// these bits, each in a byte of its own.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn shuffle_of(first: usize) -> (std::arch::x86_64::__m128i, u32) {
+    let byte = first as i32 / 8 * 0x0101_0101;
+    // SAFETY: every 64-bit x86 processor has SSE2.
+    let index = unsafe {
+        std::arch::x86_64::_mm_add_epi32(
+            std::arch::x86_64::_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c),
+            std::arch::x86_64::_mm_set1_epi32(byte),
+        )
+    };
+    (index, 0x0804_0201 << (first % 8))
 }

@@ -14,6 +14,7 @@ unsafe impl Lanes for Scalar {
     type Ints = [i32; 16];
     type Floats = [f32; 16];
 
+    const FEW: bool = true;
     const TOKENS: usize = 4;
 
     #[inline(always)]
@@ -50,6 +51,11 @@ unsafe impl Lanes for Scalar {
     #[inline(always)]
     unsafe fn left(a: Self::Bytes, bits: u32) -> Self::Bytes {
         a.map(|lane| (u32::from_le_bytes(lane) << bits).to_le_bytes())
+    }
+
+    #[inline(always)]
+    unsafe fn fifths(a: Self::Bytes, first: usize) -> Self::Bytes {
+        a.map(|lane| from_fn(|byte| (u32::from_le_bytes(lane) >> (first + byte) & 1) as u8 * 0x10))
     }
 
     #[inline(always)]

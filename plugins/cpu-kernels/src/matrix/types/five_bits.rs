@@ -23,25 +23,9 @@ pub unsafe fn codes<L: Lanes>(body: *const u8) -> [L::Bytes; 8] {
         let mut codes = [mask; 8];
         unrolled!(n < 4, {
             let both = L::load(body.add(64 * (n + 1)));
-            codes[n] = L::or(L::and(both, mask), fifth::<L>(high, 4 * n));
-            codes[n + 4] = L::or(L::and(L::right(both, 4), mask), fifth::<L>(high, 4 * n + 16));
+            codes[n] = L::or(L::and(both, mask), L::fifths(high, 4 * n));
+            codes[n + 4] = L::or(L::and(L::right(both, 4), mask), L::fifths(high, 4 * n + 16));
         });
         codes
-    }
-}
-
-/// The fifth bits of four elements in a byte each, where they belong.
-///
-/// # Safety
-/// The level's instructions are enabled.
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "elements are below 32")]
-unsafe fn fifth<L: Lanes>(high: L::Bytes, element: usize) -> L::Bytes {
-    // SAFETY: as the caller says.
-    unsafe {
-        let four = L::right(high, element as u32);
-        // Bit n goes to bit 8n + 4.
-        let bit = |n: u32| L::and(L::left(four, 7 * n + 4), L::splat(0x10 << (8 * n)));
-        L::or(L::or(bit(0), bit(1)), L::or(bit(2), bit(3)))
     }
 }

@@ -103,8 +103,23 @@ unsafe impl Super for Kind {
         // SAFETY: as the caller says; behind 4 registers of scales are 12 for each quarter.
         unsafe {
             let (mask, two) = (L::splat(0x0f0f_0f0f), L::splat(0x3030_3030));
-            let mut codes = [[mask; 4]; 4];
             let quarter = body.add(64 * (4 + 12 * QUARTER));
+            if L::FEW {
+                // One sub-block after the other: what two of them need is loaded twice.
+                for sub in 0..4 {
+                    let mut codes = [mask; 4];
+                    let (shift, low) = (sub as u32 / 2 * 4, quarter.add(64 * 4 * (sub % 2)));
+                    unrolled!(n < 4, {
+                        let (low, high) = (L::load(low.add(64 * n)), L::load(quarter.add(64 * (8 + n))));
+                        let high =
+                            if sub == 3 { L::right(high, 2) } else { L::left(high, 4 - 2 * sub as u32) };
+                        codes[n] = L::or(L::and(L::right(low, shift), mask), L::and(high, two));
+                    });
+                    take.take(8 * half + 2 * sub + odd, &codes);
+                }
+                return;
+            }
+            let mut codes = [[mask; 4]; 4];
             let mut read = [mask; 12];
             unrolled!(n < 12, {
                 read[n] = L::load(quarter.add(64 * n));

@@ -17,6 +17,18 @@ pub enum OptionKind {
     Refuse,
 }
 
+impl OptionKind {
+    /// Which values it accepts, in words.
+    pub fn takes(&self) -> String {
+        match self {
+            OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
+            OptionKind::Integer => "a whole number".to_owned(),
+            OptionKind::Text => "text".to_owned(),
+            OptionKind::Choice(words) => words.join(" or "),
+        }
+    }
+}
+
 /// One declared option: `FORMAT.option.NAME=WHEN KIND DEFAULT HELP` in the manifest, or of a compute backend
 /// `BACKEND.option.NAME=open KIND DEFAULT HELP`.
 #[derive(Clone, Debug, PartialEq, Eq)]

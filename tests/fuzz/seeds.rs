@@ -1,6 +1,6 @@
 //! Writes the seeds of every target into folders: `seeds FOLDER`.
 
-use apr_fuzz::seeds::{archives, importance, libraries, manifests, models, single_models};
+use apr_fuzz::seeds::{archives, importance, libraries, manifests, models, programs, single_models};
 use std::path::PathBuf;
 
 fn main() {
@@ -13,6 +13,7 @@ fn main() {
         ("importance", importance()),
         ("manifest", manifests()),
         ("library", libraries()),
+        ("program", programs()),
     ];
     for (target, seeds) in formats.into_iter().chain(others) {
         let folder = folder.join(target);

@@ -1,7 +1,7 @@
 //! What fuzzing starts from: the plugins' fixtures, files of several joined into one input; the same models as APR; our
 //! own manifests.
 
-use crate::property::{NEXT_FILE, Subject};
+use crate::property::{NEXT_FILE, Subject, example_programs};
 use apr_sdk::{LayoutRequest, MemorySource};
 use apr_testkit::{carried, read_with_parts, write};
 use std::path::Path;
@@ -151,6 +151,11 @@ fn section(text: &str, number: fn(u32) -> [u8; 4]) -> Vec<u8> {
     }
     bytes.extend(text.bytes());
     bytes
+}
+
+/// Programs of the kinds that models have.
+pub fn programs() -> Vec<(String, Vec<u8>)> {
+    example_programs()
 }
 
 /// Object files of several systems with a manifest section, made by `tests/corpus/library/build`.

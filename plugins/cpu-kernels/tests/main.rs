@@ -11,7 +11,9 @@
     reason = "tests fail by panicking, and their numbers are small"
 )]
 
+mod hostile;
 mod memory;
+mod mutations;
 mod operations;
 mod programs;
 mod reference;

@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn live() -> isize {
+pub fn live() -> isize {
     LIVE.with(Cell::get)
 }
 

@@ -270,4 +270,13 @@ mod tests {
             ErrorKind::InvalidArgument
         );
     }
+
+    #[test]
+    fn declarations_come_once_and_before_all_operations() {
+        let whole = program().to_bytes().unwrap();
+        let declared = Program { operations: Vec::new(), ..program() }.to_bytes().unwrap();
+        let refused = |bytes: Vec<u8>| Program::from_bytes(&bytes).unwrap_err().message().to_owned();
+        assert_eq!(refused([declared.clone(), whole.clone()].concat()), "`values` comes twice");
+        assert_eq!(refused([&whole[declared.len()..], &declared].concat()), "`values` follows an operation");
+    }
 }

@@ -9,6 +9,7 @@ mod lent;
 mod manifest;
 pub mod memory;
 mod opening;
+mod program;
 mod reporting;
 mod subject;
 mod writing;
@@ -17,6 +18,7 @@ pub use archive::check as check_archive;
 pub use arrange::NEXT_FILE;
 pub use importance::check as check_importance;
 pub use manifest::{check_library, check_section};
+pub use program::{check as check_program, examples as example_programs};
 pub use reporting::check as check_reports;
 pub use subject::Subject;
 

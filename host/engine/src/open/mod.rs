@@ -15,7 +15,6 @@ pub mod source;
 pub mod stored_sums;
 
 pub use listed::{Held, Listed};
-pub(crate) use options::takes;
 pub use options::{GivenOption, check_options, option_values};
 pub use place::{Backing, Entry, Found, Place, Places, Version, check_name};
 

@@ -29,7 +29,7 @@ pub fn option_values(
                 let message = format!("option `{}.{name}` cannot be `{value}`", format.id());
                 return Err(Error::invalid_argument(message).hint(format!(
                     "pass {}: {}",
-                    takes(&spec.kind),
+                    spec.kind.takes(),
                     spec.help
                 )));
             }
@@ -48,16 +48,6 @@ pub fn option_values(
 fn with_parts<'a>(registry: &'a Registry, format: &&'a Format) -> Vec<&'a Format> {
     let parts = format.manifest.parts.iter().filter_map(|id| registry.format(id).ok());
     [*format].into_iter().chain(parts).collect()
-}
-
-/// Which values an option accepts, in words.
-pub(crate) fn takes(kind: &OptionKind) -> String {
-    match kind {
-        OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
-        OptionKind::Integer => "a whole number".to_owned(),
-        OptionKind::Choice(words) => words.join(" or "),
-        _ => "text".to_owned(),
-    }
 }
 
 /// Fails for an option that none of the formats declares. A restriction declared by any available format is

@@ -1,7 +1,6 @@
 //! The compute backends among the plugins.
 
 use super::{Provider, Registry};
-use crate::open::takes;
 use apr_sdk::{Error, Kernel, Manifest, OptionSpec, Options, Result, escape};
 use std::sync::{Arc, OnceLock};
 
@@ -91,7 +90,7 @@ impl Registry {
                     shown(id),
                     shown(value)
                 );
-                let hint = format!("pass {}: {}", takes(&spec.kind), spec.help);
+                let hint = format!("pass {}: {}", spec.kind.takes(), spec.help);
                 return Err(Error::invalid_argument(message).hint(hint));
             }
             options.set(name, value);

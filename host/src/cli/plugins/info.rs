@@ -172,10 +172,8 @@ fn show_foreign(carrier: ForeignCarrier) -> &'static str {
 
 fn show_kind(kind: &OptionKind) -> String {
     match kind {
-        OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
-        OptionKind::Integer => "a whole number".to_owned(),
         OptionKind::Choice(words) => words.join(", "),
-        _ => "text".to_owned(),
+        _ => kind.takes(),
     }
 }
 

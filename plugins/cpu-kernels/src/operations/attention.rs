@@ -38,7 +38,7 @@ pub(crate) struct Attention {
     mask: Mask,
     window: usize,
     soft_cap: f32,
-    sinks: Option<Vec<f32>>,
+    sinks: Option<Arc<[f32]>>,
     slopes: Vec<f32>,
 }
 

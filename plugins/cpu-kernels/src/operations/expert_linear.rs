@@ -4,7 +4,7 @@
 use super::linear::{Divided, runs};
 use super::route::expert;
 use crate::matrix::Matrix;
-use crate::session::compile::{Compiler, apart, divided, same_rows, shape};
+use crate::session::compile::{Compiler, all_apart, apart, divided, same_rows, shape};
 use crate::session::step::{Division, Step, Task, index};
 use crate::session::values::Place;
 use apr_sdk::{Error, Result, RowsOf};
@@ -37,7 +37,7 @@ struct Multiply {
     /// How many.
     width: usize,
     /// A row for each expert.
-    bias: Option<Vec<f32>>,
+    bias: Option<Arc<[f32]>>,
     out: Place,
     rows: RowsOf,
     used: usize,
@@ -63,12 +63,8 @@ pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler
     for part in &operation.parts {
         let out = compiler.place(&part.out)?;
         same_rows(&[&x, &out])?;
-        for (other, what) in [(&x, "the input"), (&route, "the route")]
-            .into_iter()
-            .chain(outs.iter().map(|out| (out, "another result")))
-        {
-            apart(&out, other, what)?;
-        }
+        apart(&out, &x, "the input")?;
+        apart(&out, &route, "the route")?;
         let width = divided(out.width, operation.used, "choices")?;
         let matrix = compiler.matrix(part.weight)?;
         let (all, columns) = shape(&matrix);
@@ -94,12 +90,13 @@ pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler
         outs.push(out);
         compiler.push(Multiply { matrix, stride, first, width, bias, out, rows, used, list, slot });
     }
+    all_apart(&outs)?;
     outs.iter().for_each(|out| compiler.written(out));
     Ok(())
 }
 
 /// The rows of a bias, one after the other.
-fn expert_bias(compiler: &Compiler<'_>, weight: u32, experts: usize, width: usize) -> Result<Vec<f32>> {
+fn expert_bias(compiler: &mut Compiler<'_>, weight: u32, experts: usize, width: usize) -> Result<Arc<[f32]>> {
     let matrix = compiler.matrix(weight)?;
     let (rows, columns) = shape(&matrix);
     if (rows, columns) != (experts, width) {
@@ -107,9 +104,18 @@ fn expert_bias(compiler: &Compiler<'_>, weight: u32, experts: usize, width: usiz
             "the bias has {rows} x {columns} elements instead of {experts} x {width}"
         )));
     }
-    let mut bias = vec![0.0; rows * columns];
-    bias.chunks_exact_mut(columns).enumerate().for_each(|(row, out)| matrix.row(row, out));
-    Ok(bias)
+    compiler.floats(weight)
+}
+
+/// Checks that the choices of a step can be told apart by the numbers that lists keep.
+///
+/// # Errors
+/// LimitExceeded if there are too many.
+fn countable(rows: usize, used: usize) -> Result<()> {
+    if rows.checked_mul(used).is_some_and(|choices| u32::try_from(choices).is_ok()) {
+        return Ok(());
+    }
+    Err(Error::limit(format!("{rows} rows with {used} chosen experts each are too many for one step")))
 }
 
 /// A number as it is kept in a list of choices.
@@ -128,6 +134,7 @@ impl Task for Order {
         }
         let mut list = step.assignments[self.list].write().unwrap_or_else(PoisonError::into_inner);
         list.clear();
+        countable(step.count(self.route.rows), self.used)?;
         for row in 0..step.count(self.route.rows) {
             // SAFETY: nothing writes the route in this task.
             let route = unsafe { step.values.read(&self.route, row) };
@@ -198,5 +205,17 @@ impl Task for Multiply {
         }
         debug_assert_eq!(tokens, step.count(self.rows) * self.used);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_that_lists_cannot_number_are_refused() {
+        countable(1 << 16, 0xffff).unwrap();
+        assert!(countable(1 << 16, 1 << 16).is_err());
+        assert!(countable(usize::MAX, 2).is_err());
     }
 }

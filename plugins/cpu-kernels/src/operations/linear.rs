@@ -1,7 +1,7 @@
 //! Matrices times rows. Workers take runs of whole tiles, balanced by bytes over all matrices of an operation.
 
 use crate::matrix::Matrix;
-use crate::session::compile::{Compiler, apart, same_or_apart, same_rows, shape};
+use crate::session::compile::{Compiler, all_apart, apart, same_or_apart, same_rows, shape};
 use crate::session::step::{Division, Step, Task, index};
 use crate::session::values::Place;
 use apr_sdk::{Error, Result, RowsOf, WeightPart};
@@ -32,7 +32,7 @@ pub(super) struct Piece {
     /// Where the activations are.
     pub(super) slot: usize,
     /// What is added, indexed as the result.
-    pub(super) bias: Option<Vec<f32>>,
+    pub(super) bias: Option<Arc<[f32]>>,
     /// Where the result goes.
     pub(super) out: Place,
 }
@@ -53,13 +53,11 @@ pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) 
     let Some(first) = outs.first() else {
         return Err(Error::invalid_argument("it has no matrix"));
     };
-    for (number, out) in outs.iter().enumerate() {
+    for out in &outs {
         same_rows(&[&x, out])?;
         apart(out, &x, "the input")?;
-        for other in &outs[..number] {
-            apart(out, other, "another result")?;
-        }
     }
+    all_apart(&outs)?;
     let residual =
         operation.residual.as_ref().map(|place| compiler.place_of(place, first.width, "the residual"));
     let residual = residual.transpose()?;

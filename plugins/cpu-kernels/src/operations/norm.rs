@@ -7,13 +7,16 @@ use crate::session::compile::{Compiler, divided, same_or_apart, same_rows};
 use crate::session::step::{Division, Step, Task};
 use crate::session::values::Place;
 use apr_sdk::{NormKind, Result};
+use std::ops::Range;
+use std::sync::Arc;
 
 struct Norm {
     x: Place,
     out: Place,
     centred: bool,
-    gain: Option<Vec<f32>>,
-    bias: Option<Vec<f32>>,
+    /// As wide as all parts or as one, which is then the same for all.
+    gain: Option<Arc<[f32]>>,
+    bias: Option<Arc<[f32]>>,
     epsilon: f32,
     /// Elements of a part that is normalized on its own.
     width: usize,
@@ -30,17 +33,20 @@ pub(super) fn compile(operation: &apr_sdk::Norm, compiler: &mut Compiler<'_>) ->
     same_rows(&[&x, &out])?;
     same_or_apart(&out, &x, "the input")?;
     let width = divided(x.width, operation.heads, "heads")?;
-    // A vector as wide as a head is the same for all heads.
-    let vector = |weight: Option<u32>, what| {
-        let Some(weight) = weight else { return Ok(None) };
-        let vector = compiler.vector(weight, &[x.width, width], what)?;
-        Ok(Some(vector.repeat(x.width / vector.len())))
+    let mut vector = |weight: Option<u32>, what| {
+        weight.map(|weight| compiler.vector(weight, &[x.width, width], what)).transpose()
     };
     let (gain, bias) = (vector(operation.gain, "the gain")?, vector(operation.bias, "the bias")?);
     let (centred, epsilon) = (operation.kind == NormKind::LAYER, operation.epsilon);
     compiler.written(&out);
     compiler.push(Norm { x, out, centred, gain, bias, epsilon, width });
     Ok(())
+}
+
+/// What of a vector belongs to a head.
+fn of_head<'a>(vector: &'a Option<Arc<[f32]>>, head: &Range<usize>) -> Option<&'a [f32]> {
+    let vector = vector.as_ref()?;
+    Some(if vector.len() == head.len() { vector } else { &vector[head.clone()] })
 }
 
 impl Task for Norm {
@@ -58,8 +64,7 @@ impl Task for Norm {
             let out = unsafe { step.values.write(&self.out, row) };
             for (head, out) in out.chunks_exact_mut(self.width).enumerate() {
                 let part = head * self.width..(head + 1) * self.width;
-                let gain = self.gain.as_ref().map(|gain| &gain[part.clone()]);
-                let bias = self.bias.as_ref().map(|bias| &bias[part]);
+                let (gain, bias) = (of_head(&self.gain, &part), of_head(&self.bias, &part));
                 normalize(step.level, out, self.centred, self.epsilon, gain, bias);
             }
         }

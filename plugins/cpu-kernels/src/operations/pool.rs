@@ -36,14 +36,13 @@ impl Pool {
     /// The mean of a sequence's rows.
     fn mean(&self, step: &Step<'_>, ordinal: usize, out: &mut [f32]) {
         let mut sums = vec![0f64; out.len()];
-        let mut rows = 0;
-        for row in (0..step.ordinals.len()).filter(|row| step.ordinals[*row] == ordinal) {
+        let rows = step.checked.of_sequence(ordinal);
+        for row in rows {
             // SAFETY: nothing writes rows of the batch in this task.
-            let x = unsafe { step.values.read(&self.x, row) };
+            let x = unsafe { step.values.read(&self.x, *row) };
             sums.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
-            rows += 1;
         }
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = narrow(sum / count(rows)));
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = narrow(sum / count(rows.len())));
     }
 }
 
@@ -58,8 +57,8 @@ impl Task for Pool {
             let out = unsafe { step.values.write(&self.out, output) };
             let row = match self.kind {
                 Pooling::OUTPUTS => Some(index(step.batch.outputs()[output])),
-                Pooling::FIRST => step.ordinals.iter().position(|ordinal| *ordinal == output),
-                Pooling::LAST => step.ordinals.iter().rposition(|ordinal| *ordinal == output),
+                Pooling::FIRST => step.checked.of_sequence(output).first().copied(),
+                Pooling::LAST => step.checked.of_sequence(output).last().copied(),
                 // `check` let no other than the mean through.
                 _ => None,
             };

@@ -6,6 +6,7 @@ use crate::session::step::{Division, Step, Task, index};
 use crate::session::values::Place;
 use apr_sdk::{Error, ExpertScore, Result};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 struct Route {
     scores: Place,
@@ -13,7 +14,7 @@ struct Route {
     score: ExpertScore,
     normalize: bool,
     scale: f32,
-    bias: Option<Vec<f32>>,
+    bias: Option<Arc<[f32]>>,
     groups: usize,
     groups_used: usize,
 }
@@ -83,19 +84,20 @@ impl Route {
     fn best_groups(&self, by: &[f32], order: &mut Vec<usize>) {
         let size = by.len() / self.groups;
         // A group is as good as its best expert; where experts are scored apart, as its two best together.
-        let taken = if self.score == ExpertScore::SIGMOID { 2 } else { 1 };
+        let counted = if self.score == ExpertScore::SIGMOID { 2 } else { 1 };
         let quality: Vec<f32> = by
             .chunks_exact(size)
             .map(|group| {
                 let mut best: Vec<usize> = (0..size).collect();
                 best.sort_by(|a, b| by_score(group, *a, *b));
-                best.iter().take(taken).map(|expert| group[*expert]).sum()
+                best.iter().take(counted).map(|expert| group[*expert]).sum()
             })
             .collect();
         let mut groups: Vec<usize> = (0..self.groups).collect();
         groups.sort_by(|a, b| by_score(&quality, *a, *b));
-        groups.truncate(self.groups_used);
-        order.retain(|expert| groups.contains(&(expert / size)));
+        let mut taken = vec![false; self.groups];
+        groups.iter().take(self.groups_used).for_each(|group| taken[*group] = true);
+        order.retain(|expert| taken[expert / size]);
     }
 
     fn choose(&self, scores: &[f32], out: &mut [f32]) {
@@ -107,7 +109,7 @@ impl Route {
         }
         let mut by = weights.clone();
         if let Some(bias) = &self.bias {
-            by.iter_mut().zip(bias).for_each(|(by, bias)| *by += bias);
+            by.iter_mut().zip(bias.iter()).for_each(|(by, bias)| *by += bias);
         }
         let mut order: Vec<usize> = (0..by.len()).collect();
         if self.groups_used > 0 {

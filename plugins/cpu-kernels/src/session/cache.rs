@@ -147,15 +147,16 @@ pub(crate) struct Cache {
     views: bool,
     /// Whether an operation stores keys.
     claimed: bool,
+    /// Each sequence's pages; none for sequences beyond those that were ever written.
     pages: Vec<Pages>,
 }
 
 impl Cache {
-    /// An empty cache for `sequences` sequences.
+    /// An empty cache.
     ///
     /// # Errors
     /// InvalidArgument for a state without elements; Unsupported for a type in which nothing can be kept.
-    pub(crate) fn new(state: &PagedState, sequences: usize) -> Result<Cache> {
+    pub(crate) fn new(state: &PagedState) -> Result<Cache> {
         let (heads, key, value) = (index(state.heads), index(state.key), index(state.value));
         if heads == 0 || key == 0 || value == 0 {
             return Err(Error::invalid_argument(
@@ -172,8 +173,7 @@ impl Cache {
             let dtype = state.dtype;
             return Err(Error::unsupported(format!("a cache cannot keep {dtype}, but F32, F16 and Q8_0")));
         };
-        let pages = vec![Pages::default(); sequences];
-        Ok(Cache { heads, key, value, cells, views: false, claimed: false, pages })
+        Ok(Cache { heads, key, value, cells, views: false, claimed: false, pages: Vec::new() })
     }
 
     /// Takes note that an operation stores keys, with values or without. Only one may.
@@ -201,6 +201,7 @@ impl Cache {
     /// # Errors
     /// Io if there is no memory left.
     pub(crate) fn reserve(&mut self, sequence: usize, from: usize, to: usize) -> Result<()> {
+        self.make_room(sequence);
         while self.pages[sequence].0.len() < to.div_ceil(PAGE) {
             let page = Arc::new(self.page()?);
             self.pages[sequence].0.push(page);
@@ -317,17 +318,27 @@ impl Cache {
 
     /// A sequence's pages, to be kept or given to another.
     pub(crate) fn pages(&self, sequence: usize) -> Pages {
-        self.pages[sequence].clone()
+        self.pages.get(sequence).cloned().unwrap_or_default()
     }
 
     /// Replaces a sequence's pages.
     pub(crate) fn set_pages(&mut self, sequence: usize, pages: Pages) {
+        self.make_room(sequence);
         self.pages[sequence] = pages;
     }
 
     /// Forgets a sequence's positions from `length` on.
     pub(crate) fn trim(&mut self, sequence: usize, length: usize) {
-        self.pages[sequence].0.truncate(length.div_ceil(PAGE));
+        if let Some(pages) = self.pages.get_mut(sequence) {
+            pages.0.truncate(length.div_ceil(PAGE));
+        }
+    }
+
+    /// Makes room for a sequence's list of pages.
+    fn make_room(&mut self, sequence: usize) {
+        if self.pages.len() <= sequence {
+            self.pages.resize_with(sequence + 1, Pages::default);
+        }
     }
 }
 

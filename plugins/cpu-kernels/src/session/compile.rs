@@ -5,7 +5,8 @@ use super::step::{Task, index};
 use super::values::{Place, Values};
 use crate::matrix::{Matrix, Rounding};
 use crate::operations::{self, attention::Attention, linear::Linear};
-use apr_sdk::{Error, Operation, Program, Result, RowsOf, SessionLimits, Slice, State};
+use apr_sdk::{Error, Operation, Program, Result, RowsOf, Slice, State};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Room for rows of activations in one rounding.
@@ -22,7 +23,7 @@ pub(crate) struct Slot {
 }
 
 /// The angles of one rope: what turns with which frequency, in order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Angles {
     /// Radians per position.
     pub(crate) frequencies: Vec<f32>,
@@ -60,6 +61,10 @@ pub(crate) struct Compiler<'c> {
     pub(crate) values: &'c Values,
     pub(crate) caches: &'c mut [Cache],
     weights: &'c [Arc<Matrix>],
+    /// The weights that were asked for as floats.
+    floats: BTreeMap<u32, Arc<[f32]>>,
+    /// The numbers of the tables of angles, by the bits of what turns how.
+    turning: BTreeMap<Vec<u32>, usize>,
     operation: usize,
     /// Whether outputs are the rows that want output.
     by_row: bool,
@@ -69,15 +74,11 @@ pub(crate) struct Compiler<'c> {
 ///
 /// # Errors
 /// Unsupported or InvalidArgument, naming the operation.
-pub(crate) fn compile(
-    program: &Program,
-    weights: &[Arc<Matrix>],
-    limits: &SessionLimits,
-) -> Result<(Values, Vec<Cache>, Plan)> {
+pub(crate) fn compile(program: &Program, weights: &[Arc<Matrix>]) -> Result<(Values, Vec<Cache>, Plan)> {
     let values = Values::new(&program.values)?;
     let caches = program.states.iter().enumerate().map(|(number, state)| {
         let made = match state {
-            State::Paged(state) => Cache::new(state, index(limits.sequences)),
+            State::Paged(state) => Cache::new(state),
             _ => Err(Error::unsupported("a state of this kind is kept by no operation here")),
         };
         made.map_err(|error| prefixed(&error, &format!("state {number}")))
@@ -95,8 +96,16 @@ pub(crate) fn compile(
         cached: false,
         attentions: Vec::new(),
     };
-    let mut compiler =
-        Compiler { plan, values: &values, caches: &mut caches, weights, operation: 0, by_row: false };
+    let mut compiler = Compiler {
+        plan,
+        values: &values,
+        caches: &mut caches,
+        weights,
+        floats: BTreeMap::new(),
+        turning: BTreeMap::new(),
+        operation: 0,
+        by_row: false,
+    };
     for (number, operation) in program.operations.iter().enumerate() {
         compiler.operation = number;
         compiler.add(operation).map_err(|error| {
@@ -179,7 +188,7 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// InvalidArgument if the weight is no vector, or its length is none of those allowed.
-    pub(crate) fn vector(&self, weight: u32, lengths: &[usize], what: &str) -> Result<Vec<f32>> {
+    pub(crate) fn vector(&mut self, weight: u32, lengths: &[usize], what: &str) -> Result<Arc<[f32]>> {
         let matrix = self.matrix(weight)?;
         let (rows, columns) = shape(&matrix);
         if rows != 1 || !lengths.contains(&columns) {
@@ -189,9 +198,24 @@ impl Compiler<'_> {
                 wanted.join(" or ")
             )));
         }
-        let mut vector = vec![0.0; columns];
-        matrix.row(0, &mut vector);
-        Ok(vector)
+        self.floats(weight)
+    }
+
+    /// A weight's rows as floats, one after the other. They are kept once, however many operations name them.
+    ///
+    /// # Errors
+    /// As [`Compiler::matrix`].
+    pub(crate) fn floats(&mut self, weight: u32) -> Result<Arc<[f32]>> {
+        if let Some(known) = self.floats.get(&weight) {
+            return Ok(Arc::clone(known));
+        }
+        let matrix = self.matrix(weight)?;
+        let (rows, columns) = shape(&matrix);
+        let mut floats = vec![0.0; rows * columns];
+        floats.chunks_exact_mut(columns).enumerate().for_each(|(row, out)| matrix.row(row, out));
+        let floats = Arc::<[f32]>::from(floats);
+        self.floats.insert(weight, Arc::clone(&floats));
+        Ok(floats)
     }
 
     /// The slot with `x`, cut into `parts` rows, in a rounding; the task that fills it is added if it is not there yet.
@@ -226,13 +250,15 @@ impl Compiler<'_> {
 
     /// A table of angles.
     pub(crate) fn angles(&mut self, angles: Angles) -> usize {
-        let known = self.plan.angles.iter().position(|known| *known == angles);
-        known.unwrap_or_else(|| {
-            self.plan.angles.push(angles.clone());
-            let table = self.plan.angles.len() - 1;
-            self.push(operations::rope::Turn { table, angles });
-            table
-        })
+        let bits = angles.frequencies.iter().chain([&angles.magnitude]).map(|x| x.to_bits()).collect();
+        if let Some(known) = self.turning.get(&bits) {
+            return *known;
+        }
+        let table = self.plan.angles.len();
+        self.turning.insert(bits, table);
+        self.plan.angles.push(angles.clone());
+        self.push(operations::rope::Turn { table, angles });
+        table
     }
 
     /// Takes note of what the rows of outputs are: those that want output, or the batch's sequences.
@@ -288,6 +314,20 @@ pub(crate) fn apart(out: &Place, input: &Place, what: &str) -> Result<()> {
         return Err(Error::invalid_argument(format!("the result overlaps {what}")));
     }
     Ok(())
+}
+
+/// Checks that results have no element in common with each other.
+///
+/// # Errors
+/// InvalidArgument if they have.
+pub(crate) fn all_apart(results: &[Place]) -> Result<()> {
+    // In order of where they begin: if any two meet, so do two neighbours.
+    let mut sorted = results.to_vec();
+    sorted.sort_unstable_by_key(|place| (place.value, place.first));
+    if sorted.is_sorted_by(|a, b| !a.meets(b)) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument("the result overlaps another result"))
 }
 
 /// Checks that a result is an input itself, or has no element in common with it.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod compile;
+mod region;
 pub(crate) mod shared;
 pub(crate) mod step;
 pub(crate) mod values;
@@ -16,6 +17,7 @@ use apr_sdk::{
 };
 use cache::{Cache, Pages};
 use compile::Plan;
+use region::{Gate, Region};
 use shared::Shared;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +25,9 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 use step::{Division, Rows, Step, index};
 use values::Values;
+
+/// The most sequences of a session: each takes a little memory and time in every step, whether it is there or not.
+const MOST_SEQUENCES: u32 = 1 << 16;
 
 /// What a sequence has kept: its length, and its pages in every cache.
 type Kept = (usize, Vec<Pages>);
@@ -69,8 +74,15 @@ impl Session {
                 return Err(Error::invalid_argument(format!("a session without {what} can do nothing")));
             }
         }
+        if limits.sequences > MOST_SEQUENCES {
+            return Err(Error::limit(format!(
+                "a session of {} sequences is more than one of {MOST_SEQUENCES}",
+                limits.sequences
+            ))
+            .hint("open several sessions"));
+        }
         let program = Program::from_bytes(program)?;
-        let (values, caches, plan) = compile::compile(&program, weights, limits)?;
+        let (values, caches, plan) = compile::compile(&program, weights)?;
         Ok(Session {
             level,
             values,
@@ -134,14 +146,14 @@ impl Session {
     }
 
     /// One worker's way through all tasks.
-    fn work(&self, step: &Step<'_>, worker: usize, barrier: &dyn apr_sdk::Barrier) -> Result<()> {
+    fn work(&self, step: &Step<'_>, worker: usize, gate: &mut Gate<'_>) -> Result<()> {
         let mut since = Instant::now();
         let mut tasks = self.plan.tasks.iter().filter(|(_, task)| !task.is_idle(step)).peekable();
         while let Some((operation, task)) = tasks.next() {
             task.run(step, worker)?;
             let apart = |next: &Division| *next == Division::Other || *next != task.division();
             if tasks.peek().is_some_and(|(_, next)| apart(&next.division())) {
-                barrier.wait()?;
+                gate.wait()?;
             }
             if worker == 0 {
                 let now = Instant::now();
@@ -157,10 +169,13 @@ impl Session {
     fn give(&mut self, batch: &Batch<'_>, outputs: usize, out: &mut dyn StepSink) -> Result<()> {
         let Some(place) = self.plan.logits else { return Ok(()) };
         let width = self.values.shape(place.value).map_or(0, |(width, _)| width);
-        let rows = if place.rows == RowsOf::OUTPUTS { outputs } else { batch.ids().len() };
+        // Pooled outputs are sequences; those of the batch's own rows are what it wants, whatever else was pooled.
+        let pooled = place.rows == RowsOf::OUTPUTS;
+        let (rows, given) =
+            if pooled { (outputs, outputs) } else { (batch.ids().len(), batch.outputs().len()) };
         let value = self.values.rows(place.value, rows);
-        for (output, number) in (0u32..).zip(0..outputs) {
-            let row = if place.rows == RowsOf::OUTPUTS { number } else { index(batch.outputs()[number]) };
+        for (output, number) in (0u32..).zip(0..given) {
+            let row = if pooled { number } else { index(batch.outputs()[number]) };
             let logits = &value[row * width + place.first..][..place.width];
             match batch.sampler() {
                 None => out.logits(output, logits)?,
@@ -216,6 +231,7 @@ impl apr_sdk::Session for Session {
         self.rows.set(batch, &self.lengths, self.most_positions, self.plan.cached)?;
         let outputs = if self.plan.pooled { self.rows.sequences.len() } else { batch.outputs().len() };
         let width = workers.width().max(1);
+        let region = Region::new(width)?;
         self.last = (0, 0);
         self.reserve(count, outputs, width)?;
         self.times.iter().for_each(|time| time.store(0, Ordering::Relaxed));
@@ -230,13 +246,15 @@ impl apr_sdk::Session for Session {
             caches: &self.caches,
             lengths: &self.rows.lengths,
             blocks: &self.rows.blocks,
-            ordinals: &self.rows.ordinals,
+            checked: &self.rows,
             assignments: &self.assignments,
             scratch: &self.scratch,
             exchange: &self.exchange,
             linears: &self.plan.linears,
         };
-        workers.run(&|worker, barrier| self.work(&step, worker, barrier))?;
+        workers
+            .run(&|worker, barrier| region.enter(worker, barrier, |gate| self.work(&step, worker, gate)))?;
+        region.end()?;
         if self.plan.cached {
             self.lengths.copy_from_slice(&self.rows.lengths);
         }

@@ -74,8 +74,8 @@ pub(crate) struct Step<'s> {
     pub(crate) lengths: &'s [usize],
     /// The batch in blocks.
     pub(crate) blocks: &'s [Block],
-    /// The place of each row's sequence among those of the batch.
-    pub(crate) ordinals: &'s [usize],
+    /// The batch's rows by their sequences.
+    pub(crate) checked: &'s Rows,
     /// For each route: the rows of chosen experts, ordered by expert.
     pub(crate) assignments: &'s [RwLock<Vec<(u32, u32)>>],
     /// Each worker's own memory for attention.
@@ -140,7 +140,11 @@ pub(crate) struct Rows {
     /// The batch in blocks.
     pub(crate) blocks: Vec<Block>,
     /// The place of each row's sequence among those of the batch.
-    pub(crate) ordinals: Vec<usize>,
+    ordinals: Vec<usize>,
+    /// All rows, those of the batch's first sequence first, each sequence's in the order of the batch.
+    sorted: Vec<usize>,
+    /// The place of each sequence among those of the batch; beyond them all if it is not there.
+    places: Vec<usize>,
     /// The sequences of the batch in the order in which they first come.
     pub(crate) sequences: Vec<usize>,
     /// How many positions each sequence has, those of this step included.
@@ -165,6 +169,8 @@ impl Rows {
     ) -> Result<()> {
         self.blocks.clear();
         self.ordinals.clear();
+        self.places.clear();
+        self.places.resize(before.len(), usize::MAX);
         self.sequences.clear();
         self.lengths.clear();
         self.lengths.extend_from_slice(before);
@@ -193,13 +199,22 @@ impl Rows {
                 Some(block) if block.sequence == sequence && block.rows < BLOCK_ROWS => block.rows += 1,
                 _ => self.blocks.push(Block { first: row, rows: 1, sequence }),
             }
-            let ordinal = self.sequences.iter().position(|known| *known == sequence);
-            self.ordinals.push(ordinal.unwrap_or(self.sequences.len()));
-            if ordinal.is_none() {
+            if self.places[sequence] == usize::MAX {
+                self.places[sequence] = self.sequences.len();
                 self.sequences.push(sequence);
             }
+            self.ordinals.push(self.places[sequence]);
         }
+        self.sorted.clear();
+        self.sorted.extend(0..self.ordinals.len());
+        self.sorted.sort_unstable_by_key(|row| (self.ordinals[*row], *row));
         Ok(())
+    }
+
+    /// The rows of the batch's `ordinal`-th sequence, in order.
+    pub(crate) fn of_sequence(&self, ordinal: usize) -> &[usize] {
+        let before = |ordinal| self.sorted.partition_point(|row| self.ordinals[*row] < ordinal);
+        &self.sorted[before(ordinal)..before(ordinal + 1)]
     }
 }
 
@@ -221,7 +236,7 @@ mod tests {
         let batch = Batch::new(&[1, 2, 3], &[4, 5, 0], &[0, 0, 1], &[]).unwrap();
         rows.set(&batch, &[4, 0], 8, true).unwrap();
         assert_eq!((rows.lengths.as_slice(), rows.blocks.len()), ([6, 1].as_slice(), 2));
-        assert_eq!(rows.ordinals, [0, 0, 1]);
+        assert_eq!([rows.of_sequence(0), rows.of_sequence(1)], [&[0, 1][..], &[2]]);
         assert!(rows.set(&batch, &[3, 0], 8, true).is_err());
         assert!(rows.set(&batch, &[3, 0], 8, false).is_ok());
         assert!(rows.set(&batch, &[4, 0], 5, true).unwrap_err().message().contains("position 5"));

@@ -31,6 +31,10 @@ impl Place {
     }
 }
 
+/// The most elements that the rows of all values have together: 1 GiB for each row of a step. No model comes near, and
+/// below it no product of a width and a number of rows is beyond what can be counted.
+const MOST_ELEMENTS: usize = 1 << 28;
+
 /// One value's rows.
 struct Rows {
     width: usize,
@@ -45,8 +49,10 @@ impl Values {
     /// Values without any rows yet.
     ///
     /// # Errors
-    /// InvalidArgument for a value without elements; Unsupported for rows of an unknown kind.
+    /// InvalidArgument for a value without elements; Unsupported for rows of an unknown kind; LimitExceeded if a row of
+    /// all values is larger than any that a model has.
     pub(crate) fn new(specs: &[ValueSpec]) -> Result<Values> {
+        let mut all = 0usize;
         let rows = specs.iter().enumerate().map(|(number, spec)| {
             if ![RowsOf::BATCH, RowsOf::OUTPUTS].contains(&spec.rows) {
                 let of = spec.rows.name();
@@ -55,6 +61,12 @@ impl Values {
             let width = usize::try_from(spec.width).unwrap_or(usize::MAX);
             if width == 0 {
                 return Err(Error::invalid_argument(format!("value {number} has no elements")));
+            }
+            all = all.saturating_add(width);
+            if all > MOST_ELEMENTS {
+                return Err(Error::limit(format!(
+                    "a row of the values up to number {number} has {all} elements, but may have {MOST_ELEMENTS}"
+                )));
             }
             Ok(Rows { width, of: spec.rows, cells: Shared::zeroed(0)? })
         });

@@ -125,13 +125,19 @@ unsafe fn four(from: *const u8) -> i32 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn shuffle_of(first: usize) -> (std::arch::x86_64::__m128i, u32) {
-    let byte = first as i32 / 8 * 0x0101_0101;
+    use std::arch::x86_64::{_mm_add_epi8, _mm_set1_epi8, _mm_setr_epi32};
+    let byte = if first < 8 {
+        0
+    } else if first < 16 {
+        1
+    } else if first < 24 {
+        2
+    } else {
+        3
+    };
     // SAFETY: every 64-bit x86 processor has SSE2.
     let index = unsafe {
-        std::arch::x86_64::_mm_add_epi32(
-            std::arch::x86_64::_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c),
-            std::arch::x86_64::_mm_set1_epi32(byte),
-        )
+        _mm_add_epi8(_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c), _mm_set1_epi8(byte))
     };
     (index, 0x0804_0201 << (first % 8))
 }

@@ -70,11 +70,9 @@ impl Layout {
     pub fn scatter(&self, rows: &[u8], row_bytes: usize, image: &mut [u8]) {
         let tiles = image.len() / (ROWS * row_bytes);
         for (tile, rows) in rows.chunks(ROWS * row_bytes).enumerate() {
-            self.each_unit(row_bytes / self.bytes, (tile, tiles), |at, unit, place| {
-                for (row, plain) in rows.chunks_exact(row_bytes).enumerate() {
-                    let to = place + row * unit;
-                    image[to..to + unit].copy_from_slice(&plain[at..at + unit]);
-                }
+            self.each_run(row_bytes / self.bytes, (tile, tiles), |run| match run.unit {
+                2 => run.scatter::<2>(rows, row_bytes, image),
+                _ => run.scatter::<4>(rows, row_bytes, image),
             });
         }
     }
@@ -82,28 +80,25 @@ impl Layout {
     /// Copies a row of a band back.
     pub fn gather(&self, image: &[u8], row: usize, plain: &mut [u8]) {
         let tiles = image.len() / (ROWS * plain.len());
-        self.each_unit(plain.len() / self.bytes, (row / ROWS, tiles), |at, unit, place| {
-            let from = place + row % ROWS * unit;
-            plain[at..at + unit].copy_from_slice(&image[from..from + unit]);
+        self.each_run(plain.len() / self.bytes, (row / ROWS, tiles), |run| match run.unit {
+            2 => run.gather::<2>(image, row % ROWS, plain),
+            _ => run.gather::<4>(image, row % ROWS, plain),
         });
     }
 
-    /// Calls with each unit's offset in a plain row of `blocks` blocks, its bytes, and the place of its 16 in the image of a
-    /// tile of several.
-    fn each_unit(
-        &self,
-        blocks: usize,
-        (tile, tiles): (usize, usize),
-        mut call: impl FnMut(usize, usize, usize),
-    ) {
+    /// Calls with each run of units of a plain row of `blocks` blocks, in the order of the image of a tile of several.
+    fn each_run(&self, blocks: usize, (tile, tiles): (usize, usize), mut call: impl FnMut(Run)) {
+        if let ([], [Field { offset: 0, unit, count: 1 }], 1) = (self.heads, self.body, self.group) {
+            // All blocks are one run.
+            return call(Run { at: 0, unit: *unit, count: blocks, place: 0 });
+        }
         for first in (0..blocks).step_by(self.group) {
             let group = first..blocks.min(first + self.group);
             let mut place = (first * tiles + group.len() * tile) * self.bytes * ROWS;
             let mut field = |block: usize, field: &Field| {
-                for n in 0..field.count {
-                    call(block * self.bytes + field.offset + n * field.unit, field.unit, place);
-                    place += ROWS * field.unit;
-                }
+                let at = block * self.bytes + field.offset;
+                call(Run { at, unit: field.unit, count: field.count, place });
+                place += ROWS * field.unit * field.count;
             };
             for head in self.heads {
                 group.clone().for_each(|block| field(block, head));
@@ -111,6 +106,46 @@ impl Layout {
             for block in group {
                 self.body.iter().for_each(|body| field(block, body));
             }
+        }
+    }
+}
+
+/// Units that follow one another, in a plain row and, for 16 rows each, in an image.
+struct Run {
+    /// Where they begin in a plain row.
+    at: usize,
+    /// Bytes of one.
+    unit: usize,
+    /// How many there are.
+    count: usize,
+    /// Where they begin in the image.
+    place: usize,
+}
+
+/// Units that are copied of one row after the other: so few that their place stays in the nearest cache.
+const AT_ONCE: usize = 32;
+
+impl Run {
+    /// Copies units of `U` bytes of up to 16 rows into the image.
+    fn scatter<const U: usize>(&self, rows: &[u8], row_bytes: usize, image: &mut [u8]) {
+        let image = image[self.place..][..ROWS * U * self.count].as_chunks_mut::<U>().0;
+        for (n, image) in image.chunks_mut(ROWS * AT_ONCE).enumerate() {
+            let units = image.len() / ROWS;
+            for (row, plain) in rows.chunks_exact(row_bytes).enumerate() {
+                let plain = plain[self.at + n * AT_ONCE * U..][..units * U].as_chunks::<U>().0;
+                for (to, from) in image[row..].iter_mut().step_by(ROWS).zip(plain) {
+                    *to = *from;
+                }
+            }
+        }
+    }
+
+    /// Copies units of `U` bytes of a row back.
+    fn gather<const U: usize>(&self, image: &[u8], row: usize, plain: &mut [u8]) {
+        let image = image[self.place..][..ROWS * U * self.count].as_chunks::<U>().0;
+        let plain = plain[self.at..][..U * self.count].as_chunks_mut::<U>().0;
+        for (to, from) in plain.iter_mut().zip(image[row..].iter().step_by(ROWS)) {
+            *to = *from;
         }
     }
 }

@@ -24,7 +24,7 @@ apr_sdk::export_plugin! {
     id: cpu_kernels,
     manifest: "
         kernels=cpu
-        cpu.option.level=open choice:auto,scalar,avx2,avx512 auto Use these instructions
+        cpu.option.level=open choice:auto,scalar,avx2,avx512 auto Instruction set to use
     ",
     kernel: || Some(Box::new(kernel::Cpu)),
 }

@@ -78,7 +78,7 @@ impl Registry {
                 let names: Vec<_> = slot.options.iter().map(|spec| spec.name.as_str()).collect();
                 let hint = match names[..] {
                     [] => "leave it out: this backend has no options".to_owned(),
-                    _ => format!("choose one of {}", names.join(", ")),
+                    _ => format!("choose from: {}", names.join(", ")),
                 };
                 let message = format!("the backend `{}` has no option `{}`", shown(id), shown(name));
                 return Err(Error::invalid_argument(message).hint(hint));
@@ -90,7 +90,7 @@ impl Registry {
                     shown(id),
                     shown(value)
                 );
-                let hint = format!("pass {}: {}", spec.kind.takes(), spec.help);
+                let hint = format!("pass {} ({})", spec.kind.takes(), spec.help);
                 return Err(Error::invalid_argument(message).hint(hint));
             }
             options.set(name, value);
@@ -178,10 +178,10 @@ mod tests {
         assert_eq!(given("note", "x=y").unwrap().get("note"), Some("x=y"));
         let error = given("sped", "high").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.hint_text(), Some("choose one of speed, note"));
+        assert_eq!(error.hint_text(), Some("choose from: speed, note"));
         let error = given("speed", "middle").unwrap_err();
         assert_eq!(error.message(), "option `speed` of the backend `plain` cannot be `middle`");
-        assert_eq!(error.hint_text(), Some("pass low or high: How fast"));
+        assert_eq!(error.hint_text(), Some("pass low or high (How fast)"));
         assert!(registry.kernel_options("tpu", &Options::new()).is_err());
     }
 

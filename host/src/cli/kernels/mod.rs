@@ -109,8 +109,9 @@ impl DeviceArgs {
             || {
                 // Every machine has a device 0, its processor, unless the plugin is missing.
                 let make = if number == 0 { Error::unsupported } else { Error::invalid_argument };
-                make(format!("no backend has a usable device {number}"))
-                    .hint("run `apr kernels list` to see the devices, and why they cannot be used")
+                make(format!("no backend has a usable device {number}")).hint(
+                    "run `apr kernels list` to see which devices are usable, and why the others are not",
+                )
             },
         )
     }

@@ -213,7 +213,7 @@ impl fmt::Display for Info {
 
 fn show_option(f: &mut fmt::Formatter<'_>, prefix: &str, option: &OptionSpec) -> fmt::Result {
     let default =
-        if option.default.is_empty() { String::new() } else { format!(", default {}", option.default) };
+        if option.default.is_empty() { String::new() } else { format!("; default {}", option.default) };
     writeln!(f, "  {prefix}{}: {} ({}{default})", option.name, option.help, show_kind(&option.kind))
 }
 

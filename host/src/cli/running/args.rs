@@ -35,7 +35,7 @@ pub struct ModelArgs {
     /// Architecture of the model, if it is not the one it states
     #[arg(long, value_name = "ID")]
     arch: Option<String>,
-    /// Keep the prepared weights in apr/images of the cache folder, and map them the next time
+    /// Save the prepared weights under apr/images in the cache folder, and memory-map them next time
     #[arg(long)]
     cache_image: bool,
 }
@@ -107,7 +107,7 @@ pub struct SamplingArgs {
     /// Choose among the K most probable tokens; 0 for all [default: the model's, else 40]
     #[arg(long, value_name = "K")]
     top_k: Option<u32>,
-    /// Choose among the most probable tokens whose probabilities sum to P; 1 for all [default: the model's, else 0.95]
+    /// Choose among the fewest most probable tokens whose probabilities sum to at least P; 1 for all [default: the model's, else 0.95]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f32>,
     /// Choose among tokens at least P times as probable as the most probable one; 0 for all [default: the model's, else 0.05]
@@ -116,7 +116,7 @@ pub struct SamplingArgs {
     /// Make tokens that occurred among the last --repeat-last-n less likely; 1 for no change [default: the model's, else 1]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     repeat_penalty: Option<f32>,
-    /// Number of tokens to which --repeat-penalty applies [default: the model's, else 64]
+    /// Number of recent tokens that --repeat-penalty considers [default: the model's, else 64]
     #[arg(long, value_name = "N")]
     repeat_last_n: Option<usize>,
     /// Seed of the random numbers; the same seed gives the same answer [default: random]
@@ -160,7 +160,7 @@ fn parse_count(text: &str) -> std::result::Result<Count, String> {
 }
 
 impl SamplingArgs {
-    /// Refuses settings that are none, before anything is loaded.
+    /// Rejects invalid settings before anything is loaded.
     ///
     /// # Errors
     /// InvalidArgument, naming the setting.
@@ -168,8 +168,8 @@ impl SamplingArgs {
         Sampler::new(self.settings(&Suggested::default())).map(|_| ())
     }
 
-    /// What chooses tokens: as the user says, else as the model suggests, else as llama.cpp does. A seed that was not given
-    /// is drawn. If what the model suggests is no setting, `warn` is told, and it is left out.
+    /// The sampler: each setting comes from the user, else from the model, else from llama.cpp's defaults. A seed that was not
+    /// given is drawn. If the model's suggestions are invalid, they are ignored and `warn` is called.
     ///
     /// # Errors
     /// As [`SamplingArgs::check`].
@@ -178,7 +178,7 @@ impl SamplingArgs {
         Sampler::new(settings).or_else(|error| {
             let sampler = Sampler::new(self.settings(&Suggested::default()))?;
             let why = error.message();
-            warn(&format!("what the model says about choosing tokens is left out: {why}"));
+            warn(&format!("ignoring the model's suggested sampling settings: {why}"));
             Ok(sampler)
         })
     }

@@ -8,8 +8,8 @@
 //! group      heads of all its blocks, field by field; then the bodies, block by block. The last may have fewer blocks
 //! ```
 //!
-//! A row of activations is read once for each band. Whatever of it is no longer in the nearest cache then disturbs the fetching
-//! ahead of the image: with tiles alone, of 4096 columns, an eighth of what memory delivers is lost.
+//! A row of activations is read once for each band. Reloading what has left the L1 cache disturbs the hardware's prefetching of
+//! the image: with single tiles of 4096 columns, an eighth of the memory bandwidth is lost.
 
 /// Rows of a tile.
 pub const ROWS: usize = 16;
@@ -17,7 +17,7 @@ pub const ROWS: usize = 16;
 /// Tiles of a band of super-blocks.
 pub const BAND: usize = 4;
 
-/// Bytes of a tile beside which a row of activations stays in the nearest cache, so that bands need no second.
+/// The largest tile, in bytes, that leaves a row of activations in the L1 cache: such matrices have one tile per band.
 const SHORT: usize = 20 << 10;
 
 /// Units of a block that follow one another.
@@ -122,7 +122,7 @@ struct Run {
     place: usize,
 }
 
-/// Units that are copied of one row after the other: so few that their place stays in the nearest cache.
+/// Units copied from each row in turn: few enough that their destination stays in the L1 cache.
 const AT_ONCE: usize = 32;
 
 impl Run {

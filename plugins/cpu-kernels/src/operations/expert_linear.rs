@@ -107,7 +107,7 @@ fn expert_bias(compiler: &mut Compiler<'_>, weight: u32, experts: usize, width: 
     compiler.floats(weight)
 }
 
-/// Checks that the choices of a step can be told apart by the numbers that lists keep.
+/// Checks that the indices of a step's expert choices fit a `u32`.
 ///
 /// # Errors
 /// LimitExceeded if there are too many.

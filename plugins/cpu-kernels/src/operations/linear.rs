@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Rows of a tile.
 const TILE: usize = 16;
 
-/// Bands for each worker from which on they are not divided: one more or less is then little.
+/// With at least this many bands per worker, bands are not split into tiles: one band more or less hardly matters.
 const BANDS: usize = 8;
 
 /// Rounds rows for the matrices that follow.

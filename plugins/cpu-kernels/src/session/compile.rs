@@ -63,7 +63,7 @@ pub(crate) struct Compiler<'c> {
     weights: &'c [Arc<Matrix>],
     /// The weights that were asked for as floats.
     floats: BTreeMap<u32, Arc<[f32]>>,
-    /// The numbers of the tables of angles, by the bits of what turns how.
+    /// Indices of the tables of angles, keyed by the bits of their parameters.
     turning: BTreeMap<Vec<u32>, usize>,
     operation: usize,
     /// Whether outputs are the rows that want output.

@@ -26,7 +26,7 @@ use std::time::Instant;
 use step::{Division, Rows, Step, index};
 use values::Values;
 
-/// The most sequences of a session: each takes a little memory and time in every step, whether it is there or not.
+/// The most sequences of a session: each costs a little memory and time per step, even when it is not in the batch.
 const MOST_SEQUENCES: u32 = 1 << 16;
 
 /// What a sequence has kept: its length, and its pages in every cache.
@@ -76,7 +76,7 @@ impl Session {
         }
         if limits.sequences > MOST_SEQUENCES {
             return Err(Error::limit(format!(
-                "a session of {} sequences is more than one of {MOST_SEQUENCES}",
+                "a session can have at most {MOST_SEQUENCES} sequences, not {}",
                 limits.sequences
             ))
             .hint("open several sessions"));

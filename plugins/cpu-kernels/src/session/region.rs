@@ -1,6 +1,6 @@
-//! The workers of a step, as a host lends them. Who may touch what is decided by their numbers and by the barriers between
-//! tasks: were two given the same number, or one let past a barrier early, they would write to the same memory at once.
-//! `Workers` is a safe trait, so that nothing obliges a host to keep its word; a region therefore counts for itself.
+//! The workers that a host lends to a step. A worker's number and the barriers between tasks determine which memory it may
+//! access: if two workers had the same number, or one passed a barrier early, they would race. `Workers` is a safe trait, so a
+//! host may break its contract without `unsafe`; a region therefore does its own counting.
 
 use apr_sdk::{Barrier, Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,8 +33,10 @@ impl Region {
     /// LimitExceeded if these are more than there may be.
     pub(crate) fn new(workers: usize) -> Result<Region> {
         if workers > MOST_WORKERS {
-            return Err(Error::limit(format!("{workers} workers are more than {MOST_WORKERS}"))
-                .hint("lend as many as the processor has cores"));
+            return Err(Error::limit(format!(
+                "a step can have at most {MOST_WORKERS} workers, not {workers}"
+            ))
+            .hint("lend as many as the processor has cores"));
         }
         Ok(Region {
             begun: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -55,7 +57,9 @@ impl Region {
     ) -> Result<()> {
         let Some(begun) = self.begun.get(worker) else {
             let workers = self.begun.len();
-            return Err(Error::failed(format!("a step of {workers} workers was begun by worker {worker}")));
+            return Err(Error::failed(format!(
+                "worker number {worker} is out of range for a step of {workers} workers"
+            )));
         };
         if begun.swap(true, Ordering::Relaxed) {
             return Err(Error::failed(format!("worker {worker} began the same step twice")));

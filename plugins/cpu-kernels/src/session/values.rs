@@ -65,7 +65,7 @@ impl Values {
             all = all.saturating_add(width);
             if all > MOST_ELEMENTS {
                 return Err(Error::limit(format!(
-                    "a row of the values up to number {number} has {all} elements, but may have {MOST_ELEMENTS}"
+                    "a row of values 0 to {number} has {all} elements in total; the limit is {MOST_ELEMENTS}"
                 )));
             }
             Ok(Rows { width, of: spec.rows, cells: Shared::zeroed(0)? })

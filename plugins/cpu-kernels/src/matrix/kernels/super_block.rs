@@ -304,7 +304,7 @@ unsafe fn group<L: Lanes, B: Super, const T: usize, const R: usize>(
                 let offset = offset::<B>(x.add(job.columns + block * RECORD), sub);
                 let x = x.add(block * COLUMNS + sub * 4 * R);
                 let sum = L::dot_scaled(sums[t], offset, &codes, B::MOST, x, scale);
-                // One token after the other where its products are many: of all at once, too many registers would be wanted.
+                // With many products per token, one token after the other: all at once would need too many registers.
                 sums[t] = if R > 4 { L::settled(sum) } else { sum };
             });
         }

@@ -1,5 +1,7 @@
 //! Options that a plugin's manifest declares. The host checks their values before the plugin sees them.
 
+use crate::{Error, Result, escape};
+
 /// Which values an option accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -56,6 +58,18 @@ impl OptionSpec {
             OptionKind::Text => true,
             OptionKind::Choice(words) => words.iter().any(|w| w == value),
         }
+    }
+
+    /// Refuses a value for this option of `of`, a format or a backend.
+    ///
+    /// # Errors
+    /// InvalidArgument for a value that it does not accept.
+    pub fn check(&self, of: &str, value: &str) -> Result<()> {
+        if self.accepts(value) {
+            return Ok(());
+        }
+        let message = format!("option `{of}.{}` cannot be `{}`", self.name, escape(value, 80));
+        Err(Error::invalid_argument(message).hint(format!("pass {}: {}", self.kind.takes(), self.help)))
     }
 }
 

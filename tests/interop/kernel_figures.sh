@@ -9,11 +9,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-apr=${APR:-${CARGO_TARGET_DIR:-$root/target}/release/apr}
-[ -x "$apr" ] || { echo "figures: $apr is not there: run \`cargo build --release\` first" >&2; exit 1; }
-. "$here/judges.sh"
-mkdir -p "$cache"
+. "$here/built.sh"
 tools=${APR_LLAMA_TOOLS:-$(llama_tools)} || { echo "llama.cpp's programs could not be built; see $cache/llama-tools.log" >&2; exit 1; }
 build=$tools/..
 ggml=$build/../sources/ggml

@@ -9,11 +9,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-apr=${APR:-${CARGO_TARGET_DIR:-$root/target}/release/apr}
-[ -x "$apr" ] || { echo "figures: $apr is not there: run \`cargo build --release\` first" >&2; exit 1; }
-. "$here/judges.sh"
-mkdir -p "$cache"
+. "$here/built.sh"
 python=$(python_with_packages) || { echo "the Python packages could not be installed; see $cache/python.log" >&2; exit 1; }
 llama_asker > /dev/null || { echo "llama.cpp could not be built; see $cache/llama.log" >&2; exit 1; }
 sources=$(llama_sources)

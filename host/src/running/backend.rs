@@ -49,6 +49,24 @@ pub fn devices(kernel: &dyn Kernel) -> Result<Vec<DeviceInfo>> {
     Ok(sink.0)
 }
 
+/// The first backend whose device of this number can be used, with its id.
+///
+/// # Errors
+/// Unsupported if there is none for device 0, InvalidArgument if there is none for another.
+pub fn first_usable(registry: &Registry, device: u32) -> Result<(String, Arc<dyn Kernel>)> {
+    let is_usable = |kernel: &Arc<dyn Kernel>| {
+        let (all, number) = (devices(kernel.as_ref()).unwrap_or_default(), usize::try_from(device));
+        number.is_ok_and(|number| all.get(number).is_some_and(|info| info.unusable.is_none()))
+    };
+    let made = registry.kernels().into_iter().filter_map(|(id, kernel)| Some((id, kernel.ok()?)));
+    made.into_iter().find(|(_, kernel)| is_usable(kernel)).ok_or_else(|| {
+        // Every machine has a device 0, its processor, unless the plugin is missing.
+        let make = if device == 0 { Error::unsupported } else { Error::invalid_argument };
+        make(format!("no backend has a usable device {device}"))
+            .hint("run `apr kernels list` to see which devices are usable, and why the others are not")
+    })
+}
+
 /// Why a device cannot run a program over weights of these types: the first operation that it cannot.
 ///
 /// # Errors

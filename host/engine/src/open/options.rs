@@ -25,14 +25,7 @@ pub fn option_values(
             if *name != spec.name || of.as_ref().is_some_and(|of| of != format.id()) {
                 continue;
             }
-            if !spec.accepts(value) {
-                let message = format!("option `{}.{name}` cannot be `{value}`", format.id());
-                return Err(Error::invalid_argument(message).hint(format!(
-                    "pass {}: {}",
-                    spec.kind.takes(),
-                    spec.help
-                )));
-            }
+            spec.check(format.id(), value)?;
             if spec.kind == OptionKind::Refuse && value == "true" {
                 let name = &format.manifest.name;
                 let error = Error::unsupported(format!("this is {name}, which --{} refuses", spec.name));

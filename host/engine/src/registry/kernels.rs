@@ -83,16 +83,7 @@ impl Registry {
                 let message = format!("the backend `{}` has no option `{}`", shown(id), shown(name));
                 return Err(Error::invalid_argument(message).hint(hint));
             };
-            if !spec.accepts(value) {
-                let message = format!(
-                    "option `{}` of the backend `{}` cannot be `{}`",
-                    shown(name),
-                    shown(id),
-                    shown(value)
-                );
-                let hint = format!("pass {} ({})", spec.kind.takes(), spec.help);
-                return Err(Error::invalid_argument(message).hint(hint));
-            }
+            spec.check(id, value)?;
             options.set(name, value);
         }
         Ok(options)
@@ -180,8 +171,8 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(error.hint_text(), Some("choose from: speed, note"));
         let error = given("speed", "middle").unwrap_err();
-        assert_eq!(error.message(), "option `speed` of the backend `plain` cannot be `middle`");
-        assert_eq!(error.hint_text(), Some("pass low or high (How fast)"));
+        assert_eq!(error.message(), "option `plain.speed` cannot be `middle`");
+        assert_eq!(error.hint_text(), Some("pass low or high: How fast"));
         assert!(registry.kernel_options("tpu", &Options::new()).is_err());
     }
 

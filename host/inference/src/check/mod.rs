@@ -16,6 +16,21 @@ use apr_sdk::{
     Batch, DType, Device, Error, MatrixSpec, Program, Result, Rows, SessionLimits, StepSink, Weight, Workers,
 };
 
+/// The types of weights that devices are asked for, as models are quantized most often first.
+pub const TYPES: [DType; 11] = [
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+    DType::Q8_0,
+    DType::Q4_0,
+    DType::Q5_0,
+    DType::Q4_1,
+    DType::Q5_1,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+];
+
 /// Packs values into blocks and back, as a quantizer does.
 pub trait Blocks {
     /// Rows of `columns` values as blocks.

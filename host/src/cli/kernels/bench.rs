@@ -7,7 +7,7 @@ use super::rows::aligned;
 use crate::cli::context::Context;
 use crate::cli::report::{Report, with_schema};
 use apr_host::sizes::show_number_of;
-use apr_inference::check::Blocks;
+use apr_inference::check::{Blocks, TYPES};
 use apr_sdk::{
     Batch, DType, Embed, Error, ErrorKind, Linear, MatrixSpec, Program, Result, RowIndex, Rows, RowsOf,
     Session, SessionLimits, Slice, StepSink, ValueSpec, Weight, WeightPart, Workers, escape,
@@ -60,20 +60,6 @@ fn parse_shape(text: &str) -> std::result::Result<(u32, u32), String> {
 
 /// The shapes of a model with 8 billion parameters, and of a small one.
 const SHAPES: [(u32, u32); 4] = [(4096, 4096), (14336, 4096), (4096, 14336), (1536, 1536)];
-/// Types, as models are quantized most often first.
-const TYPES: [DType; 11] = [
-    DType::Q4_K,
-    DType::Q5_K,
-    DType::Q6_K,
-    DType::Q8_0,
-    DType::Q4_0,
-    DType::Q5_0,
-    DType::Q4_1,
-    DType::Q5_1,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-];
 /// Rows of random data that are repeated.
 const DISTINCT: u64 = 16;
 

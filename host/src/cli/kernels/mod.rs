@@ -11,9 +11,9 @@ use crate::cli::context::Context;
 use crate::cli::report::{Report, boxed};
 use apr_engine::crew::Crew;
 use apr_host::host::Host;
-use apr_host::running::devices;
+use apr_host::running::{devices, first_usable};
 use apr_host::threads::Team;
-use apr_sdk::{Device, DeviceInfo, Error, Kernel, Options, Result, escape};
+use apr_sdk::{Device, DeviceInfo, Error, Options, Result, escape};
 use std::sync::Arc;
 
 /// List, check and time what computes
@@ -83,7 +83,7 @@ impl DeviceArgs {
         let number = usize::try_from(self.device).unwrap_or(usize::MAX);
         let (backend, kernel) = match &self.backend {
             Some(id) => (id.clone(), host.registry.kernel(id)?),
-            None => self.first(host)?,
+            None => first_usable(&host.registry, self.device)?,
         };
         let info = devices(kernel.as_ref())?.into_iter().nth(number).ok_or_else(|| {
             let shown = escape(&backend, 40);
@@ -95,24 +95,5 @@ impl DeviceArgs {
         let device = kernel.open(self.device, &host.registry.kernel_options(&backend, &given)?)?;
         let team = Team::new(host.threads().width(), Arc::clone(&host.cancel));
         Ok(Opened { backend, device, info, team })
-    }
-
-    /// The first backend whose device of this number can be used.
-    fn first(&self, host: &Host) -> Result<(String, Arc<dyn Kernel>)> {
-        let number = usize::try_from(self.device).unwrap_or(usize::MAX);
-        let usable = |kernel: &Arc<dyn Kernel>| {
-            devices(kernel.as_ref())
-                .is_ok_and(|all| all.get(number).is_some_and(|info| info.unusable.is_none()))
-        };
-        let all = host.registry.kernels().into_iter();
-        all.filter_map(|(id, kernel)| Some((id, kernel.ok()?))).find(|(_, kernel)| usable(kernel)).ok_or_else(
-            || {
-                // Every machine has a device 0, its processor, unless the plugin is missing.
-                let make = if number == 0 { Error::unsupported } else { Error::invalid_argument };
-                make(format!("no backend has a usable device {number}")).hint(
-                    "run `apr kernels list` to see which devices are usable, and why the others are not",
-                )
-            },
-        )
     }
 }

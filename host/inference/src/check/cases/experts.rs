@@ -1,7 +1,7 @@
 //! The choice of experts, their matrices, and their sum.
 
-use super::matrices::{TYPES, bound, weights};
-use super::{Data, SMALL, input, program, slice, table, u32_of, wide};
+use super::matrices::{bound, weights};
+use super::{Data, SMALL, TYPES, input, program, slice, table, u32_of, wide};
 use crate::check::reference::{dot, f64_of, routed};
 use crate::check::{Blocks, Case};
 use apr_sdk::{Combine, DType, ExpertLinear, ExpertScore, Result, Route, WeightPart};

@@ -1,26 +1,11 @@
 //! Embeddings, products and products per head, over every type of weight.
 
-use super::{Data, SMALL, input, plain, program, slice, table, u32_of, u64_of, values_of, wide};
+use super::{Data, SMALL, TYPES, input, plain, program, slice, table, u32_of, u64_of, values_of, wide};
 use crate::check::reference::dot;
 use crate::check::{Blocks, Case, Input, Matrix};
 use apr_sdk::{
     DType, Embed, ErrorKind, HeadLinear, Linear, MatrixSpec, Program, Result, RowIndex, WeightPart,
 };
-
-/// The types of weights.
-pub const TYPES: [DType; 11] = [
-    DType::F32,
-    DType::F16,
-    DType::BF16,
-    DType::Q8_0,
-    DType::Q4_0,
-    DType::Q4_1,
-    DType::Q5_0,
-    DType::Q5_1,
-    DType::Q4_K,
-    DType::Q5_K,
-    DType::Q6_K,
-];
 
 /// Columns: two blocks of the largest kind.
 const COLUMNS: usize = 512;

@@ -5,7 +5,7 @@ mod elements;
 mod experts;
 mod matrices;
 
-use super::{Blocks, Case, Input, Matrix};
+use super::{Blocks, Case, Input, Matrix, TYPES};
 use crate::sampling::random::Random;
 use apr_sdk::{
     DType, Embed, MatrixSpec, Operation, Program, Result, RowIndex, RowsOf, Slice, State, ValueSpec,

@@ -126,15 +126,7 @@ unsafe fn four(from: *const u8) -> i32 {
 #[inline(always)]
 fn shuffle_of(first: usize) -> (std::arch::x86_64::__m128i, u32) {
     use std::arch::x86_64::{_mm_add_epi8, _mm_set1_epi8, _mm_setr_epi32};
-    let byte = if first < 8 {
-        0
-    } else if first < 16 {
-        1
-    } else if first < 24 {
-        2
-    } else {
-        3
-    };
+    let byte = [0, 1, 2, 3][first / 8];
     // SAFETY: every 64-bit x86 processor has SSE2.
     let index = unsafe {
         _mm_add_epi8(_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c), _mm_set1_epi8(byte))

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "registers")]
 
+use super::four_bits;
 use crate::matrix::kernels::unrolled;
 use crate::matrix::lanes::Lanes;
 
@@ -19,12 +20,9 @@ pub fn five_bits(high: &[u8], low: &[u8], element: usize) -> u8 {
 pub unsafe fn codes<L: Lanes>(body: *const u8) -> [L::Bytes; 8] {
     // SAFETY: as the caller says.
     unsafe {
-        let (mask, high) = (L::splat(0x0f0f_0f0f), L::load(body));
-        let mut codes = [mask; 8];
-        unrolled!(n < 4, {
-            let both = L::load(body.add(64 * (n + 1)));
-            codes[n] = L::or(L::and(both, mask), L::fifths(high, 4 * n));
-            codes[n + 4] = L::or(L::and(L::right(both, 4), mask), L::fifths(high, 4 * n + 16));
+        let (high, mut codes) = (L::load(body), four_bits::codes::<L>(body.add(64)));
+        unrolled!(n < 8, {
+            codes[n] = L::or(codes[n], L::fifths(high, 4 * n));
         });
         codes
     }

@@ -4,6 +4,7 @@ mod bf16;
 mod f16;
 mod f32;
 mod five_bits;
+mod four_bits;
 mod q4_0;
 mod q4_1;
 mod q4_k;

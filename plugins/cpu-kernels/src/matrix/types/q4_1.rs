@@ -10,10 +10,11 @@
 
 #![allow(unsafe_code, reason = "registers")]
 
+use super::four_bits::codes;
 use super::{Type, half};
 use crate::matrix::activations::Rounding;
+use crate::matrix::kernels::Kernels;
 use crate::matrix::kernels::small::{Blocks, Small};
-use crate::matrix::kernels::{Kernels, unrolled};
 use crate::matrix::lanes::Lanes;
 use crate::matrix::layout::{Field, Layout};
 use apr_sdk::DType;
@@ -57,15 +58,6 @@ unsafe impl Small for Kind {
     #[inline(always)]
     unsafe fn codes<L: Lanes>(body: *const u8) -> [L::Bytes; 8] {
         // SAFETY: as the caller says; there are four registers.
-        unsafe {
-            let mask = L::splat(0x0f0f_0f0f);
-            let mut codes = [mask; 8];
-            unrolled!(n < 4, {
-                let both = L::load(body.add(64 * n));
-                codes[n] = L::and(both, mask);
-                codes[n + 4] = L::and(L::right(both, 4), mask);
-            });
-            codes
-        }
+        unsafe { codes::<L>(body) }
     }
 }

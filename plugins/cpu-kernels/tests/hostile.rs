@@ -461,9 +461,9 @@ fn declarations_come_once_and_first() {
     let whole = program(&[3], vec![add.into()]).to_bytes().unwrap();
     let declared = program(&[3], Vec::new()).to_bytes().unwrap();
     for (bytes, words) in [
-        ([declared.clone(), whole.clone()].concat(), "`values` comes twice"),
-        ([whole.clone(), declared.clone()].concat(), "`values` comes twice"),
-        ([&whole[declared.len()..], &declared].concat(), "`values` follows an operation"),
+        ([declared.clone(), whole.clone()].concat(), "`values` is declared twice"),
+        ([whole.clone(), declared.clone()].concat(), "`values` is declared twice"),
+        ([&whole[declared.len()..], &declared].concat(), "`values` is declared after an operation"),
     ] {
         let error = open("auto").unwrap().compile(&bytes, &[], &limits()).err().unwrap();
         assert!(error.kind() == ErrorKind::InvalidArgument && error.message().contains(words), "{error}");

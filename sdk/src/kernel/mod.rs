@@ -127,8 +127,8 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// Unsupported for an operation, a version or a combination of types that the device cannot run, naming it;
-    /// InvalidArgument for a program whose widths do not fit together; LimitExceeded for values that are larger, or
-    /// sequences that are more, than the device takes; Io if there is not enough memory.
+    /// InvalidArgument for a program whose widths do not fit together; LimitExceeded for larger values or more
+    /// sequences than the device supports; Io if there is not enough memory.
     fn compile(&self, program: &[u8], weights: &[Weight], limits: &SessionLimits)
     -> Result<Box<dyn Session>>;
 }
@@ -139,8 +139,8 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// InvalidArgument for a batch that is too large, or positions beyond the states; any error from the sink;
-    /// Cancelled if a worker is told to end; LimitExceeded for more workers than the device takes; Failed if the
-    /// workers do not each do their part once, and wait for each other.
+    /// Cancelled if a worker is told to end; LimitExceeded for more workers than the device takes; Failed unless
+    /// every worker runs its part exactly once and all of them wait at each barrier.
     fn step(&mut self, batch: &Batch<'_>, workers: &dyn Workers, out: &mut dyn StepSink) -> Result<()>;
 
     /// Changes the states of sequences.

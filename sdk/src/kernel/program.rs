@@ -176,7 +176,11 @@ impl Program {
             }
             // Those of a second one would silently take the place of the first's.
             if declared.contains(&code) || !program.operations.is_empty() {
-                let why = if declared.contains(&code) { "comes twice" } else { "follows an operation" };
+                let why = if declared.contains(&code) {
+                    "is declared twice"
+                } else {
+                    "is declared after an operation"
+                };
                 return Err(Error::invalid_argument(format!("`{}` {why}", code.name())));
             }
             declared.push(code);
@@ -276,7 +280,10 @@ mod tests {
         let whole = program().to_bytes().unwrap();
         let declared = Program { operations: Vec::new(), ..program() }.to_bytes().unwrap();
         let refused = |bytes: Vec<u8>| Program::from_bytes(&bytes).unwrap_err().message().to_owned();
-        assert_eq!(refused([declared.clone(), whole.clone()].concat()), "`values` comes twice");
-        assert_eq!(refused([&whole[declared.len()..], &declared].concat()), "`values` follows an operation");
+        assert_eq!(refused([declared.clone(), whole.clone()].concat()), "`values` is declared twice");
+        assert_eq!(
+            refused([&whole[declared.len()..], &declared].concat()),
+            "`values` is declared after an operation"
+        );
     }
 }

@@ -78,7 +78,7 @@ pub unsafe trait Kernel: 'static {
     /// Such room.
     fn room<L: Lanes>() -> Self::Unpacked<L>;
 
-    /// The products of some tiles of a band with one token, added to `products`.
+    /// The products of some tiles of a band with one token, for `products`, which are zero.
     unsafe fn one<L: Lanes>(
         job: &Job<'_>,
         band: Band,

@@ -41,7 +41,8 @@ impl std::fmt::Debug for PluginDecl {
 inventory::collect!(&'static PluginDecl);
 
 /// Exports a plugin. The id is the name of the crate's folder with `_`; version and licence come from the
-/// crate's `Cargo.toml`; `manifest` is text of `key=value` lines (see [`crate::manifest`]); each role is an
+/// crate's `Cargo.toml`; `manifest` is text of `key=value` lines (see [`crate::manifest`]), a literal or what
+/// `concat!` takes; each role is an
 /// expression that creates the object (`reader` and `writer` get the format's id, for plugins that provide
 /// several).
 ///
@@ -62,7 +63,7 @@ inventory::collect!(&'static PluginDecl);
 /// ```
 #[macro_export]
 macro_rules! export_plugin {
-    (id: $id:ident, manifest: $manifest:literal, $($role:ident: $make:expr),+ $(,)?) => {
+    (id: $id:ident, manifest: $manifest:expr, $($role:ident: $make:expr),+ $(,)?) => {
         /// What this plugin declares. A build that bundles the plugin links to it.
         pub static PLUGIN: $crate::PluginDecl = $crate::PluginDecl {
             manifest: concat!(

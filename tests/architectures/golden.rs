@@ -1,12 +1,13 @@
 //! Folder to GGUF, compared with the converter's file: the same tensors in the same order with the same shapes, types and
 //! bytes, and the same keys (whose order is not compared: the converter puts some of Llama's behind `general.file_type`).
 
-use crate::models::{TABLES, goldens, name, opened, payload, sha256};
+use crate::models::{goldens, name, opened, payload, sha256};
 use apr_engine::open::OpenedModel;
 use apr_host::convert::{ConvertOptions, convert};
-use apr_sdk::{ErrorKind, Value, ValueType};
+use apr_sdk::{Value, ValueType};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host};
+use base64::Engine;
 use serde_json::Value as Json;
 use std::fs;
 
@@ -31,7 +32,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// What is different between the file and the manifest, a line each.
-fn differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
+pub fn differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
     let mut lines = Vec::new();
     let want: Vec<&Json> = golden["tensors"].as_array().unwrap().iter().collect();
     let order: Vec<&str> = want.iter().map(|t| t["name"].as_str().unwrap()).collect();
@@ -50,12 +51,24 @@ fn differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
         let wanted = format!("{} {wanted:?}", want["type"].as_str().unwrap());
         if told != wanted {
             lines.push(format!("{}: {told}, not {wanted}", tensor.name));
-        } else if sha256(&payload(model, tensor)) != want["sha256"].as_str().unwrap() {
+        } else if let bytes = payload(model, tensor)
+            && sha256(&bytes) != want["sha256"].as_str().unwrap()
+            && !is_near(&bytes, &want["values"])
+        {
             lines.push(format!("{}: other bytes", tensor.name));
         }
     }
     lines.extend(key_differences(model, golden));
     lines
+}
+
+/// Whether F32 values are those of the manifest, or the next ones: exponentials, which the converter takes from torch.
+fn is_near(bytes: &[u8], values: &Json) -> bool {
+    let Some(values) = values.as_str() else { return false };
+    let bits = |four: &[u8]| u32::from_le_bytes(four.try_into().unwrap());
+    let values = base64::engine::general_purpose::STANDARD.decode(values).unwrap();
+    let near = |(a, b): (&[u8], &[u8])| bits(a).abs_diff(bits(b)) <= 1;
+    values.len() == bytes.len() && bytes.chunks_exact(4).zip(values.chunks_exact(4)).all(near)
 }
 
 fn key_differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
@@ -151,14 +164,8 @@ fn a_folder_becomes_the_file_that_llama_cpp_s_converter_writes() {
             ..ConvertOptions::default()
         };
         match convert(&host, &options) {
-            // One without a table is refused, and nothing is written.
-            Err(error) if !TABLES.contains(&name(&path)) => {
-                assert_eq!(error.kind(), ErrorKind::Unsupported, "{}: {error}", name(&path));
-                assert!(!output.exists());
-            }
             Err(error) => failed.push(format!("{}: {error:#?}", name(&path))),
             Ok(_) => {
-                assert!(TABLES.contains(&name(&path)), "{} has a table now", name(&path));
                 let lines = differences(&opened(&host, &output), &golden);
                 failed.extend(lines.iter().map(|line| format!("{}: {line}", name(&path))));
                 // The same through APR, but that the file does not say what its folder was called.

@@ -10,6 +10,7 @@
 )]
 
 mod across;
+mod aliases;
 mod altered;
 mod back;
 mod biases;

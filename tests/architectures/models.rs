@@ -8,40 +8,6 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The models whose architecture has a table; the others are planned.
-pub const TABLES: &[&str] = &[
-    "bert",
-    "bloom",
-    "command-r",
-    "deepseek2",
-    "deepseek2-lite",
-    "falcon",
-    "falcon-40b",
-    "gemma",
-    "gemma2",
-    "gemma3",
-    "gpt-neox",
-    "gpt2",
-    "jina-bert-v2",
-    "llama",
-    "llama3",
-    "mistral",
-    "mixtral",
-    "mpt",
-    "nomic-bert",
-    "olmo2",
-    "phi2",
-    "phi3",
-    "qwen2",
-    "qwen2-moe",
-    "qwen3",
-    "qwen3-moe",
-    "roberta",
-    "stablelm",
-    "starcoder2",
-    "t5",
-];
-
 pub fn goldens() -> Vec<PathBuf> {
     let folders = fs::read_dir(root().join("tests/golden")).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = folders.filter(|path| path.join("golden.json").is_file()).collect();

@@ -311,7 +311,8 @@ fn checkpoints_as_people_have_them_lead_there_and_back() {
                 // APR keeps the names that the folder has.
                 let own = if input == &file { variant.own_name(name) } else { name.clone() };
                 let plus_one = variant.golden.starts_with("gemma") && name.ends_with("norm.weight");
-                match after.remove(&own).map(|back| difference(plus_one && input == &file, told, &back)) {
+                match after.remove(&own).map(|back| difference(&own, plus_one && input == &file, told, &back))
+                {
                     Some(None) => {}
                     Some(Some(what)) => wrong(format!("{}: {name}: {what}", input.display())),
                     None if dropped.iter().any(|part| name.contains(part)) => {}

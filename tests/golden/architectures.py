@@ -1,6 +1,9 @@
 """The models: what `config.json` says, which tokenizer, which type. Each config is spelled as the checkpoints of its family are;
 llama, mixtral, qwen3 and olmo2 as transformers 5 writes them (`rope_parameters`, `dtype`), the others as version 4 did."""
 
+import importlib
+from pathlib import Path
+
 YARN = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
         "mscale_all_dim": 1.0}
 
@@ -286,3 +289,7 @@ MODELS = {
         "num_decoder_layers": 2, "num_heads": 4, "num_layers": 3, "output_past": True, "relative_attention_max_distance": 128,
         "relative_attention_num_buckets": 32, "tie_word_embeddings": False, "use_cache": True}),
 }
+
+# Further families: a module each, with `MODELS` of its own.
+for found in sorted((Path(__file__).resolve().parent / "families").glob("*.py")):
+    MODELS |= importlib.import_module(f"families.{found.stem}").MODELS

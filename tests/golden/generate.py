@@ -60,13 +60,19 @@ def model_tensors(model, config_file, scratch):
     return tensors_of_saved(saved)
 
 
+def with_vocabulary(config, said):
+    """The config with what its tokenizer says, where a model of text states such things."""
+    inside = next((root for root in ("text_config", "llm_config", "language_config") if root in config), None)
+    return config | ({inside: config[inside] | said} if inside else said)
+
+
 def make_folder(name, model, scratch, out):
     """The files below tests/golden/NAME but golden.json, and the model folder."""
     target = out / name
     target.mkdir(parents=True)
     size, ids = tokenizer_facts(model["tokenizer"])
     pad = model.get("pad", 1)
-    config = model["config"] | ids | {"vocab_size": -(-size // pad) * pad}
+    config = with_vocabulary(model["config"], ids | {"vocab_size": -(-size // pad) * pad})
     text = json_text(dict(sorted(config.items())))
     if model.get("library", True):
         tensors = model_tensors(model, text, scratch)

@@ -1,5 +1,6 @@
 """What a GGUF file holds, as golden.json states it: read with nothing but `struct`, so that it leans on no library."""
 
+import base64
 import hashlib
 import struct
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 KINDS = {0: ("u8", "B"), 1: ("i8", "b"), 2: ("u16", "H"), 3: ("i16", "h"), 4: ("u32", "I"), 5: ("i32", "i"), 6: ("f32", "f"), 7: ("bool", "?"),
          10: ("u64", "Q"), 11: ("i64", "q"), 12: ("f64", "d")}
 TYPES = {0: ("F32", 4), 1: ("F16", 2), 30: ("BF16", 2)}
+# Tensors of the converter that are exponentials of a folder's.
+EXPONENTIALS = (".ssm_a",)
 # Arrays up to this many items stand in full; of longer ones the first items, the count and a hash.
 FULL = 16
 
@@ -66,5 +69,8 @@ def manifest(path):
             length *= dim
         payload = data[start + offset : start + offset + length]
         assert len(payload) == length
-        tensors.append({"name": name, "type": dtype, "dims": dims, "offset": offset, "sha256": hashlib.sha256(payload).hexdigest()})
+        row = {"name": name, "type": dtype, "dims": dims, "offset": offset, "sha256": hashlib.sha256(payload).hexdigest()}
+        # torch's exponential in F32 is not the nearest everywhere: these are compared by value.
+        exponentials = {"values": base64.b64encode(payload).decode()} if name.endswith(EXPONENTIALS) and dtype == "F32" else {}
+        tensors.append(row | exponentials)
     return {"file_sha256": hashlib.sha256(data).hexdigest(), "file_len": len(data), "kvs": kvs, "tensors": tensors}

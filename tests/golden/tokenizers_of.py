@@ -147,6 +147,21 @@ def falcon():
     return byte_level(430, first, words)
 
 
+def glm4():
+    last = ["<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"]
+    words = pre_tokenizers.Sequence([split(LLAMA3), bytes_only()])
+    post = lambda t: template("[gMASK] <sop> $A", "[gMASK] <sop> $A $B:1", [("[gMASK]", t.token_to_id("[gMASK]")), ("<sop>", t.token_to_id("<sop>"))])
+    return byte_level(440, (), words, last, post=post, ignore_merges=True)
+
+
+def nemotron_sp():
+    proto = sentencepiece_model(model_type="bpe", vocab_size=720, byte_fallback=True, character_coverage=0.98,
+                                normalization_rule_name="identity", split_digits=True, allow_whitespace_only_pieces=True,
+                                remove_extra_whitespaces=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3)
+    special = [AddedToken(name, normalized=False, special=True) for name in ("<pad>", "<unk>", "<s>", "</s>")]
+    return sp_bpe(proto, True, special), proto
+
+
 def bloom():
     words = pre_tokenizers.Sequence([split(BLOOM), bytes_only()])
     return byte_level(430, ["<unk>", "<s>", "</s>", "<pad>"], words)
@@ -270,6 +285,8 @@ LLAMA3_CHAT = ("{{ bos_token }}{% for message in messages %}<|start_header_id|>{
 
 # kind: what makes it, the value of tokenizer.ggml.pre for its splitter, the name of its SentencePiece file, tokenizer_config.json.
 KINDS = {
+    "glm4": (glm4, "glm4", None, {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "model_max_length": 128000}),
+    "nemotron-sp": (nemotron_sp, None, "tokenizer.model", {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}),
     "llama3": (lambda: llama3(True), "llama-bpe", None, {
         "bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>", "chat_template": LLAMA3_CHAT, "clean_up_tokenization_spaces": True,
         "model_max_length": 256, "model_input_names": ["input_ids", "attention_mask"]}),

@@ -8,8 +8,6 @@ mod tables;
 
 apr_sdk::export_plugin! {
     id: architectures,
-    manifest: "
-        architectures=bert bloom command-r decoder deepseek2 falcon gemma gemma2 gemma3 gpt-neox gpt2 jina-bert-v2 llama mistral mixtral mpt nomic-bert olmo2 phi2 phi3 qwen2-moe qwen2 qwen3-moe qwen3 roberta stablelm starcoder2 t5 whisper
-    ",
+    manifest: concat!("architectures=", env!("APR_TABLES")),
     name_mapper: || Some(Box::new(tables::Tables)),
 }

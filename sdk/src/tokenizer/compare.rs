@@ -129,6 +129,10 @@ fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) ->
     Some(Difference { field: "merge", of: at.to_string(), planned, written })
 }
 
+/// Roles of tokens that no tokenizer's file has to state: the beginning where none is added, the end of a turn, of a
+/// message, and what is unknown to tokenizers that know every byte.
+const LEFT_TO_PROGRAMS: [&str; 4] = ["bos", "eot", "eom", "unk"];
+
 /// The tokens that a post-processor adds around a text; they stand in where no special id and no flag states
 /// them.
 #[derive(Default)]
@@ -155,11 +159,14 @@ impl Around {
         around
     }
 
-    /// The planned ids, completed from the post-processor where the output has an id and the plan does not.
+    /// The planned ids, completed where the output has an id and the plan does not: from the post-processor, and with
+    /// roles that a tokenizer's own files leave to programs, and formats state by architecture.
     fn special(&self, want: &Core, have: &Core) -> BTreeMap<String, u32> {
         let ids = [("bos", self.first), ("eos", self.last), ("sep", self.last)];
         let ids = ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));
         let mut all: BTreeMap<_, _> = ids.filter(|(name, _)| have.special.contains_key(name)).collect();
+        let stated = have.special.iter().filter(|(name, _)| LEFT_TO_PROGRAMS.contains(&name.as_str()));
+        all.extend(stated.map(|(name, id)| (name.clone(), *id)));
         all.extend(want.special.clone());
         all
     }
@@ -312,7 +319,7 @@ mod tests {
         let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };
         assert_eq!(between(&silent, &scored()), None);
         let bare = Parts { post_processor: None, ..silent };
-        assert!(between(&bare, &scored()).unwrap().starts_with("its special id `bos` is 1, none"));
+        assert!(between(&bare, &scored()).unwrap().starts_with("its add flag `bos` is true, none"));
     }
 
     #[test]

@@ -41,9 +41,10 @@ pub fn check(table: &Table) -> Findings {
     for dialect in &table.dialects {
         let mut seen = HashSet::new();
         for key in &dialect.keys {
-            if let Some((name, _)) = &key.sets
-                && !table.config.iter().any(|entry| entry.name == *name)
-            {
+            let unknown = |(name, _): &&(String, Option<Expression>)| {
+                !table.config.iter().any(|entry| entry.name == *name)
+            };
+            for (name, _) in key.sets.iter().filter(unknown) {
                 found.errors.push(format!(
                     "key `{}` sets `{name}`, which is not a name of the configuration",
                     key.key
@@ -77,6 +78,11 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
     }
     let renames = table.dialects.iter().flat_map(|dialect| &dialect.renames);
     all.extend(renames.filter_map(|r| r.written.as_ref()).map(|e| ("a rename".to_owned(), e, Vec::new())));
+    for drop in &table.drops {
+        let places = || drop.pattern.places().iter().map(String::as_str).collect();
+        let at = || format!("the drop of `{}`", drop.pattern.text());
+        all.extend(drop.when.iter().map(|e| (at(), e, places())));
+    }
     for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
         all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
     }
@@ -93,7 +99,8 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
             let each = side.each.iter().flatten();
             side.operations.iter().chain(each).flat_map(|operation| operation.expressions())
         });
-        let own = rule.shapes.iter().flatten().chain(&rule.when).chain(of_sides);
+        let offsets = rule.sides.iter().flat_map(|(_, side)| &side.offsets).map(|(_, offset)| offset);
+        let own = rule.shapes.iter().flatten().chain(&rule.when).chain(of_sides).chain(offsets);
         all.extend(own.map(|e| (at(), e, places.clone())));
     }
     all

@@ -102,10 +102,10 @@ impl<'e> Known<'e> {
         let translated = translate(&request)?;
         let mut out = Vec::with_capacity(translated.tensors.len());
         for made in translated.tensors {
-            // Sums are computed in F32 and stay that wide, so that they can be compared with values computed the
-            // same way.
+            // What is changed is computed in F32 and stays that wide, so that it can be compared with values
+            // computed the same way.
             let narrow = [DType::F16, DType::BF16].contains(&made.dtype);
-            let dtype = if made.add != 0.0 && narrow { DType::F32 } else { made.dtype };
+            let dtype = if made.is_changed() && narrow { DType::F32 } else { made.dtype };
             out.push(planned(made, dtype, called, &engine.registry)?);
         }
         Ok((out, translated.dropped))

@@ -87,8 +87,7 @@ fn count_of_layers(table: &Table) -> Result<&str> {
     let asks =
         |rule: &Rule| rule.when.as_ref().is_some_and(|when| when.names().iter().any(|name| name == LAYER));
     let take_turns = table.dialects.iter().flat_map(|dialect| &dialect.refused).any(Refusal::is_cycle);
-    let computed =
-        table.dialects.iter().flat_map(|dialect| &dialect.keys).filter_map(|key| key.sets.as_ref());
+    let computed = table.dialects.iter().flat_map(|dialect| &dialect.keys).flat_map(|key| &key.sets);
     let is_computed = |name: &str| computed.clone().any(|(set, from)| set == name && from.is_some());
     if take_turns || table.rules.iter().any(asks) {
         return unsupported("what a layer is depends on its number");
@@ -175,13 +174,16 @@ fn keys(
         table.dialects.iter().flat_map(|dialect| entry.map(|entry| names_in(entry, dialect))).flatten(),
     );
     for key in table.dialects.iter().flat_map(|dialect| &dialect.keys) {
-        match (&key.sets, &key.value) {
-            (Some((name, None)), _) if name == count_name => counting.insert(&key.key),
-            (None, Source::Expression(value)) if value.name() == Some(count_name) => {
-                counting.insert(&key.key)
+        let counts = match &key.value {
+            _ if !key.sets.is_empty() => {
+                key.sets.iter().any(|(name, from)| name == count_name && from.is_none())
             }
-            _ => false,
+            Source::Expression(value) => value.name() == Some(count_name),
+            Source::Constant(_) => false,
         };
+        if counts {
+            counting.insert(&key.key);
+        }
     }
     let listing: BTreeSet<&str> =
         table.dialects.iter().flat_map(|dialect| &dialect.per_layer).map(String::as_str).collect();

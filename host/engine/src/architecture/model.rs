@@ -490,13 +490,18 @@ impl Journey<'_> {
             let is_name = |k: &Key| match k.value {
                 Source::Constant(_) => k.key == key,
                 // Computed for other readers, and not read here.
-                Source::Expression(_) => k.key == key && k.sets.is_none() && dialect.same_names,
+                Source::Expression(_) => {
+                    dialect.roots.path(&k.key) == key && k.sets.is_empty() && dialect.same_names
+                }
             };
-            let Some(have) = foreign.get(&key).filter(|_| !dialect.keys.iter().any(is_name)) else {
+            // A file may state it in another place than where it would be written.
+            let own = dialect.roots.own(&key);
+            let found = dialect.roots.find(own, &|path| foreign.get(path).cloned());
+            let Some((Some(key), have)) = found.filter(|_| !dialect.keys.iter().any(is_name)) else {
                 continue;
             };
-            let scalars = from_value(have).zip(from_value(&value));
-            let same = *have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
+            let scalars = from_value(&have).zip(from_value(&value));
+            let same = have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
             if !same && let Some(file) = foreign.files.first_mut() {
                 notes.push(format!("the key `{}` follows the model's configuration", escape(&key, 120)));
                 file.set(&key, value);
@@ -522,6 +527,9 @@ fn narrows(from: DType, to: DType) -> bool {
     !exact.contains(&(from, to))
 }
 
+/// Operations that the expression itself says, with their numbers.
+const IN_EXPRESSION: [&str; 3] = ["add", "neg_exp", "multiply"];
+
 /// The expression for a tensor, in the stored type, and the table's description of it.
 ///
 /// # Errors
@@ -542,15 +550,20 @@ pub(super) fn planned(
             Ok(Expression::fill(made.dtype, &vec![0; bytes]))
         }
     };
+    let (is_changed, row_len) = (made.is_changed(), made.shape.last().copied().unwrap_or(1));
     let mut parts: Vec<Expression> = Vec::with_capacity(made.boxes.len());
     for one in &made.boxes {
-        parts.push(part(one).map_err(|e| e.tensor(&made.name))?);
+        let stored = part(one).map_err(|e| e.tensor(&made.name))?;
+        #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
+        let add = one.change.add as f32;
+        // All parts of a tensor are floats if one of them has to be.
+        parts.push(if is_changed { stored.changed(one.change.map, add, row_len) } else { stored });
     }
     if let Some(bytes) = made.bytes {
         parts.push(Expression::fill(made.dtype, &bytes));
     }
     let mut words: Vec<String> =
-        made.words.iter().filter(|w| **w != "add").map(|word| (*word).to_owned()).collect();
+        made.words.iter().filter(|w| !IN_EXPRESSION.contains(w)).map(|word| (*word).to_owned()).collect();
     let source = made.boxes.iter().find_map(|b| b.tensor).and_then(|number| sources.get(number));
     if words.is_empty() && source.is_some_and(|source| source.name != made.name) {
         words.push("rename".to_owned());
@@ -558,12 +571,6 @@ pub(super) fn planned(
     let payload = source.map_or(Payload::Sequential, |source| source.payload.clone());
     let tensor = Tensor { name: made.name, dtype, shape: made.shape, payload };
     let mut planned = PlannedTensor { words, ..PlannedTensor::new(tensor, concat(parts)) };
-    if made.add != 0.0 {
-        #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
-        let c = made.add as f32;
-        let row_len = planned.row_len();
-        planned.remake(|expression| expression.plus(c, row_len));
-    }
     planned.retype(dtype, registry, None);
     Ok(planned)
 }

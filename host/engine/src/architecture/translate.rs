@@ -6,6 +6,8 @@ use crate::architecture::config::counts::{MOST_GROUPS, check_counts, count_of, c
 use crate::architecture::config::generate::generate;
 use crate::architecture::removed::Removed;
 use crate::architecture::table::array::Box_;
+use crate::architecture::table::change::Change;
+use crate::architecture::table::expression::{Expression as TableExpression, Scope};
 use crate::architecture::table::group::GroupWork;
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{CANONICAL, Drop, Rule, Side, Table};
@@ -24,14 +26,19 @@ pub struct Made {
     pub shape: Vec<u64>,
     /// The boxes it consists of, in row-major order.
     pub boxes: Vec<Box_>,
-    /// A constant added to each value.
-    pub add: f64,
     /// The bytes of a computed tensor.
     pub bytes: Option<Vec<u8>>,
     /// The operations, in words.
     pub words: Vec<&'static str>,
     /// What writers and recipes are told about it.
     pub facts: TensorFacts,
+}
+
+impl Made {
+    /// Whether any of its values are changed, not only moved.
+    pub fn is_changed(&self) -> bool {
+        self.boxes.iter().any(|one| !one.change.is_none())
+    }
 }
 
 /// The result of a translation.
@@ -172,8 +179,7 @@ fn match_names(
     let counts = counts(request)?;
     let mut unknown = Vec::new();
     for (at, tensor) in request.tensors.iter().enumerate() {
-        let drop = |d: &&Drop| d.dialect == request.from && d.pattern.numbers(&tensor.name).is_some();
-        if let Some(drop) = table.drops.iter().find(drop) {
+        if let Some(drop) = find_drop(request, &tensor.name)? {
             translated.dropped.push((tensor.name.clone(), drop.reason.clone()));
             continue;
         }
@@ -247,13 +253,33 @@ pub(super) fn outer_key(found: &Place<'_>, outer: &[&str]) -> Outer {
     outer.iter().map(|place| found.number(place)).collect()
 }
 
-/// The rule for a name whose condition holds: an open one, otherwise the first.
+/// The entry that leaves a tensor of the source out, if there is one.
+fn find_drop<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a Drop>> {
+    for drop in request.table.drops.iter().filter(|drop| drop.dialect == request.from) {
+        let Some(numbers) = drop.pattern.numbers(name) else { continue };
+        let numbers: Vec<(String, u64)> = drop.pattern.places().iter().cloned().zip(numbers).collect();
+        let holds = |when: &TableExpression| when.holds(&request.scope.at(&numbers));
+        if drop.when.as_ref().map_or(Ok(true), holds)? {
+            return Ok(Some(drop));
+        }
+    }
+    Ok(None)
+}
+
+/// The rule for a name whose condition holds: an open one, otherwise the first that counts so many.
 pub(super) fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<Place<'a>>> {
-    let mut first = None;
+    let (mut first, mut beyond) = (None, None);
     for (rule, entry) in request.table.rules.iter().enumerate() {
-        for (image, pattern) in images(entry, request.from).0.iter().enumerate() {
+        let (patterns, side) = images(entry, request.from);
+        for (image, pattern) in patterns.iter().enumerate() {
             let wanted = pattern.is_open() || first.is_none();
-            let Some(numbers) = wanted.then(|| pattern.numbers(name)).flatten() else { continue };
+            let Some(mut numbers) = wanted.then(|| pattern.numbers(name)).flatten() else { continue };
+            if let Some(side) = side
+                && !side.offsets.is_empty()
+                && !taken_back(side, pattern, request.scope, &mut numbers)?
+            {
+                continue;
+            }
             if !exists(request, entry, pattern, &numbers)? {
                 break;
             }
@@ -261,10 +287,36 @@ pub(super) fn find_rule<'a>(request: &Request<'a>, name: &str) -> Result<Option<
             if pattern.is_open() {
                 return Ok(Some(place));
             }
-            first = Some(place);
+            // Layers of another kind may be counted behind these, under the same names.
+            if is_beyond(request, &place)? {
+                beyond.get_or_insert(place);
+            } else {
+                first = Some(place);
+            }
         }
     }
-    Ok(first)
+    Ok(first.or(beyond))
+}
+
+/// Takes a side's offsets from the numbers in one of its names; false if one is smaller.
+fn taken_back(side: &Side, pattern: &Pattern, scope: &dyn Scope, numbers: &mut [u64]) -> Result<bool> {
+    for (place, number) in pattern.places().iter().zip(numbers) {
+        match number.checked_sub(side.offset(place, scope)?) {
+            Some(less) => *number = less,
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a number in a name is not below the count of its place.
+fn is_beyond(request: &Request<'_>, found: &Place<'_>) -> Result<bool> {
+    for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
+        if count_of(request, place)?.is_some_and(|count| *number >= count) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a model has a rule's tensors with these numbers: two rules may share a name.
@@ -290,7 +342,7 @@ fn other(
         facts.dtype = Some(tensor.dtype);
         let boxes = vec![whole(number, tensor)?];
         let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
-        return Ok(Some(Made { name, dtype, shape, boxes, add: 0.0, bytes: None, words: Vec::new(), facts }));
+        return Ok(Some(Made { name, dtype, shape, boxes, bytes: None, words: Vec::new(), facts }));
     }
     if rule.side(request.to).is_none_or(|side| side.dropped.is_none()) {
         if rule.members.iter().any(Pattern::is_open) {
@@ -312,7 +364,7 @@ pub(super) fn is_kept(request: &Request<'_>, rule: &Rule) -> bool {
 /// All of a tensor.
 pub(super) fn whole(number: usize, tensor: &Tensor) -> Result<Box_> {
     let units = tensor.payload_len()? / u64::from(tensor.dtype.require()?.block_bytes).max(1);
-    Ok(Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)] })
+    Ok(Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)], change: Change::default() })
 }
 
 /// The error for unknown names: lists the most similar known ones, with the numbers of the unknown.
@@ -373,7 +425,11 @@ fn find_missing(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             let key = (number, outer);
             if exists && !groups.contains_key(&key) && !excused.contains(&key) {
                 let of = |place: &str| numbers.iter().find(|(p, _)| p == place).map_or(0, |(_, n)| *n);
-                missing.push(images(rule, request.from).0[0].name(of));
+                let first = &images(rule, request.from).0[0];
+                missing.push(match side {
+                    Some(side) => side.name(first, request.scope, of)?,
+                    None => first.name(of),
+                });
             }
         }
     }
@@ -433,7 +489,7 @@ fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
             facts.shape.clone_from(&shape);
             facts.dtype = Some(dtype);
             let (boxes, words) = (Vec::new(), vec!["generate"]);
-            out.push(Made { name, dtype, shape, boxes, add: 0.0, bytes: Some(bytes), words, facts });
+            out.push(Made { name, dtype, shape, boxes, bytes: Some(bytes), words, facts });
         }
     }
     Ok(out)

@@ -1,9 +1,10 @@
-//! Multiplies floats and adds to them, in F32: applies a dialect's offset to norms, and row scales to
-//! integers.
+//! Multiplies floats and adds to them, in F32: applies a dialect's offset to norms, its functions of values, and row
+//! scales to integers.
 
 use super::Expression;
 use super::cast::{integer_bits, stored_floats};
 use super::evaluate::{Buffers, Evaluation};
+use super::map::Map;
 use super::row_codes::whole_bytes;
 use super::spool::Spool;
 use crate::values::cast::{self, Changes};
@@ -16,7 +17,9 @@ pub struct Affine {
     pub of: Expression,
     /// The factors for the rows, one F32 each.
     pub factor: Option<Factor>,
-    /// A constant to add to each value afterwards.
+    /// A function of each value afterwards.
+    pub map: Option<Map>,
+    /// A constant to add to each value at last.
     pub add: Option<Constant>,
 }
 
@@ -55,10 +58,13 @@ impl std::fmt::Debug for Constant {
 }
 
 impl Expression {
-    /// The values in F32 plus a constant, in rows of `row_len`.
-    pub fn plus(self, c: f32, row_len: u64) -> Expression {
-        let added = |of| Expression::Affine(Box::new(Affine { of, factor: None, add: Some(c.into()) }));
-        self.untyped().each_part(|part, _| added(part.floats(row_len)))
+    /// The values in F32, a function of each, and a constant added, in rows of `row_len`.
+    pub fn changed(self, map: Option<Map>, add: f32, row_len: u64) -> Expression {
+        let add = (add != 0.0).then(|| add.into());
+        self.untyped().each_part(|part, _| {
+            let of = part.floats(row_len);
+            Expression::Affine(Box::new(Affine { of, factor: None, map, add }))
+        })
     }
 
     /// The values in F32, with each row of `row_len` multiplied by its own factor from `factors`.
@@ -81,7 +87,7 @@ impl Expression {
         };
         Ok(base.each_part(|part, before| {
             let factor = Some(Factor { of: factors.clone(), row_len, first: before / row_len.max(1) });
-            Expression::Affine(Box::new(Affine { of: part.floats(row_len), factor, add: None }))
+            Expression::Affine(Box::new(Affine { of: part.floats(row_len), factor, map: None, add: None }))
         }))
     }
 }
@@ -102,7 +108,7 @@ impl Affine {
     /// # Errors
     /// Unsupported for types that cannot be cast.
     pub(super) fn at_once(&self, to: DType) -> Result<Option<cast::CastKernel>> {
-        match (stored_floats(&self.of), self.factor.is_none(), self.add) {
+        match (stored_floats(&self.of), self.factor.is_none() && self.map.is_none(), self.add) {
             (Some(from), true, Some(c)) => cast::CastKernel::new(from, to, Some(c.get())),
             _ => Ok(None),
         }
@@ -116,6 +122,9 @@ impl Affine {
         let (changes, _) = self.of.values(of, buffers)?;
         if let Some(factor) = &self.factor {
             factor.multiply(of, buffers)?;
+        }
+        if let Some(map) = self.map {
+            buffers.values.iter_mut().for_each(|value| *value = map.of(*value));
         }
         if let Some(c) = self.add {
             buffers.values.iter_mut().for_each(|value| *value += c.get());

@@ -14,6 +14,7 @@ mod encode;
 pub mod evaluate;
 mod fill;
 pub mod gather;
+mod map;
 mod planned_tensor;
 mod region;
 mod repack;
@@ -26,6 +27,7 @@ pub use concat::concat;
 pub use encode::{ColumnImportance, is_all_zero};
 pub use evaluate::granule::Granule;
 pub use evaluate::measure::{Measure, measure};
+pub use map::Map;
 pub use planned_tensor::PlannedTensor;
 pub use region::merged;
 pub use source::{Access, unit};
@@ -372,6 +374,7 @@ impl Expression {
         let mut at = part;
         while let Some(operand) = at.operand() {
             if let Expression::Affine(affine) = at {
+                words.extend(affine.map.map(|map| map.to_string()));
                 words.extend(affine.add.map(|c| format!("add {}", c.get())));
             }
             at = operand;

@@ -56,7 +56,9 @@ pub fn name(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<St
         return Ok(name.clone());
     }
     let steps = tokenizer.pre_tokenizer.as_ref().map(steps).unwrap_or_default();
-    find(&steps, tokenizer.ignore_merges, arch).ok_or_else(|| unnamed(tokenizer))
+    let normalizer = apr_sdk::tokenizer::steps(tokenizer.normalizer.as_ref());
+    let implies = |implied: Option<&Json>| apr_sdk::tokenizer::steps(implied) == normalizer;
+    find(&steps, &implies, tokenizer.ignore_merges, arch).ok_or_else(|| unnamed(tokenizer))
 }
 
 fn known(asked: &str) -> Result<&str> {
@@ -79,9 +81,14 @@ fn unnamed(tokenizer: &Tokenizer) -> Error {
     .hint("pass `--pre NAME` to choose one of its splitters, which will then split the text")
 }
 
-/// The best name: matching `ignore_merges` counts more than the architecture, and that more than the table's
-/// order.
-fn find(steps: &[String], ignore_merges: bool, arch: &str) -> Option<String> {
+/// The best name: matching `ignore_merges` counts more than the architecture, that more than the normalizer that a
+/// name implies (`implies` says whether it is the tokenizer's), and that more than the table's order.
+fn find(
+    steps: &[String],
+    implies: &dyn Fn(Option<&Json>) -> bool,
+    ignore_merges: bool,
+    arch: &str,
+) -> Option<String> {
     let mut best: Option<(u32, String)> = None;
     for entry in table() {
         let means = |definition: &Json| self::steps(definition) == steps;
@@ -90,7 +97,8 @@ fn find(steps: &[String], ignore_merges: bool, arch: &str) -> Option<String> {
         }
         let same = u32::from(flag(&entry, "ignore_merges") == ignore_merges);
         for (name, archs) in names(&entry) {
-            let score = 2 * same + u32::from(archs.iter().any(|a| a == arch));
+            let own = entry.get("normalizer").or_else(|| own_normalizer(&entry, &name));
+            let score = 4 * same + 2 * u32::from(archs.iter().any(|a| a == arch)) + u32::from(implies(own));
             if best.as_ref().is_none_or(|(most, _)| score > *most) {
                 best = Some((score, name));
             }
@@ -205,7 +213,7 @@ mod tests {
             }
             let all: Vec<_> = names(&entry).map(|(name, _)| name).collect();
             for definition in definitions(&entry) {
-                let found = find(&steps(definition), flag(&entry, "ignore_merges"), "").unwrap();
+                let found = find(&steps(definition), &|_| false, flag(&entry, "ignore_merges"), "").unwrap();
                 let same = splitter(&found).unwrap();
                 assert_eq!(steps(&same.pre_tokenizer), steps(definitions(&entry).next().unwrap()), "{all:?}");
             }
@@ -216,11 +224,15 @@ mod tests {
     #[test]
     fn the_definition_decides_and_the_architecture_chooses_among_names() {
         let gpt2 = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false});
-        let name = |definition: &Json, ignore, arch| find(&steps(definition), ignore, arch);
+        let name =
+            |definition: &Json, ignore, arch| find(&steps(definition), &|own| own.is_none(), ignore, arch);
         assert_eq!(name(&gpt2, false, "gpt2").as_deref(), Some("gpt-2"));
         assert_eq!(name(&gpt2, false, "gptneox").as_deref(), Some("mpt"));
         assert_eq!(name(&gpt2, false, "phi2").as_deref(), Some("phi-2"));
         assert_eq!(name(&gpt2, false, "new").as_deref(), Some("gpt-2"));
+        let composed = |own: Option<&Json>| own.is_some_and(|own| own["type"] == "NFC");
+        assert_eq!(find(&steps(&gpt2), &composed, false, "mamba").as_deref(), Some("mpt"));
+        assert_eq!(find(&steps(&gpt2), &composed, false, "phi2").as_deref(), Some("phi-2"));
         let llama3 = splitter("llama-bpe").unwrap().pre_tokenizer;
         assert_eq!(name(&llama3, true, "llama").as_deref(), Some("llama-bpe"));
         assert_eq!(name(&llama3, false, "olmo2").as_deref(), Some("dbrx"));

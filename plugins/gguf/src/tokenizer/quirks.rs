@@ -6,10 +6,19 @@ use apr_sdk::Value;
 use apr_sdk::tokenizer::{Kind, Parts, Tokenizer};
 
 /// Architectures that `LlamaModel` converts: their first key says whether there is a leading space.
-const LLAMA: [&str; 8] =
-    ["llama", "granite", "granitemoe", "smollm3", "arcee", "apertus", "mistral3", "llama-embed"];
+const LLAMA: [&str; 9] =
+    ["llama", "granite", "granitemoe", "smollm3", "arcee", "apertus", "mistral3", "llama-embed", "nanbeige"];
 /// Architectures that never add a leading space, and say so last.
 const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
+
+/// Tokens with a role that the converter takes by their text: in models of these architectures that have all of them.
+const BY_TEXT: &[(&[&str], &[(&str, &str)])] = &[
+    (&["chatglm", "glm4"], &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>")]),
+    (
+        &["glm4moe", "glm-dsa"],
+        &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
+    ),
+];
 
 /// Sets which added tokens absorb spaces: no key says so, llama.cpp goes by names.
 pub fn strips(parts: &mut Parts, name: &str, pre: &str) {
@@ -67,6 +76,21 @@ pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     } else if sentence_piece && tokenizer.kind == Kind::Bpe && tokenizer.add_space_prefix == Some(false) {
         // The converter does not write it here, but then llama.cpp would add a leading space.
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
+    }
+    if arch == "internlm2" && sentence_piece {
+        keys.set(ADD_SPACE_PREFIX, Value::from_bool(tokenizer.add_space_prefix.unwrap_or(true)));
+    }
+    for (_, roles) in BY_TEXT.iter().filter(|(archs, _)| archs.contains(&arch)) {
+        let id = |text: &str| {
+            tokenizer.added.iter().map(|added| added.id).find(|id| tokenizer.token(*id) == Some(text))
+        };
+        let found: Option<Vec<(&str, u32)>> =
+            roles.iter().map(|(role, text)| Some((*role, id(text)?))).collect();
+        for (role, id) in found.into_iter().flatten() {
+            if let Some((_, key)) = SPECIAL.iter().find(|(name, _)| *name == role) {
+                keys.set(key, Value::from_u32(id));
+            }
+        }
     }
     // Granite's small models.
     if arch == "llama" && tokenizer.vocab_size == 49152 {

@@ -64,20 +64,50 @@ pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, de
     {
         config.retain(|name, _| !gone.iter().any(|g| g.as_str() == Some(name)));
     }
+    remove_keys(&mut whole, &mut toml);
     merge(&mut whole, toml);
     Ok(whole)
 }
 
-/// Merges `over` into `under`: tables by key, lists of tensors by `name`, lists of keys by `key`; entries to
+/// Takes the keys out of the base's dialects that `remove_keys` of the same dialect lists; a trailing `*` stands for any rest.
+fn remove_keys(whole: &mut Toml, over: &mut Toml) {
+    let (Some(Item::Table(have)), Some(Item::Table(dialects))) =
+        (whole.get_mut("dialect"), over.get_mut("dialect"))
+    else {
+        return;
+    };
+    for (id, dialect) in dialects {
+        let Some(Item::Array(gone)) =
+            dialect.as_table_mut().and_then(|dialect| dialect.remove("remove_keys"))
+        else {
+            continue;
+        };
+        let Some(Item::Array(keys)) = have.get_mut(id).and_then(|dialect| dialect.get_mut("key")) else {
+            continue;
+        };
+        let is_gone = |key: &str| {
+            gone.iter().filter_map(Item::as_str).any(|gone| match gone.strip_suffix('*') {
+                Some(start) => key.starts_with(start),
+                None => key == gone,
+            })
+        };
+        keys.retain(|entry| !entry.get("key").and_then(Item::as_str).is_some_and(is_gone));
+    }
+}
+
+/// Merges `over` into `under`: tables by key, lists of tensors by `name` or `names`, lists of keys by `key`; entries to
 /// ignore, drop, rename or refuse are appended to the base's; everything else is replaced.
 fn merge(under: &mut Toml, over: Toml) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
             (Some(Item::Table(have)), Item::Table(more)) => merge(have, more),
             (Some(Item::Array(have)), Item::Array(more)) if ["tensor", "key"].contains(&key.as_str()) => {
-                let identity = if key == "key" { "key" } else { "name" };
+                let identity = |item: &Item| {
+                    let names: &[&str] = if key == "key" { &["key"] } else { &["name", "names"] };
+                    names.iter().find_map(|name| item.get(name)).cloned()
+                };
                 for item in more {
-                    match have.iter_mut().find(|old| old.get(identity) == item.get(identity)) {
+                    match have.iter_mut().find(|old| identity(old) == identity(&item)) {
                         Some(old) => *old = item,
                         None => have.push(item),
                     }
@@ -128,6 +158,11 @@ mod tests {
         ] {
             assert_eq!(table.own_name("hf", name).as_deref(), own, "{name}");
         }
+        let base = "id = 'base'\n[[dialect.hf.key]]\nkey = 'a.b'\nconst = 1\n[[dialect.hf.key]]\nkey = 'a.c'\nconst = 1\n[[dialect.hf.key]]\nkey = 'b'\nconst = 1\n";
+        let over = "id = 'over'\nbase = 'base'\n[dialect.hf]\nremove_keys = ['a.*']\n[[dialect.hf.key]]\nkey = 'a.c'\nconst = 2\n";
+        let table = Table::parse(over, &|_| Ok(base.to_owned())).unwrap();
+        let keys: Vec<&str> = table.dialect("hf").unwrap().keys.iter().map(|key| key.key.as_str()).collect();
+        assert_eq!(keys, ["b", "a.c"]);
         for wrong in ["to = 'x'", "start = ''\nend = ''\nto = ''", "start = ''"] {
             let text = format!("id = 'x'\n[[dialect.hf.rename]]\n{wrong}\n");
             Table::parse(&text, &|_| Ok(String::new())).unwrap_err();

@@ -6,8 +6,10 @@ pub(crate) mod counts;
 pub(crate) mod generate;
 pub(crate) mod lost;
 pub(crate) mod refusal;
+pub(crate) mod roots;
 pub(crate) mod untold;
 
+use crate::architecture::config::roots::said;
 use crate::architecture::table::expression::{Scalar, Scope, same};
 use crate::architecture::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
@@ -147,35 +149,44 @@ impl Config {
         dimensions: Dimensions<'_>,
     ) -> Result<(Config, HashSet<String>)> {
         let (mut config, mut used) = (Config::default(), HashSet::new());
+        let roots = &dialect.roots;
+        let names: Vec<&str> = table.config.iter().flat_map(|entry| names_in(entry, dialect)).collect();
+        roots.check(&names, lookup)?;
         for entry in &table.config {
             for name in names_in(entry, dialect) {
-                let value = lookup(name).as_ref().and_then(from_value);
+                let value = said(dialect, name, lookup).as_ref().and_then(from_value);
                 if let Some(value) = value.filter(|value| !is_null(value) && !is_unlimited(entry, value)) {
                     config.set(&entry.name, of_kind(entry, value)?);
-                    used.insert(name.to_owned());
                     break;
                 }
             }
             // Account for all names that state the same.
-            used.extend(names_in(entry, dialect).filter(|name| lookup(name).is_some()).map(str::to_owned));
+            used.extend(names_in(entry, dialect).filter_map(|name| roots.find(name, lookup)?.0));
         }
         // Those computed from others come after them.
-        let computed = |key: &&Key| key.sets.as_ref().is_some_and(|(_, from)| from.is_some());
+        let computed = |key: &&Key| key.sets.iter().any(|(_, from)| from.is_some());
         let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(computed);
         for key in before.into_iter().chain(after) {
-            let Some(it) = lookup(&key.key) else { continue };
-            used.insert(key.key.clone());
-            let (Some((name, from)), Some(it)) = (&key.sets, from_value(&it)) else { continue };
-            let Some(entry) = table.config.iter().find(|entry| entry.name == *name) else { continue };
-            let value = match from {
-                None => Some(it),
-                Some(from) => {
-                    let scope = ItScope { it, inner: ConfigScope::new(table, &config, dimensions) };
-                    from.value(&scope)?
-                }
+            // What is always the same is the file's own, such as the class of the model: it lies at the root.
+            let found = match key.value {
+                Source::Constant(_) => lookup(&key.key).map(|value| (Some(key.key.clone()), value)),
+                Source::Expression(_) => roots.find(&key.key, lookup),
             };
-            if let Some(value) = value {
-                config.set(name, of_kind(entry, value)?);
+            let Some((path, it)) = found else { continue };
+            used.extend(path);
+            let Some(it) = from_value(&it) else { continue };
+            for (name, from) in &key.sets {
+                let Some(entry) = table.config.iter().find(|entry| entry.name == *name) else { continue };
+                let value = match from {
+                    None => Some(it.clone()),
+                    Some(from) => {
+                        let inner = ConfigScope::new(table, &config, dimensions);
+                        from.value(&ItScope { it: it.clone(), inner })?
+                    }
+                };
+                if let Some(value) = value {
+                    config.set(name, of_kind(entry, value)?);
+                }
             }
         }
         // In table order, whatever the order of keys was.
@@ -227,16 +238,21 @@ impl Config {
                     format!("`{}` would be {value}, which is not of its type", escape(&key.key, 120));
                 Error::invalid_argument(message)
             })?;
-            keys.push((key.key.clone(), typed));
+            let name = match key.value {
+                Source::Constant(_) => key.key.clone(),
+                Source::Expression(_) => dialect.roots.path(&key.key),
+            };
+            keys.push((name, typed));
         }
         if dialect.same_names {
             for entry in &table.config {
                 let Some(value) = self.get(&entry.name) else { continue };
                 let Some(name) = names_in(entry, dialect).next() else { continue };
-                if keys.iter().all(|(key, _)| key != name)
+                let name = dialect.roots.path(name);
+                if keys.iter().all(|(key, _)| *key != name)
                     && let Some(value) = typed(value, None)
                 {
-                    keys.push((name.to_owned(), value));
+                    keys.push((name, value));
                 }
             }
         }
@@ -261,10 +277,10 @@ pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
     if let Some(key) = entry.and_then(|entry| names_in(entry, dialect).next()) {
         return key;
     }
-    let is_it = |key: &&Key| match (&key.sets, &key.value) {
-        (Some((set, _)), _) => set == name,
-        (None, Source::Expression(value)) => value.name() == Some(name),
-        (None, Source::Constant(_)) => false,
+    let is_it = |key: &&Key| match &key.value {
+        _ if !key.sets.is_empty() => key.sets.iter().any(|(set, _)| set == name),
+        Source::Expression(value) => value.name() == Some(name),
+        Source::Constant(_) => false,
     };
     dialect.keys.iter().find(is_it).map_or(name, |key| key.key.as_str())
 }
@@ -434,8 +450,11 @@ pub(in crate::architecture) fn to_json(value: &Scalar) -> Result<Json> {
 /// A key, and the values that mark the architecture (`*` for any).
 type Condition = (String, Vec<Scalar>);
 
-/// Whether a condition on a key holds.
+/// Whether a condition on a key holds; on `!key`, whether the key is not stated, or has another value.
 fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> bool {
+    if let Some(key) = key.strip_prefix('!') {
+        return !holds(&(key.to_owned(), wanted.clone()), lookup);
+    }
     let Some(value) = lookup(key) else { return false };
     let any = wanted.contains(&Scalar::Text("*".to_owned()));
     match from_value(&value) {
@@ -460,7 +479,8 @@ pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Optio
 /// states none of a condition's keys, or contradicts one.
 pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
     let lacks = |all: &'d Vec<Condition>| {
-        let (stated, lacking): (Vec<_>, Vec<_>) = all.iter().partition(|(key, _)| lookup(key).is_some());
+        let (stated, lacking): (Vec<_>, Vec<_>) =
+            all.iter().partition(|(key, _)| key.starts_with('!') || lookup(key).is_some());
         let marked = !stated.is_empty() && stated.into_iter().all(|one| holds(one, lookup));
         (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
     };

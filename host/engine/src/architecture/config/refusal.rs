@@ -158,13 +158,14 @@ impl Refusal {
         if self.keys.is_empty() {
             return Ok(vec![reason.clone()]);
         }
-        let is_left = |key: &&String| !self.only_unknown || !model.reads(key);
         let stated = |key: &String| {
-            let value = (model.lookup)(key).filter(|value| self.values.hold(value))?;
+            let (path, value) = model.dialect.roots.find(key, model.lookup)?;
+            let is_left = !self.only_unknown || !model.reads(path.as_deref().unwrap_or(key));
+            let value = Some(value).filter(|value| is_left && self.values.hold(value))?;
             let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
             Some(format!("`{}`{shown} ({reason})", escape(key, 80)))
         };
-        Ok(self.keys.iter().filter(is_left).filter_map(stated).collect())
+        Ok(self.keys.iter().filter_map(stated).collect())
     }
 
     fn holds(&self, scope: &dyn Scope) -> Result<bool> {

@@ -2,11 +2,12 @@
 //! row-major order. Every reordering in a table consists of four steps on these: permute axes, slice, join,
 //! reshape. Sizes are in units of the dtype: elements, or blocks along the last axis.
 
+use crate::architecture::table::change::Change;
 use crate::expression::merged;
 use apr_sdk::{Error, Result};
 
 /// A box of a source tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Box_ {
     /// Index of the tensor in the source; `None` for zeros.
     pub tensor: Option<usize>,
@@ -14,10 +15,12 @@ pub struct Box_ {
     pub start: u64,
     /// Sizes and strides, outermost first, in units.
     pub dims: Vec<(u64, u64)>,
+    /// What is done to each value.
+    pub change: Change,
 }
 
 /// An array made of boxes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Array {
     /// One box, whose axes are groups of the box's dimensions.
     Leaf {
@@ -27,6 +30,8 @@ pub enum Array {
         start: u64,
         /// The dimensions of each axis: size and stride.
         axes: Vec<Vec<(u64, u64)>>,
+        /// What is done to each value.
+        change: Change,
     },
     /// Arrays joined along an axis.
     Joined {
@@ -70,7 +75,7 @@ impl Array {
             stride = stride.saturating_mul(size);
         }
         axes.reverse();
-        Array::Leaf { tensor, start: 0, axes }
+        Array::Leaf { tensor, start: 0, axes, change: Change::default() }
     }
 
     /// Joins arrays along `axis`.
@@ -114,10 +119,11 @@ impl Array {
     /// Unsupported after a reshape that no axis survived.
     pub fn permute(&self, order: &[usize]) -> Result<Array> {
         match self {
-            Array::Leaf { tensor, start, axes } => Ok(Array::Leaf {
+            Array::Leaf { tensor, start, axes, change } => Ok(Array::Leaf {
                 tensor: *tensor,
                 start: *start,
                 axes: order.iter().map(|&axis| axes[axis].clone()).collect(),
+                change: *change,
             }),
             Array::Joined { axis, parts } => Ok(Array::Joined {
                 axis: order.iter().position(|a| a == axis).unwrap_or(0),
@@ -140,7 +146,7 @@ impl Array {
             return Ok(self.clone());
         }
         match self {
-            Array::Leaf { tensor, start, axes } => {
+            Array::Leaf { tensor, start, axes, change } => {
                 let mut axes = axes.clone();
                 let inner: u64 = axes[axis].iter().skip(1).map(|(size, _)| size).product();
                 if inner == 0 || !from.is_multiple_of(inner) || !to.is_multiple_of(inner) {
@@ -150,7 +156,7 @@ impl Array {
                 let Some(outer) = axes[axis].first_mut() else { return Ok(self.clone()) };
                 let start = start + from / inner * outer.1;
                 outer.0 = (to - from) / inner;
-                Ok(Array::Leaf { tensor: *tensor, start, axes })
+                Ok(Array::Leaf { tensor: *tensor, start, axes, change: *change })
             }
             Array::Joined { axis: along, parts } if *along == axis => {
                 let (mut begin, mut inside) = (0, Vec::new());
@@ -188,8 +194,8 @@ impl Array {
             return Err(Error::invalid_argument(format!("{have:?} cannot be seen as {shape:?}")));
         }
         match self {
-            Array::Leaf { tensor, start, axes } => match regroup(axes, shape) {
-                Some(axes) => Ok(Array::Leaf { tensor: *tensor, start: *start, axes }),
+            Array::Leaf { tensor, start, axes, change } => match regroup(axes, shape) {
+                Some(axes) => Ok(Array::Leaf { tensor: *tensor, start: *start, axes, change: *change }),
                 None => Err(Error::invalid_argument(format!("{have:?} cannot be seen as {shape:?}"))),
             },
             Array::Joined { axis, parts } => match joined_axis(&have, *axis, shape) {
@@ -212,6 +218,27 @@ impl Array {
         }
     }
 
+    /// Changes every value, after what is done to it already.
+    ///
+    /// # Errors
+    /// Unsupported for changes that are more than one function and a sum.
+    pub fn changed(&self, next: Change) -> Result<Array> {
+        Ok(match self {
+            Array::Leaf { tensor, start, axes, change } => {
+                let change = change.then(next)?;
+                Array::Leaf { tensor: *tensor, start: *start, axes: axes.clone(), change }
+            }
+            Array::Joined { axis, parts } => Array::Joined {
+                axis: *axis,
+                parts: parts.iter().map(|part| part.changed(next)).collect::<Result<_>>()?,
+            },
+            Array::Flat { boxes, shape } => {
+                let one = |b: &Box_| Ok(Box_ { change: b.change.then(next)?, ..b.clone() });
+                Array::Flat { boxes: boxes.iter().map(one).collect::<Result<_>>()?, shape: shape.clone() }
+            }
+        })
+    }
+
     fn flat(&self, shape: &[u64]) -> Result<Array> {
         Ok(Array::Flat { boxes: self.boxes()?, shape: shape.to_vec() })
     }
@@ -228,19 +255,16 @@ impl Array {
 
     fn push_boxes(&self, into: &mut Vec<Box_>) -> Result<()> {
         match self {
-            Array::Leaf { tensor, start, axes } => {
-                push(into, Box_ { tensor: *tensor, start: *start, dims: merged(&axes.concat()) })
+            Array::Leaf { tensor, start, axes, change } => {
+                let dims = merged(&axes.concat());
+                push(into, Box_ { tensor: *tensor, start: *start, dims, change: *change })
             }
             Array::Flat { boxes, .. } => boxes.iter().try_for_each(|one| push(into, one.clone())),
             Array::Joined { axis: 0, parts } => parts.iter().try_for_each(|part| part.push_boxes(into)),
             // Whatever is outside of the joined axis varies slowest.
             Array::Joined { parts, .. } => {
                 let outer = parts[0].shape()[0];
-                (0..outer).try_for_each(|at| {
-                    parts
-                        .iter()
-                        .try_for_each(|part| part.slice(0, at, at + 1)?.without_first()?.push_boxes(into))
-                })
+                (0..outer).try_for_each(|at| self.slice(0, at, at + 1)?.without_first()?.push_boxes(into))
             }
         }
     }
@@ -248,8 +272,8 @@ impl Array {
     /// Removes the first axis, whose size is 1.
     fn without_first(&self) -> Result<Array> {
         match self {
-            Array::Leaf { tensor, start, axes } => {
-                Ok(Array::Leaf { tensor: *tensor, start: *start, axes: axes[1..].to_vec() })
+            Array::Leaf { tensor, start, axes, change } => {
+                Ok(Array::Leaf { tensor: *tensor, start: *start, axes: axes[1..].to_vec(), change: *change })
             }
             Array::Joined { axis, parts } if *axis > 0 => Ok(Array::Joined {
                 axis: axis - 1,
@@ -278,6 +302,7 @@ fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
     if let (Some(last), Some(more)) = (into.last_mut(), plain(&one))
         && let Some(len) = plain(last)
         && last.tensor == one.tensor
+        && last.change == one.change
         && (last.tensor.is_none() || last.start + len == one.start)
     {
         last.dims[0].0 += more;
@@ -376,6 +401,10 @@ mod tests {
         assert_eq!(units(&wide.permute(&[1, 0]).unwrap()), [0, 3, 1, 4, 2, 5, 1000, 1001]);
         // A reshape that keeps no axis still keeps the order.
         assert_eq!(units(&wide.reshape(&[8]).unwrap()), units(&wide));
+        // Along a third axis too: rows of both take turns.
+        let (c, d) = (Array::whole(0, &[2, 2, 2]), Array::whole(1, &[2, 2, 1]));
+        let deep = Array::join(2, vec![c, d]).unwrap();
+        assert_eq!(units(&deep), [0, 1, 1000, 2, 3, 1001, 4, 5, 1002, 6, 7, 1003]);
         // A stack is joined along a new first axis.
         let stacked =
             Array::join(0, vec![a.reshape(&[1, 2, 3]).unwrap(), a.reshape(&[1, 2, 3]).unwrap()]).unwrap();

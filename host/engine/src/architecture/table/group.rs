@@ -5,7 +5,7 @@ use crate::architecture::config::ConfigScope;
 use crate::architecture::config::counts::count_of;
 use crate::architecture::removed::incomplete;
 use crate::architecture::table::array::Array;
-use crate::architecture::table::operation::{Item, Operation, View, backwards, forwards};
+use crate::architecture::table::operation::{Operation, View, backwards, forwards};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{CANONICAL, Rule, Side};
 use crate::architecture::translate::{Group, Made, Request, Translated, images, is_kept, whole};
@@ -31,7 +31,7 @@ pub(in crate::architecture) struct GroupWork<'a> {
 struct Member {
     pattern: usize,
     inner: Vec<u64>,
-    item: Item,
+    item: Array,
 }
 
 impl GroupWork<'_> {
@@ -66,13 +66,13 @@ impl GroupWork<'_> {
         let members = self.members(group, view)?;
         let words: Vec<&'static str> = operations.iter().map(|operation| operation.word()).collect();
         let mut out = Vec::new();
-        let (items, patterns): (Vec<Item>, Vec<String>) = match to {
+        let (items, patterns): (Vec<Array>, Vec<String>) = match to {
             Some(side) => {
                 let items = members.iter().map(|member| member.item.clone()).collect();
                 let (items, _) = forwards(&side.operations, items, view)?;
                 let items = self.each(items, side, view)?;
-                let names = side.images.iter().map(|image| image.name(|place| self.number(place, &[], &[])));
-                (items, names.collect())
+                let name = |image| side.name(image, self.scope, |place| self.number(place, &[], &[]));
+                (items, side.images.iter().map(name).collect::<Result<_>>()?)
             }
             None => {
                 let name = |member: &Member| {
@@ -89,25 +89,16 @@ impl GroupWork<'_> {
         }
         let canonical = members.iter().map(|m| self.member_name(m)).max().unwrap_or_default();
         for (item, name) in items.into_iter().zip(patterns) {
-            let mut shape = item.array.shape();
+            let mut shape = item.shape();
             if let Some(last) = shape.last_mut() {
                 *last = last.saturating_mul(block);
             }
-            let boxes = item.array.boxes()?;
+            let boxes = item.boxes()?;
             if boxes.iter().any(|b| b.tensor.is_none()) {
                 translated.padded.push(name.clone());
             }
             let facts = self.facts(&name, &canonical, dtype, &shape);
-            out.push(Made {
-                name,
-                dtype,
-                shape,
-                boxes,
-                add: item.add,
-                bytes: None,
-                words: words.clone(),
-                facts,
-            });
+            out.push(Made { name, dtype, shape, boxes, bytes: None, words: words.clone(), facts });
         }
         Ok(out)
     }
@@ -118,12 +109,15 @@ impl GroupWork<'_> {
         for ((image, inner), &number) in &group.found {
             let tensor = &self.request.tensors[number];
             let from = &images(self.rule, self.request.from).0[*image];
-            let to = images(self.rule, self.request.to).0;
+            let (to, side) = images(self.rule, self.request.to);
             let to = to.get(*image).ok_or_else(|| Error::invalid_argument("the table has no name for it"))?;
             let places = self.inner_places(from);
             let name = match is_kept(self.request, self.rule) {
                 true => self.request.called[number].name.clone(),
-                false => to.name(|place| self.number(place, &places, inner)),
+                false => {
+                    let number = |place: &str| self.number(place, &places, inner);
+                    side.map_or_else(|| Ok(to.name(number)), |side| side.name(to, self.scope, number))?
+                }
             };
             let member = &self.rule.members[(*image).min(self.rule.members.len() - 1)];
             let canonical = member.name(|place| self.number(place, &places, inner));
@@ -131,7 +125,7 @@ impl GroupWork<'_> {
             let boxes = vec![whole(number, tensor)?];
             let facts = self.facts(&name, &canonical, tensor.dtype, &tensor.shape);
             let (dtype, shape) = (tensor.dtype, tensor.shape.clone());
-            out.push(Made { name, dtype, shape, boxes, add: 0.0, bytes: None, words: Vec::new(), facts });
+            out.push(Made { name, dtype, shape, boxes, bytes: None, words: Vec::new(), facts });
         }
         Ok(out)
     }
@@ -141,7 +135,7 @@ impl GroupWork<'_> {
         let (patterns, side) = images(self.rule, self.request.from);
         let whole = |number: usize| {
             let shape = view.units(&self.request.tensors[number].shape)?;
-            Ok(Item::new(Array::whole(number, &shape)))
+            Ok(Array::whole(number, &shape))
         };
         let Some(side) = side.filter(|s| !s.operations.is_empty() || !s.each.is_empty()) else {
             let mut members = Vec::new();
@@ -159,8 +153,10 @@ impl GroupWork<'_> {
         };
         let mut items = Vec::new();
         for (n, pattern) in patterns.iter().enumerate() {
-            let Some(&number) = group.found.get(&(n, Vec::new())) else {
-                let name = pattern.name(|place| self.number(place, &[], &[]));
+            // A place that the members lack is that of the only one there is.
+            let inner = vec![0; self.inner_places(pattern).len()];
+            let Some(&number) = group.found.get(&(n, inner)) else {
+                let name = side.name(pattern, self.scope, |place| self.number(place, &[], &[]))?;
                 return Err(incomplete(self.request, name));
             };
             items.push(whole(number)?);
@@ -169,13 +165,13 @@ impl GroupWork<'_> {
     }
 
     /// Undoes a side's operations.
-    fn undo(&self, side: &Side, items: Vec<Item>, view: View<'_>) -> Result<Vec<Member>> {
+    fn undo(&self, side: &Side, items: Vec<Array>, view: View<'_>) -> Result<Vec<Member>> {
         let mut members = Vec::new();
         for (pattern, place) in self.rule.members.iter().enumerate().map(|(n, p)| (n, self.inner_places(p))) {
             match place[..] {
                 [] => members.push((pattern, Vec::new())),
                 [inner] => {
-                    let stacked = items.first().and_then(|item| item.array.shape().first().copied());
+                    let stacked = items.first().and_then(|item| item.shape().first().copied());
                     let count = count_of(self.request, inner)?.or(stacked).unwrap_or(0);
                     members.extend((0..count).map(|n| (pattern, vec![n])));
                 }
@@ -191,12 +187,12 @@ impl GroupWork<'_> {
                     let sizes: Result<Vec<u64>> = shape.iter().map(|size| size.size(&scope)).collect();
                     view.units(&sizes?)?
                 }
-                None => items.first().map(|item| item.array.shape()).unwrap_or_default(),
+                None => items.first().map(|item| item.shape()).unwrap_or_default(),
             };
             shapes.push(shape);
         }
         // Run forwards with empty arrays, to learn the shapes along the way.
-        let blank = shapes.iter().enumerate().map(|(n, shape)| Item::new(Array::whole(n, shape))).collect();
+        let blank = shapes.iter().enumerate().map(|(n, shape)| Array::whole(n, shape)).collect();
         let (blank, met) = forwards(&side.operations, blank, view)?;
         let mut undone = Vec::new();
         for (n, item) in items.into_iter().enumerate() {
@@ -206,7 +202,7 @@ impl GroupWork<'_> {
                 .cloned()
                 .ok_or_else(|| Error::invalid_argument("the table names more tensors than it makes"))?;
             let (made, met) = forwards(operations, vec![blank], view)?;
-            let (want, have) = (made[0].array.shape(), item.array.shape());
+            let (want, have) = (made[0].shape(), item.shape());
             if want != have {
                 return Err(Error::malformed(format!(
                     "its shape is {have:?}, the configuration says {want:?} (in units of its type)"
@@ -227,7 +223,7 @@ impl GroupWork<'_> {
         Ok(whole.map(|((pattern, inner), item)| Member { pattern, inner, item }).collect())
     }
 
-    fn each(&self, items: Vec<Item>, side: &Side, view: View<'_>) -> Result<Vec<Item>> {
+    fn each(&self, items: Vec<Array>, side: &Side, view: View<'_>) -> Result<Vec<Array>> {
         let mut out = Vec::new();
         for (n, item) in items.into_iter().enumerate() {
             match side.each.get(n) {

@@ -42,7 +42,11 @@ impl Head {
 
     /// The dialect's keys that appear in conditions.
     pub fn marking_keys(&self, dialect: &str) -> impl Iterator<Item = &str> {
-        self.dialect(dialect).into_iter().flat_map(|d| &d.detect).flatten().map(|(key, _)| key.as_str())
+        self.dialect(dialect)
+            .into_iter()
+            .flat_map(|d| &d.detect)
+            .flatten()
+            .map(|(key, _)| key.trim_start_matches('!'))
     }
 
     fn dialect(&self, id: &str) -> Option<&Dialect> {

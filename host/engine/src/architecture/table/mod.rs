@@ -2,6 +2,8 @@
 
 pub(crate) mod array;
 pub(crate) mod called;
+pub(crate) mod change;
+pub(crate) mod copies;
 pub(crate) mod expected;
 pub(crate) mod expression;
 pub(crate) mod group;
@@ -15,15 +17,16 @@ pub(crate) mod tables;
 
 use crate::architecture::config::base::{Bases, with_base};
 use crate::architecture::config::refusal::Refusal;
+use crate::architecture::config::roots::Roots;
 use crate::architecture::decoder::Section;
 use crate::architecture::table::expected::Expected;
-use crate::architecture::table::expression::{Expression, Scalar};
+use crate::architecture::table::expression::{Expression, Scalar, Scope};
 use crate::architecture::table::members::{bad, expression, list, scalar, sub_table, tables, truth, words};
 use crate::architecture::table::operation::Operation;
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::rename::Rename;
 use apr_sdk::{Error, Result, ValueType, escape};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use toml::{Table as Toml, Value as Item};
 
 /// The tables' own dialect: the names and rows of the configuration and the members.
@@ -100,6 +103,8 @@ pub struct Dialect {
     pub detect: Vec<Vec<(String, Vec<Scalar>)>>,
     /// Whether its keys are the configuration's names.
     pub same_names: bool,
+    /// Where its files state the configuration.
+    pub roots: Roots,
     /// Whether tensors are written in bytewise order of their canonical names.
     pub by_name: bool,
     /// The prefix of its own keys, all of which must be in the table.
@@ -124,6 +129,7 @@ impl Dialect {
 
     /// Why a key says nothing about the model.
     pub fn reason(&self, key: &str) -> Option<&str> {
+        let key = self.roots.own(key);
         let is_it = |(ignored, _): &&(String, String)| match ignored.strip_suffix('*') {
             Some(start) => key.starts_with(start),
             None => key == ignored,
@@ -143,9 +149,9 @@ pub struct Key {
     pub value: Source,
     /// The condition for writing it.
     pub when: Option<Expression>,
-    /// The configuration name that reading it states, with the expression over `it`; by default the value's
-    /// own name.
-    pub sets: Option<(String, Option<Expression>)>,
+    /// The configuration names that reading it states, with expressions over `it`; by default the value's own
+    /// name.
+    pub sets: Vec<(String, Option<Expression>)>,
 }
 
 /// Where a key's value comes from.
@@ -189,6 +195,8 @@ pub struct Side {
     pub dropped: Option<String>,
     /// The generator, if the source has none.
     pub generated: Option<String>,
+    /// What is added to the numbers of places in its names: layers that a dialect counts behind others.
+    pub offsets: Vec<(String, Expression)>,
 }
 
 /// A tensor that a dialect's files may contain and that is dropped.
@@ -198,6 +206,8 @@ pub struct Drop {
     pub dialect: String,
     /// The tensor's name.
     pub pattern: Pattern,
+    /// In which models, by the configuration.
+    pub when: Option<Expression>,
     /// Why it is dropped.
     pub reason: String,
 }
@@ -283,6 +293,35 @@ impl Table {
     }
 }
 
+impl Side {
+    /// What is added to the number at a place of its names.
+    ///
+    /// # Errors
+    /// As [`Expression::size`].
+    pub(in crate::architecture) fn offset(&self, place: &str, scope: &dyn Scope) -> Result<u64> {
+        let offset = self.offsets.iter().find(|(own, _)| own == place);
+        offset.map_or(Ok(0), |(_, offset)| offset.size(scope))
+    }
+
+    /// A pattern of it with numbers at its places.
+    ///
+    /// # Errors
+    /// As [`Side::offset`].
+    pub(in crate::architecture) fn name(
+        &self,
+        image: &Pattern,
+        scope: &dyn Scope,
+        number_of: impl Fn(&str) -> u64,
+    ) -> Result<String> {
+        let mut added = Vec::new();
+        for (place, _) in &self.offsets {
+            added.push((place.as_str(), self.offset(place, scope)?));
+        }
+        let offset = |place: &str| added.iter().find(|(own, _)| *own == place).map_or(0, |(_, n)| *n);
+        Ok(image.name(|place| number_of(place).saturating_add(offset(place))))
+    }
+}
+
 impl Rule {
     /// The rule's side in a dialect; `None` if the dialect has the members unchanged.
     pub fn side(&self, dialect: &str) -> Option<&Side> {
@@ -293,7 +332,7 @@ impl Rule {
 fn read(toml: &Toml, id: &str) -> Result<Table> {
     let known = [
         "id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop",
-        "decoder",
+        "decoder", "copies",
     ];
     if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
@@ -318,7 +357,8 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
         let count = expression(sub_table(toml, "places")?, place)?;
         table.places.extend(count.map(|count| (place.clone(), count)));
     }
-    for rule in tables(toml, "tensor")? {
+    let copied = copies::copies(toml)?;
+    for rule in tables(toml, "tensor")?.into_iter().chain(&copied) {
         let rule =
             read_rule(rule, &table.dialects).map_err(|e| match rule.get("name").and_then(Item::as_str) {
                 Some(name) => Error::invalid_argument(format!("tensor `{name}`: {}", e.message())),
@@ -326,10 +366,15 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
             })?;
         table.rules.push(rule);
     }
-    let mut names = HashSet::new();
-    for name in table.rules.iter().flat_map(|rule| &rule.members).map(Pattern::text) {
-        if !names.insert(name) {
-            return Err(Error::invalid_argument(format!("tensor `{}` occurs twice", escape(name, 120))));
+    // Rules for different models may share a name; the one whose condition holds applies.
+    let mut names: HashMap<&str, bool> = HashMap::new();
+    for rule in &table.rules {
+        for name in rule.members.iter().map(Pattern::text) {
+            let in_some = rule.when.is_some();
+            if names.insert(name, in_some).is_some_and(|other| !(other && in_some)) {
+                let name = escape(name, 120);
+                return Err(Error::invalid_argument(format!("tensor `{name}` occurs twice")));
+            }
         }
     }
     for drop in tables(toml, "drop")? {
@@ -342,7 +387,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
                     "the drop of `{name}` needs a dialect and a reason"
                 )));
             }
-            table.drops.push(Drop { dialect, pattern, reason });
+            table.drops.push(Drop { dialect, pattern, when: expression(drop, "when")?, reason });
         }
     }
     Ok(table)
@@ -392,6 +437,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         same_names: truth(toml, "same_names")?,
         by_name: truth(toml, "by_name")?,
         prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
+        roots: Roots::read(toml)?,
         ..Dialect::default()
     };
     for condition in tables(toml, "detect")? {
@@ -444,10 +490,16 @@ fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<
         Source::Expression(value) => value.name().map(str::to_owned),
         Source::Constant(_) => None,
     };
-    let sets = match words(toml, "sets")? {
-        Some(none) if none.is_empty() => None,
-        Some(name) => Some((name, expression(toml, "from")?)),
-        None => own.map(|name| (name, None)),
+    let sets = match toml.get("sets") {
+        Some(Item::Table(several)) => {
+            let one = |name: &String| Ok((name.clone(), expression(several, name)?));
+            several.keys().map(one).collect::<Result<_>>()?
+        }
+        _ => match words(toml, "sets")? {
+            Some(none) if none.is_empty() => Vec::new(),
+            Some(name) => vec![(name, expression(toml, "from")?)],
+            None => own.map(|name| (name, None)).into_iter().collect(),
+        },
     };
     Ok(Key { key, kind, value, when: expression(toml, "when")?, sets })
 }
@@ -510,21 +562,28 @@ fn read_side(item: &Item) -> Result<Side> {
         Item::Table(toml) => toml,
         other => return Err(bad("a dialect's side", other)),
     };
-    let operations =
-        |texts: Vec<String>| texts.iter().map(|text| Operation::parse(text)).collect::<Result<Vec<_>>>();
     let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
     let mut side = Side {
         images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
-        operations: operations(list(toml, "ops")?)?,
+        operations: Operation::read(toml.get("ops"))?,
         dropped: words(toml, "drop")?,
         generated: words(toml, "generate")?,
         ..Side::default()
     };
     if let Some(Item::Array(each)) = toml.get("each") {
         for one in each {
-            let inside = Toml::from_iter([("ops".to_owned(), one.clone())]);
-            side.each.push(operations(list(&inside, "ops")?)?);
+            side.each.push(Operation::read(Some(one))?);
         }
+    }
+    for (place, _) in sub_table(toml, "offset")? {
+        if !side.images.iter().all(|image| image.places().contains(place)) {
+            return Err(Error::invalid_argument(format!(
+                "`offset` speaks of `{}`, a place that its names lack",
+                escape(place, 80)
+            )));
+        }
+        let offset = expression(sub_table(toml, "offset")?, place)?;
+        side.offsets.extend(offset.map(|offset| (place.clone(), offset)));
     }
     if side.images.is_empty() != side.dropped.is_some() {
         return Err(Error::invalid_argument(

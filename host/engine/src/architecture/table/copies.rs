@@ -1,0 +1,227 @@
+//! Layers that come after the others under names of their own, such as those that predict further tokens: the rules of
+//! other layers are copied for them.
+
+use crate::architecture::table::members::{bad, tables, words};
+use crate::architecture::table::pattern::Pattern;
+use apr_sdk::{Error, Result, escape};
+use toml::{Table as Toml, Value as Item};
+
+/// A `copies` entry.
+struct Copies {
+    /// The start of the names that are copied, and the place in it.
+    of: (String, String),
+    /// The start of the copies' names, and the place in it.
+    to: (String, String),
+    /// How many of the others come before: the other place's number is this plus the copy's.
+    offset: String,
+}
+
+impl Copies {
+    fn read(toml: &Toml) -> Result<Copies> {
+        let wrong = || {
+            Error::invalid_argument(
+                "`copies` needs `of` and `as`, each the start of a name with one place, and an `offset`",
+            )
+        };
+        if toml.keys().any(|key| !["of", "as", "offset"].contains(&key.as_str())) {
+            return Err(wrong());
+        }
+        let start = |key: &str| {
+            let text = words(toml, key)?.ok_or_else(wrong)?;
+            let places = Pattern::parse(&text)?.places().to_vec();
+            match <[String; 1]>::try_from(places) {
+                Ok([place]) => Ok((text, place)),
+                Err(_) => Err(wrong()),
+            }
+        };
+        let offset = words(toml, "offset")?.ok_or_else(wrong)?;
+        let copies = Copies { of: start("of")?, to: start("as")?, offset };
+        if copies.of.1 == copies.to.1 {
+            return Err(Error::invalid_argument(format!(
+                "`copies` needs another place than `{}`",
+                escape(&copies.of.1, 80)
+            )));
+        }
+        Ok(copies)
+    }
+
+    /// The copy of a rule, if its names begin that way.
+    fn of(&self, rule: &Toml) -> Result<Option<Toml>> {
+        let starts = |name: &str| name.starts_with(&self.of.0);
+        let (key, names) = match (rule.get("name"), rule.get("names")) {
+            (Some(Item::String(name)), None) => ("name", vec![name.as_str()]),
+            (None, Some(Item::Array(names))) => ("names", names.iter().filter_map(Item::as_str).collect()),
+            _ => return Ok(None),
+        };
+        if names.is_empty() || !names.iter().all(|name| starts(name)) {
+            return Ok(None);
+        }
+        let mut copy = Toml::new();
+        for (member, item) in rule {
+            let value = match (member.as_str(), item) {
+                (own, Item::String(name)) if own == key => Item::String(self.renamed(name)),
+                (own, Item::Array(names)) if own == key => {
+                    let name = |name: &Item| Item::String(self.renamed(name.as_str().unwrap_or_default()));
+                    Item::Array(names.iter().map(name).collect())
+                }
+                ("role" | "optional" | "expected", other) => other.clone(),
+                ("shape" | "shapes" | "when", other) => self.expression(other),
+                (_, side) => self.side(side)?,
+            };
+            copy.insert(member.clone(), value);
+        }
+        Ok(Some(copy))
+    }
+
+    fn renamed(&self, name: &str) -> String {
+        name.replacen(&self.of.0, &self.to.0, 1)
+    }
+
+    /// The expressions of an item, in which the place's number is counted on.
+    fn expression(&self, item: &Item) -> Item {
+        match item {
+            Item::String(text) => Item::String(self.counted_on(text)),
+            Item::Array(items) => Item::Array(items.iter().map(|item| self.expression(item)).collect()),
+            Item::Table(inside) => {
+                Item::Table(inside.iter().map(|(key, item)| (key.clone(), self.expression(item))).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// A text with the place's name replaced where it stands as a word outside of quotes.
+    fn counted_on(&self, text: &str) -> String {
+        let number = format!("({} + {})", self.offset, self.to.1);
+        let mut out = String::with_capacity(text.len());
+        for (at, part) in text.split('"').enumerate() {
+            if at > 0 {
+                out.push('"');
+            }
+            match at % 2 {
+                0 => replace_word(part, &self.of.1, &number, &mut out),
+                _ => out.push_str(part),
+            }
+        }
+        out
+    }
+
+    /// A dialect's side of the copy: places are replaced in its names, and counted on there.
+    fn side(&self, side: &Item) -> Result<Item> {
+        let place = |place: &str| format!("{{{place}}}");
+        let (old, new) = (place(&self.of.1), place(&self.to.1));
+        let mut toml = match side {
+            Item::String(name) => Toml::from_iter([("name".to_owned(), Item::String(name.clone()))]),
+            Item::Table(toml) => toml.clone(),
+            other => return Err(bad("a dialect's side", other)),
+        };
+        let mut has = false;
+        for key in ["name", "names"] {
+            let replaced = |item: &Item| match item {
+                Item::String(name) => Item::String(name.replace(&old, &new)),
+                other => other.clone(),
+            };
+            if let Some(item) = toml.get_mut(key) {
+                let made = match &*item {
+                    Item::Array(names) => Item::Array(names.iter().map(replaced).collect()),
+                    one => replaced(one),
+                };
+                has |= made != *item;
+                *item = made;
+            }
+        }
+        for key in ["ops", "each"] {
+            if let Some(item) = toml.get_mut(key) {
+                *item = self.expression(item);
+            }
+        }
+        if has {
+            let offset = Toml::from_iter([(self.to.1.clone(), Item::String(self.offset.clone()))]);
+            toml.insert("offset".to_owned(), Item::Table(offset));
+        }
+        Ok(Item::Table(toml))
+    }
+}
+
+/// Appends `text` with every `word` in it replaced.
+fn replace_word(text: &str, word: &str, by: &str, out: &mut String) {
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !goes_on(c)).unwrap_or(rest.len());
+        match end {
+            0 => {
+                let first = rest.chars().next().map_or(rest.len(), char::len_utf8);
+                out.push_str(&rest[..first]);
+                rest = &rest[first..];
+            }
+            _ => {
+                out.push_str(if &rest[..end] == word { by } else { &rest[..end] });
+                rest = &rest[end..];
+            }
+        }
+    }
+}
+
+/// The copies of a table's rules.
+///
+/// # Errors
+/// InvalidArgument for an entry that says something else.
+pub fn copies(toml: &Toml) -> Result<Vec<Toml>> {
+    let mut made = Vec::new();
+    for entry in tables(toml, "copies")? {
+        let entry = Copies::read(entry)?;
+        for rule in tables(toml, "tensor")? {
+            made.extend(entry.of(rule)?);
+        }
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_layers_are_there_again_under_other_names() {
+        let toml: Toml = r#"
+            [[copies]]
+            of = "model.layers.{layer}."
+            as = "mtp.layers.{mtp}."
+            offset = "n"
+            [[tensor]]
+            role = "a"
+            name = "model.layers.{layer}.a.{expert}.weight"
+            shape = ["sizes[layer]", "2"]
+            when = "kinds[layer] == \"layer\""
+            gguf = { name = "blk.{layer}.a.weight", ops = ["as(layer, 2)"] }
+            [[tensor]]
+            name = "model.norm.weight"
+            [[tensor]]
+            name = "model.layers.{layer}.b"
+            gguf = "blk.{layer}.b"
+        "#
+        .parse()
+        .unwrap();
+        let made = copies(&toml).unwrap();
+        assert_eq!(made.len(), 2);
+        let wanted: Toml = r#"
+            role = "a"
+            name = "mtp.layers.{mtp}.a.{expert}.weight"
+            shape = ["sizes[(n + mtp)]", "2"]
+            when = "kinds[(n + mtp)] == \"layer\""
+            gguf = { name = "blk.{mtp}.a.weight", ops = ["as((n + mtp), 2)"], offset = { mtp = "n" } }
+        "#
+        .parse()
+        .unwrap();
+        assert_eq!(made[0], wanted);
+        assert_eq!(made[1]["gguf"]["offset"]["mtp"].as_str(), Some("n"));
+        for wrong in [
+            "of = 'a'\nas = 'b.{n}'\noffset = '1'",
+            "of = 'a.{n}'\nas = 'b.{n}'\noffset = '1'",
+            "of = 'a.{n}'\nas = 'b.{m}'",
+            "x = 1",
+        ] {
+            copies(&format!("[[copies]]\n{wrong}\n").parse().unwrap()).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+"""Writes what transformers' classes say where a configuration is silent into the tables that ask for it: sections
+`[dialect.hf.defaults.MODEL_TYPE]`, of which a table names the class and this fills in the keys that the table reads.
+
+    defaults.py [--check]
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+TABLES = Path(__file__).resolve().parent.parent.parent / "plugins/architectures/tables"
+SECTION = re.compile(r"^\[dialect\.hf\.defaults\.([a-z0-9_]+)\]\n((?:[^\n\[]+\n)*)", re.M)
+
+
+def read(table):
+    """The table's names of the configuration in config.json, its bases' too."""
+    text = tomllib.loads((TABLES / f"{table}.toml").read_text())
+    names = read(text["base"]) if "base" in text else {}
+    for name, entry in text.get("config", {}).items():
+        found = entry.get("hf") if isinstance(entry, dict) else None
+        if found is not None or name not in names:
+            names[name] = [found] if isinstance(found, str) else found if found is not None else [name]
+    for gone in text.get("remove_config", []):
+        if gone not in text.get("config", {}):
+            names.pop(gone, None)
+    return names
+
+
+def of_class(model_type):
+    """What a configuration of this class states without being told anything."""
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    return CONFIG_MAPPING[model_type]().to_dict() if model_type in CONFIG_MAPPING_NAMES else text_class(model_type)
+
+
+def text_class(model_type):
+    """Some classes of the side of text are registered nowhere but in the class of the whole."""
+    from transformers import CONFIG_MAPPING
+
+    whole = CONFIG_MAPPING[model_type.removesuffix("_text")]
+    return whole.sub_configs["text_config"]().to_dict()
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value + '"'
+    if isinstance(value, float):
+        text = repr(value)
+        return text if "." in text or "e" in text else text + ".0"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list) and value and all(isinstance(item, (bool, str, float, int)) for item in value):
+        return "[" + ", ".join(toml(item) for item in value) + "]"
+    return None
+
+
+def section(table, model_type):
+    said, lines = of_class(model_type), []
+    for names in read(table).values():
+        for name in names:
+            value = toml(said.get(name))
+            # What has an entry for each layer belongs to the class's own number of layers.
+            if value is not None and not value.startswith("[") and f"{name} =" not in [line.split(" ")[0] + " =" for line in lines]:
+                lines.append(f"{name} = {value}\n")
+    return f"[dialect.hf.defaults.{model_type}]\n" + "".join(lines)
+
+
+def main():
+    bad = []
+    for path in sorted(TABLES.glob("*.toml")):
+        text = path.read_text()
+        made = SECTION.sub(lambda found: section(path.stem, found.group(1)), text)
+        if made != text:
+            bad.append(path.name)
+            if "--check" not in sys.argv:
+                path.write_text(made)
+    print("defaults: " + (", ".join(bad) + (" differ" if "--check" in sys.argv else " written") if bad else "as they are"))
+    sys.exit(1 if bad and "--check" in sys.argv else 0)
+
+
+if __name__ == "__main__":
+    main()

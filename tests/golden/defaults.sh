@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Fills in what transformers' classes say where a configuration is silent: defaults.sh [--check]. defaults.py says how.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../interop/judges.sh"
+mkdir -p "$cache"
+
+python=${APR_GOLDEN_PYTHON:-$(python_with_transformers)}
+exec "$python" -B "$here/defaults.py" "$@"

@@ -14,6 +14,11 @@ use std::fs;
 /// Keys in which a file may differ from the converter's: the exceptions.
 const EXCEPT: &[&str] = &["general.quantization_version"];
 
+/// Models whose experts the converter writes in the order gate, up, down, where it sorts those of others.
+const OTHER_ORDER: &[&str] = &["afmoe", "ernie4_5-moe", "laguna"];
+/// What is said where the order of tensors is another.
+const ORDER: &str = "lacks [], has [], or another order";
+
 /// A value in the form of the manifests.
 fn shown(value: &Value) -> String {
     if value.kind == ValueType::ARRAY {
@@ -166,8 +171,9 @@ fn a_folder_becomes_the_file_that_llama_cpp_s_converter_writes() {
         match convert(&host, &options) {
             Err(error) => failed.push(format!("{}: {error:#?}", name(&path))),
             Ok(_) => {
+                let ordered = |line: &&String| !OTHER_ORDER.contains(&name(&path)) || !line.ends_with(ORDER);
                 let lines = differences(&opened(&host, &output), &golden);
-                failed.extend(lines.iter().map(|line| format!("{}: {line}", name(&path))));
+                failed.extend(lines.iter().filter(ordered).map(|line| format!("{}: {line}", name(&path))));
                 // The same through APR, but that the file does not say what its folder was called.
                 let (held, again) = (scratch.at("held.apr"), scratch.at("again.gguf"));
                 for (input, output) in [(&folder, &held), (&held, &again)] {
@@ -179,7 +185,7 @@ fn a_folder_becomes_the_file_that_llama_cpp_s_converter_writes() {
                     convert(&host, &options).unwrap();
                 }
                 let lines = differences(&opened(&host, &again), &golden);
-                let lines = lines.iter().filter(|line| !line.contains("general."));
+                let lines = lines.iter().filter(ordered).filter(|line| !line.contains("general."));
                 failed.extend(lines.map(|line| format!("{} through APR: {line}", name(&path))));
             }
         }

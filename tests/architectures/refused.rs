@@ -63,12 +63,6 @@ fn refused(done: Result<Converted>, words: &[&str], what: &str) -> Option<String
 fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
     vec![
         // EmbeddingGemma.
-        (
-            "gemma3",
-            json!({"use_bidirectional_attention": true}),
-            &["`gemma3`", "`use_bidirectional_attention` true"],
-        ),
-        ("gemma3", json!({"architectures": ["Gemma3TextModel"]}), &["`architectures`", "EmbeddingGemma"]),
         ("gemma3", json!({"sliding_window_pattern": 4}), &["`sliding_window_pattern` 4"]),
         ("gemma3", json!({"attn_logit_softcapping": 50.0}), &["`attn_logit_softcapping` 50"]),
         ("gemma3", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
@@ -200,7 +194,6 @@ fn what_the_keys_of_a_gguf_file_state_beyond_the_table_is_refused_by_name() {
     let whole = |n: u32| n.to_le_bytes().to_vec();
     for (golden, key, kind, value) in [
         // OLMo 3.
-        ("olmo2", "olmo2.attention.sliding_window", U32, whole(4096)),
         ("qwen3", "qwen3.pooling_type", U32, whole(4)),
         ("qwen2", "qwen2.attention.causal", BOOL, vec![0]),
         ("llama", "llama.logit_scale", F32, one(0.25)),

@@ -276,9 +276,12 @@ fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
         ..ConvertOptions::default()
     };
     let error = convert(&host, &options).err().unwrap();
-    let said = "could be of architecture `bert` or `roberta`, since it states no `tokenizer.ggml.model`";
+    let said = "could be of architecture `bert` or `roberta` or `xlm-roberta`, since it states no `tokenizer.ggml.model`";
     assert!(error.message().contains(said), "{error:?}");
-    assert!(error.hint_text().unwrap().contains("--arch bert or --arch roberta"), "{error:?}");
+    assert!(
+        error.hint_text().unwrap().contains("--arch bert or --arch roberta or --arch xlm-roberta"),
+        "{error:?}"
+    );
     options.arch = Some("bert".to_owned());
     convert(&host, &options).unwrap();
     assert_eq!(config(&back)["model_type"], "bert");

@@ -30,7 +30,7 @@ ALIASES = {
     "Qwen2AudioForConditionalGeneration": dict(of="qwen2", nest="text_config", config={"model_type": "qwen2_audio", "audio_token_index": 4},
                                                start={"": "language_model."}),
     "Qwen3Model": dict(of="qwen3", start={"model.": ""}),
-    "StableLMEpochForCausalLM": dict(of="stablelm", config={"model_type": "stablelm_epoch"}),
+    "StableLMEpochForCausalLM": dict(of="stablelm", config={"model_type": "stablelm_epoch", "use_parallel_residual": False}),
     "T5WithLMHeadModel": dict(of="t5"),
     "MT5ForConditionalGeneration": dict(of="t5", config={"model_type": "mt5"}),
     "JinaBertModel": dict(of="jina-bert-v2"),
@@ -44,6 +44,27 @@ ALIASES = {
     "LFM2ForCausalLM": dict(of="lfm2"),
     "Llama4ForCausalLM": dict(of="llama4", flat="text_config", config={"model_type": "llama4_text"}, start={"language_model.": ""},
                               drop=["vision_model.", "multi_modal_projector."]),
+    "JanusForConditionalGeneration": dict(of="llama-multimodal", config={"model_type": "janus"}, start={"model.text_model.": "model.language_model."}),
+    "Sarashina2VisionForCausalLM": dict(of="llama-multimodal", config={"model_type": "sarashina2_vision"}, start={
+        "model.text_model.": "llm.model.", "lm_head.": "llm.lm_head."}),
+    "VLlama3ForCausalLM": dict(of="llama-multimodal", config={"model_type": "vllama3"}),
+    "ChatGLMForConditionalGeneration": dict(of="chatglm"),
+    "DistilBertForMaskedLM": dict(of="distilbert", start={"": "distilbert."}),
+    "Ernie4_5_ForCausalLM": dict(of="ernie4-5"),
+    "ExaoneMoeForCausalLM": dict(of="exaone-moe"),
+    "LLaDAMoEModel": dict(of="llada-moe"),
+    "modeling_grove_moe.GroveMoeForCausalLM": dict(of="grovemoe"),
+    "NeoBERT": dict(of="neobert", start={"model.": ""}, drop=["decoder."]),
+    "ModernBertForMaskedLM": dict(of="modern-bert", start={"": "model."}),
+    "OLMoForCausalLM": dict(of="olmo"),
+    "JinaEmbeddingsV5Model": dict(of="eurobert"),
+    "Qwen2_5OmniModel": dict(of="qwen2-vl", nest="thinker_config.text_config", config={"model_type": "qwen2_5_omni"}, start={"": "thinker."}),
+    "DotsOCRForCausalLM": dict(of="qwen2", config={"model_type": "dots_ocr"}),
+    "LlavaStableLMEpochForCausalLM": dict(of="stablelm", config={"model_type": "llava_stablelm_epoch", "use_parallel_residual": False}),
+    "GraniteMoeForCausalLM": dict(of="granite-moe", config={"model_type": "granitemoe", "shared_intermediate_size": None},
+                                  drop=[f"model.layers.{layer}.shared_mlp." for layer in range(4)]),
+    "Gemma3nForCausalLM": dict(of="gemma3n", flat="text_config", config={"model_type": "gemma3n_text"}, start={"model.language_model.": "model."},
+                               drop=["model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio."]),
 }
 
 
@@ -53,7 +74,10 @@ def changed_config(name, alias, config):
         config = {k: v for k, v in config.items() if not isinstance(v, dict)} | config[inside]
     if root := alias.get("nest"):
         inner = {k: v for k, v in config.items() if k != "architectures"}
-        config = {root: inner} | ({"tie_word_embeddings": inner["tie_word_embeddings"]} if "tie_word_embeddings" in inner else {})
+        tied = {"tie_word_embeddings": inner["tie_word_embeddings"]} if "tie_word_embeddings" in inner else {}
+        for part in reversed(root.split(".")):
+            inner = {part: inner}
+        config = inner | tied
     config = config | {"architectures": [name]} | said
     return {k: v for k, v in config.items() if v is not None}
 

@@ -60,6 +60,10 @@ def toml(value):
 
 def section(table, model_type):
     said, lines = of_class(model_type), []
+    # What follows from other sizes follows from a model's own.
+    heads = said.get("num_attention_heads") or 1
+    derived = {"num_key_value_heads": heads, "head_dim": (said.get("hidden_size") or 0) // heads}
+    said = {key: value for key, value in said.items() if derived.get(key) != value}
     for names in read(table).values():
         for name in names:
             value = toml(said.get(name))

@@ -64,7 +64,7 @@ fn mode(source: &dyn Source, modules: &Json) -> Option<String> {
 
 /// The files that say so, for a model of this configuration: of the modules, and of the one that pools.
 pub fn files(mode: &str, config: &Map<String, Json>) -> Vec<(&'static str, Vec<u8>)> {
-    let width = ["hidden_size", "n_embd", "d_model"].iter().find_map(|key| config.get(*key));
+    let width = ["hidden_size", "n_embd", "d_model", "dim"].iter().find_map(|key| config.get(*key));
     let Some(width) = width else { return Vec::new() };
     let module = |n: u32, path: &str, kind: &str| {
         json!({

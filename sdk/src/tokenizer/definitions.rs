@@ -140,7 +140,7 @@ pub fn post_processor(parts: &Parts, around: Around) -> Option<Json> {
         special(bos, 0),
         sequence("A", 0),
         special(eos, 0),
-        special(sep.filter(|_| parts.kind == Kind::Bpe), 0),
+        special(sep.filter(|_| parts.kind != Kind::WordPiece), 0),
         special(anew, second),
         sequence("B", second),
         special(eos, second),

@@ -141,7 +141,7 @@ MODELS = {
         "architectures": ["GraniteForCausalLM"], "attention_bias": False, "attention_multiplier": 0.015625,
         "embedding_multiplier": 12.0, "logits_scaling": 8.0, "mlp_bias": False, "model_type": "granite", "residual_multiplier": 0.22,
         "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000000.0, "tie_word_embeddings": True}),
-    "seed-oss": dict(tokenizer="qwen2", pre="seed-coder", dtype="BF16", pad=64, config=COMMON | {
+    "seed-oss": dict(tokenizer="qwen2", dtype="BF16", pad=64, config=COMMON | {
         "architectures": ["SeedOssForCausalLM"], "attention_bias": True, "attention_dropout": 0.1, "attention_out_bias": False,
         "head_dim": 32, "mlp_bias": False, "model_type": "seed_oss", "residual_dropout": 0.1, "rms_norm_eps": 1e-06,
         "rope_scaling": {"rope_type": "default"}, "rope_theta": 10000000.0, "tie_word_embeddings": False}),
@@ -216,7 +216,7 @@ MODELS = {
         "num_key_value_heads": 4, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0,
         "tie_word_embeddings": False, "auto_map": {
             "AutoConfig": "configuration_orion.OrionConfig", "AutoModelForCausalLM": "modeling_orion.OrionForCausalLM"}}),
-    "jais2": dict(tokenizer="olmo2", pre="jais-2", dtype="BF16", library=False, tensors=lambda config: llama_tensors(
+    "jais2": dict(tokenizer="olmo2", dtype="BF16", library=False, tensors=lambda config: llama_tensors(
         config, norms=True, gate=False, bias=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj",
                                               "mlp.down_proj")), config=COMMON | {
         "architectures": ["Jais2ForCausalLM"], "attention_bias": True, "head_dim": 16, "hidden_act": "relu2", "layer_norm_eps": 1e-05,

@@ -162,7 +162,7 @@ MODELS = {
             "full_attention": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 64,
                                "rope_theta": 500000.0, "rope_type": "yarn"},
             "sliding_attention": {"rope_theta": 500000.0, "rope_type": "default"}}}),
-    "spark2-5": dict(tokenizer="deepseek", pre="spark2_5", dtype="BF16", library=False, tensors=spark_tensors, config=COMMON | {
+    "spark2-5": dict(tokenizer="deepseek", dtype="BF16", library=False, tensors=spark_tensors, config=COMMON | {
         "architectures": ["Spark2_5ForCausalLM"], "attention_bias": False, "gate_attn_act_mode": "sigmoid", "head_dim": 32,
         "headwise_attn_output_gate": True, "hidden_act": "gelu", "layer_types": ["sliding_attention", "full_attention"],
         "mlp_bias": False, "model_type": "spark2_5", "rms_norm_eps": 1e-06, "rope_parameters": SPARK_ROPE, "sliding_window": 64,
@@ -189,7 +189,7 @@ MODELS = {
     "glm4": dict(tokenizer="glm4", dtype="BF16", pad=64, config=COMMON | {
         "architectures": ["Glm4ForCausalLM"], "attention_bias": True, "head_dim": 32, "model_type": "glm4",
         "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": False}),
-    "chatglm": dict(tokenizer="glm4", pre="chatglm-bpe", dtype="BF16", pad=64, library=False, tensors=chatglm_tensors, config={
+    "chatglm": dict(tokenizer="glm4", dtype="BF16", pad=64, library=False, tensors=chatglm_tensors, config={
         "add_bias_linear": False, "add_qkv_bias": True, "apply_query_key_layer_scaling": True,
         "apply_residual_connection_post_layernorm": False, "architectures": ["ChatGLMModel"], "attention_dropout": 0.0,
         "attention_softmax_in_fp32": True, "attn_implementation": "sdpa", "bias_dropout_fusion": True, "classifier_dropout": None,
@@ -200,10 +200,6 @@ MODELS = {
         "torch_dtype": "bfloat16", "use_cache": True, "auto_map": {
             "AutoConfig": "configuration_chatglm.ChatGLMConfig", "AutoModel": "modeling_chatglm.ChatGLMForConditionalGeneration",
             "AutoModelForCausalLM": "modeling_chatglm.ChatGLMForConditionalGeneration"}}),
-    # The converter reads neither the context nor the epsilon nor the base of this form: here they are what it takes instead.
-    "glm": dict(tokenizer="glm4", dtype="BF16", pad=64, config=COMMON | {
-        "architectures": ["GlmForCausalLM"], "attention_bias": True, "head_dim": 16, "max_position_embeddings": 64, "model_type": "glm",
-        "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": False}),
     "nemotron": dict(tokenizer="nemotron-sp", dtype="BF16", config=COMMON | {
         "architectures": ["NemotronForCausalLM"], "attention_bias": False, "head_dim": 16, "hidden_act": "relu2",
         "initializer_range": 0.0134, "mlp_bias": False, "model_type": "nemotron", "norm_eps": 1e-05, "partial_rotary_factor": 0.5,

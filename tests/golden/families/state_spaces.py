@@ -103,6 +103,10 @@ MODELS = {
     "granite-hybrid": dict(tokenizer="starcoder", dtype="BF16", pad=8, config=GRANITE | {
         "layer_types": ["mamba", "attention", "mamba"], "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_local_experts": 4,
         "position_embedding_type": "nope"}),
+    # Without experts, as its 1B: the shared one is the feed-forward network.
+    "granite-hybrid-small": dict(tokenizer="starcoder", dtype="BF16", pad=8, config=GRANITE | {
+        "intermediate_size": 48, "layer_types": ["mamba", "attention"], "num_experts_per_tok": 0, "num_hidden_layers": 2, "num_local_experts": 0,
+        "position_embedding_type": "nope"}),
     # Granite 4 without state spaces and experts, as its Micro: the GGUF is that of Granite 3.
     "granite-hybrid-dense": dict(tokenizer="starcoder", dtype="BF16", pad=8, config=GRANITE | {
         "intermediate_size": 128, "layer_types": ["attention", "attention"], "num_experts_per_tok": 0, "num_hidden_layers": 2, "num_local_experts": 0,

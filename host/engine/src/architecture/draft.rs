@@ -46,7 +46,7 @@ pub fn draft(
         return Err(Error::unsupported(message).hint("pass --arch none to convert it as a bag of tensors"));
     }
     // With less in common, there is nothing to build on.
-    let near = tables.nearest(&names, &model.dialect).filter(|near| near.known * 3 >= names.len());
+    let near = tables.nearest(&names, &model.dialect, &lookup).filter(|near| near.known * 3 >= names.len());
     let dialect = match (&near, model.dialect.as_str()) {
         (Some(near), "none") => near.dialect.clone(),
         (None, "none") => HOME.to_owned(),

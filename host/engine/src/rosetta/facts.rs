@@ -55,6 +55,24 @@ pub const FACTS: [Fact; 4] = [
     },
 ];
 
+/// How keys begin that describe what a model sees, hears or speaks with.
+const OTHER_SIDES: [&str; 5] = ["vision_", "audio_", "talker_", "token2wav_", "code2wav_"];
+
+/// Layers that predict further tokens, which `block_count` counts with the others in files that state this key.
+const NEXT_TOKEN: &str = "nextn_predict_layers";
+
+/// A key's count of layers, without those that predict further tokens.
+fn without_next_token(key: &str, count: String, keys: &[(String, Value)]) -> String {
+    let Some(start) = key.strip_suffix("block_count") else { return count };
+    let number = |text: &str| text.parse::<u64>().ok();
+    let more = keys.iter().find(|(other, _)| other.strip_prefix(start) == Some(NEXT_TOKEN));
+    let more = more.and_then(|(_, value)| number(&scalar(value)?));
+    match number(&count).zip(more).and_then(|(count, more)| count.checked_sub(more)) {
+        Some(left) => left.to_string(),
+        None => count,
+    }
+}
+
 impl Fact {
     /// Whether a configuration name states this fact.
     pub fn is_called(&self, name: &str) -> bool {
@@ -71,11 +89,18 @@ impl Fact {
         }
         let files =
             || opened.model.foreign.iter().flat_map(|f| f.files.iter().map(move |file| (&f.format, file)));
-        for word in self.words.iter().chain(self.lists) {
+        // What a model of several sides states of text counts before what it states of the others.
+        let words = || self.words.iter().chain(self.lists);
+        let of_other_side = |key: &str| OTHER_SIDES.iter().any(|side| key.starts_with(side));
+        for (word, other) in
+            [false, true].into_iter().flat_map(|other| words().map(move |word| (word, other)))
+        {
             for (format, file) in files() {
-                for (key, value) in file.typed.iter().filter(|(key, _)| last_word(key) == *word) {
+                let is = |key: &str| last_word(key) == *word && of_other_side(key) == other;
+                for (key, value) in file.typed.iter().filter(|(key, _)| is(key)) {
                     let value = Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? };
                     let text = if self.lists.contains(word) { count(&value) } else { scalar(&value) };
+                    let text = text.map(|text| without_next_token(key, text, &file.typed));
                     if let Some(value) = text {
                         return Ok(Some(Stated { value, key: format!("{format}: {key}") }));
                     }

@@ -6,8 +6,19 @@ use apr_sdk::Value;
 use apr_sdk::tokenizer::{Kind, Parts, Tokenizer};
 
 /// Architectures that `LlamaModel` converts: their first key says whether there is a leading space.
-const LLAMA: [&str; 9] =
-    ["llama", "granite", "granitemoe", "smollm3", "arcee", "apertus", "mistral3", "llama-embed", "nanbeige"];
+const LLAMA: [&str; 11] = [
+    "llama",
+    "granite",
+    "granitemoe",
+    "smollm3",
+    "arcee",
+    "apertus",
+    "mistral3",
+    "llama-embed",
+    "nanbeige",
+    "afmoe",
+    "granite_swa",
+];
 /// Architectures that never add a leading space, and say so last.
 const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
 
@@ -15,7 +26,8 @@ const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
 const BY_TEXT: &[(&[&str], &[(&str, &str)])] = &[
     (&["chatglm", "glm4"], &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>")]),
     (
-        &["glm4moe", "glm-dsa"],
+        // GLM-4.7 Flash has DeepSeek's architecture, whose own tokenizers have none of these.
+        &["glm4moe", "glm-dsa", "deepseek2"],
         &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
     ),
 ];

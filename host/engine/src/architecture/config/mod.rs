@@ -9,7 +9,6 @@ pub(crate) mod refusal;
 pub(crate) mod roots;
 pub(crate) mod untold;
 
-use crate::architecture::config::roots::said;
 use crate::architecture::table::expression::{Scalar, Scope, same};
 use crate::architecture::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
@@ -153,15 +152,19 @@ impl Config {
         let names: Vec<&str> = table.config.iter().flat_map(|entry| names_in(entry, dialect)).collect();
         roots.check(&names, lookup)?;
         for entry in &table.config {
-            for name in names_in(entry, dialect) {
-                let value = said(dialect, name, lookup).as_ref().and_then(from_value);
+            // What the class says comes after everything that the file states.
+            let stated = |name: &str| roots.stated(name, lookup).map(|(_, value)| value);
+            let of_class = |name: &str| roots.of_class(name, lookup).cloned();
+            let values = names_in(entry, dialect).filter_map(stated);
+            for value in values.chain(names_in(entry, dialect).filter_map(of_class)) {
+                let value = from_value(&value);
                 if let Some(value) = value.filter(|value| !is_null(value) && !is_unlimited(entry, value)) {
                     config.set(&entry.name, of_kind(entry, value)?);
                     break;
                 }
             }
             // Account for all names that state the same.
-            used.extend(names_in(entry, dialect).filter_map(|name| roots.find(name, lookup)?.0));
+            used.extend(names_in(entry, dialect).filter_map(|name| Some(roots.stated(name, lookup)?.0)));
         }
         // Those computed from others come after them.
         let computed = |key: &&Key| key.sets.iter().any(|(_, from)| from.is_some());

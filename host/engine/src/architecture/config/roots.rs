@@ -2,7 +2,6 @@
 //! nowhere, because the library's class of the model says it already.
 
 use crate::architecture::config::from_value;
-use crate::architecture::table::Dialect;
 use crate::architecture::table::expression::Scalar;
 use crate::architecture::table::members::{list, scalar, sub_table, words};
 use apr_sdk::{Error, Result, Value, escape};
@@ -74,33 +73,31 @@ impl Roots {
         self.nested.iter().find_map(inside).unwrap_or(path)
     }
 
-    /// Whether any of this may state something besides what a file has at its root.
-    fn is_plain(&self) -> bool {
-        self.nested.is_empty() && self.classes.is_empty()
-    }
-
-    /// The value of a key, and the path where the file states it; no path for what its class says. Null states nothing.
-    pub fn find(&self, key: &str, lookup: Lookup<'_>) -> Option<(Option<String>, Value)> {
+    /// The value of a key, and the path where the file states it.
+    pub fn stated(&self, key: &str, lookup: Lookup<'_>) -> Option<(String, Value)> {
         if let Some(key) = key.strip_prefix('/') {
-            return lookup(key).map(|value| (Some(key.to_owned()), value));
-        }
-        if self.is_plain() {
-            return lookup(key).map(|value| (Some(key.to_owned()), value));
+            return lookup(key).map(|value| (key.to_owned(), value));
         }
         let nested = self.nested.iter().map(|root| format!("{root}.{key}"));
-        let stated = nested.chain([key.to_owned()]).find_map(|path| Some((Some(lookup(&path)?), path)));
-        if let Some((Some(value), path)) = stated {
-            return Some((Some(path), value));
-        }
-        let text = |path: &str| match from_value(&lookup(path)?)? {
+        nested.chain([key.to_owned()]).find_map(|path| lookup(&path).map(|value| (path, value)))
+    }
+
+    /// What the library's class of a nested object says, where the file is silent. Files that state their configuration
+    /// at the root state all of it: the library writes them so.
+    pub fn of_class(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
+        let text = |root: &String| match from_value(&lookup(&format!("{root}.model_type"))?)? {
             Scalar::Text(text) => Some(text),
             _ => None,
         };
-        let mut kinds =
-            self.nested.iter().map(|root| format!("{root}.model_type")).chain(["model_type".to_owned()]);
-        let kind = kinds.find_map(|path| text(&path))?;
+        let kind = self.nested.iter().find_map(text).filter(|_| !self.classes.is_empty())?;
         let (_, values) = self.classes.iter().find(|(class, _)| *class == kind)?;
-        values.iter().find(|(own, _)| own == key).map(|(_, value)| (None, value.clone()))
+        values.iter().find(|(own, _)| own == key).map(|(_, value)| value)
+    }
+
+    /// The value of a key, stated or of the class, and the path where the file states it.
+    pub fn find(&self, key: &str, lookup: Lookup<'_>) -> Option<(Option<String>, Value)> {
+        let stated = self.stated(key, lookup).map(|(path, value)| (Some(path), value));
+        stated.or_else(|| self.of_class(key, lookup).map(|value| (None, value.clone())))
     }
 
     /// Fails if more than one nested object states any of these keys: nothing says which counts.
@@ -122,17 +119,12 @@ impl Roots {
     }
 }
 
-/// The value of a dialect's key in a file, wherever it is stated.
-pub fn said(dialect: &Dialect, key: &str, lookup: Lookup<'_>) -> Option<Value> {
-    dialect.roots.find(key, lookup).map(|(_, value)| value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TOML: &str = "roots = ['text_config', 'llm_config']\nwritten_root = 'text_config'\n\
-        [defaults.small_text]\nheads = 8\n[defaults.small]\nheads = 4\n";
+        [defaults.small_text]\nheads = 8\n";
 
     fn roots(text: &str) -> Result<Roots> {
         Roots::read(&text.parse().unwrap())
@@ -157,7 +149,7 @@ mod tests {
         assert_eq!(roots.find("heads", &nested).unwrap(), (None, Value::from_i64(8)));
         let flat = file(&[("a", "root"), ("model_type", "small")]);
         assert_eq!(roots.find("a", &flat).unwrap().0.as_deref(), Some("a"));
-        assert_eq!(roots.find("heads", &flat).unwrap(), (None, Value::from_i64(4)));
+        assert_eq!(roots.find("heads", &flat), None);
         assert_eq!(roots.find("heads", &file(&[("model_type", "other")])), None);
         assert_eq!(
             (roots.path("a"), roots.own("llm_config.a.b"), roots.own("other.a")),

@@ -45,7 +45,10 @@ pub fn no_table(
         if !nearly.is_empty() {
             let ways: Vec<String> = nearly.iter().map(|(id, _)| format!("--arch {id}")).collect();
             hint = format!("pass {} to say which it is; ", ways.join(" or "));
-        } else if let Some(near) = tables.nearest(&names, have).filter(|near| near.known * 2 >= names.len()) {
+        } else if let Some(near) = tables
+            .nearest(&names, have, &|key| stated(model, key))
+            .filter(|near| near.known * 2 >= names.len())
+        {
             let (id, known, all) = (&near.table.id, near.known, names.len());
             hint = format!(
                 "pass --arch {id} to convert it as the nearest one, which knows {known} of its {all} names; "

@@ -1,6 +1,9 @@
 //! Finds the table closest to a model that none fits: for messages, and as the basis of a draft.
 
 use crate::architecture::Tables;
+use crate::architecture::config::roots::Lookup;
+use crate::architecture::config::{Config, canonical};
+use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Rule, Table};
 use crate::architecture::translate::images;
 use std::cmp::Reverse;
@@ -18,8 +21,9 @@ pub struct Near<'t> {
 
 impl Tables {
     /// The table that knows most of `names` in `dialect`, or in any if that is `none`; among several the one
-    /// that requires the fewest others, then the one that knows most names besides.
-    pub fn nearest(&self, names: &[&str], dialect: &str) -> Option<Near<'_>> {
+    /// that the configuration fits best, then the one that requires the fewest other names, then the one that knows
+    /// most besides. `lookup` returns the model's keys.
+    pub fn nearest(&self, names: &[&str], dialect: &str, lookup: Lookup<'_>) -> Option<Near<'_>> {
         let kinds = kinds(names);
         let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
         let mut near: Vec<Near<'_>> = Vec::new();
@@ -33,11 +37,30 @@ impl Tables {
         let most = near.iter().map(|near| near.known).max().filter(|most| *most > 0)?;
         let merits = |near: &Near<'_>| {
             let lacks = lacking(near.table, &near.dialect, &names).count();
-            (Reverse(lacks), near.table.rules.len())
+            let misfits = misfits(near.table, &near.dialect, lookup);
+            (Reverse(misfits), Reverse(lacks), near.table.rules.len())
         };
         // Among equals, the first.
         near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)
     }
+}
+
+/// How many values of a configuration the table does not cover, and how many of its places they do not count.
+fn misfits(table: &Table, dialect: &str, lookup: Lookup<'_>) -> usize {
+    let nothing = |_: &str, _: usize| None;
+    let own = canonical();
+    let dialect = table.dialect(dialect).unwrap_or(&own);
+    let Ok((config, _)) = Config::read(table, dialect, lookup, &nothing) else { return usize::MAX };
+    let uncovered = table.config.iter().filter(|entry| {
+        let covers = entry.covers.iter().flatten();
+        let value = config.get(&entry.name).filter(|_| covers.clone().next().is_some());
+        value.is_some_and(|value| !covers.clone().any(|covered| same(covered, value)))
+    });
+    let is_stated = |name: &String| config.get(name).is_some();
+    let uncounted = table.places.iter().filter(|(_, count)| !count.names().iter().all(is_stated));
+    // What no model is recognised by is another table's part.
+    let unmarked = table.dialects.iter().filter(|dialect| dialect.detect.is_empty());
+    uncovered.count() + uncounted.count() + unmarked.count()
 }
 
 /// Names that differ only in numbers are of one kind: the first of each kind, and their number. If there are

@@ -1,0 +1,100 @@
+"""Which classes of llama.cpp's converter are covered, by models of this folder, and which are not, with what each needs: writes
+plugins/architectures/CENSUS.md. census.sh does it, census.sh --check compares.
+
+    census.py LLAMA_CPP [--check]
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FILE = HERE.parent.parent / "plugins/architectures/CENSUS.md"
+BEFORE = 41
+
+# What the classes that are not covered need, by class or by the converter's module.
+NEEDS = {
+    "ApertusForCausalLM": "keys made of tensors (the activation's parameters of each layer)",
+    "BitnetForCausalLM": "weights made ternary by their mean", "BitNetForCausalLM": "weights made ternary by their mean",
+    "HrmTextForCausalLM": "layers counted on in a second stack, and a count of cache slots",
+    "TalkieForCausalLM": "a key made of a tensor, and signs of half of each head changed",
+    "PlamoForCausalLM": "columns permuted by a fixed size that the converter insists on",
+    "QWenLMHeadModel": "a tokenizer of tiktoken's ranks",
+    "HunYuanMoEV1ForCausalLM": "a tokenizer of tiktoken's ranks",
+    "RWForCausalLM": "slopes of attention (ALiBi) that GGUF has no key for",
+    "GlmForCausalLM": "two layouts of one GGUF architecture told apart by tensors on the way back",
+    "BaichuanForCausalLM": "a judge: the converter fails on it (endless recursion); there is a table",
+    "BaiChuanForCausalLM": "a judge: the converter fails on it (endless recursion); there is a table",
+    "XverseForCausalLM": "a judge of scores of tokens: the converter writes none; there is a table",
+    "ArcticForCausalLM": "the converter's scores and types of special tokens; there is a table",
+    "DbrxForCausalLM": "a type for each rule (routers stay BF16); there is a table",
+    "UMT5ForConditionalGeneration": "its GGUF files told apart from T5's; there is a table",
+    "UMT5Model": "its GGUF files told apart from T5's; there is a table",
+    "CamembertModel": "a judge of its tokenizer: the converter takes it for WordPiece",
+    "GrokForCausalLM": "parts of one name joined over shards", "Grok1ForCausalLM": "parts of one name joined over shards",
+    "Step3p5ForCausalLM": "a generator of factors filled up with ones",
+    "Step3p7ForConditionalGeneration": "a generator of factors filled up with ones",
+    "MiMoV2ForCausalLM": "FP8 weights, whose rows lie by shards", "MiMoV2FlashForCausalLM": "FP8 weights, whose rows lie by shards",
+    "Gemma4ForCausalLM": "generated factors of rotation and a tokenizer of its own", "Gemma4ForConditionalGeneration": "generated factors of rotation and a tokenizer of its own",
+    "Gemma4UnifiedForConditionalGeneration": "generated factors of rotation and a tokenizer of its own",
+    "LlamaForCausalLMEagle3": "the folder of another model", "Eagle3LlamaForCausalLM": "the folder of another model",
+    "Eagle3Speculator": "the folder of another model", "Eagle3DraftModel": "the folder of another model",
+    "Lfm2Model": "weights in a folder of their own", "Lfm2BidirectionalModel": "weights in a folder of their own",
+}
+MODULES = {
+    "rwkv": "rows mixed with positions, division by powers of two by layer, a tokenizer of its own",
+    "deepseek": "FP8 weights, an indexer, or a nested model of another kind", "kimi_linear": "convolutions of three and a decay cut by heads",
+    "kimi_k3": "tensors multiplied with each other", "jamba": "a judge", "plamo": "permutes of its own", "deci": "widths of each layer",
+    "nemotron": "layers of several kinds joined into one", "dots3note": "a table", "glm5next": "tensors multiplied with each other",
+}
+
+
+def covered():
+    """The classes that models of this folder have, with the models."""
+    found = {}
+    for path in sorted(HERE.glob("*/config.json")):
+        if (path.parent / "golden.json").exists():
+            for name in json.loads(path.read_text()).get("architectures", []):
+                found.setdefault(name, []).append(path.parent.name)
+    for row in json.loads((HERE / "aliases.json").read_text()):
+        found.setdefault(row["class"], []).append(f"{row['of']} (another class of its layout)")
+    return found
+
+
+def main():
+    sys.path.insert(0, sys.argv[1])
+    text = (Path(sys.argv[1]) / "conversion/__init__.py").read_text()
+    body = text[text.index("TEXT_MODEL_MAP") : text.index("MMPROJ_MODEL_MAP")]
+    classes = dict(re.findall(r'"([^"]+)": "([^"]+)"', body))
+    registered = set()
+    for path in (Path(sys.argv[1]) / "conversion").glob("*.py"):
+        for names in re.findall(r"@ModelBase\.register\(([^)]*)\)", path.read_text()):
+            registered |= set(re.findall(r'"([^"]+)"', names))
+    # Two of the map have no class of the side of text.
+    none = {"GraniteSpeechForConditionalGeneration", "GraniteSpeechPlusForConditionalGeneration"}
+    classes = {name: module for name, module in classes.items() if name in registered - none}
+    have = {name: models for name, models in covered().items() if name in classes}
+    lines = [
+        "# The converter's classes",
+        "",
+        f"Of the {len(classes)} classes of text that llama.cpp's converter (of llama-cpp-python 0.3.36) knows, {len(have)} are covered: the file that",
+        "apr writes for a folder of seeded weights has the converter's tensors, types, bytes and keys (`tests/golden`; the named test is",
+        f"`a_folder_becomes_the_file_that_llama_cpp_s_converter_writes`). Before this list there were {BEFORE}. `tests/golden/census.sh` writes it.",
+        "",
+        "| class | model of `tests/golden` |",
+        "| --- | --- |",
+    ]
+    lines += [f"| {name} | {', '.join(have[name])} |" for name in sorted(have, key=str.lower)]
+    rest = sorted((name for name in classes if name not in have), key=str.lower)
+    lines += ["", f"## Not covered: {len(rest)}", "", "| class | what it needs |", "| --- | --- |"]
+    lines += [f"| {name} | {NEEDS.get(name) or MODULES.get(classes[name]) or 'a table and a model that proves it'} |" for name in rest]
+    made = "\n".join(lines) + "\n"
+    if "--check" in sys.argv:
+        sys.exit(0 if made == FILE.read_text() else "CENSUS.md is not what census.sh writes")
+    FILE.write_text(made)
+    print(f"{len(have)} of {len(classes)} classes")
+
+
+if __name__ == "__main__":
+    main()

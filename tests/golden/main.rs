@@ -136,7 +136,7 @@ fn nothing_lies_about_unused_and_all_of_it_is_small() {
         }
         used.extend(["tensors.json", "golden.json", "logits.json"].map(|name| golden.join(name)));
     }
-    let mut bytes = 0;
+    let (mut bytes, most) = (0, 48_000 * folders.len() as u64);
     let mut waiting = folders;
     waiting.push(all.join("tokenizers"));
     while let Some(folder) = waiting.pop() {
@@ -150,5 +150,5 @@ fn nothing_lies_about_unused_and_all_of_it_is_small() {
             }
         }
     }
-    assert!(bytes < 3_000_000, "the goldens take {bytes} bytes");
+    assert!(bytes < most, "the goldens take {bytes} bytes");
 }

@@ -30,6 +30,9 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     let config = json(fetch, "config.json")?;
     let mut said = json(fetch, "tokenizer_config.json")?;
     let mut model = model(fetch, fast.is_some())?;
+    if fast.is_none() && model.is_some() {
+        refuse_shifted(said.as_ref())?;
+    }
     let mut parts = match (&fast, &model) {
         (Some(json), _) => fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?,
         (None, Some((name, model))) => sentencepiece::parts(model).map_err(|e| e.in_file(*name))?,
@@ -39,6 +42,8 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
         },
     };
     if let Some(fast) = &fast {
+        // XLM-RoBERTa and its kin count the model's pieces from another number: `tokenizer.json` alone knows the ids.
+        model = model.filter(|(_, model)| sentencepiece::has_ids_of(model, &parts));
         unknown(&mut parts, said.as_ref());
         // As transformers 5 saves a folder: without the model, whose scores are those of the merges.
         let made = || sentencepiece::of_fast(&parts, fast::own_tokens(fast, &parts));
@@ -74,6 +79,22 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     Tokenizer::new(parts).map(Some)
 }
 
+/// Classes whose ids are not those of SentencePiece's model, which they shift.
+const SHIFTED: [&str; 4] =
+    ["XLMRobertaTokenizer", "CamembertTokenizer", "BarthezTokenizer", "MBartTokenizer"];
+
+/// Refuses a folder of such a class without `tokenizer.json`: rows of the embedding would belong to other tokens.
+fn refuse_shifted(said: Option<&Json>) -> Result<()> {
+    let class = said.and_then(|said| said.get("tokenizer_class")).and_then(Json::as_str).unwrap_or_default();
+    match SHIFTED.iter().find(|shifted| class.trim_end_matches("Fast") == **shifted) {
+        None => Ok(()),
+        Some(class) => Err(Error::unsupported(format!(
+            "the ids of `{class}` are not those of SentencePiece's model, and there is no `tokenizer.json` that says them"
+        ))
+        .hint("save the tokenizer with the library first, which writes tokenizer.json")),
+    }
+}
+
 /// Takes the unknown token of pieces from the configuration, where `tokenizer.json` does not say it.
 fn unknown(parts: &mut Parts, said: Option<&Json>) {
     if parts.spelling != Spelling::SentencePiece || parts.unk.is_some() {
@@ -104,10 +125,15 @@ fn model(fetch: &mut Fetch<'_>, optional: bool) -> Result<Option<(&'static str, 
     Ok(None)
 }
 
+/// Where the configuration of a model of several sides holds that of its text.
+pub(super) const INSIDE: [&str; 4] =
+    ["/text_config", "/llm_config", "/language_config", "/thinker_config/text_config"];
+
 /// The model's own size, if the configuration states one that is not too small.
 fn size(parts: &mut Parts, config: Option<&Json>) -> Result<()> {
     let stated = |config: &Json| config.get("vocab_size").and_then(Json::as_u64);
-    let size = config.and_then(|c| stated(c).or_else(|| c.get("text_config").and_then(stated))).unwrap_or(0);
+    let inside = |config: &Json| INSIDE.iter().find_map(|path| stated(config.pointer(path)?));
+    let size = config.and_then(|config| stated(config).or_else(|| inside(config))).unwrap_or(0);
     let size = u32::try_from(size).map_err(|_| {
         Error::limit(format!("a vocabulary of {size} ids, the limit is 2^24")).in_file("config.json")
     })?;

@@ -209,6 +209,16 @@ pub fn parts(model: &Model) -> Result<Parts> {
     Ok(parts)
 }
 
+/// Whether the tokens of these parts have the numbers of the model's pieces: most of its ordinary pieces do.
+pub fn has_ids_of(model: &Model, parts: &Parts) -> bool {
+    let ids = |at: usize| u32::try_from(at).ok().and_then(|id| parts.token(id));
+    let ordinary = model.pieces.iter().enumerate().filter(|(at, _)| model.type_of(*at) == TokenType::Normal);
+    let (same, all) = ordinary.fold((0usize, 0usize), |(same, all), (at, piece)| {
+        (same + usize::from(ids(at) == piece.piece.as_deref()), all + 1)
+    });
+    2 * same >= all
+}
+
 /// Scores, types and flags of the model, over parts that another file said. `alone` if there was none.
 ///
 /// # Errors

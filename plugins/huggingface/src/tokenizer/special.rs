@@ -36,7 +36,7 @@ pub fn read(parts: &mut Parts, fast: Option<&Json>, said: Option<&mut Json>, con
     }
     let number = |config: &Json, name: &str| config.get(format!("{name}_token_id")).and_then(Json::as_u64);
     for name in &finder.names {
-        let inner = || config?.get("text_config").and_then(|text| number(text, name));
+        let inner = || super::INSIDE.iter().find_map(|path| number(config?.pointer(path)?, name));
         let id = config.and_then(|config| number(config, name)).or_else(inner);
         set(parts, name, id.and_then(|id| u32::try_from(id).ok()));
     }
@@ -47,10 +47,11 @@ pub fn read(parts: &mut Parts, fast: Option<&Json>, said: Option<&mut Json>, con
 pub fn ends(parts: &mut Parts, files: [Option<&Json>; 2]) {
     for file in files.into_iter().flatten() {
         let said = |file: &Json| file.get("eos_token_id").filter(|said| !said.is_null()).cloned();
-        let listed = match said(file).or_else(|| said(file.get("text_config")?)) {
-            Some(Json::Array(ids)) => ids,
-            one => one.into_iter().collect(),
-        };
+        let listed =
+            match said(file).or_else(|| super::INSIDE.iter().find_map(|path| said(file.pointer(path)?))) {
+                Some(Json::Array(ids)) => ids,
+                one => one.into_iter().collect(),
+            };
         for id in listed.iter().filter_map(Json::as_u64).filter_map(|id| u32::try_from(id).ok()) {
             let new = parts.special_id("eos") != Some(id) && !parts.ends.contains(&id);
             if new && id < parts.vocab_size {

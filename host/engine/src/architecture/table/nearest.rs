@@ -21,8 +21,8 @@ pub struct Near<'t> {
 
 impl Tables {
     /// The table that knows most of `names` in `dialect`, or in any if that is `none`; among several the one
-    /// that the configuration fits best, then the one that requires the fewest other names, then the one that knows
-    /// most besides. `lookup` returns the model's keys.
+    /// that the configuration fits best, then the one that requires the fewest other names, then the one that most
+    /// tables build on. `lookup` returns the model's keys.
     pub fn nearest(&self, names: &[&str], dialect: &str, lookup: Lookup<'_>) -> Option<Near<'_>> {
         let kinds = kinds(names);
         let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
@@ -38,7 +38,7 @@ impl Tables {
         let merits = |near: &Near<'_>| {
             let lacks = lacking(near.table, &near.dialect, &names).count();
             let misfits = misfits(near.table, &near.dialect, lookup);
-            (Reverse(misfits), Reverse(lacks), near.table.rules.len())
+            (Reverse(misfits), Reverse(lacks), self.built_on(&near.table.id))
         };
         // Among equals, the first.
         near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)

@@ -64,6 +64,15 @@ impl Tables {
         self.slots.iter().filter_map(|slot| self.whole(slot).ok()).filter(|table| !table.is_base)
     }
 
+    /// How many tables build on this one.
+    pub(super) fn built_on(&self, id: &str) -> usize {
+        let line = format!("\nbase = \"{id}\"\n");
+        self.slots
+            .iter()
+            .filter(|slot| self.bases.text(&slot.id).is_ok_and(|text| text.contains(&line)))
+            .count()
+    }
+
     /// The table of an architecture.
     ///
     /// # Errors

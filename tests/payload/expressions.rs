@@ -51,7 +51,7 @@ impl World {
             Asked::Concat(parts) => {
                 concat(parts.iter().map(|part| self.built(part, opened)).collect::<Result<_, _>>()?)
             }
-            Asked::Plus(of, c) => self.built(of, opened)?.plus(*c, ROW),
+            Asked::Plus(of, c) => self.built(of, opened)?.changed(None, *c, ROW),
             Asked::TimesRows(of, factors) => {
                 self.built(of, opened)?.times_rows(self.built(factors, opened)?, ROW)?
             }

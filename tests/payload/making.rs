@@ -73,7 +73,7 @@ impl Making {
             }
         };
         let all = concat(self.pieces.iter().map(part).collect::<Result<_, _>>()?);
-        Ok(self.add.map_or(all.clone(), |c| all.plus(c, row_len)))
+        Ok(self.add.map_or(all.clone(), |c| all.changed(None, c, row_len)))
     }
 
     /// The tensor of this name, type and shape.

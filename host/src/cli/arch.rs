@@ -32,7 +32,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List the architectures that have a table
+    /// List the architectures that have a table, and the classes that mark their models
     List,
     /// Print an architecture's table
     Show {
@@ -203,6 +203,8 @@ struct Row {
     rope: String,
     /// The dialects that its table knows besides its own.
     dialects: Vec<String>,
+    /// The library's classes that mark its models.
+    classes: Vec<String>,
     /// Where the table's facts come from.
     sources: Vec<String>,
 }
@@ -214,6 +216,7 @@ impl Row {
             name: table.name.clone(),
             rope: table.rope.clone(),
             dialects: table.dialects.iter().map(|dialect| dialect.id.clone()).collect(),
+            classes: table.classes().into_iter().map(str::to_owned).collect(),
             sources: table.sources.clone(),
         }
     }
@@ -237,7 +240,11 @@ impl fmt::Display for Architectures {
         let width = self.architectures.iter().map(|row| row.id.len()).max().unwrap_or(0);
         for row in &self.architectures {
             let (name, dialects) = (escape(&row.name, 60), row.dialects.join(", "));
-            writeln!(f, "{:width$}  {:5}  {dialects:10}  {name}", row.id, row.rope)?;
+            let classes: Vec<String> =
+                row.classes.iter().map(|class| escape(class, 80).to_string()).collect();
+            let classes =
+                if classes.is_empty() { String::new() } else { format!(": {}", classes.join(", ")) };
+            writeln!(f, "{:width$}  {:5}  {dialects:10}  {name}{classes}", row.id, row.rope)?;
         }
         Ok(())
     }

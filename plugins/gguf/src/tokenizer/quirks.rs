@@ -22,8 +22,11 @@ const LLAMA: [&str; 11] = [
 /// Architectures that never add a leading space, and say so last.
 const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
 
+/// Roles of tokens, and the texts that have them.
+type Roles = &'static [(&'static str, &'static str)];
+
 /// Tokens with a role that the converter takes by their text: in models of these architectures that have all of them.
-const BY_TEXT: &[(&[&str], &[(&str, &str)])] = &[
+const BY_TEXT: &[(&[&str], Roles)] = &[
     (&["chatglm", "glm4"], &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>")]),
     (
         // GLM-4.7 Flash has DeepSeek's architecture, whose own tokenizers have none of these.

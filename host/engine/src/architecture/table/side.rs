@@ -1,0 +1,100 @@
+//! A rule's tensors in one dialect: their names, and what is done to the canonical ones.
+
+use crate::architecture::table::expression::{Expression, Scope};
+use crate::architecture::table::members::{bad, expression, list, sub_table, words};
+use crate::architecture::table::operation::Operation;
+use crate::architecture::table::pattern::Pattern;
+use apr_sdk::{Error, Result, escape};
+use toml::Value as Item;
+
+/// A rule's tensors in one dialect.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// The names in the dialect.
+    pub images: Vec<Pattern>,
+    /// The operations from the members to the images.
+    pub operations: Vec<Operation>,
+    /// Further operations on each image separately.
+    pub each: Vec<Vec<Operation>>,
+    /// Why the dialect has none.
+    pub dropped: Option<String>,
+    /// The generator, if the source has none.
+    pub generated: Option<String>,
+    /// What is added to the numbers of places in its names: layers that a dialect counts behind others.
+    pub offsets: Vec<(String, Expression)>,
+}
+
+impl Side {
+    /// What is added to the number at a place of its names.
+    ///
+    /// # Errors
+    /// As [`Expression::size`].
+    pub(in crate::architecture) fn offset(&self, place: &str, scope: &dyn Scope) -> Result<u64> {
+        let offset = self.offsets.iter().find(|(own, _)| own == place);
+        offset.map_or(Ok(0), |(_, offset)| offset.size(scope))
+    }
+
+    /// A pattern of it with numbers at its places.
+    ///
+    /// # Errors
+    /// As [`Side::offset`].
+    pub(in crate::architecture) fn name(
+        &self,
+        image: &Pattern,
+        scope: &dyn Scope,
+        number_of: impl Fn(&str) -> u64,
+    ) -> Result<String> {
+        let mut added = Vec::new();
+        for (place, _) in &self.offsets {
+            added.push((place.as_str(), self.offset(place, scope)?));
+        }
+        let offset = |place: &str| added.iter().find(|(own, _)| *own == place).map_or(0, |(_, n)| *n);
+        Ok(image.name(|place| number_of(place).saturating_add(offset(place))))
+    }
+}
+
+/// Reads a dialect's side of a rule.
+///
+/// # Errors
+/// InvalidArgument for names, operations or offsets that cannot be.
+pub(super) fn read_side(item: &Item) -> Result<Side> {
+    let toml = match item {
+        Item::String(name) => {
+            return Ok(Side { images: vec![Pattern::parse(name)?], ..Side::default() });
+        }
+        Item::Table(toml) => toml,
+        other => return Err(bad("a dialect's side", other)),
+    };
+    let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
+    let mut side = Side {
+        images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
+        operations: Operation::read(toml.get("ops"))?,
+        dropped: words(toml, "drop")?,
+        generated: words(toml, "generate")?,
+        ..Side::default()
+    };
+    if let Some(Item::Array(each)) = toml.get("each") {
+        for one in each {
+            side.each.push(Operation::read(Some(one))?);
+        }
+    }
+    for (place, _) in sub_table(toml, "offset")? {
+        if !side.images.iter().all(|image| image.places().contains(place)) {
+            return Err(Error::invalid_argument(format!(
+                "`offset` speaks of `{}`, a place that its names lack",
+                escape(place, 80)
+            )));
+        }
+        let offset = expression(sub_table(toml, "offset")?, place)?;
+        side.offsets.extend(offset.map(|offset| (place.clone(), offset)));
+    }
+    if side.images.is_empty() != side.dropped.is_some() {
+        return Err(Error::invalid_argument(
+            "a dialect's side needs names, or a reason why it has none (`drop`)",
+        ));
+    }
+    if !side.each.is_empty() && side.each.len() != side.images.len() {
+        return Err(Error::invalid_argument("`each` has as many entries as names"));
+    }
+    Ok(side)
+}

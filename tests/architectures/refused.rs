@@ -285,3 +285,12 @@ fn modules_beside_a_model_are_carried_or_refused() {
         serde_json::from_slice(&fs::read(back.join("1_Pooling/config.json")).unwrap()).unwrap();
     assert_eq!(pooling["pooling_mode_lasttoken"], true);
 }
+
+#[test]
+fn a_list_with_fewer_entries_than_layers_is_refused_by_name() {
+    let (host, scratch) = (host(), Scratch::new());
+    let model = folder(&scratch, "lfm2", &json!({"layer_types": ["conv", "full_attention"]}));
+    let error = tried(&host, "gguf", &model, &scratch.at("out.gguf")).err().unwrap();
+    assert!(error.message().contains("`layer_types` has 2 entries, but `num_hidden_layers` is 3"), "{error:?}");
+    assert!(!scratch.at("out.gguf").exists());
+}

@@ -1,7 +1,7 @@
 //! Compares the configuration's numbers of layers, experts and heads with the tensors.
 
-use crate::architecture::config::key_of;
-use crate::architecture::table::expression::{Expression, Scope};
+use crate::architecture::config::{key_of, names_in};
+use crate::architecture::table::expression::{Expression, Scalar, Scope};
 use crate::architecture::translate::Request;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};
@@ -22,6 +22,42 @@ pub(in crate::architecture) fn check_counts(request: &Request<'_>) -> Result<()>
                 n_of(n_tensors, "tensor")
             );
             return Err(too_many(request, place, count, &has));
+        }
+    }
+    check_lists(request)
+}
+
+/// Fails for a list with an entry for each layer that has fewer: nothing says of what kind the last layers are.
+fn check_lists(request: &Request<'_>) -> Result<()> {
+    const LAYER: &str = "layer";
+    let Some(expression) = expression_of(request, LAYER) else { return Ok(()) };
+    // Layers that predict further tokens may be counted too, and no list has them.
+    let mut layers: Option<(String, i64)> = None;
+    for name in expression.names() {
+        if let Some(Scalar::Int(n)) = request.scope.value(&name)?
+            && layers.as_ref().is_none_or(|(_, most)| n > *most)
+        {
+            layers = Some((name, n));
+        }
+    }
+    let Some((counting, layers)) = layers else { return Ok(()) };
+    for dialect in &request.table.dialects {
+        for entry in &request.table.config {
+            let is_listed =
+                names_in(entry, dialect).any(|name| dialect.per_layer.iter().any(|key| key == name));
+            let value =
+                request.scope.value(&entry.name)?.filter(|_| is_listed && request.scope.stated(&entry.name));
+            let Some(Scalar::List(items)) = value else { continue };
+            if !items.is_empty() && i64::try_from(items.len()).is_ok_and(|n| n < layers) {
+                let of = |name| key_of(request.table, request.from, name).to_owned();
+                return Err(Error::malformed(format!(
+                    "`{}` has {} entries, but `{}` is {layers}",
+                    of(&entry.name),
+                    items.len(),
+                    of(&counting)
+                ))
+                .hint("correct the configuration: it needs an entry for each layer"));
+            }
         }
     }
     Ok(())

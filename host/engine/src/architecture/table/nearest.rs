@@ -4,7 +4,7 @@ use crate::architecture::Tables;
 use crate::architecture::config::roots::Lookup;
 use crate::architecture::config::{Config, canonical};
 use crate::architecture::table::expression::same;
-use crate::architecture::table::{CANONICAL, Rule, Table};
+use crate::architecture::table::{CANONICAL, Rule, Source, Table};
 use crate::architecture::translate::images;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -51,7 +51,14 @@ fn misfits(table: &Table, dialect: &str, lookup: Lookup<'_>) -> usize {
     let own = canonical();
     let dialect = table.dialect(dialect).unwrap_or(&own);
     let Ok((config, _)) = Config::read(table, dialect, lookup, &nothing) else { return usize::MAX };
-    let uncovered = table.config.iter().filter(|entry| {
+    let is_carried = |name: &str| {
+        let mut keys = table.dialects.iter().flat_map(|dialect| &dialect.keys);
+        keys.any(|key| match &key.value {
+            Source::Expression(value) => value.names().iter().any(|own| own == name),
+            Source::Constant(_) => false,
+        })
+    };
+    let uncovered = table.config.iter().filter(|entry| !is_carried(&entry.name)).filter(|entry| {
         let covers = entry.covers.iter().flatten();
         let value = config.get(&entry.name).filter(|_| covers.clone().next().is_some());
         value.is_some_and(|value| !covers.clone().any(|covered| same(covered, value)))

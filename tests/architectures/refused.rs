@@ -291,6 +291,9 @@ fn a_list_with_fewer_entries_than_layers_is_refused_by_name() {
     let (host, scratch) = (host(), Scratch::new());
     let model = folder(&scratch, "lfm2", &json!({"layer_types": ["conv", "full_attention"]}));
     let error = tried(&host, "gguf", &model, &scratch.at("out.gguf")).err().unwrap();
-    assert!(error.message().contains("`layer_types` has 2 entries, but `num_hidden_layers` is 3"), "{error:?}");
+    assert!(
+        error.message().contains("`layer_types` has 2 entries, but `num_hidden_layers` is 3"),
+        "{error:?}"
+    );
     assert!(!scratch.at("out.gguf").exists());
 }

@@ -19,13 +19,14 @@ import pytorch_scan_cases
 import quants_cases
 import running_cases
 import safetensors_cases
+import tables_cases
 import whole_cases
 from report import Failure, Report
 from seed import SEED
 
 CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
          flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases, running_cases,
-         bom_cases)
+         bom_cases, tables_cases)
 
 
 def plugins_are_loaded():

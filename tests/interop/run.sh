@@ -6,7 +6,7 @@
 #     cargo build --release && tests/interop/run.sh [CASES ...]
 #
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
-#                    flip_python whole quants mixture minilm running bom
+#                    flip_python whole quants mixture minilm running bom tables
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)

@@ -319,7 +319,7 @@ mod tests {
         let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };
         assert_eq!(between(&silent, &scored()), None);
         let bare = Parts { post_processor: None, ..silent };
-        assert!(between(&bare, &scored()).unwrap().starts_with("its add flag `bos` is true, none"));
+        assert_eq!(between(&bare, &scored()).unwrap(), "its add flag `bos` is true, false was planned");
     }
 
     #[test]

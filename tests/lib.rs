@@ -211,3 +211,13 @@ pub fn skipped(why: &str) {
         file.and_then(|mut file| file.write_all(format!("{why}\n").as_bytes())).expect("the list is written");
     }
 }
+
+/// Whether `tests/golden/families` lists a golden model: there are many, each like one of the others in all but its table.
+pub fn is_of_families(golden: &str) -> bool {
+    static TEXTS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
+        let folder = root().join("tests/golden/families");
+        names_in(&folder).iter().filter_map(|name| std::fs::read_to_string(folder.join(name)).ok()).collect()
+    });
+    let listed = format!("\n    \"{golden}\": dict(");
+    TEXTS.iter().any(|text| text.contains(&listed))
+}

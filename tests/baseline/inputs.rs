@@ -66,7 +66,7 @@ impl Inputs {
         let goldens = root().join("tests/golden");
         for golden in names_in(&goldens) {
             let (folder, name) = (goldens.join(&golden), format!("golden/{golden}"));
-            if folder.join("golden.json").is_file() {
+            if folder.join("golden.json").is_file() && !apr_tests::is_of_families(&golden) {
                 inputs.seed(host, &name, &Checkpoint::golden(&folder).unwrap());
                 inputs.make(host, &name, &format!("{name}.gguf"), None);
             }

@@ -38,6 +38,8 @@ type Files = Vec<(String, Vec<u8>)>;
 fn goldens() -> Vec<(String, Json, Files)> {
     let folders = fs::read_dir(root().join("tests/golden")).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<PathBuf> = folders.filter(|path| path.join("golden.json").is_file()).collect();
+    // The others have tokenizers of the same kinds, and what llama.cpp's converter makes of them is compared with theirs.
+    found.retain(|path| !apr_tests::is_of_families(path.file_name().unwrap().to_str().unwrap()));
     found.sort();
     assert!(found.len() > 4);
     let open = |path: PathBuf| {

@@ -14,7 +14,6 @@ mod encode;
 pub mod evaluate;
 mod fill;
 pub mod gather;
-mod map;
 mod planned_tensor;
 mod region;
 mod repack;
@@ -27,13 +26,14 @@ pub use concat::concat;
 pub use encode::{ColumnImportance, is_all_zero};
 pub use evaluate::granule::Granule;
 pub use evaluate::measure::{Measure, measure};
-pub use map::Map;
 pub use planned_tensor::PlannedTensor;
 pub use region::merged;
 pub use source::{Access, unit};
 pub use spool::{SPOOL, Spools};
 
 pub(crate) use source::Source;
+
+pub use affine::Map;
 
 use affine::Affine;
 use cast::Cast;

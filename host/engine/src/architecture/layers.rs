@@ -4,7 +4,7 @@
 use crate::architecture::config::refusal::Refusal;
 use crate::architecture::config::{from_value, names_in, to_json};
 use crate::architecture::known::known;
-use crate::architecture::table::expression::Scalar;
+use crate::architecture::table::expression::{Expression, Scalar};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{Rule, Source, Table};
 use crate::architecture::translate::images;
@@ -94,9 +94,27 @@ fn count_of_layers(table: &Table) -> Result<&str> {
     }
     match table.places.iter().find(|(place, _)| place == LAYER).and_then(|(_, count)| count.name()) {
         Some(name) if is_computed(name) => unsupported("its files do not state their number as it is"),
+        Some(name) if follows(table, name) => unsupported("what its files state follows from their number"),
         Some(name) => Ok(name),
         None => unsupported("its table does not say how many there are"),
     }
+}
+
+/// Whether anything but the number of layers itself is made of it: a key, directly or by a default, or numbers in names.
+fn follows(table: &Table, count_name: &str) -> bool {
+    let asks = |expression: &Expression, name: &str| expression.names().iter().any(|own| own == name);
+    let by_default =
+        table.config.iter().filter(|entry| entry.default.as_ref().is_some_and(|e| asks(e, count_name)));
+    let mut made: Vec<&str> = by_default.map(|entry| entry.name.as_str()).collect();
+    made.push(count_name);
+    let in_keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).any(|key| match &key.value {
+        Source::Expression(value) => {
+            value.name() != Some(count_name) && made.iter().any(|name| asks(value, name))
+        }
+        Source::Constant(_) => false,
+    });
+    let sides = table.rules.iter().flat_map(|rule| &rule.sides);
+    in_keys || sides.into_iter().any(|(_, side)| !side.offsets.is_empty())
 }
 
 /// What a tensor is called without these layers; `None` for one that belongs to them.
@@ -194,9 +212,12 @@ fn keys(
         foreign.files.iter().flat_map(|file| &file.typed).map(|(key, value)| (&foreign.format, key, value))
     });
     for (format, key, value) in values {
-        if counting.contains(key.as_str()) {
+        // A nested configuration counts under the same names.
+        let nested = table.dialects.iter().map(|dialect| dialect.roots.own(key));
+        let own = nested.into_iter().find(|own| own != key).unwrap_or(key);
+        if counting.contains(own) {
             keys.push((format!("{format}.{key}"), left.clone()));
-        } else if listing.contains(key.as_str()) && is_list_of(value, count) {
+        } else if listing.contains(own) && is_list_of(value, count) {
             let items = value.items().into_iter().enumerate().filter(|(layer, _)| is_left(*layer));
             let items = items.map(|(_, item)| from_value(&item)).collect::<Option<Vec<Scalar>>>();
             let items = items.ok_or_else(|| {

@@ -1,9 +1,9 @@
 //! Tensors of a dialect that are computed from the configuration.
 
-use crate::architecture::config::{Config, ConfigScope, Dimensions};
-use crate::architecture::table::Table;
-use crate::architecture::table::expression::{Scalar, Scope};
-use apr_sdk::{DType, Error, Result, escape};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, ItScope};
+use crate::architecture::table::expression::{Expression, Scalar, Scope};
+use crate::architecture::table::{Generator, Table};
+use apr_sdk::{DType, Error, Result};
 
 /// A computed tensor: dtype, shape and little-endian bytes.
 pub type Generated = (DType, Vec<u64>, Vec<u8>);
@@ -11,13 +11,11 @@ pub type Generated = (DType, Vec<u64>, Vec<u8>);
 /// Computes a tensor for a rule's `generate`; `None` if the configuration does not call for it.
 ///
 /// # Errors
-/// InvalidArgument for an unknown generator, or a configuration that it cannot handle.
-pub fn generate(what: &str, scope: &dyn Scope) -> Result<Option<Generated>> {
+/// InvalidArgument for a configuration that it cannot handle.
+pub fn generate(what: &Generator, scope: &dyn Scope) -> Result<Option<Generated>> {
     match what {
-        "llama3_freqs" => llama3_freqs(scope),
-        "longrope_factors_long" => longrope_factors(scope, "rope_scaling_long_factor"),
-        "longrope_factors_short" => longrope_factors(scope, "rope_scaling_short_factor"),
-        other => Err(Error::invalid_argument(format!("`{}` is not a generator", escape(other, 80)))),
+        Generator::Llama3Frequencies => llama3_freqs(scope),
+        Generator::Values { values, .. } => listed(values, scope),
     }
 }
 
@@ -70,15 +68,15 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     Ok(Some((DType::F32, vec![bytes.len() as u64 / 4], bytes)))
 }
 
-/// The long or short factors of LongRoPE, which the configuration lists.
-fn longrope_factors(scope: &dyn Scope, name: &str) -> Result<Option<Generated>> {
-    let Some(Scalar::List(items)) = scope.value(name)? else { return Ok(None) };
+/// The items of a list as F32.
+fn listed(values: &Expression, scope: &dyn Scope) -> Result<Option<Generated>> {
+    let Some(Scalar::List(items)) = values.value(scope)? else { return Ok(None) };
     let mut bytes = Vec::new();
     for item in &items {
         let x = match item {
             Scalar::Int(n) => n.to_string().parse().unwrap_or(f64::NAN),
             Scalar::Float(x) => *x,
-            other => return Err(Error::invalid_argument(format!("`{name}` holds {other}"))),
+            other => return Err(Error::invalid_argument(format!("a list of numbers holds {other}"))),
         };
         #[allow(clippy::cast_possible_truncation, reason = "F32 is what is written")]
         bytes.extend_from_slice(&(x as f32).to_le_bytes());
@@ -96,16 +94,16 @@ fn near(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// The configuration names that a rule's `generate` uses.
-pub fn follows_from(what: &str) -> &'static [&'static str] {
+pub fn follows_from(what: &Generator) -> Vec<&str> {
     match what {
-        "llama3_freqs" => &[
+        Generator::Llama3Frequencies => vec![
             "rope_scaling_type",
             "rope_scaling_factor",
             "rope_scaling_low_freq_factor",
             "rope_scaling_high_freq_factor",
             "rope_scaling_original_max_position_embeddings",
         ],
-        _ => &[],
+        Generator::Values { sets, .. } => sets.iter().map(|(name, _)| name.as_str()).collect(),
     }
 }
 
@@ -113,42 +111,46 @@ pub fn follows_from(what: &str) -> &'static [&'static str] {
 /// told.
 ///
 /// # Errors
-/// Any error from [`generate`].
+/// Any error from [`generate`] and from evaluating.
 pub fn recover(
-    what: &str,
+    what: &Generator,
     bytes: &[u8],
     table: &Table,
     config: &Config,
     dimensions: Dimensions<'_>,
 ) -> Result<Option<Vec<(String, Scalar)>>> {
     let floats = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    let named = |name: &str, value: Scalar| (name.to_owned(), value);
-    let kind = |kind: &str| named("rope_scaling_type", Scalar::Text(kind.to_owned()));
-    let list = |name: &str| {
-        // The shortest decimal for this float: what people wrote.
-        let items = floats.clone().map(|x| Scalar::Float(x.to_string().parse().unwrap_or(f64::NAN)));
-        Ok(Some(vec![kind("longrope"), named(name, Scalar::List(items.collect()))]))
+    let gives = |stated: &[(String, Scalar)]| {
+        let mut tried = config.clone();
+        stated.iter().for_each(|(name, value)| tried.set(name, value.clone()));
+        let made = generate(what, &ConfigScope::new(table, &tried, dimensions))?;
+        Ok::<_, Error>(made.is_some_and(|(_, _, made)| near(&made, bytes)))
     };
-    match what {
-        "longrope_factors_long" => return list("rope_scaling_long_factor"),
-        "longrope_factors_short" => return list("rope_scaling_short_factor"),
-        _ => {}
+    if let Generator::Values { sets, .. } = what {
+        // The shortest decimal for this float: what people wrote.
+        let items = floats.map(|x| Scalar::Float(x.to_string().parse().unwrap_or(f64::NAN)));
+        let it = Scalar::List(items.collect());
+        let mut stated = Vec::new();
+        for (name, from) in sets {
+            let inner = ConfigScope::new(table, config, dimensions);
+            let value = from.value(&ItScope { it: it.clone(), inner })?;
+            stated.extend(value.map(|value| (name.clone(), value)));
+        }
+        return Ok(gives(&stated)?.then_some(stated));
     }
+    let named = |name: &str, value: Scalar| (name.to_owned(), value);
     // The factor is the largest divisor. Files do not state the other three; those of Llama 3 are tried, and
     // are right if they give the same tensor.
     let factor = floats.fold(0.0, f32::max);
     for context in [8192, 4096, 2048, 1024, 512, 256, 128, 64, 16_384, 32_768, 65_536, 131_072] {
         let stated = vec![
-            kind("llama3"),
+            named("rope_scaling_type", Scalar::Text("llama3".to_owned())),
             named("rope_scaling_factor", Scalar::Float(factor.into())),
             named("rope_scaling_low_freq_factor", Scalar::Float(1.0)),
             named("rope_scaling_high_freq_factor", Scalar::Float(4.0)),
             named("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
         ];
-        let mut tried = config.clone();
-        stated.iter().for_each(|(name, value)| tried.set(name, value.clone()));
-        let made = generate(what, &ConfigScope::new(table, &tried, dimensions))?;
-        if made.is_some_and(|(_, _, made)| near(&made, bytes)) {
+        if gives(&stated)? {
             return Ok(Some(stated));
         }
     }

@@ -299,7 +299,7 @@ pub(in crate::architecture) fn names_in<'a>(
 }
 
 /// A scope in which `it` is a key's value.
-struct ItScope<'a> {
+pub(in crate::architecture) struct ItScope<'a> {
     it: Scalar,
     inner: ConfigScope<'a>,
 }

@@ -7,6 +7,20 @@ use crate::architecture::table::pattern::Pattern;
 use apr_sdk::{Error, Result, escape};
 use toml::Value as Item;
 
+/// How a tensor is computed from the configuration.
+#[derive(Clone, Debug)]
+pub enum Generator {
+    /// The divisors of Llama 3's rotary frequencies.
+    Llama3Frequencies,
+    /// The items of a list, as F32.
+    Values {
+        /// The list.
+        values: Expression,
+        /// What the tensor says of the configuration on the way back; `it` is the list that it holds.
+        sets: Vec<(String, Expression)>,
+    },
+}
+
 /// A rule's tensors in one dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
@@ -19,7 +33,7 @@ pub struct Side {
     /// Why the dialect has none.
     pub dropped: Option<String>,
     /// The generator, if the source has none.
-    pub generated: Option<String>,
+    pub generated: Option<Generator>,
     /// What is added to the numbers of places in its names: layers that a dialect counts behind others.
     pub offsets: Vec<(String, Expression)>,
 }
@@ -70,7 +84,7 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
         operations: Operation::read(toml.get("ops"))?,
         dropped: words(toml, "drop")?,
-        generated: words(toml, "generate")?,
+        generated: read_generator(toml.get("generate"))?,
         ..Side::default()
     };
     if let Some(Item::Array(each)) = toml.get("each") {
@@ -97,4 +111,21 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         return Err(Error::invalid_argument("`each` has as many entries as names"));
     }
     Ok(side)
+}
+
+fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
+    let toml = match item {
+        None => return Ok(None),
+        Some(Item::String(name)) if name == "llama3_freqs" => return Ok(Some(Generator::Llama3Frequencies)),
+        Some(Item::Table(toml)) => toml,
+        Some(other) => return Err(bad("`generate`", other)),
+    };
+    let values = expression(toml, "values")?
+        .ok_or_else(|| Error::invalid_argument("`generate` needs `values`, the list that the tensor holds"))?;
+    let mut sets = Vec::new();
+    let from = sub_table(toml, "sets")?;
+    for name in from.keys() {
+        sets.extend(expression(from, name)?.map(|value| (name.clone(), value)));
+    }
+    Ok(Some(Generator::Values { values, sets }))
 }

@@ -48,6 +48,9 @@ ALIASES = {
     "Sarashina2VisionForCausalLM": dict(of="llama-multimodal", config={"model_type": "sarashina2_vision"}, start={
         "model.text_model.": "llm.model.", "lm_head.": "llm.lm_head."}),
     "VLlama3ForCausalLM": dict(of="llama-multimodal", config={"model_type": "vllama3"}),
+    "Gemma4ForCausalLM": dict(of="gemma4-moe", flat="text_config", config={"model_type": "gemma4_text"}, start={"model.language_model.": "model."},
+                              drop=["model.vision_tower.", "model.embed_vision."]),
+    "Gemma4UnifiedForConditionalGeneration": dict(of="gemma4-moe", config={"model_type": "gemma4_unified"}),
     "ChatGLMForConditionalGeneration": dict(of="chatglm"),
     "DistilBertForMaskedLM": dict(of="distilbert", start={"": "distilbert."}),
     "Ernie4_5_ForCausalLM": dict(of="ernie4-5"),

@@ -36,8 +36,6 @@ NEEDS = {
     "Step3p5ForCausalLM": "a generator of factors filled up with ones",
     "Step3p7ForConditionalGeneration": "a generator of factors filled up with ones",
     "MiMoV2ForCausalLM": "FP8 weights, whose rows lie by shards", "MiMoV2FlashForCausalLM": "FP8 weights, whose rows lie by shards",
-    "Gemma4ForCausalLM": "generated factors of rotation and a tokenizer of its own", "Gemma4ForConditionalGeneration": "generated factors of rotation and a tokenizer of its own",
-    "Gemma4UnifiedForConditionalGeneration": "generated factors of rotation and a tokenizer of its own",
     "LlamaForCausalLMEagle3": "the folder of another model", "Eagle3LlamaForCausalLM": "the folder of another model",
     "Eagle3Speculator": "the folder of another model", "Eagle3DraftModel": "the folder of another model",
     "Lfm2Model": "weights in a folder of their own", "Lfm2BidirectionalModel": "weights in a folder of their own",

@@ -251,6 +251,18 @@ def gemma_sp():
     return sp_bpe(proto, False, special), proto
 
 
+def gemma4():
+    """Gemma's pieces in tokenizer.json alone."""
+    user = ["<|turn>", "<turn|>", "<|channel>", "<channel|>", "\n", "\n\n", "▁▁", "▁▁▁▁", "<table>"]
+    proto = sentencepiece_model(model_type="bpe", vocab_size=720, byte_fallback=True, character_coverage=0.98,
+                                normalization_rule_name="identity", split_digits=True, allow_whitespace_only_pieces=True,
+                                add_dummy_prefix=False, remove_extra_whitespaces=False, pad_id=0, eos_id=1, bos_id=2, unk_id=3,
+                                pad_piece="<pad>", eos_piece="<eos>", bos_piece="<bos>", user_defined_symbols=user)
+    special = [AddedToken(name, normalized=False, special=True) for name in ("<pad>", "<eos>", "<bos>", "<unk>")]
+    special += [AddedToken(name, normalized=False, special="|" in name) for name in user]
+    return sp_bpe(proto, False, special)
+
+
 def t5_rules(folder):
     """A normalization map as T5's is, but of some characters, so that it takes no 240 KB."""
     pairs = [(chr(0xFF01 + n), chr(0x21 + n)) for n in range(94)] + [("½", "1⁄2"), ("²", "2"), ("Ⅷ", "VIII"), ("ﬁ", "fi"), ("…", "...")]
@@ -323,6 +335,9 @@ KINDS = {
     "gemma-sp": (gemma_sp, None, "tokenizer.model", {
         "add_bos_token": True, "add_eos_token": False, "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>",
         "unk_token": "<unk>"}),
+    "gemma4": (gemma4, None, None, {
+        "add_bos_token": True, "add_eos_token": False, "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>",
+        "unk_token": "<unk>", "additional_special_tokens": ["<|turn>", "<turn|>", "<|channel>", "<channel|>"]}),
     "t5-sp": (t5_sp, None, "spiece.model", {
         "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "extra_ids": 4,
         "additional_special_tokens": [f"<extra_id_{n}>" for n in range(4)]}),

@@ -61,6 +61,9 @@ const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
 
+/// The model of SentencePiece's pieces that are merged in the order of a list instead of by scores.
+const MERGED_PIECES: &str = "gemma4";
+
 /// The key for further ids that end a text: the format has one, and llama.cpp goes by the tokens' names.
 const ENDS: &str = "tokenizer.apr.ends";
 

@@ -3,7 +3,7 @@
 use super::write::Keys;
 use super::{ADD_SPACE_PREFIX, SPECIAL};
 use apr_sdk::Value;
-use apr_sdk::tokenizer::{Kind, Parts, Tokenizer};
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, TokenType, Tokenizer};
 
 /// Architectures that `LlamaModel` converts: their first key says whether there is a leading space.
 const LLAMA: [&str; 11] = [
@@ -58,6 +58,35 @@ pub fn strip(text: &str, name: &str, pre: &str) -> (bool, bool) {
     (false, phi && !["<unk>", "<s>", "<|endoftext|>"].contains(&text))
 }
 
+/// Architectures whose pieces are merged by a list.
+const MERGED: [&str; 2] = ["gemma4", "gemma4-assistant"];
+/// Their special tokens that are shown all the same, for those who parse what a model answers.
+const SHOWN: [&str; 7] = [
+    "<|channel>",
+    "<channel|>",
+    "<|tool_call>",
+    "<tool_call|>",
+    "<|tool_response>",
+    "<tool_response|>",
+    "<|\"|>",
+];
+
+/// Whether SentencePiece's pieces are written with their merges instead of scores.
+pub fn merges_pieces(tokenizer: &Tokenizer, arch: &str) -> bool {
+    let pieces = tokenizer.kind == Kind::Bpe && tokenizer.spelling == Spelling::SentencePiece;
+    pieces && MERGED.contains(&arch) && !tokenizer.merges.is_empty()
+}
+
+/// The type of a token that is written with merges: only special tokens and bytes have one of their own.
+pub fn type_of_merged(kind: TokenType, text: &str) -> TokenType {
+    match kind {
+        TokenType::Control | TokenType::Unknown if SHOWN.contains(&text) => TokenType::UserDefined,
+        TokenType::Unknown => TokenType::Control,
+        TokenType::UserDefined => TokenType::Normal,
+        kind => kind,
+    }
+}
+
 /// Keys before the tokenizer's own.
 pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     match (tokenizer.kind, tokenizer.add_space_prefix) {
@@ -75,7 +104,7 @@ pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
 
 /// Keys after the tokenizer's own.
 pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
-    let sentence_piece = tokenizer.spelling == apr_sdk::tokenizer::Spelling::SentencePiece;
+    let sentence_piece = tokenizer.spelling == Spelling::SentencePiece;
     let end_of_turn = match (arch, tokenizer.vocab_size) {
         // CodeGemma's; the converter writes it for every Gemma.
         ("gemma", _) => Some(107),
@@ -91,6 +120,10 @@ pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     } else if sentence_piece && tokenizer.kind == Kind::Bpe && tokenizer.add_space_prefix == Some(false) {
         // The converter does not write it here, but then llama.cpp would add a leading space.
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
+    }
+    if merges_pieces(tokenizer, arch) {
+        keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
+        keys.set(super::ADD[0].1, Value::from_bool(true));
     }
     if arch == "internlm2" && sentence_piece {
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(tokenizer.add_space_prefix.unwrap_or(true)));

@@ -3,7 +3,7 @@
 
 use super::scan::Scan;
 use super::{
-    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
+    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGED_PIECES, MERGES, MODEL, PRE,
     REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks, unsaid,
 };
 use crate::metadata::Key;
@@ -22,7 +22,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     let Some(model) = scan.text(MODEL)? else { return Ok(None) };
     let (kind, spelling) = match model.as_str() {
         "none" | "no_vocab" => return Ok(None),
-        "llama" => (Kind::Bpe, Spelling::SentencePiece),
+        "llama" | MERGED_PIECES => (Kind::Bpe, Spelling::SentencePiece),
         "gpt2" => (Kind::Bpe, Spelling::Bytes),
         "bert" => (Kind::WordPiece, Spelling::Plain),
         "t5" => (Kind::Unigram, Spelling::SentencePiece),
@@ -52,6 +52,10 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         parts.normalizer = splitter.normalizer;
         parts.ignore_merges = splitter.ignore_merges;
         parts.pre = Some(name);
+        merges(&scan, &mut parts)?;
+    } else if model == MERGED_PIECES {
+        // All scores are the same.
+        parts.scores = None;
         merges(&scan, &mut parts)?;
     }
     fill_definitions(&mut parts);

@@ -3,7 +3,7 @@
 
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
-    REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
+    MERGED_PIECES, REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
 };
 use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, byte_of, scores_of_merges};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
@@ -17,17 +17,22 @@ const NO_TOKEN: f32 = -10000.0;
 /// # Errors
 /// Unsupported for a tokenizer that the format cannot express, or whose pre-tokenizer has no name in it.
 pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Vec<(String, Value)>> {
-    let model = model_name(tokenizer)?;
+    let merged = quirks::merges_pieces(tokenizer, arch);
+    let model = if merged { MERGED_PIECES } else { model_name(tokenizer)? };
     refuse(tokenizer)?;
     let mut keys = Keys(Vec::new());
     quirks::before(&mut keys, tokenizer, arch);
     keys.set(MODEL, Value::from_string(model));
-    keys.set(PRE, Value::from_string(pre::name(tokenizer, arch, asked)?));
-    keys.set(TOKENS, texts(tokenizer)?);
-    if let Some(scores) = scores(tokenizer) {
+    if !merged {
+        keys.set(PRE, Value::from_string(pre::name(tokenizer, arch, asked)?));
+    }
+    keys.set(TOKENS, texts(tokenizer, merged)?);
+    if merged {
+        keys.set(SCORES, same_scores(tokenizer));
+    } else if let Some(scores) = scores(tokenizer) {
         keys.set(SCORES, scores);
     }
-    keys.set(TOKEN_TYPE, types(tokenizer));
+    keys.set(TOKEN_TYPE, types(tokenizer, merged));
     if tokenizer.kind == Kind::Unigram {
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(tokenizer.add_space_prefix.unwrap_or(true)));
         let remove = tokenizer.remove_extra_whitespaces.unwrap_or(true);
@@ -36,7 +41,7 @@ pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Ve
             keys.set(CHARSMAP, Value::from_items(ValueType::U8, charsmap.len() as u64, charsmap));
         }
     }
-    if tokenizer.spelling == Spelling::Bytes && !tokenizer.merges.is_empty() {
+    if merged || tokenizer.spelling == Spelling::Bytes && !tokenizer.merges.is_empty() {
         keys.set(MERGES, strings(tokenizer.merges.iter().map(|merge| merge_text(tokenizer, *merge))));
     }
     special(&mut keys, tokenizer);
@@ -108,14 +113,17 @@ fn has_all_bytes(tokenizer: &Tokenizer) -> bool {
     found.len() == 256
 }
 
-fn texts(tokenizer: &Tokenizer) -> Result<Value> {
+fn texts(tokenizer: &Tokenizer, merged: bool) -> Result<Value> {
     let word_piece = tokenizer.kind == Kind::WordPiece;
     let mut seen = HashMap::with_capacity(tokenizer.tokens.len());
     let mut all = Vec::with_capacity(tokenizer.tokens.len());
     let mut surfaces = tokenizer.surfaces().into_iter();
     for id in 0..tokenizer.vocab_size {
         let written = tokenizer.written(id);
-        let text = surfaces.next().flatten().filter(|_| written);
+        let surface = surfaces.next().flatten();
+        // Merges name pieces as they are.
+        let own = || tokenizer.token(id).map(std::borrow::Cow::Borrowed);
+        let text = if merged { own() } else { surface }.filter(|_| written);
         let text = text.map_or_else(|| format!("[PAD{id}]"), std::borrow::Cow::into_owned);
         let text =
             if word_piece && tokenizer.type_of(id) != TokenType::Control { marked(&text) } else { text };
@@ -160,10 +168,21 @@ fn scores(tokenizer: &Tokenizer) -> Option<Value> {
     Some(Value::from_items(ValueType::F32, u64::from(tokenizer.vocab_size), &bytes))
 }
 
-fn types(tokenizer: &Tokenizer) -> Value {
+/// The score that says nothing, for every token.
+fn same_scores(tokenizer: &Tokenizer) -> Value {
+    const SAID: f32 = -1000.0;
+    let bytes = SAID.to_le_bytes().repeat(tokenizer.vocab_size as usize);
+    Value::from_items(ValueType::F32, u64::from(tokenizer.vocab_size), &bytes)
+}
+
+fn types(tokenizer: &Tokenizer, merged: bool) -> Value {
     let mut bytes = Vec::with_capacity(4 * tokenizer.tokens.len());
     for id in 0..tokenizer.vocab_size {
         let kind = match tokenizer.type_of(id) {
+            kind if merged => quirks::type_of_merged(kind, tokenizer.token(id).unwrap_or_default()),
+            kind => kind,
+        };
+        let kind = match kind {
             TokenType::None => TokenType::Unused,
             _ if !tokenizer.written(id) => TokenType::Unused,
             kind => kind,

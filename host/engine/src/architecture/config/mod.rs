@@ -236,7 +236,8 @@ impl Config {
                 Source::Expression(value) => value.value(&scope)?,
             };
             let Some(value) = value else { continue };
-            let typed = typed(&value, key.kind).ok_or_else(|| {
+            let items = key.list_kind.filter(|_| matches!(value, Scalar::List(_))).map(|items| (items, true));
+            let typed = typed(&value, items.or(key.kind)).ok_or_else(|| {
                 let message =
                     format!("`{}` would be {value}, which is not of its type", escape(&key.key, 120));
                 Error::invalid_argument(message)

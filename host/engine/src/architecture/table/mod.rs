@@ -148,6 +148,8 @@ pub struct Key {
     pub key: String,
     /// Its type, and whether it is an array; `None` to follow the value.
     pub kind: Option<(ValueType, bool)>,
+    /// The type of its items where the value is a list, of a key that may be either.
+    pub list_kind: Option<ValueType>,
     /// What is written.
     pub value: Source,
     /// The condition for writing it.
@@ -443,14 +445,20 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
 }
 
 fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Key> {
-    let kind = match words(toml, "type")? {
-        None => None,
-        Some(text) => {
-            let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-            let kind = ValueType::from_name(inner.unwrap_or(&text))
-                .ok_or_else(|| Error::invalid_argument(format!("`{text}` is not a type")))?;
-            Some((kind, inner.is_some()))
-        }
+    let read = |text: &str| {
+        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        let kind = ValueType::from_name(inner.unwrap_or(text))
+            .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
+        Ok::<_, Error>((kind, inner.is_some()))
+    };
+    let text = words(toml, "type")?;
+    let (kind, list_kind) = match text.as_deref().map(|text| text.split_once(" or ").ok_or(text)) {
+        None => (None, None),
+        Some(Err(one)) => (Some(read(one)?), None),
+        Some(Ok((one, list))) => match (read(one)?, read(list)?) {
+            (one @ (_, false), (items, true)) => (Some(one), Some(items)),
+            _ => return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`")),
+        },
     };
     let value = match (expression(toml, "value")?, toml.get("const")) {
         (Some(value), None) => Source::Expression(value),
@@ -473,7 +481,7 @@ fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<
             None => own.map(|name| (name, None)).into_iter().collect(),
         },
     };
-    Ok(Key { key, kind, value, when: expression(toml, "when")?, sets })
+    Ok(Key { key, kind, list_kind, value, when: expression(toml, "when")?, sets })
 }
 
 fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {

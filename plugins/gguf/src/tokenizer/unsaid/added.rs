@@ -1,12 +1,15 @@
 //! Which spaces added tokens absorb: no key says so, llama.cpp goes by names.
 
-use super::super::{PRE, quirks};
+use super::super::{MERGED_PIECES, MODEL, PRE, quirks};
 use super::made;
-use apr_sdk::tokenizer::{AddedToken, Parts, Tokenizer};
+use apr_sdk::tokenizer::{AddedToken, Parts, TokenType, Tokenizer};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json, json};
 
 const KEY: &str = "added_tokens";
+
+/// The flag of tokens that are not shown: listed where the tokens' types do not tell it.
+const SPECIAL: &str = "special";
 
 /// A flag: its name in `tokenizer.json`, and its field.
 type Flag = (&'static str, fn(&mut AddedToken) -> &mut bool);
@@ -33,16 +36,21 @@ pub fn carry(
             quirks::strip(tokenizer.token(added.id).unwrap_or_default(), name, pre.unwrap_or_default());
         tokenizer.written(added.id) && (added.lstrip && !left || added.rstrip && !right || added.single_word)
     };
+    let merged = made(keys, MODEL).and_then(Value::as_str) == Some(MERGED_PIECES);
     let lost: Vec<&AddedToken> = tokenizer.added.iter().filter(more).collect();
     if let Some(first) = lost.first() {
         sink.warn(&warning(tokenizer, first, lost.len()));
-    } else if text.is_empty() {
+    } else if text.is_empty() && !merged {
         return;
     }
     let entry = |added: &AddedToken| {
         let mut added = *added;
         let flags = FLAGS.iter().filter(|(_, flag)| *flag(&mut added));
         let mut entry: Map<String, Json> = flags.map(|(key, _)| ((*key).to_owned(), true.into())).collect();
+        let kind = tokenizer.type_of(added.id);
+        if merged && kind != quirks::type_of_merged(kind, tokenizer.token(added.id).unwrap_or_default()) {
+            entry.insert(SPECIAL.to_owned(), added.special.into());
+        }
         (!entry.is_empty()).then(|| {
             entry.insert("id".to_owned(), added.id.into());
             Json::Object(entry)
@@ -72,13 +80,28 @@ fn warning(tokenizer: &Tokenizer, first: &AddedToken, count: usize) -> String {
     )
 }
 
-/// Restores the flags; a token that is not listed has none.
+/// Restores the flags; a token that is not listed has none. A token whose entry says whether it is special is an added one,
+/// whatever its type.
 pub fn take_back(json: &Json, parts: &mut Parts) {
     let Some(list) = json.get(KEY).and_then(Json::as_array) else { return };
-    let entries: std::collections::HashMap<u64, &Json> =
-        list.iter().filter_map(|entry| Some((entry.get("id")?.as_u64()?, entry))).collect();
+    let mut entries = std::collections::HashMap::new();
+    for entry in list {
+        let Some(id) = entry.get("id").and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok()) else {
+            continue;
+        };
+        entries.insert(id, entry);
+        let special = entry.get(SPECIAL).and_then(Json::as_bool);
+        if let Some((special, kind)) = special.zip(parts.types.get_mut(id as usize)) {
+            match parts.added.iter_mut().find(|added| added.id == id) {
+                Some(added) => added.special = special,
+                None => parts.added.push(AddedToken { id, special, ..AddedToken::default() }),
+            }
+            *kind = if special { TokenType::Control } else { TokenType::UserDefined };
+        }
+    }
+    parts.added.sort_by_key(|added| added.id);
     for added in &mut parts.added {
-        let entry = entries.get(&u64::from(added.id));
+        let entry = entries.get(&added.id);
         for (key, flag) in FLAGS {
             *flag(added) = entry.and_then(|entry| entry.get(key)).and_then(Json::as_bool).unwrap_or(false);
         }

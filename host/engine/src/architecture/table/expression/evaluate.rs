@@ -109,14 +109,13 @@ fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
         let length = match a {
             Scalar::List(items) => items.len(),
             Scalar::Text(text) => text.chars().count(),
-            other => return Err(Error::invalid_argument(format!("{other} has no length"))),
+            // As in `list[i]`: one value stands for a list of it.
+            _ => 1,
         };
         return Ok(Scalar::Int(i64::try_from(length).unwrap_or(i64::MAX)));
     }
     if let Function::Largest | Function::Smallest = function {
-        let Scalar::List(items) = a else {
-            return Err(Error::invalid_argument(format!("{a} is one value, of which none is largest")));
-        };
+        let Scalar::List(items) = a else { return Ok(a.clone()) };
         let operator = if function == Function::Largest { Operator::Max } else { Operator::Min };
         let mut items = items.iter().cloned();
         let first =

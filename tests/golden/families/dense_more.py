@@ -141,7 +141,7 @@ MODELS = {
         "multi_query": True, "n_inner": None, "auto_map": {
             "AutoConfig": "configuration_gpt_refact.GPTRefactConfig", "AutoModelForCausalLM": "modeling_gpt_refact.GPTRefactForCausalLM"}}),
     "kormo": dict(tokenizer="qwen2", pre="kormo", dtype="BF16", library=False, tensors=kormo_tensors, config=COMMON | {
-        "architectures": ["KORMoForCausalLM"], "attention_bias": False, "head_dim": 32, "mask_type": None, "mlp_bias": False,
+        "architectures": ["KORMoForCausalLM"], "attention_bias": False, "head_dim": 16, "mask_type": None, "mlp_bias": False,
         "model_type": "kormo", "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 500000.0,
         "tie_word_embeddings": False, "auto_map": {
             "AutoConfig": "_configuration_kormo.KORMoConfig", "AutoModel": "_modeling_kormo.KORMoModel",

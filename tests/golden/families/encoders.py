@@ -166,7 +166,7 @@ MODELS = {
     # As the models are saved without a head.
     "eurobert": dict(tokenizer="qwen2", dtype="BF16", library=False, tensors=eurobert_tensors, files=pooling("lasttoken"), config={
         "architectures": ["EuroBertModel"], "attention_bias": False, "attention_dropout": 0.0,
-        "auto_map": {"AutoModel": "modeling_eurobert.EuroBertModel"}, "clf_pooling": "late", "head_dim": 32, "hidden_act": "silu",
+        "auto_map": {"AutoModel": "modeling_eurobert.EuroBertModel"}, "clf_pooling": "late", "head_dim": 16, "hidden_act": "silu",
         "hidden_dropout": 0.0, "hidden_size": 64, "initializer_range": 0.02, "intermediate_size": 128, "mask_token": "<|im_start|>",
         "mask_token_id": 461, "max_position_embeddings": 256, "mlp_bias": False, "model_type": "eurobert", "num_attention_heads": 4,
         "num_hidden_layers": 2, "num_key_value_heads": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None,

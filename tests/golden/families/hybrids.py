@@ -7,7 +7,7 @@ MAMBA = {"bos_token_id": 0, "conv_kernel": 4, "expand": 2, "hidden_act": "silu",
 
 LINEAR = {"attention_bias": False, "attention_dropout": 0.0, "full_attention_interval": 2, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64,
           "initializer_range": 0.02, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
-          "linear_value_head_dim": 8, "max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+          "linear_value_head_dim": 16, "max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
           "rms_norm_eps": 1e-06, "use_cache": True}
 EXPERTS = {"moe_intermediate_size": 32, "num_experts": 4, "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.001,
            "shared_expert_intermediate_size": 48}

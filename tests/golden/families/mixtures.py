@@ -477,10 +477,10 @@ MODELS = {
         "use_qkv_bias": False, "use_sliding_window": False}),
     "bailing-moe-v2": dict(tokenizer="qwen2", dtype="BF16", f32="expert_bias", library=False, tensors=bailing_tensors, config={
         "architectures": ["BailingMoeV2ForCausalLM"], "attention_dropout": 0.0, "embedding_dropout": 0.0, "first_k_dense_replace": 1,
-        "head_dim": 32, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.006, "intermediate_size": 128,
+        "head_dim": 16, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.006, "intermediate_size": 128,
         "max_position_embeddings": 256, "max_window_layers": 20, "model_type": "bailing_moe_v2", "moe_intermediate_size": 32,
         "moe_router_enable_expert_bias": True, "moe_shared_expert_intermediate_size": 32, "mtp_loss_scaling_factor": 0, "n_group": 2,
-        "norm_topk_prob": True, "num_attention_heads": 4, "num_experts": 2, "num_experts_per_tok": 1, "num_hidden_layers": 2,
+        "norm_topk_prob": True, "num_attention_heads": 4, "num_experts": 4, "num_experts_per_tok": 1, "num_hidden_layers": 2,
         "num_key_value_heads": 2, "num_nextn_predict_layers": 1, "num_shared_experts": 1, "output_dropout": 0.0,
         "output_router_logits": False, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 600000,
         "routed_scaling_factor": 2.5, "router_dtype": "fp32", "score_function": "sigmoid", "tie_word_embeddings": False,

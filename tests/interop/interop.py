@@ -1,6 +1,12 @@
-"""Runs every case in a scratch folder: `interop.py FOLDER [CASES ...]`. Called by run.sh, which sets up the judges."""
+"""Runs every case in a scratch folder, two modules at a time: `interop.py FOLDER [CASES ...]`. Called by run.sh, which sets up the
+judges."""
 
+import contextlib
+import io
+import multiprocessing
 import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import bom_cases
@@ -24,9 +30,9 @@ import whole_cases
 from report import Failure, Report
 from seed import SEED
 
-CASES = (gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases, crossing_cases, fixture_cases,
-         flip_cases, flip_python_cases, whole_cases, quants_cases, mixture_cases, minilm_cases, running_cases,
-         bom_cases, tables_cases)
+# Those that take longest are first, so that none of them is left alone at the end.
+CASES = (whole_cases, running_cases, mixture_cases, gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases,
+         crossing_cases, fixture_cases, flip_cases, flip_python_cases, quants_cases, minilm_cases, bom_cases, tables_cases)
 
 
 def plugins_are_loaded():
@@ -45,16 +51,29 @@ def plugins_are_loaded():
             raise Failure(f"plugin {name} is not beside apr: {path}")
 
 
+def one(number, scratch):
+    """Runs the cases of a module; what they print is printed whole when they are done."""
+    cases, report, said, begun = CASES[number], Report(), io.StringIO(), time.monotonic()
+    with contextlib.redirect_stdout(said):
+        cases.run(report, scratch / cases.__name__)
+        print(f"        {cases.__name__} took {time.monotonic() - begun:.1f} s")
+    return said.getvalue(), report
+
+
 def main():
     scratch = Path(sys.argv[1])
     print(f"interop: {program.must('--version').splitlines()[0]}, seed {SEED}", flush=True)
     report = Report()
     report.step("the plugins are loaded from beside apr", plugins_are_loaded)
     asked = sys.argv[2:]
-    for cases in CASES:
-        if not asked or cases.__name__.removesuffix("_cases") in asked:
-            cases.run(report, scratch / cases.__name__)
+    numbers = [number for number, cases in enumerate(CASES) if not asked or cases.__name__.removesuffix("_cases") in asked]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(one, number, scratch) for number in numbers]):
+            said, part = done.result()
+            print(said, end="", flush=True)
+            report.add(part)
     return report.end()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

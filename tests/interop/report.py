@@ -35,6 +35,12 @@ class Report:
         self.skipped.append(name)
         print(f"SKIPPED {name}: {reason}", flush=True)
 
+    def add(self, other):
+        """Counts what another report has."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
     def end(self):
         """The last line, which `.ci/run` shows, and the exit code."""
         print(f"interop took {time.monotonic() - self.begun:.1f} s", flush=True)

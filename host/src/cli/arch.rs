@@ -207,6 +207,18 @@ struct Row {
     classes: Vec<String>,
     /// Where the table's facts come from.
     sources: Vec<String>,
+    /// The programs that agree with what it does: `converter`, `llama.cpp`, `transformers`.
+    judges: Vec<String>,
+    /// What a dialect's files do not hold of its models.
+    left_out: Vec<LeftOut>,
+}
+
+/// Tensors that a dialect has no place for.
+#[derive(Debug, Serialize)]
+struct LeftOut {
+    dialect: String,
+    role: String,
+    reason: String,
 }
 
 impl Row {
@@ -218,8 +230,18 @@ impl Row {
             dialects: table.dialects.iter().map(|dialect| dialect.id.clone()).collect(),
             classes: table.classes().into_iter().map(str::to_owned).collect(),
             sources: table.sources.clone(),
+            judges: table.judges.clone(),
+            left_out: table.dialects.iter().flat_map(|dialect| left_out(table, &dialect.id)).collect(),
         }
     }
+}
+
+fn left_out<'a>(table: &'a Table, dialect: &'a str) -> impl Iterator<Item = LeftOut> + 'a {
+    table.left_out(dialect).into_iter().map(|(role, reason)| LeftOut {
+        dialect: dialect.to_owned(),
+        role: role.to_owned(),
+        reason: reason.to_owned(),
+    })
 }
 
 impl Report for Architectures {
@@ -245,6 +267,15 @@ impl fmt::Display for Architectures {
             let classes =
                 if classes.is_empty() { String::new() } else { format!(": {}", classes.join(", ")) };
             writeln!(f, "{:width$}  {:5}  {dialects:10}  {name}{classes}", row.id, row.rope)?;
+            if !row.judges.is_empty() {
+                let judges: Vec<String> = row.judges.iter().map(|judge| escape(judge, 40).to_string()).collect();
+                writeln!(f, "{:width$}  judged by {}", "", judges.join(", "))?;
+            }
+            for left in &row.left_out {
+                let (dialect, role, reason) =
+                    (escape(&left.dialect, 40), escape(&left.role, 80), escape(&left.reason, 200));
+                writeln!(f, "{:width$}  {dialect} leaves out {role}: {reason}", "")?;
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use crate::architecture::config::lost::{Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
 use crate::architecture::model::dimension;
-use crate::architecture::table::expression::Expression;
+use crate::architecture::table::expression::{Expression, Scope};
 use crate::architecture::table::nearest::knows;
 use crate::architecture::table::{CANONICAL, Source, Table};
 use crate::architecture::translate::{Request, images, translate};
@@ -37,6 +37,7 @@ pub fn check(table: &Table) -> Findings {
         }
     }
     names_of_expressions(table, &mut found);
+    circles(table, &mut found);
     names_of_tensors(table, &mut found);
     for dialect in &table.dialects {
         let mut seen = HashSet::new();
@@ -104,6 +105,20 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
         all.extend(own.map(|e| (at(), e, places.clone())));
     }
     all
+}
+
+/// Finds defaults that ask for one another when a model states nothing.
+fn circles(table: &Table, found: &mut Findings) {
+    let nothing = Config::default();
+    let scope = ConfigScope::new(table, &nothing, &|_, _| None);
+    for entry in &table.config {
+        // What else fails for want of values is no fault of the table's.
+        if let Err(error) = scope.value(&entry.name)
+            && error.message().contains("in a circle")
+        {
+            found.errors.push(format!("configuration `{}`: {}", entry.name, error.message()));
+        }
+    }
 }
 
 fn names_of_expressions(table: &Table, found: &mut Findings) {

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table as Toml, Value as Item};
 
+/// The longest text of a table: ten times that of the largest here.
+const LONGEST: usize = 1 << 19;
+
 /// The tables that others build on, each parsed once.
 pub struct Bases<F> {
     text: F,
@@ -41,6 +44,10 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
 /// # Errors
 /// InvalidArgument for text that is not TOML, and for circular bases; any error from the bases' texts.
 pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
+    if text.len() > LONGEST {
+        let (has, most) = (text.len(), LONGEST);
+        return Err(Error::limit(format!("an architecture table has {has} bytes, of which at most {most} are read")));
+    }
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
     })?;

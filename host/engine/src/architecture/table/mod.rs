@@ -8,6 +8,7 @@ pub(crate) mod expected;
 pub(crate) mod expression;
 pub(crate) mod group;
 pub(crate) mod head;
+mod line;
 pub(crate) mod members;
 pub(crate) mod nearest;
 pub(crate) mod operation;
@@ -25,6 +26,7 @@ use crate::architecture::table::expression::{Expression, Scalar};
 use crate::architecture::table::members::{bad, expression, list, scalar, sub_table, tables, truth, words};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::rename::Rename;
+use crate::architecture::table::line::line_of;
 use crate::architecture::table::side::read_side;
 use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashMap;
@@ -46,6 +48,8 @@ pub struct Table {
     pub rope: String,
     /// Where facts and names come from.
     pub sources: Vec<String>,
+    /// The programs that agree with what it does to the models in `tests/golden`: `converter`, `llama.cpp`, `transformers`.
+    pub judges: Vec<String>,
     /// Whether the table is only a base for others.
     pub is_base: bool,
     /// The configuration's names, in order.
@@ -221,7 +225,8 @@ impl Table {
         let id = words(&toml, "id")?
             .ok_or_else(|| Error::invalid_argument("an architecture table has no `id`"))?;
         read(&toml, &id).map_err(|e| {
-            let message = format!("architecture table `{}`: {}", escape(&id, 80), e.message());
+            let line = line_of(text, e.message()).map(|line| format!(", line {line}")).unwrap_or_default();
+            let message = format!("architecture table `{}`{line}: {}", escape(&id, 80), e.message());
             Error::invalid_argument(message)
         })
     }
@@ -290,6 +295,22 @@ impl Table {
         classes
     }
 
+    /// What a dialect leaves out of its models: roles and reasons, each once.
+    pub fn left_out(&self, dialect: &str) -> Vec<(&str, &str)> {
+        let mut found: Vec<(&str, &str)> = Vec::new();
+        for rule in &self.rules {
+            // What is a tensor in one dialect may follow from the configuration in another, and is not missed there.
+            let follows = rule.sides.iter().any(|(_, side)| side.generated.is_some());
+            let reason = rule.side(dialect).and_then(|side| side.dropped.as_deref());
+            let Some(reason) = reason.filter(|_| !follows) else { continue };
+            let role = rule.role.as_deref().unwrap_or_else(|| rule.members[0].text());
+            if !found.contains(&(role, reason)) {
+                found.push((role, reason));
+            }
+        }
+        found
+    }
+
     /// Whether the table describes a dialect.
     pub fn knows(&self, dialect: &str) -> bool {
         dialect == CANONICAL || self.dialect(dialect).is_some()
@@ -305,7 +326,7 @@ impl Rule {
 
 fn read(toml: &Toml, id: &str) -> Result<Table> {
     let known = [
-        "id", "name", "rope", "sources", "is_base", "config", "places", "dialect", "tensor", "drop",
+        "id", "name", "rope", "sources", "judges", "is_base", "config", "places", "dialect", "tensor", "drop",
         "decoder", "copies",
     ];
     if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
@@ -316,6 +337,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
         name: words(toml, "name")?.unwrap_or_else(|| id.to_owned()),
         rope: words(toml, "rope")?.unwrap_or_else(|| "none".to_owned()),
         sources: list(toml, "sources")?,
+        judges: list(toml, "judges")?,
         is_base: truth(toml, "is_base")?,
         ..Table::default()
     };

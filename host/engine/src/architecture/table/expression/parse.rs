@@ -242,9 +242,6 @@ impl<'a> Parser<'a> {
                 let condition = Box::new(self.whole()?);
                 self.needs(",")?;
                 let then = Box::new(self.whole()?);
-                if !self.sees(",") {
-                    return self.needs(")").map(|()| Node::If(condition, then, Box::new(Node::First(Vec::new()))));
-                }
                 self.needs(",")?;
                 Node::If(condition, then, Box::new(self.whole()?))
             }

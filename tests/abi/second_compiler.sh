@@ -31,7 +31,8 @@ use() {
     echo "second compiler: $1: ok"
 }
 
-cargo build --quiet -p apr-host
+# Of the whole workspace, as the tests build it.
+cargo build --quiet --workspace --bin apr
 # Away from the target folder, beside which apr would find the plugins that the host's compiler built.
 mkdir "$work/bin"
 cp "$target/debug/apr" "$work/bin/apr"

@@ -12,7 +12,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/built.sh"
 python=$(python_with_packages) || { echo "the Python packages could not be installed; see $cache/python.log" >&2; exit 1; }
-torch=$(python_with_torch) || { echo "torch could not be installed; see $cache/torch.log" >&2; exit 1; }
+torch=$(python_with_torch) || { echo "torch could not be installed; see $cache/golden.log" >&2; exit 1; }
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-figures.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT

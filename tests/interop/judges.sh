@@ -4,8 +4,8 @@
 #
 # APR_INTEROP_CACHE         the folder (~/.cache/apr-interop)
 # APR_INTEROP_PYTHON        an interpreter that has the first group of packages already; none is made then
-# APR_INTEROP_TORCH_PYTHON  the same for torch, which fetches 3 GB and takes 6 GB on disk otherwise; `none` does without
-# APR_INTEROP_TRANSFORMERS_PYTHON  the same for transformers, with a torch of their own
+# APR_INTEROP_TORCH_PYTHON  the same for torch, which is that of transformers otherwise; `none` does without
+# APR_INTEROP_TRANSFORMERS_PYTHON  the same for transformers and torch, which fetch 3 GB and take 6 GB on disk otherwise
 # APR_INTEROP_LLAMA         a program that was built of ask_llama.cpp and llama.cpp; `none` does without
 
 cache=${APR_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-interop}
@@ -59,11 +59,11 @@ python_with_cyclonedx() {
     made_python cyclonedx "cyclonedx-python-lib[json-validation]==$cyclonedx_version"
 }
 
-# One that has torch, by itself: it is large, and all else is judged without it.
+# One that has torch: that of transformers, for it is large.
 python_with_torch() {
     [ "${APR_INTEROP_TORCH_PYTHON:-}" != none ] || return 1
     [ -z "${APR_INTEROP_TORCH_PYTHON:-}" ] || { echo "$APR_INTEROP_TORCH_PYTHON"; return; }
-    made_python torch "torch==$torch_version" "numpy==$numpy_version" "safetensors==$safetensors_version"
+    python_with_transformers
 }
 
 # One that has transformers, for llama.cpp's converter and for what apr writes.

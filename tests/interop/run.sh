@@ -3,8 +3,9 @@
 # onnxruntime, torch and cyclonedx, a reader of APR2 written from the specification, and llama.cpp's own GGUF loader. They are set
 # up once, in the folder that APR_INTEROP_CACHE names, keyed by their versions; what is missing is skipped aloud.
 #
-#     cargo build --release && tests/interop/run.sh [CASES ...]
+#     cargo build --release && tests/interop/run.sh [--prepare] [CASES ...]
 #
+# --prepare          sets the judges up, and asks them nothing
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
 #                    flip_python whole quants mixture minilm running bom tables
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
@@ -24,7 +25,9 @@ skip() {
     exit 0
 }
 
-[ -x "$apr" ] || { echo "interop: $apr is not there: run \`cargo build --release\` first" >&2; exit 1; }
+prepare=
+[ "${1:-}" != --prepare ] || { prepare=yes; shift; }
+[ -n "$prepare" ] || [ -x "$apr" ] || { echo "interop: $apr is not there: run \`cargo build --release\` first" >&2; exit 1; }
 command -v python3 > /dev/null || skip "there is no python3"
 . "$here/judges.sh"
 mkdir -p "$cache" || skip "the folder $cache cannot be made"
@@ -35,7 +38,7 @@ python=$(python_with_packages) || skip "the Python packages could not be install
 loader=$(llama_loader) || loader=
 [ -n "$loader" ] || echo "SKIPPED llama.cpp's loader: it could not be built (no network, or no C++ compiler); see $cache/llama.log"
 torch=$(python_with_torch) || torch=
-[ -n "$torch" ] || echo "SKIPPED torch: it could not be installed (no network, no space, or not wanted); see $cache/torch.log"
+[ -n "$torch" ] || echo "SKIPPED torch: it could not be installed (no network, no space, or not wanted); see $cache/golden.log"
 transformers=$(python_with_transformers) || transformers=
 [ -n "$transformers" ] || echo "SKIPPED transformers: they could not be installed (no network, no space, or not wanted); see $cache/golden.log"
 asker=$(llama_asker) || asker=
@@ -45,6 +48,7 @@ minilm=$(minilm_folder) || minilm=
 cyclonedx=$(python_with_cyclonedx) || cyclonedx=
 [ -n "$cyclonedx" ] || echo "SKIPPED CycloneDX: its package could not be installed; see $cache/cyclonedx.log"
 exec 9>&-
+[ -z "$prepare" ] || { echo "interop: the judges are set up"; exit 0; }
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT

@@ -20,8 +20,8 @@ NEAR = 1e-5
 # What llama.cpp's model of an architecture does whatever the folder says: it knows no other gelu for gemma.
 MEANS = {"gemma": {"hidden_act": "gelu_pytorch_tanh"}}
 
-# What transformers has no class for, or only one that wants code from the hub.
-NO_CLASS = {"jina-bert-v2": "its class comes with the model", "nomic-bert": "its class comes with the model"}
+# Why a judge cannot be asked about a model: by judge and model.
+NOT_JUDGED = json.loads((GOLDENS / "not_judged.json").read_text())
 
 
 def make(name, scratch):
@@ -48,8 +48,8 @@ def pieces_of(folder):
 
 def logits(name, scratch):
     at = scratch / name
-    if name in NO_CLASS:
-        raise Skipped(NO_CLASS[name])
+    if reason := NOT_JUDGED["transformers"].get(name):
+        raise Skipped(reason)
     folder = source_of(at)
     said = transformers("same_logits", before=folder, after=at / "back", scratch=at / "rounded", means=MEANS.get(name, {}))
     if said["unexpected"] or any("pooler" not in key for key in said["missing"]):
@@ -154,21 +154,10 @@ def judges_say_no(scratch):
         raise Failure("the logits are the same with one other byte")
 
 
-# Why llama.cpp does not compute with a tiny model, although it does with those that the model stands for.
-NOT_COMPUTED = {
-    "deepseek2-lite": "it goes by the number of layers, 26 or 27",
-    "kimi-vl": "it goes by the number of layers, 26 or 27",
-    "gemma-embedding": "it has embeddings, and no logits",
-    "gemma3n": "it takes for given that embeddings of layers are 256 wide",
-    "llama4": "it takes for given that the fourth layer does not rotate",
-    "minimax-01": "it takes for given that the eighth layer has softmax attention",
-}
-
-
 def computes(name, scratch):
     """llama.cpp loads the file and computes finite numbers with it."""
-    if name in NOT_COMPUTED:
-        raise Skipped(NOT_COMPUTED[name])
+    if reason := NOT_JUDGED["llama.cpp"].get(name):
+        raise Skipped(reason)
     lines = llama("logits", scratch / name / "model.gguf", ["5 6 7 8 9 10 11 12"])
     numbers = [float(word) for line in lines for word in line.split()]
     if not numbers or not all(map(math.isfinite, numbers)):

@@ -4,7 +4,7 @@ use crate::architecture::config::lost::{Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
 use crate::architecture::model::dimension;
-use crate::architecture::table::expression::{Expression, Scope};
+use crate::architecture::table::expression::Expression;
 use crate::architecture::table::nearest::knows;
 use crate::architecture::table::{CANONICAL, Source, Table};
 use crate::architecture::translate::{Request, images, translate};
@@ -107,16 +107,31 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
     all
 }
 
-/// Finds defaults that ask for one another when a model states nothing.
+/// Finds defaults that follow from one another: a model must state one of them.
 fn circles(table: &Table, found: &mut Findings) {
-    let nothing = Config::default();
-    let scope = ConfigScope::new(table, &nothing, &|_, _| None);
+    let default = |name: &str| {
+        table.config.iter().find(|entry| entry.name == name).and_then(|entry| entry.default.as_ref())
+    };
+    let mut known = HashSet::new();
     for entry in &table.config {
-        // What else fails for want of values is no fault of the table's.
-        if let Err(error) = scope.value(&entry.name)
-            && error.message().contains("in a circle")
-        {
-            found.errors.push(format!("configuration `{}`: {}", entry.name, error.message()));
+        // From name to name as far as they go; those that come back to the first are in a circle.
+        let (mut next, mut seen) = (vec![entry.name.clone()], HashSet::new());
+        while let Some(name) = next.pop() {
+            let names = default(&name).map(Expression::names).unwrap_or_default();
+            if names.contains(&entry.name) && !known.contains(&name) {
+                let (one, other) = (&entry.name, &name);
+                let text = if one == other {
+                    format!("the default of `{one}` follows from itself")
+                } else {
+                    format!("the defaults of `{one}` and `{other}` follow from each other")
+                };
+                match one == other {
+                    true => found.errors.push(text),
+                    false => found.warnings.push(format!("{text}: a model that states neither is refused")),
+                }
+                known.extend([one.clone(), name.clone()]);
+            }
+            next.extend(names.into_iter().filter(|name| seen.insert(name.clone())));
         }
     }
 }

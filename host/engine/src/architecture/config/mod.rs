@@ -13,7 +13,7 @@ use crate::architecture::table::expression::{Scalar, Scope, same};
 use crate::architecture::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use serde_json::{Map, Value as Json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 /// What a model states about itself, under canonical names, in table order.
@@ -31,7 +31,8 @@ pub struct ConfigScope<'a> {
     config: &'a Config,
     numbers: &'a [(String, u64)],
     dimensions: Dimensions<'a>,
-    depth: Cell<u32>,
+    /// The names whose defaults are being evaluated, each for the one before.
+    active: RefCell<Vec<String>>,
     /// Defaults evaluated for the current value.
     steps: Cell<u32>,
 }
@@ -42,12 +43,12 @@ const MOST_STEPS: u32 = 10_000;
 impl<'a> ConfigScope<'a> {
     /// The values of `config`, falling back to the defaults of `table`.
     pub fn new(table: &'a Table, config: &'a Config, dimensions: Dimensions<'a>) -> ConfigScope<'a> {
-        ConfigScope { table, config, numbers: &[], dimensions, depth: Cell::new(0), steps: Cell::new(0) }
+        ConfigScope { table, config, numbers: &[], dimensions, active: RefCell::default(), steps: Cell::new(0) }
     }
 
     /// This scope with numbers at places.
     pub fn at(&self, numbers: &'a [(String, u64)]) -> ConfigScope<'a> {
-        ConfigScope { numbers, depth: Cell::new(0), steps: Cell::new(0), ..*self }
+        ConfigScope { numbers, active: RefCell::default(), steps: Cell::new(0), ..*self }
     }
 }
 
@@ -61,18 +62,21 @@ impl Scope for ConfigScope<'_> {
         }
         let entry = self.table.config.iter().find(|entry| entry.name == name);
         let Some(default) = entry.and_then(|entry| entry.default.as_ref()) else { return Ok(None) };
-        if self.depth.get() > 16 {
-            return Err(Error::invalid_argument(format!("the defaults of `{name}` go in a circle")));
+        let depth = self.active.borrow().len();
+        if depth > 16 || self.active.borrow().iter().any(|one| one == name) {
+            let all = self.active.borrow().iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
+            let message = format!("none of {all} is stated, and each follows from another of them");
+            return Err(Error::invalid_argument(message));
         }
-        let steps = if self.depth.get() == 0 { 1 } else { self.steps.get() + 1 };
+        let steps = if depth == 0 { 1 } else { self.steps.get() + 1 };
         if steps > MOST_STEPS {
             let message = format!("the default of `{name}` asks for more than {MOST_STEPS} others");
             return Err(Error::invalid_argument(message));
         }
         self.steps.set(steps);
-        self.depth.set(self.depth.get() + 1);
+        self.active.borrow_mut().push(name.to_owned());
         let value = default.value(self);
-        self.depth.set(self.depth.get() - 1);
+        self.active.borrow_mut().pop();
         value
     }
 

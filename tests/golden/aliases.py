@@ -32,6 +32,7 @@ ALIASES = {
     "Qwen3Model": dict(of="qwen3", start={"model.": ""}),
     "StableLMEpochForCausalLM": dict(of="stablelm", config={"model_type": "stablelm_epoch", "use_parallel_residual": False}),
     "T5WithLMHeadModel": dict(of="t5"),
+    "UMT5Model": dict(of="umt5", drop=["lm_head."]),
     "MT5ForConditionalGeneration": dict(of="t5", config={"model_type": "mt5"}),
     "JinaBertModel": dict(of="jina-bert-v2"),
     "RobertaForSequenceClassification": dict(of="roberta", start={"": "roberta."}),

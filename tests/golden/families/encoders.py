@@ -191,10 +191,6 @@ MODELS = {
         "use_cache": True, "use_flash_attn": True, "use_rms_norm": None, "use_xentropy": True}),
     "t5-encoder": dict(tokenizer="t5-sp", dtype="F16", pad=32, config=T5 | {
         "architectures": ["T5EncoderModel"], "model_type": "t5", "n_positions": 512}),
-}
-
-# Whose GGUF files are taken for T5's: with `--arch umt5` all comes back.
-UNFINISHED = {
     "umt5": dict(tokenizer="t5-sp", dtype="F16", pad=32, config=T5 | {
         "architectures": ["UMT5ForConditionalGeneration"], "model_type": "umt5", "scalable_attention": True}),
 }

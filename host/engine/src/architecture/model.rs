@@ -7,7 +7,7 @@ use crate::architecture::config::generate::recover;
 use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
-use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, OF_TENSORS, canonical, from_value};
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
 use crate::architecture::table::array::Box_;
@@ -136,7 +136,11 @@ pub(super) fn find_table<'t>(
     if model.dialect == "none" {
         return Ok(None);
     }
-    Ok(tables.detect(&model.dialect, &lookup)?.map(|table| (table, model.dialect.clone())))
+    let marks = |key: &str| match key.strip_prefix(OF_TENSORS) {
+        None => lookup(key),
+        Some(name) => model.tensors.iter().any(|tensor| tensor.name == name).then(|| Value::from_bool(true)),
+    };
+    Ok(tables.detect(&model.dialect, &marks)?.map(|table| (table, model.dialect.clone())))
 }
 
 /// The value of a key in the model's own format.

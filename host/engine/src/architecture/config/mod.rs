@@ -477,6 +477,9 @@ fn is_null(value: &Scalar) -> bool {
     matches!(value, Scalar::List(items) if matches!(&items[..], [Scalar::Text(text)] if text == "null"))
 }
 
+/// The start of conditions that ask for a tensor instead of a key.
+pub(in crate::architecture) const OF_TENSORS: &str = "tensor:";
+
 /// Whether a dialect's keys mark an architecture: how many conditions hold, or `None`.
 pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
     let all_hold = |all: &&Vec<Condition>| !all.is_empty() && all.iter().all(|one| holds(one, lookup));
@@ -488,11 +491,16 @@ pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Optio
 pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
     let lacks = |all: &'d Vec<Condition>| {
         let (stated, lacking): (Vec<_>, Vec<_>) =
-            all.iter().partition(|(key, _)| key.starts_with('!') || lookup(key).is_some());
+            all.iter().partition(|(key, _)| !is_key(key) || lookup(key).is_some());
         let marked = !stated.is_empty() && stated.into_iter().all(|one| holds(one, lookup));
         (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
     };
     dialect.detect.iter().filter_map(lacks).min_by_key(Vec::len)
+}
+
+/// Whether a condition asks for a key that a model may state.
+pub(in crate::architecture) fn is_key(asked: &str) -> bool {
+    !asked.starts_with('!') && !asked.starts_with(OF_TENSORS)
 }
 
 /// The dialect whose configuration names are the table's own.

@@ -1,7 +1,7 @@
 //! The part of a table that identifies its models: finding a model's table parses nothing else of any table.
 
 use crate::architecture::config::base::{Bases, with_base};
-use crate::architecture::config::{marks, unstated};
+use crate::architecture::config::{is_key, marks, unstated};
 use crate::architecture::table::members::{bad, sub_table, truth};
 use crate::architecture::table::{Dialect, read_dialect};
 use apr_sdk::{Result, Value};
@@ -47,6 +47,7 @@ impl Head {
             .flat_map(|d| &d.detect)
             .flatten()
             .map(|(key, _)| key.trim_start_matches('!'))
+            .filter(|key| is_key(key))
     }
 
     fn dialect(&self, id: &str) -> Option<&Dialect> {

@@ -28,7 +28,6 @@ NEEDS = {
     "BaiChuanForCausalLM": "a judge: the converter fails on it (endless recursion); there is a table",
     "XverseForCausalLM": "a judge of scores of tokens: the converter writes none; there is a table",
     "ArcticForCausalLM": "the converter's scores and types of special tokens; there is a table",
-    "DbrxForCausalLM": "a type for each rule (routers stay BF16); there is a table",
     "CamembertModel": "a judge of its tokenizer: the converter takes it for WordPiece",
     "GrokForCausalLM": "parts of one name joined over shards", "Grok1ForCausalLM": "parts of one name joined over shards",
     "Step3p5ForCausalLM": "a generator of factors filled up with ones",

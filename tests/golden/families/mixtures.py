@@ -602,9 +602,17 @@ MODELS = {
         "num_shared_experts": 1, "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"},
         "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "sliding_window": 128, "sliding_window_pattern": "LLLG",
         "tie_word_embeddings": False, "topk_group": 1, "topk_method": "noaux_tc", "torch_dtype": "bfloat16", "use_cache": True}),
+    "dbrx": dict(tokenizer="olmo2", dtype="BF16", pad=64, config={
+        "architectures": ["DbrxForCausalLM"], "attn_config": {"clip_qkv": 8, "kv_n_heads": 2, "model_type": "", "rope_theta": 500000},
+        "d_model": 64, "emb_pdrop": 0.0,
+        "ffn_config": {"ffn_hidden_size": 32, "model_type": "", "moe_jitter_eps": 0.01, "moe_loss_weight": 0.05, "moe_num_experts": 4,
+                       "moe_top_k": 2},
+        "initializer_range": 0.02, "max_seq_len": 256, "model_type": "dbrx", "n_heads": 4, "n_layers": 2,
+        "output_router_logits": False, "resid_pdrop": 0.0, "router_aux_loss_coef": 0.05, "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16", "use_cache": True}),
 }
 
-# Of which something differs from the converter's yet: Arctic's tokenizer, and the type of DBRX's routers.
+# Whose tokenizer differs from the converter's yet.
 UNFINISHED = {
     "arctic": dict(tokenizer="llama-sp", dtype="BF16", library=False, tensors=arctic_tensors, config={
         "architectures": ["ArcticForCausalLM"], "attention_dropout": 0,
@@ -615,12 +623,4 @@ UNFINISHED = {
         "num_hidden_layers": 2, "num_key_value_heads": 2, "num_local_experts": 4, "parallel_attn_mlp_res": True, "rms_norm_eps": 1e-05,
         "rope_theta": 10000, "router_aux_loss_coef": 0.001, "sliding_window": None, "tie_word_embeddings": False,
         "torch_dtype": "bfloat16", "use_cache": True, "use_residual": True}),
-    "dbrx": dict(tokenizer="olmo2", dtype="BF16", pad=64, config={
-        "architectures": ["DbrxForCausalLM"], "attn_config": {"clip_qkv": 8, "kv_n_heads": 2, "model_type": "", "rope_theta": 500000},
-        "d_model": 64, "emb_pdrop": 0.0,
-        "ffn_config": {"ffn_hidden_size": 32, "model_type": "", "moe_jitter_eps": 0.01, "moe_loss_weight": 0.05, "moe_num_experts": 4,
-                       "moe_top_k": 2},
-        "initializer_range": 0.02, "max_seq_len": 256, "model_type": "dbrx", "n_heads": 4, "n_layers": 2,
-        "output_router_logits": False, "resid_pdrop": 0.0, "router_aux_loss_coef": 0.05, "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16", "use_cache": True}),
 }

@@ -162,6 +162,15 @@ impl Plugins {
     }
 }
 
+/// The first of a list, and how many more there are: `--json` has them all.
+fn some_of(all: &[String]) -> String {
+    const SHOWN: usize = 6;
+    match all.len().checked_sub(SHOWN) {
+        None | Some(0) => all.join(", "),
+        Some(more) => format!("{}, and {more} more", all[..SHOWN].join(", ")),
+    }
+}
+
 fn cells(row: &Row) -> [String; 8] {
     let or = |value: &Option<String>, otherwise: &str| {
         value.as_ref().map_or(otherwise.to_owned(), |text| escape(text, 80))
@@ -170,7 +179,7 @@ fn cells(row: &Row) -> [String; 8] {
         or(&row.id, "?"),
         or(&row.version, "?"),
         row.kinds.join(", "),
-        row.provides.join(", "),
+        some_of(&row.provides),
         or(&row.abi, "-"),
         row.tier.to_owned(),
         row.status.to_owned(),

@@ -3,7 +3,7 @@
 
 use crate::architecture::Tables;
 use crate::architecture::config::codes::refuse_codes;
-use crate::architecture::config::generate::recover;
+use crate::architecture::config::generate::{Part, recover};
 use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor, concat};
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
+use apr_sdk::half;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
 use apr_sdk::{
     Architecture, Bytes, DType, DTypeChoice, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload,
@@ -312,22 +313,22 @@ impl Journey<'_> {
     ) -> Result<()> {
         for side in self.table.rules.iter().filter_map(|rule| rule.side(self.from)) {
             let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
-            let Some(tensor) = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some()) else {
-                continue;
-            };
-            let stated = match tensor.payload {
-                Payload::Extent { extent, view: None }
-                    if tensor.dtype == DType::F32 && extent.len <= 1 << 20 =>
-                {
-                    let bytes = (self.fetch)(&Bytes::Extent(extent))?;
-                    recover(what, bytes.inline().unwrap_or_default(), self.table, config, dimensions)?
-                }
-                _ => None,
+            let named = |tensor: &&Tensor| image.numbers(&tensor.name).is_some();
+            let Some(first) = tensors.iter().find(named) else { continue };
+            let mut values = Vec::new();
+            for tensor in tensors.iter().filter(named) {
+                values.extend(self.small_floats(tensor)?.map(|bytes| (tensor.name.as_str(), bytes)));
+            }
+            let readable = values.len() == tensors.iter().filter(named).count();
+            let parts = Part::all(image, values.into_iter());
+            let stated = match readable {
+                true => recover(what, &parts, self.table, config, dimensions)?,
+                false => None,
             };
             let Some(stated) = stated else {
                 let error = Error::unsupported("it says what no configuration of this architecture can");
                 let hint = "pass --arch none to keep every name, or leave the file in its own format";
-                return Err(error.tensor(&tensor.name).hint(hint));
+                return Err(error.tensor(&first.name).hint(hint));
             };
             for (name, value) in stated {
                 if config.get(&name).is_none() {
@@ -336,6 +337,29 @@ impl Journey<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The values of a small tensor of floats, as F32; `None` for any other.
+    ///
+    /// # Errors
+    /// Any error from reading.
+    fn small_floats(&self, tensor: &Tensor) -> Result<Option<Vec<u8>>> {
+        const MOST: u64 = 1 << 20;
+        let Payload::Extent { extent, view: None } = tensor.payload else { return Ok(None) };
+        if extent.len > MOST {
+            return Ok(None);
+        }
+        let bytes = (self.fetch)(&Bytes::Extent(extent))?;
+        let bytes = bytes.inline().unwrap_or_default();
+        let wide = |from: fn(u16) -> f32| {
+            bytes.chunks_exact(2).flat_map(|b| from(u16::from_le_bytes([b[0], b[1]])).to_le_bytes()).collect()
+        };
+        Ok(match tensor.dtype {
+            DType::F32 => Some(bytes.to_vec()),
+            DType::F16 => Some(wide(half::from_f16)),
+            DType::BF16 => Some(wide(half::from_bf16)),
+            _ => None,
+        })
     }
 
     /// Reports keys of the source's configuration that have no counterpart, and removes those that are now
@@ -532,7 +556,7 @@ fn narrows(from: DType, to: DType) -> bool {
 }
 
 /// Operations that the expression itself says, with their numbers.
-const IN_EXPRESSION: [&str; 3] = ["add", "neg_exp", "multiply"];
+const IN_EXPRESSION: [&str; 4] = ["add", "neg_exp", "exp", "multiply"];
 
 /// The expression for a tensor, in the stored type, and the table's description of it.
 ///

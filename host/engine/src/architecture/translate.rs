@@ -469,6 +469,20 @@ fn work_group(
     work.make(group, translated).map_err(named)
 }
 
+/// The numbers at the place of a computed tensor's name: one tensor for each, and one of a name without a place.
+fn numbers_of(request: &Request<'_>, image: &Pattern) -> Result<Vec<Vec<(String, u64)>>> {
+    let place = match image.places() {
+        [] => return Ok(vec![Vec::new()]),
+        [place] => place,
+        _ => return Err(Error::invalid_argument("a computed tensor has one place at most")),
+    };
+    let count = count_of(request, place)?.unwrap_or(0);
+    if count > MOST_GROUPS {
+        return Err(too_many(request, place, count, "that is more than can be computed"));
+    }
+    Ok((0..count).map(|n| vec![(place.clone(), n)]).collect())
+}
+
 /// Tensors in the target's dialect that the source lacks, computed from the configuration.
 fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
     let mut out = Vec::new();
@@ -476,13 +490,17 @@ fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
     for (number, rule) in request.table.rules.iter().enumerate() {
         let Some(side) = rule.side(request.to) else { continue };
         let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
-        if present.contains_key(&number)
-            || rule.when.as_ref().is_some_and(|when| !when.holds(request.scope).unwrap_or(false))
-        {
+        if present.contains_key(&number) {
             continue;
         }
-        if let Some((dtype, shape, bytes)) = generate(what, request.scope)? {
-            let name = image.name(|_| 0);
+        for numbers in numbers_of(request, image)? {
+            let scope = request.scope.at(&numbers);
+            if rule.when.as_ref().is_some_and(|when| !when.holds(&scope).unwrap_or(false)) {
+                continue;
+            }
+            let Some((dtype, shape, bytes)) = generate(what, &scope)? else { continue };
+            let of = |place: &str| numbers.iter().find(|(own, _)| own == place).map_or(0, |(_, n)| *n);
+            let name = image.name(of);
             let mut facts = TensorFacts::default();
             name.clone_into(&mut facts.name);
             facts.role.clone_from(&rule.role);

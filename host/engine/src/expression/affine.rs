@@ -155,6 +155,10 @@ pub enum Map {
     NegExp,
     /// ln(−x), its inverse.
     LnNeg,
+    /// exp(x).
+    Exp,
+    /// ln(x), its inverse.
+    Ln,
     /// x times a number, given by its bits.
     Times(u64),
     /// x divided by a number, given by its bits.
@@ -164,6 +168,18 @@ pub enum Map {
 /// How far from the rounded logarithm the value may lie that the exponential of gives the stored one.
 const NEIGHBOURS: u32 = 8;
 
+/// The F32 whose exponential, rounded, is `x`.
+#[allow(clippy::cast_possible_truncation, reason = "values are F32: this is the one rounding")]
+fn logarithm(x: f32) -> f32 {
+    let near = f64::from(x).ln() as f32;
+    // Several values have the same exponential, and the nearest logarithm need not be one of them.
+    let gives_back = |y: &f32| Map::Exp.of(*y).to_bits() == x.to_bits();
+    let steps =
+        (1..=NEIGHBOURS).flat_map(|n| [near.to_bits().wrapping_add(n), near.to_bits().wrapping_sub(n)]);
+    let tried = std::iter::once(near).chain(steps.map(f32::from_bits));
+    tried.filter(|y| y.is_finite()).find(gives_back).unwrap_or(near)
+}
+
 impl Map {
     /// The function of a value.
     #[allow(clippy::cast_possible_truncation, reason = "values are F32: this is the one rounding")]
@@ -171,15 +187,9 @@ impl Map {
         let wide = f64::from(x);
         match self {
             Map::NegExp => -(wide.exp()) as f32,
-            Map::LnNeg => {
-                let near = (-wide).ln() as f32;
-                // Several values have the same exponential, and the nearest logarithm need not be one of them.
-                let gives_back = |y: &f32| Map::NegExp.of(*y).to_bits() == x.to_bits();
-                let steps = (1..=NEIGHBOURS)
-                    .flat_map(|n| [near.to_bits().wrapping_add(n), near.to_bits().wrapping_sub(n)]);
-                let tried = std::iter::once(near).chain(steps.map(f32::from_bits));
-                tried.filter(|y| y.is_finite()).find(gives_back).unwrap_or(near)
-            }
+            Map::Exp => wide.exp() as f32,
+            Map::LnNeg => logarithm(-x),
+            Map::Ln => logarithm(x),
             Map::Times(bits) => (wide * f64::from_bits(bits)) as f32,
             Map::Over(bits) => (wide / f64::from_bits(bits)) as f32,
         }
@@ -191,6 +201,8 @@ impl fmt::Display for Map {
         match self {
             Map::NegExp => f.write_str("neg_exp"),
             Map::LnNeg => f.write_str("ln_neg"),
+            Map::Exp => f.write_str("exp"),
+            Map::Ln => f.write_str("ln"),
             Map::Times(bits) => write!(f, "times {}", f64::from_bits(*bits)),
             Map::Over(bits) => write!(f, "over {}", f64::from_bits(*bits)),
         }
@@ -213,6 +225,7 @@ mod tests {
         while at < 8.0 {
             let stored = Map::NegExp.of(at);
             assert_eq!(Map::NegExp.of(Map::LnNeg.of(stored)).to_bits(), stored.to_bits(), "{at}");
+            assert_eq!(Map::Exp.of(Map::Ln.of(-stored)).to_bits(), (-stored).to_bits(), "{at}");
             at += 0.001_7;
         }
         assert!(Map::LnNeg.of(1.0).is_nan() && Map::LnNeg.of(0.0).is_infinite());

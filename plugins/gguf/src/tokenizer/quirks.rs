@@ -28,9 +28,14 @@ type Roles = &'static [(&'static str, &'static str)];
 /// Tokens with a role that the converter takes by their text: in models of these architectures that have all of them.
 const BY_TEXT: &[(&[&str], Roles)] = &[
     (&["chatglm", "glm4"], &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>")]),
+    // Solar Open has GLM-4.5's architecture.
+    (
+        &["glm4moe"],
+        &[("eos", "<|endoftext|>"), ("eot", "<|endoftext|>"), ("unk", "<unk>"), ("bos", "<|startoftext|>")],
+    ),
     (
         // GLM-4.7 Flash has DeepSeek's architecture, whose own tokenizers have none of these.
-        &["glm4moe", "glm-dsa", "deepseek2"],
+        &["glm4moe", "glm-dsa", "glm5-next", "deepseek2"],
         &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
     ),
 ];

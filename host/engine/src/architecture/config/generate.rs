@@ -2,6 +2,7 @@
 
 use crate::architecture::config::{Config, ConfigScope, Dimensions, ItScope};
 use crate::architecture::table::expression::{Expression, Scalar, Scope};
+use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{Generator, Table};
 use apr_sdk::{DType, Error, Result};
 
@@ -15,7 +16,7 @@ pub type Generated = (DType, Vec<u64>, Vec<u8>);
 pub fn generate(what: &Generator, scope: &dyn Scope) -> Result<Option<Generated>> {
     match what {
         Generator::Llama3Frequencies => llama3_freqs(scope),
-        Generator::Values { values, .. } => listed(values, scope),
+        Generator::Values { values, scalar, .. } => listed(values, *scalar, scope),
     }
 }
 
@@ -69,7 +70,7 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
 }
 
 /// The items of a list as F32.
-fn listed(values: &Expression, scope: &dyn Scope) -> Result<Option<Generated>> {
+fn listed(values: &Expression, scalar: bool, scope: &dyn Scope) -> Result<Option<Generated>> {
     let Some(Scalar::List(items)) = values.value(scope)? else { return Ok(None) };
     let mut bytes = Vec::new();
     for item in &items {
@@ -81,7 +82,12 @@ fn listed(values: &Expression, scope: &dyn Scope) -> Result<Option<Generated>> {
         #[allow(clippy::cast_possible_truncation, reason = "F32 is what is written")]
         bytes.extend_from_slice(&(x as f32).to_le_bytes());
     }
-    Ok(Some((DType::F32, vec![items.len() as u64], bytes)))
+    let shape = match scalar {
+        true if items.len() == 1 => Vec::new(),
+        true => return Err(Error::invalid_argument(format!("{} numbers cannot be one tensor without dimensions", items.len()))),
+        false => vec![items.len() as u64],
+    };
+    Ok(Some((DType::F32, shape, bytes)))
 }
 
 /// Whether F32 values differ by a few units in the last place at most: torch computes powers and quotients differently
@@ -107,24 +113,52 @@ pub fn follows_from(what: &Generator) -> Vec<&str> {
     }
 }
 
-/// The configuration names and values that a tensor of a rule's `generate` implies; `None` if they cannot be
+/// A tensor that a rule's `generate` could have made: the numbers at the places of its name, and its values as F32.
+pub struct Part {
+    /// Places and numbers.
+    pub numbers: Vec<(String, u64)>,
+    /// Little-endian F32.
+    pub bytes: Vec<u8>,
+}
+
+impl Part {
+    /// The tensors among `all` whose names fit a pattern, in the order of their numbers.
+    pub fn all<'a>(image: &Pattern, all: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Vec<Part> {
+        let part = |(name, bytes): (&str, Vec<u8>)| {
+            let numbers = image.places().iter().cloned().zip(image.numbers(name)?).collect();
+            Some(Part { numbers, bytes })
+        };
+        let mut parts: Vec<Part> = all.filter_map(part).collect();
+        parts.sort_by(|one, other| one.numbers.cmp(&other.numbers));
+        parts
+    }
+}
+
+/// The configuration names and values that tensors of a rule's `generate` imply; `None` if they cannot be
 /// told.
 ///
 /// # Errors
 /// Any error from [`generate`] and from evaluating.
 pub fn recover(
     what: &Generator,
-    bytes: &[u8],
+    parts: &[Part],
     table: &Table,
     config: &Config,
     dimensions: Dimensions<'_>,
 ) -> Result<Option<Vec<(String, Scalar)>>> {
-    let floats = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let bytes = parts.iter().flat_map(|part| part.bytes.chunks_exact(4));
+    let floats = bytes.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     let gives = |stated: &[(String, Scalar)]| {
         let mut tried = config.clone();
         stated.iter().for_each(|(name, value)| tried.set(name, value.clone()));
-        let made = generate(what, &ConfigScope::new(table, &tried, dimensions))?;
-        Ok::<_, Error>(made.is_some_and(|(_, _, made)| near(&made, bytes)))
+        let scope = ConfigScope::new(table, &tried, dimensions);
+        for part in parts {
+            let made = generate(what, &scope.at(&part.numbers))?;
+            if !made.is_some_and(|(_, _, made)| near(&made, &part.bytes)) {
+                return Ok(false);
+            }
+        }
+        Ok::<_, Error>(!parts.is_empty())
     };
     if let Generator::Values { sets, .. } = what {
         // The shortest decimal for this float: what people wrote.

@@ -1,6 +1,6 @@
 //! Finds what a dialect's keys and computed tensors do not tell its readers about a configuration.
 
-use crate::architecture::config::generate::{follows_from, recover};
+use crate::architecture::config::generate::{Part, follows_from, recover};
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::table::expression::same;
@@ -71,13 +71,15 @@ fn told(table: &Table, config: &Config, written: &Written<'_>, dimensions: Dimen
     let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let (mut told, _) = Config::read(table, dialect, &lookup, dimensions)?;
     for side in table.rules.iter().filter_map(|rule| rule.side(&dialect.id)) {
-        let image = side.images.first();
-        let bytes = computed.iter().find(|(name, _)| image.is_some_and(|i| i.numbers(name).is_some()));
-        let (Some(what), Some((_, bytes))) = (&side.generated, bytes) else { continue };
+        let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
+        let parts = Part::all(image, computed.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())));
+        if parts.is_empty() {
+            continue;
+        }
         // Names and values in the model's own words: even if the tensor cannot be traced back to them, it
         // conveys them.
         let own = |name: &&str| Some(((*name).to_owned(), config.get(name)?.clone()));
-        let recovered = recover(what, bytes, table, config, dimensions)?;
+        let recovered = recover(what, &parts, table, config, dimensions)?;
         let recovered = recovered.unwrap_or_else(|| follows_from(what).iter().filter_map(own).collect());
         for (name, value) in recovered {
             told.set(&name, value);

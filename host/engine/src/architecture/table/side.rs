@@ -1,7 +1,7 @@
 //! A rule's tensors in one dialect: their names, and what is done to the canonical ones.
 
 use crate::architecture::table::expression::{Expression, Scope};
-use crate::architecture::table::members::{bad, expression, list, sub_table, words};
+use crate::architecture::table::members::{bad, expression, list, sub_table, truth, words};
 use crate::architecture::table::operation::Operation;
 use crate::architecture::table::pattern::Pattern;
 use apr_sdk::{Error, Result, escape};
@@ -16,8 +16,11 @@ pub enum Generator {
     Values {
         /// The list.
         values: Expression,
-        /// What the tensor says of the configuration on the way back; `it` is the list that it holds.
+        /// What the tensor says of the configuration on the way back; `it` is the list that it holds, or all those of a
+        /// place hold, one after the other.
         sets: Vec<(String, Expression)>,
+        /// Whether it is one number, without dimensions.
+        scalar: bool,
     },
 }
 
@@ -127,5 +130,5 @@ fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
     for name in from.keys() {
         sets.extend(expression(from, name)?.map(|value| (name.clone(), value)));
     }
-    Ok(Some(Generator::Values { values, sets }))
+    Ok(Some(Generator::Values { values, sets, scalar: truth(toml, "scalar")? }))
 }

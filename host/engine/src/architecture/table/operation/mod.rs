@@ -25,6 +25,8 @@ pub enum Operation {
     Add(f64),
     /// −exp of every value.
     NegExp,
+    /// exp of every value.
+    Exp,
     /// Multiplies every value.
     Multiply(Expression),
     /// Cuts along an axis into parts of these sizes, works on each, and joins them again, along another axis if that is
@@ -80,6 +82,7 @@ impl Operation {
                 Operation::Permute(axes)
             }
             ("neg_exp", []) => Operation::NegExp,
+            ("exp", []) => Operation::Exp,
             ("multiply", [by]) => Operation::Multiply(Expression::parse(by)?),
             ("concat", [at]) => Operation::Concat(axis(at)?),
             ("stack", []) => Operation::Stack,
@@ -147,6 +150,7 @@ impl Operation {
             Operation::Permute(_) => "permute",
             Operation::Add(_) => "add",
             Operation::NegExp => "neg_exp",
+            Operation::Exp => "exp",
             Operation::Multiply(_) => "multiply",
             Operation::Parts(..) => "parts",
             Operation::Split(..) => "split",
@@ -172,6 +176,7 @@ impl Operation {
             | Operation::Permute(_)
             | Operation::Add(_)
             | Operation::NegExp
+            | Operation::Exp
             | Operation::Concat(_)
             | Operation::Stack => Vec::new(),
         }
@@ -180,7 +185,11 @@ impl Operation {
     /// Whether it reorders values within a row, or changes them: impossible on blocks.
     pub fn needs_values(&self) -> bool {
         match self {
-            Operation::Transpose | Operation::Add(_) | Operation::NegExp | Operation::Multiply(_) => true,
+            Operation::Transpose
+            | Operation::Add(_)
+            | Operation::NegExp
+            | Operation::Exp
+            | Operation::Multiply(_) => true,
             Operation::Permute(axes) => axes.last().is_some_and(|last| last + 1 != axes.len()),
             _ => false,
         }

@@ -106,6 +106,7 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
         Operation::Permute(axes) => each(&|array| permuted(array, axes)),
         Operation::Add(c) => each(&|array| array.changed(Change::adds(*c))),
         Operation::NegExp => each(&|array| array.changed(Change::maps(Map::NegExp))),
+        Operation::Exp => each(&|array| array.changed(Change::maps(Map::Exp))),
         Operation::Multiply(by) => {
             let by = factor(by, view)?;
             each(&|array| array.changed(times(by, Map::Times)))
@@ -164,6 +165,7 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
         }
         Operation::Add(c) => forward(&Operation::Add(-c), items, view),
         Operation::NegExp => each(&|array| array.changed(Change::maps(Map::LnNeg))),
+        Operation::Exp => each(&|array| array.changed(Change::maps(Map::Ln))),
         Operation::Multiply(by) => {
             let by = factor(by, view)?;
             each(&|array| array.changed(times(by, Map::Over)))

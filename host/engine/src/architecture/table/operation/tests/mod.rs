@@ -149,6 +149,7 @@ fn values_that_are_changed_come_back() {
     for (text, there, back) in [
         ("add(1)", Change::adds(1.0), Change::adds(-1.0)),
         ("neg_exp", Change::maps(Map::NegExp), Change::maps(Map::LnNeg)),
+        ("exp", Change::maps(Map::Exp), Change::maps(Map::Ln)),
         ("multiply(2)", Change::maps(Map::Times(2f64.to_bits())), Change::maps(Map::Over(2f64.to_bits()))),
         ("multiply(1)", Change::default(), Change::default()),
     ] {

@@ -67,6 +67,8 @@ ALIASES = {
     "LlavaStableLMEpochForCausalLM": dict(of="stablelm", config={"model_type": "llava_stablelm_epoch", "use_parallel_residual": False}),
     "GraniteMoeForCausalLM": dict(of="granite-moe", config={"model_type": "granitemoe", "shared_intermediate_size": None},
                                   drop=[f"model.layers.{layer}.shared_mlp." for layer in range(4)]),
+    "ChameleonForCausalLM": dict(of="chameleon"),
+    "UnlimitedOCRForCausalLM": dict(of="deepseek2-ocr", config={"sliding_window_size": 128}),
     "Gemma3nForCausalLM": dict(of="gemma3n", flat="text_config", config={"model_type": "gemma3n_text"}, start={"model.language_model.": "model."},
                                drop=["model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio."]),
 }

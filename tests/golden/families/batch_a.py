@@ -378,11 +378,6 @@ MODELS = {
         "model_parallel_size": 1, "model_type": "chameleon", "num_attention_heads": 1, "num_hidden_layers": 2, "num_key_value_heads": 1,
         "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0, "swin_norm": True, "tie_word_embeddings": False,
         "torch_dtype": "bfloat16", "use_cache": True, "vq_config": {"base_channels": 128}}),
-}
-
-# Of which something is missing: types of some tensors, roles of tokens, an operation, or a judge.
-UNFINISHED = {
-    # Laid out like GLM 4.5, without norms of queries and keys and without dense layers; all of each head rotates.
     "solar-open": dict(tokenizer="qwen2", pre="solar-open", dtype="BF16", f32="e_score_correction_bias", library=False, tensors=solar_open_tensors,
                        files=SOLAR, config={
         "architectures": ["SolarOpenForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "auto_map": {
@@ -423,12 +418,17 @@ UNFINISHED = {
             "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_key_value_heads": 4, "num_nextn_predict_layers": 1, "q_lora_rank": 48,
             "qk_nope_head_dim": 24, "qk_rope_head_dim": 0, "rms_norm_eps": 1e-05, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
             "swiglu_limit": 10.0, "topk_group": 1, "topk_method": "noaux_tc", "use_cache": True, "v_head_dim": 24}}),
-    # As wide as its texts are long, and with the epsilon that the converter takes for granted.
     "glm": dict(tokenizer="glm4", dtype="BF16", pad=64, config={
         "architectures": ["GlmForCausalLM"], "attention_bias": True, "attention_dropout": 0.0, "head_dim": 16, "hidden_act": "silu",
         "hidden_size": 64, "initializer_range": 0.02, "intermediate_size": 128, "max_position_embeddings": 64, "model_type": "glm",
         "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05,
         "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "use_cache": True}),
+}
+
+# Of which something is missing: types of some tensors, roles of tokens, an operation, or a judge.
+UNFINISHED = {
+    # Laid out like GLM 4.5, without norms of queries and keys and without dense layers; all of each head rotates.
+    # As wide as its texts are long, and with the epsilon that the converter takes for granted.
     "cogvlm": dict(tokenizer="llama-sp", dtype="BF16", library=False, tensors=cogvlm_tensors, config={
         "architectures": ["CogVLMForCausalLM"], "auto_map": {
             "AutoConfig": "configuration_cogvlm.CogVLMConfig", "AutoModelForCausalLM": "modeling_cogvlm.CogVLMForCausalLM"},

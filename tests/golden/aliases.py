@@ -17,7 +17,7 @@ FILE = HERE / "aliases.json"
 
 
 # By class: of (the model), config (merged into its configuration; None takes a key out), nest (all of the configuration but this goes
-# into an object of this name), start (other starts of names), drop (starts of names that are not there).
+# into an object of this name), start (other starts of names), drop (starts of names that are not there), cuts (names that begin further files).
 ALIASES = {
     "LLaMAForCausalLM": dict(of="llama"),
     "LlamaModel": dict(of="llama", start={"model.": ""}, drop=["lm_head."]),
@@ -71,6 +71,8 @@ ALIASES = {
     "UnlimitedOCRForCausalLM": dict(of="deepseek2-ocr", config={"sliding_window_size": 128}),
     "Gemma3nForCausalLM": dict(of="gemma3n", flat="text_config", config={"model_type": "gemma3n_text"}, start={"model.language_model.": "model."},
                                drop=["model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio."]),
+    "Step3p7ForConditionalGeneration": dict(of="step3p5", nest="text_config", config={"model_type": "step3p7", "image_token_id": 4}),
+    "MiniMaxM1ForCausalLM": dict(of="minimax-01", config={"model_type": "minimax_m1"}, cuts=["model.layers.1.input_layernorm.weight"]),
 }
 
 
@@ -109,7 +111,7 @@ def make(name, alias, scratch):
             other = renamed(alias, row["name"])
             if other:
                 tensors.append((other, row["dtype"], row["shape"], row.get("center", 0)))
-    made = describe(of, sorted(tensors), described["companions"], [])
+    made = describe(of, sorted(tensors), described["companions"], alias.get("cuts", []))
     sources = scratch / "sources"
     shutil.copytree(HERE, sources, ignore=shutil.ignore_patterns("*.py", "golden.json", "tensors.json", "logits.json"))
     (sources / of / "config.json").write_text(text)

@@ -22,8 +22,9 @@ const MORE: &[&str] = &[
     "exaone.attention.layer_norm_rms_epsilon",
 ];
 
-/// Models whose experts the converter writes in the order gate, up, down, where it sorts those of others.
-const OTHER_ORDER: &[&str] = &["afmoe", "ernie4_5-moe", "laguna"];
+/// Models whose experts the converter writes in the order gate, up, down, where it sorts those of others, or whose norms it makes
+/// of a number of the configuration and puts elsewhere.
+const OTHER_ORDER: &[&str] = &["afmoe", "ernie4_5-moe", "laguna", "muse-glimmer"];
 /// Models and tensors that are F32, as those of all others, where the converter leaves them BF16: DBRX's names of routers are not
 /// in its list. The values are the same; what comes back is compared bit for bit.
 const WIDER: &[(&str, &str)] = &[("dbrx", ".ffn_gate_inp.weight: F32 ")];

@@ -24,6 +24,8 @@ const ALWAYS_F32: &[&str] = &[
     ".altup_correct_coef.weight",
     ".altup_predict_coef.weight",
     ".indexer.proj.weight",
+    ".indexer.q_proj.weight",
+    ".indexer.k_proj.weight",
     ".indexer_compressor_gate.weight",
     ".indexer_compressor_ape.weight",
 ];

@@ -427,8 +427,6 @@ MODELS = {
 
 # Of which something is missing: types of some tensors, roles of tokens, an operation, or a judge.
 UNFINISHED = {
-    # Laid out like GLM 4.5, without norms of queries and keys and without dense layers; all of each head rotates.
-    # As wide as its texts are long, and with the epsilon that the converter takes for granted.
     "cogvlm": dict(tokenizer="llama-sp", dtype="BF16", library=False, tensors=cogvlm_tensors, config={
         "architectures": ["CogVLMForCausalLM"], "auto_map": {
             "AutoConfig": "configuration_cogvlm.CogVLMConfig", "AutoModelForCausalLM": "modeling_cogvlm.CogVLMForCausalLM"},

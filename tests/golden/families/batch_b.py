@@ -353,10 +353,6 @@ MODELS = {
             "model_type": "qwen3", "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
             "rope_parameters": {"mrope_interleaved": True, "mrope_section": [6, 5, 5], "rope_theta": 1000000, "rope_type": "default"},
             "sliding_window": None, "tie_word_embeddings": True, "use_cache": True, "use_sliding_window": False}}),
-}
-
-UNFINISHED = {
-    # What chooses blocks is always F32 in GGUF, in this architecture alone.
     "minimax-m3": dict(tokenizer="qwen2", dtype="BF16", library=False, tensors=minimax_m3_tensors, f32="e_score_correction_bias", config={
         "architectures": ["MiniMaxM3SparseForConditionalGeneration"], "auto_map": {"AutoConfig": "configuration_minimax_m3_vl.MiniMaxM3VLConfig"},
         "image_token_index": 3, "model_type": "minimax_m3_vl", "projector_hidden_size": 64, "torch_dtype": "bfloat16", "video_token_index": 4,
@@ -373,7 +369,6 @@ UNFINISHED = {
                 "use_sparse_attention": True},
             "swiglu_alpha": 1.702, "swiglu_limit": 7.0, "tie_word_embeddings": False, "use_cache": True, "use_gemma_norm": True,
             "use_routing_bias": True}}),
-    # Its converter asks for the token `<|endofassistant|>` by its text.
     "dots3note": dict(tokenizer="qwen2", dtype="BF16", library=False, tensors=dots3_tensors, f32="e_score_correction_bias",
                       files=renamed("qwen2", {"<|im_end|>": "<|endofassistant|>"}, eos_token="<|endofassistant|>"), config=GENERAL | {
         "architectures": ["Dots3NoteForCausalLM"], "model_type": "dots3_note", "tie_word_embeddings": False, "torch_dtype": "bfloat16",
@@ -388,7 +383,6 @@ UNFINISHED = {
         "swa_kv_lora_rank": 32, "swa_num_attention_heads": 2, "swa_num_key_value_heads": 2, "swa_q_lora_rank": 32, "swa_qk_nope_head_dim": 48,
         "swa_qk_rope_head_dim": 16, "swa_rope_theta": 50000.0, "swa_v_head_dim": 24, "topk_group": 1, "topk_method": "noaux_tc",
         "use_dsa": True, "v_head_dim": 24}),
-    # GGUF has norms of queries and keys in every layer, made of a number of the configuration: a table makes such a tensor only once.
     "muse-glimmer": dict(tokenizer="llama3", dtype="BF16", pad=64, library=False, tensors=muse_glimmer_tensors, config={
         "architectures": ["MuseGlimmerForConditionalGeneration"], "dtype": "bfloat16", "image_token_id": 3, "model_type": "muse_glimmer",
         "out_hidden_size": 64, "projector_hidden_size": 32, "tie_word_embeddings": False, "transformers_version": "5.15.0",
@@ -400,6 +394,9 @@ UNFINISHED = {
             "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "output_multiplier": 0.19611613513818404,
             "post_norm_eps": 1e-08, "qk_scale_factor": 3.87, "rms_norm_eps": 1e-05, "rope_parameters": {
                 "rope_theta": 500000.0, "rope_type": "default"}, "sliding_window": 64, "tie_word_embeddings": False, "use_cache": True}}),
+}
+
+UNFINISHED = {
     # Without a tokenizer, which the generator of models asks for.
     "lfm2-audio": dict(tokenizer=None, dtype="BF16", library=False, tensors=lfm2_audio_tensors, config={
         "architectures": ["Lfm25AudioTokenizer"], "block_auto_adjust_ff_dim": True, "block_dim": 64, "block_ff_dim": 180, "block_ffn_dim_multiplier": 1.0,

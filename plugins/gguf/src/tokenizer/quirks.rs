@@ -28,6 +28,8 @@ type Roles = &'static [(&'static str, &'static str)];
 /// Tokens with a role that the converter takes by their text: in models of these architectures that have all of them.
 const BY_TEXT: &[(&[&str], Roles)] = &[
     (&["chatglm", "glm4"], &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>")]),
+    (&["dots3note"], &[("eot", "<|endofassistant|>")]),
+    (&["muse-glimmer"], &[("eot", "<|eot|>")]),
     // Solar Open has GLM-4.5's architecture.
     (
         &["glm4moe"],

@@ -1,6 +1,7 @@
 //! What `judges` of the tables says is what the models of `tests/golden` are compared with.
 
 use crate::models::{goldens, name, opened};
+use apr_engine::architecture::called;
 use apr_sdk::escape;
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host, is_of_families, root};
@@ -22,7 +23,7 @@ fn tables_name_their_judges() {
         let scratch = Scratch::new();
         let folder = scratch.at(&model.name);
         model.write_to(&folder).unwrap();
-        let table = opened(&host, &folder).model.architecture.unwrap().id;
+        let table = called(&host, &opened(&host, &folder).model).unwrap();
         let asked = |judge: &&&str| {
             let all = **judge != "transformers" || !is_of_families(name(&path));
             all && not[**judge].get(name(&path)).is_none()

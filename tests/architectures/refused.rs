@@ -229,8 +229,9 @@ fn positions_of_every_layer_are_umt5_s() {
     bytes[at + 8] = b'1';
     let input = scratch.at("in.gguf");
     fs::write(&input, bytes).unwrap();
-    let done = tried(&host, "huggingface", &input, &scratch.at("back"));
-    assert_eq!(refused(done, &["`enc.blk.1.attn_rel_b.weight`", "UMT5"], "t5"), None);
+    let error = tried(&host, "huggingface", &input, &scratch.at("back")).unwrap_err();
+    assert_eq!(error.tensor_name(), Some("enc.blk.0.attn_rel_b.weight"), "{error:?}");
+    assert!(error.message().contains("`umt5`"), "{error:?}");
 }
 
 #[test]

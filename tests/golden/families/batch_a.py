@@ -343,7 +343,7 @@ MODELS = {
         "n_inner": 96, "n_layer": 2, "n_positions": 256, "position_embedding_type": "alibi", "reorder_and_upcast_attn": False,
         "resid_pdrop": 0.0, "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True, "torch_dtype": "bfloat16", "use_cache": True}),
     # GLM 5.2, where layers share an indexer; with the layer that predicts a further token.
-    "glm-dsa": dict(tokenizer="qwen2", pre="glm4", dtype="BF16", f32="e_score_correction_bias", library=False, tensors=glm_dsa_tensors, files=GLM, config={
+    "glm-dsa": dict(tokenizer="qwen2", dtype="BF16", f32="e_score_correction_bias", library=False, tensors=glm_dsa_tensors, files=GLM, config={
         "architectures": ["GlmMoeDsaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "dtype": "bfloat16", "ep_size": 1,
         "first_k_dense_replace": 1, "head_dim": 8, "hidden_act": "silu", "hidden_size": 64, "index_head_dim": 64, "index_n_heads": 4,
         "index_topk": 32, "indexer_rope_interleave": True, "indexer_types": ["full", "shared"], "initializer_range": 0.02,
@@ -372,7 +372,7 @@ MODELS = {
         "model_type": "deepseek_vl_v2", "projector_config": {"input_dim": 16, "model_type": "mlp_projector", "n_embed": 64, "projector_type": "linear"},
         "tile_tag": "2D", "torch_dtype": "bfloat16", "vision_config": {"image_size": 1024, "model_name": "deeplip_b_l", "model_type": "vision"}}),
     # With one head: the converter takes the first head's norms for all.
-    "chameleon": dict(tokenizer="gpt2", pre="chameleon", dtype="BF16", library=False, tensors=chameleon_tensors, config={
+    "chameleon": dict(tokenizer="gpt2", dtype="BF16", library=False, tensors=chameleon_tensors, config={
         "architectures": ["ChameleonForConditionalGeneration"], "attention_bias": False, "attention_dropout": 0.0, "hidden_act": "silu",
         "hidden_size": 64, "initializer_range": 0.02, "intermediate_size": 96, "max_position_embeddings": 256, "mlp_bias": False,
         "model_parallel_size": 1, "model_type": "chameleon", "num_attention_heads": 1, "num_hidden_layers": 2, "num_key_value_heads": 1,
@@ -396,16 +396,16 @@ MODELS = {
         "initializer_range": 0.02, "intermediate_size": 96, "kv_lora_rank": 32, "layer_types": ["deepseek_sparse_attention"] * 2,
         "max_position_embeddings": 256, "mlp_layer_types": ["dense", "sparse"], "model_type": "hy_v4", "moe_intermediate_size": 32,
         "n_group": 1, "n_routed_experts": 3, "n_shared_experts": 1, "norm_topk_prob": True, "num_attention_heads": 4,
-        "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_nextn_predict_layers": 1, "q_lora_rank": 48,
+        "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_key_value_heads": 4, "num_nextn_predict_layers": 1, "q_lora_rank": 48,
         "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 1000000.0,
         "routed_scaling_factor": 2.5, "swiglu_limit": 7.0, "tie_word_embeddings": False, "topk_group": 1, "use_cache": True, "v_head_dim": 24}),
-    "bailing-moe-v3": dict(tokenizer="qwen2", pre="bailingmoe2", dtype="BF16", f32="expert_bias", library=False, tensors=bailing_v3_tensors, config=LING | {
+    "bailing-moe-v3": dict(tokenizer="qwen2", dtype="BF16", f32="expert_bias", library=False, tensors=bailing_v3_tensors, config=LING | {
         "architectures": ["BailingMoeV3ForCausalLM"], "auto_map": {"AutoConfig": "configuration_bailing_moe_v3.BailingMoeV3Config"},
         "model_type": "bailing_moe_v3"}),
-    "bailing-moe-v3-vl": dict(tokenizer="qwen2", pre="bailingmoe2", dtype="BF16", f32="expert_bias", library=False, tensors=bailing_v3_tensors, config={
+    "bailing-moe-v3-vl": dict(tokenizer="qwen2", dtype="BF16", f32="expert_bias", library=False, tensors=bailing_v3_tensors, config={
         "architectures": ["BailingMoeV3VLForConditionalGeneration"], "image_token_id": 5, "model_type": "bailing_moe_v3_vl",
         "text_config": LING | {"model_type": "bailing_moe_v3", "mrope_section": [1, 1, 2]}, "vision_config": {"disable_merger_proj": True, "hidden_size": 16}}),
-    "glm5-next": dict(tokenizer="qwen2", pre="glm4", dtype="BF16", f32="e_score_correction_bias", library=False, tensors=glm5_next_tensors, files=GLM, config={
+    "glm5-next": dict(tokenizer="qwen2", dtype="BF16", f32="e_score_correction_bias", library=False, tensors=glm5_next_tensors, files=GLM, config={
         "architectures": ["Glm5NextForConditionalGeneration"], "image_token_id": 5, "model_type": "glm5_next", "tie_word_embeddings": False,
         "vision_config": {"hidden_size": 16}, "text_config": {
             "attention_bias": False, "attention_dropout": 0.0, "dtype": "bfloat16", "first_k_dense_replace": 1, "hc_eps": 1e-06, "hc_mult": 4,

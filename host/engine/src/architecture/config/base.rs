@@ -8,6 +8,9 @@ use toml::{Table as Toml, Value as Item};
 /// The longest text of a table: ten times that of the largest here.
 const LONGEST: usize = 1 << 19;
 
+/// How many tables may build on one another: far more than anyone could follow.
+const DEEPEST: u32 = 12;
+
 /// The tables that others build on, each parsed once.
 pub struct Bases<F> {
     text: F,
@@ -53,7 +56,7 @@ pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, de
     })?;
     let Some(name) = toml.remove("base") else { return Ok(toml) };
     let name = name.as_str().unwrap_or_default();
-    if depth > 4 {
+    if depth > DEEPEST {
         return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
     }
     let mut whole = bases.whole(name, depth + 1)?.as_ref().clone();

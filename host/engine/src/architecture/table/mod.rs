@@ -139,10 +139,14 @@ impl Dialect {
 
     /// Why a key says nothing about the model.
     pub fn reason(&self, key: &str) -> Option<&str> {
-        let key = self.roots.own(key);
-        let is_it = |(ignored, _): &&(String, String)| match ignored.strip_suffix('*') {
-            Some(start) => key.starts_with(start),
-            None => key == ignored,
+        let own = self.roots.own(key);
+        let is_it = |(ignored, _): &&(String, String)| {
+            // A key that begins with `/` lies at the file's root alone.
+            let (key, ignored) = ignored.strip_prefix('/').map_or((own, ignored.as_str()), |ignored| (key, ignored));
+            match ignored.strip_suffix('*') {
+                Some(start) => key.starts_with(start),
+                None => key == ignored,
+            }
         };
         self.ignored.iter().find(is_it).map(|(_, reason)| reason.as_str())
     }

@@ -9,6 +9,9 @@ use crate::architecture::translate::images;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+/// How many tables build on one whose models others follow.
+const MANY: usize = 5;
+
 /// How well a table knows a model's names in one of its dialects.
 pub struct Near<'t> {
     /// The candidate table.
@@ -21,8 +24,8 @@ pub struct Near<'t> {
 
 impl Tables {
     /// The table that knows most of `names` in `dialect`, or in any if that is `none`; among several the one
-    /// that the configuration fits best, then the one that requires the fewest other names, then the one that most
-    /// tables build on. `lookup` returns the model's keys.
+    /// that the configuration fits best, then one that many tables build on, then the one that requires the fewest other
+    /// names. `lookup` returns the model's keys.
     pub fn nearest(&self, names: &[&str], dialect: &str, lookup: Lookup<'_>) -> Option<Near<'_>> {
         let kinds = kinds(names);
         let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
@@ -38,7 +41,8 @@ impl Tables {
         let merits = |near: &Near<'_>| {
             let lacks = lacking(near.table, &near.dialect, &names).count();
             let misfits = misfits(near.table, &near.dialect, lookup);
-            (Reverse(misfits), Reverse(lacks), self.built_on(&near.table.id))
+            let built = self.built_on(&near.table.id);
+            (Reverse(misfits), built >= MANY, Reverse(lacks), built)
         };
         // Among equals, the first.
         near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)

@@ -4,7 +4,7 @@ use crate::models::{goldens, name, opened};
 use apr_engine::architecture::called;
 use apr_sdk::escape;
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, host, is_of_families, root};
+use apr_tests::{Scratch, host, is_of_library, root};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ fn tables_name_their_judges() {
         model.write_to(&folder).unwrap();
         let table = called(&host, &opened(&host, &folder).model).unwrap();
         let asked = |judge: &&&str| {
-            let all = **judge != "transformers" || !is_of_families(name(&path));
+            let all = **judge != "transformers" || is_of_library(name(&path));
             all && not[**judge].get(name(&path)).is_none()
         };
         judged.entry(table).or_default().extend(JUDGES.iter().filter(asked));

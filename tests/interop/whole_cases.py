@@ -164,28 +164,30 @@ def computes(name, scratch):
         raise Failure(f"{len(numbers)} numbers, of which some are not finite")
 
 
-def of_families():
-    """The models that `tests/golden/families` lists: many, each like one of the others in what transformers and SentencePiece look
-    at. The converter's own file is what they are compared with, by `cargo test`."""
-    found = set()
+def families():
+    """The models that `tests/golden/families` lists, and whether transformers has their class. There are many, each like one of the
+    others in what its tokenizer is."""
+    found = {}
     for path in sorted((GOLDENS / "families").glob("*.py")):
-        found |= set(re.findall(r'^    "([a-z0-9_-]+)": dict\(', path.read_text(), re.M))
+        listed = path.read_text().split("UNFINISHED")[0]
+        found |= {name: "library=False" not in rest for name, rest in re.findall(r'^    "([a-z0-9_-]+)": dict\((.*)', listed, re.M)}
     return found
 
 
 def run(report, scratch):
     scratch.mkdir()
-    others = of_families()
+    others = families()
     for path in sorted(GOLDENS.glob("*/golden.json")):
         name = path.parent.name
         report.step(f"{name}: folder -> GGUF -> folder", make, name, scratch)
         if (scratch / name / "model.gguf").is_file():
             report.step(f"{name}: llama.cpp computes with the file", computes, name, scratch)
+        if (scratch / name / "back").is_dir() and others.get(name, True):
+            report.step(f"{name}: transformers loads what came back, with the same logits", logits, name, scratch)
         if name in others:
             shutil.rmtree(scratch / name)
             continue
         if (scratch / name / "back").is_dir():
-            report.step(f"{name}: transformers loads what came back, with the same logits", logits, name, scratch)
             report.step(f"{name}: its tokenizer, the source's and llama.cpp give the same ids", token_ids, name, scratch)
         if (scratch / name / "back").is_dir() and pieces_of(source_of(scratch / name)):
             report.step(f"{name}: SentencePiece reads the file that came back as the folder's", pieces, name, scratch)

@@ -341,7 +341,7 @@ MODELS = {
                 "tie_word_embeddings": False, "use_cache": True, "use_qk_norm": True, "use_sliding_window": False, "vocab_size": 512}}}),
     # With the chat template that its converter writes whatever the folder has.
     "qwen3-asr": dict(tokenizer="qwen2", dtype="BF16", pad=64, library=False, tensors=qwen3_asr_tensors,
-                      files=tokenizer_config("qwen2", chat_template=(
+                      files=tokenizer_config("qwen2", pad_token="<|im_end|>", chat_template=(
             "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")), config={
         "architectures": ["Qwen3ASRForConditionalGeneration"], "audio_config": {"d_model": 16, "model_type": "qwen3_asr_encoder"}, "audio_token_id": 3,

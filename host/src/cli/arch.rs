@@ -268,7 +268,8 @@ impl fmt::Display for Architectures {
                 if classes.is_empty() { String::new() } else { format!(": {}", classes.join(", ")) };
             writeln!(f, "{:width$}  {:5}  {dialects:10}  {name}{classes}", row.id, row.rope)?;
             if !row.judges.is_empty() {
-                let judges: Vec<String> = row.judges.iter().map(|judge| escape(judge, 40).to_string()).collect();
+                let judges: Vec<String> =
+                    row.judges.iter().map(|judge| escape(judge, 40).to_string()).collect();
                 writeln!(f, "{:width$}  judged by {}", "", judges.join(", "))?;
             }
             for left in &row.left_out {

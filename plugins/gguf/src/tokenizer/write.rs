@@ -2,8 +2,8 @@
 //! and its `SpecialVocab`.
 
 use super::{
-    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGES, MODEL, PRE,
-    MERGED_PIECES, REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
+    ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGED_PIECES, MERGES,
+    MODEL, PRE, REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
 };
 use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, byte_of, scores_of_merges};
 use apr_sdk::{Error, Result, Value, ValueType, escape};

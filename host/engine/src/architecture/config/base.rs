@@ -49,7 +49,9 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
 pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
     if text.len() > LONGEST {
         let (has, most) = (text.len(), LONGEST);
-        return Err(Error::limit(format!("an architecture table has {has} bytes, of which at most {most} are read")));
+        return Err(Error::limit(format!(
+            "an architecture table has {has} bytes, of which at most {most} are read"
+        )));
     }
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))

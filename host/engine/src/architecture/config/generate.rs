@@ -84,7 +84,12 @@ fn listed(values: &Expression, scalar: bool, scope: &dyn Scope) -> Result<Option
     }
     let shape = match scalar {
         true if items.len() == 1 => Vec::new(),
-        true => return Err(Error::invalid_argument(format!("{} numbers cannot be one tensor without dimensions", items.len()))),
+        true => {
+            return Err(Error::invalid_argument(format!(
+                "{} numbers cannot be one tensor without dimensions",
+                items.len()
+            )));
+        }
         false => vec![items.len() as u64],
     };
     Ok(Some((DType::F32, shape, bytes)))

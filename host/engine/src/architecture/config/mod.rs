@@ -43,7 +43,14 @@ const MOST_STEPS: u32 = 10_000;
 impl<'a> ConfigScope<'a> {
     /// The values of `config`, falling back to the defaults of `table`.
     pub fn new(table: &'a Table, config: &'a Config, dimensions: Dimensions<'a>) -> ConfigScope<'a> {
-        ConfigScope { table, config, numbers: &[], dimensions, active: RefCell::default(), steps: Cell::new(0) }
+        ConfigScope {
+            table,
+            config,
+            numbers: &[],
+            dimensions,
+            active: RefCell::default(),
+            steps: Cell::new(0),
+        }
     }
 
     /// This scope with numbers at places.
@@ -64,7 +71,8 @@ impl Scope for ConfigScope<'_> {
         let Some(default) = entry.and_then(|entry| entry.default.as_ref()) else { return Ok(None) };
         let depth = self.active.borrow().len();
         if depth > 16 || self.active.borrow().iter().any(|one| one == name) {
-            let all = self.active.borrow().iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
+            let all =
+                self.active.borrow().iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
             let message = format!("none of {all} is stated, and each follows from another of them");
             return Err(Error::invalid_argument(message));
         }

@@ -10,7 +10,8 @@ pub(super) fn line_of(text: &str, message: &str) -> Option<usize> {
         let (start, end) = match found {
             None => (0, lines.len()),
             Some(at) => {
-                let ends = |line: &&str| line.trim_start().starts_with("[[") || line.trim_start().starts_with('[');
+                let ends =
+                    |line: &&str| line.trim_start().starts_with("[[") || line.trim_start().starts_with('[');
                 let rest = lines.iter().skip(at + 1).position(ends);
                 (at, rest.map_or(lines.len(), |n| at + 1 + n))
             }
@@ -37,9 +38,8 @@ fn has(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        let joins = |edge: Option<char>, beyond: Option<char>| {
-            edge.is_some_and(inside) && beyond.is_some_and(inside)
-        };
+        let joins =
+            |edge: Option<char>, beyond: Option<char>| edge.is_some_and(inside) && beyond.is_some_and(inside);
         !joins(word.chars().next(), before) && !joins(word.chars().next_back(), after)
     })
 }
@@ -56,7 +56,11 @@ mod tests {
         assert_eq!(line_of(TEXT, "`foo` has the unknown type `intt`"), Some(5));
         assert_eq!(line_of(TEXT, "tensor `y`: the operation `foo(` has no closing parenthesis"), Some(13));
         assert_eq!(line_of(TEXT, "tensor `y`: a rule has no `role`"), Some(11));
-        assert_eq!(line_of(TEXT, "tensor `x`: `foo` is too large"), Some(8), "the rest of another section is not its own");
+        assert_eq!(
+            line_of(TEXT, "tensor `x`: `foo` is too large"),
+            Some(8),
+            "the rest of another section is not its own"
+        );
         assert_eq!(line_of(TEXT, "tensor `w`: `foo` is the base's"), None);
         assert_eq!(line_of(TEXT, "it needs names"), None);
     }

@@ -23,10 +23,10 @@ use crate::architecture::config::roots::Roots;
 use crate::architecture::decoder::Section;
 use crate::architecture::table::expected::Expected;
 use crate::architecture::table::expression::{Expression, Scalar};
+use crate::architecture::table::line::line_of;
 use crate::architecture::table::members::{bad, expression, list, scalar, sub_table, tables, truth, words};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::rename::Rename;
-use crate::architecture::table::line::line_of;
 use crate::architecture::table::side::read_side;
 use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashMap;
@@ -142,7 +142,8 @@ impl Dialect {
         let own = self.roots.own(key);
         let is_it = |(ignored, _): &&(String, String)| {
             // A key that begins with `/` lies at the file's root alone.
-            let (key, ignored) = ignored.strip_prefix('/').map_or((own, ignored.as_str()), |ignored| (key, ignored));
+            let (key, ignored) =
+                ignored.strip_prefix('/').map_or((own, ignored.as_str()), |ignored| (key, ignored));
             match ignored.strip_suffix('*') {
                 Some(start) => key.starts_with(start),
                 None => key == ignored,
@@ -331,8 +332,8 @@ impl Rule {
 
 fn read(toml: &Toml, id: &str) -> Result<Table> {
     let known = [
-        "id", "name", "rope", "sources", "judges", "is_base", "config", "places", "dialect", "tensor", "drop",
-        "decoder", "copies",
+        "id", "name", "rope", "sources", "judges", "is_base", "config", "places", "dialect", "tensor",
+        "drop", "decoder", "copies",
     ];
     if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
@@ -484,7 +485,9 @@ fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<
         Some(Err(one)) => (Some(read(one)?), None),
         Some(Ok((one, list))) => match (read(one)?, read(list)?) {
             (one @ (_, false), (items, true)) => (Some(one), Some(items)),
-            _ => return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`")),
+            _ => {
+                return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`"));
+            }
         },
     };
     let value = match (expression(toml, "value")?, toml.get("const")) {

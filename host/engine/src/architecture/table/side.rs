@@ -123,8 +123,9 @@ fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
         Some(Item::Table(toml)) => toml,
         Some(other) => return Err(bad("`generate`", other)),
     };
-    let values = expression(toml, "values")?
-        .ok_or_else(|| Error::invalid_argument("`generate` needs `values`, the list that the tensor holds"))?;
+    let values = expression(toml, "values")?.ok_or_else(|| {
+        Error::invalid_argument("`generate` needs `values`, the list that the tensor holds")
+    })?;
     let mut sets = Vec::new();
     let from = sub_table(toml, "sets")?;
     for name in from.keys() {

@@ -98,7 +98,8 @@ impl Tables {
     /// InvalidArgument if two fit equally well, or if the one that fits best is broken.
     pub fn detect(&self, dialect: &str, lookup: &dyn Fn(&str) -> Option<Value>) -> Result<Option<&Table>> {
         let marked = self.heads().filter_map(|(slot, head)| Some((head.marks(dialect, lookup)?, slot)));
-        let (mut found, mut broken): (Vec<(usize, &Table)>, Vec<(usize, Error)>) = Default::default();
+        let mut found: Vec<(usize, &Table)> = Vec::new();
+        let mut broken: Vec<(usize, Error)> = Vec::new();
         for (n, slot) in marked {
             match self.whole(slot) {
                 Ok(table) => found.push((n, table)),
@@ -109,7 +110,9 @@ impl Tables {
         // The table that is meant must not give way to one that fits less well.
         let most = found.first().map_or(0, |(n, _)| *n);
         if let Some((_, error)) = broken.into_iter().filter(|(n, _)| *n > most).max_by_key(|(n, _)| *n) {
-            return Err(error.hint("run `apr arch check FILE.toml` on that table, or choose another: --arch ID"));
+            return Err(
+                error.hint("run `apr arch check FILE.toml` on that table, or choose another: --arch ID")
+            );
         }
         match found[..] {
             [] => Ok(None),

@@ -348,7 +348,7 @@ MODELS = {
         "dtype": "bfloat16", "eos_token_id": 462, "initializer_range": 0.02, "model_type": "qwen3_asr", "pad_token_id": 462,
         "tie_word_embeddings": True, "timestamp_token_id": 4, "token_classification_bias": False, "transformers_version": "5.15.0",
         "text_config": {
-            "attention_bias": False, "attention_dropout": 0.0, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.02,
+            "pad_token_id": 462, "attention_bias": False, "attention_dropout": 0.0, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.02,
             "intermediate_size": 96, "layer_types": ["full_attention", "full_attention"], "max_position_embeddings": 512, "max_window_layers": 2,
             "model_type": "qwen3", "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
             "rope_parameters": {"mrope_interleaved": True, "mrope_section": [6, 5, 5], "rope_theta": 1000000, "rope_type": "default"},

@@ -177,6 +177,10 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
         if rule.role.is_none() {
             found.warnings.push(format!("tensor `{name}` has no role"));
         }
+        let others = table.dialects.iter().filter(|dialect| !dialect.same_names);
+        for dialect in others.filter(|dialect| rule.side(&dialect.id).is_none()) {
+            found.warnings.push(format!("tensor `{name}` keeps this name in `{}`", dialect.id));
+        }
         if rule.shapes.is_empty() {
             found.warnings.push(format!("tensor `{name}` has no shape: none is checked"));
         }

@@ -86,6 +86,19 @@ impl<'e> Known<'e> {
         dimension(self.table, &self.from, &self.names, name, axis)
     }
 
+    /// Fails for a tensor that the table does not know: what it does to the results is not known either.
+    fn refuse_unknown(&self, called: &[Tensor]) -> Result<()> {
+        let unknown = |(own, _): &(&Tensor, &Tensor)| !self.table.names(&self.from, &own.name);
+        let mut unknown = self.names.iter().zip(called).filter(unknown).map(|(_, tensor)| tensor);
+        let Some(first) = unknown.next() else { return Ok(()) };
+        let more = match unknown.count() {
+            0 => String::new(),
+            n => format!(", and {n} more"),
+        };
+        let message = format!("architecture `{}` has no tensor of this name{more}", self.table.id);
+        Err(Error::unsupported(message).tensor(&first.name))
+    }
+
     /// The tensors in another dialect, and those that it has no place for.
     fn translate(
         &self,
@@ -123,6 +136,7 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
     let known = Known::new(engine, opened, arch, (to, target))?;
     let called = &opened.model.tensors;
     let tensors = if known.from == to {
+        known.refuse_unknown(called)?;
         let as_it_is = |(number, tensor): (usize, &Tensor)| {
             let expression = Expression::of(number, tensor).map_err(|e| e.tensor(&tensor.name))?;
             Ok(PlannedTensor::new(tensor.clone(), expression))

@@ -144,7 +144,7 @@ impl<'a> Builder<'a> {
         found.ok_or_else(|| match roles.name(role) {
             Some(name) => Error::malformed("the model has no such tensor").tensor(name),
             None => Error::invalid_argument(format!(
-                "the architecture's table has no tensor of the role `{}`, which its [decoder] needs",
+                "the architecture's table has no tensor of the role `{}` with a name of its own, which its [decoder] needs",
                 escape(role, 80)
             )),
         })

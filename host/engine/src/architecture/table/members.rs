@@ -9,6 +9,16 @@ pub fn bad(what: &str, value: &Item) -> Error {
     Error::invalid_argument(format!("{what} cannot be `{}`", escape(&value.to_string(), 120)))
 }
 
+/// Fails for a key that `what` does not have: a slip would pass for something left out.
+///
+/// # Errors
+/// InvalidArgument, with the keys that there are.
+pub fn only(toml: &Toml, known: &[&str], what: &str) -> Result<()> {
+    let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+    let known = known.join(", ");
+    Err(Error::invalid_argument(format!("`{}` is not a key of {what}: it has {known}", escape(key, 80))))
+}
+
 /// A string.
 pub fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
     match toml.get(key) {

@@ -24,7 +24,9 @@ use crate::architecture::decoder::Section;
 use crate::architecture::table::expected::Expected;
 use crate::architecture::table::expression::{Expression, Scalar};
 use crate::architecture::table::line::line_of;
-use crate::architecture::table::members::{bad, expression, list, scalar, sub_table, tables, truth, words};
+use crate::architecture::table::members::{
+    bad, expression, list, only, scalar, sub_table, tables, truth, words,
+};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::rename::Rename;
 use crate::architecture::table::side::read_side;
@@ -375,11 +377,14 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
             let in_some = rule.when.is_some();
             if names.insert(name, in_some).is_some_and(|other| !(other && in_some)) {
                 let name = escape(name, 120);
-                return Err(Error::invalid_argument(format!("tensor `{name}` occurs twice")));
+                return Err(Error::invalid_argument(format!(
+                    "tensor `{name}` occurs twice, in the table or in its base: `remove` takes the base's out"
+                )));
             }
         }
     }
     for drop in tables(toml, "drop")? {
+        only(drop, &["dialect", "name", "when", "reason"], "`drop`")?;
         for name in list(drop, "name")? {
             let pattern = Pattern::parse(&name)?;
             let dialect = words(drop, "dialect")?.unwrap_or_default();
@@ -432,6 +437,22 @@ fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigNa
 }
 
 pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
+    let known = [
+        "arch",
+        "by_name",
+        "defaults",
+        "detect",
+        "ignore",
+        "key",
+        "per_layer",
+        "prefix",
+        "refuse",
+        "rename",
+        "roots",
+        "same_names",
+        "written_root",
+    ];
+    only(toml, &known, "a dialect")?;
     let arch = words(toml, "arch")?.unwrap_or_default();
     let named = |text: &str| text.replace("{arch}", &arch);
     let mut dialect = Dialect {
@@ -463,6 +484,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
     dialect.renames = Rename::read(toml)?;
     dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
     for ignored in tables(toml, "ignore")? {
+        only(ignored, &["keys", "reason"], "`ignore`")?;
         let reason = words(ignored, "reason")?.unwrap_or_default();
         if reason.is_empty() {
             return Err(Error::invalid_argument("keys are ignored without a reason"));
@@ -473,6 +495,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
 }
 
 fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Key> {
+    only(toml, &["key", "type", "value", "const", "when", "sets", "from"], "`key`")?;
     let read = |text: &str| {
         let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
         let kind = ValueType::from_name(inner.unwrap_or(text))

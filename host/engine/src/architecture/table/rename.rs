@@ -1,7 +1,7 @@
 //! Names in some files that start or end differently from the table's.
 
 use crate::architecture::table::expression::{Expression, Scope};
-use crate::architecture::table::members::{expression, list, tables, words};
+use crate::architecture::table::members::{expression, list, only, tables, words};
 use apr_sdk::{Error, Result};
 use toml::Table as Toml;
 
@@ -30,6 +30,7 @@ impl Rename {
     }
 
     fn entry(toml: &Toml) -> Result<Rename> {
+        only(toml, &["start", "end", "to", "written", "but"], "a rename")?;
         let rename = Rename {
             start: words(toml, "start")?,
             end: words(toml, "end")?,

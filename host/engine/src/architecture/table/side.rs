@@ -1,7 +1,7 @@
 //! A rule's tensors in one dialect: their names, and what is done to the canonical ones.
 
 use crate::architecture::table::expression::{Expression, Scope};
-use crate::architecture::table::members::{bad, expression, list, sub_table, truth, words};
+use crate::architecture::table::members::{bad, expression, list, only, sub_table, truth, words};
 use crate::architecture::table::operation::Operation;
 use crate::architecture::table::pattern::Pattern;
 use apr_sdk::{Error, Result, escape};
@@ -82,6 +82,7 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         Item::Table(toml) => toml,
         other => return Err(bad("a dialect's side", other)),
     };
+    only(toml, &["name", "names", "ops", "each", "drop", "generate", "offset"], "a dialect's side")?;
     let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
     let mut side = Side {
         images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,

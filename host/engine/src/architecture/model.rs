@@ -3,7 +3,7 @@
 
 use crate::architecture::Tables;
 use crate::architecture::config::codes::refuse_codes;
-use crate::architecture::config::generate::{Part, recover};
+use crate::architecture::config::generate::{Part, as_f32, recover};
 use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
@@ -19,7 +19,6 @@ use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor, concat};
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
-use apr_sdk::half;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
 use apr_sdk::{
     Architecture, Bytes, DType, DTypeChoice, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload,
@@ -350,16 +349,7 @@ impl Journey<'_> {
             return Ok(None);
         }
         let bytes = (self.fetch)(&Bytes::Extent(extent))?;
-        let bytes = bytes.inline().unwrap_or_default();
-        let wide = |from: fn(u16) -> f32| {
-            bytes.chunks_exact(2).flat_map(|b| from(u16::from_le_bytes([b[0], b[1]])).to_le_bytes()).collect()
-        };
-        Ok(match tensor.dtype {
-            DType::F32 => Some(bytes.to_vec()),
-            DType::F16 => Some(wide(half::from_f16)),
-            DType::BF16 => Some(wide(half::from_bf16)),
-            _ => None,
-        })
+        Ok(as_f32(tensor.dtype, bytes.inline().unwrap_or_default()))
     }
 
     /// Reports keys of the source's configuration that have no counterpart, and removes those that are now

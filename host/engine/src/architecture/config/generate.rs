@@ -4,7 +4,7 @@ use crate::architecture::config::{Config, ConfigScope, Dimensions, ItScope};
 use crate::architecture::table::expression::{Expression, Scalar, Scope};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{Generator, Table};
-use apr_sdk::{DType, Error, Result};
+use apr_sdk::{DType, Error, Result, half};
 
 /// A computed tensor: dtype, shape and little-endian bytes.
 pub type Generated = (DType, Vec<u64>, Vec<u8>);
@@ -136,6 +136,19 @@ impl Part {
         let mut parts: Vec<Part> = all.filter_map(part).collect();
         parts.sort_by(|one, other| one.numbers.cmp(&other.numbers));
         parts
+    }
+}
+
+/// Floats of 16 or 32 bits as F32; `None` for any other type.
+pub fn as_f32(dtype: DType, bytes: &[u8]) -> Option<Vec<u8>> {
+    let wide = |from: fn(u16) -> f32| {
+        bytes.chunks_exact(2).flat_map(|b| from(u16::from_le_bytes([b[0], b[1]])).to_le_bytes()).collect()
+    };
+    match dtype {
+        DType::F32 => Some(bytes.to_vec()),
+        DType::F16 => Some(wide(half::from_f16)),
+        DType::BF16 => Some(wide(half::from_bf16)),
+        _ => None,
     }
 }
 

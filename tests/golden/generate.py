@@ -72,7 +72,7 @@ def make_folder(name, model, scratch, out):
     target.mkdir(parents=True)
     size, ids = tokenizer_facts(model["tokenizer"])
     pad = model.get("pad", 1)
-    config = with_vocabulary(model["config"], ids | {"vocab_size": -(-size // pad) * pad})
+    config = with_vocabulary(model["config"], ids | model.get("ids", {}) | {"vocab_size": -(-size // pad) * pad})
     text = json_text(dict(sorted(config.items())))
     if model.get("library", True):
         tensors = model_tensors(model, text, scratch)

@@ -340,7 +340,7 @@ MODELS = {
                 "rope_theta": 1000000, "router_aux_loss_coef": 0.001, "shared_expert_intermediate_size": 0, "sliding_window": None,
                 "tie_word_embeddings": False, "use_cache": True, "use_qk_norm": True, "use_sliding_window": False, "vocab_size": 512}}}),
     # With the chat template that its converter writes whatever the folder has.
-    "qwen3-asr": dict(tokenizer="qwen2", dtype="BF16", pad=64, library=False, tensors=qwen3_asr_tensors,
+    "qwen3-asr": dict(tokenizer="qwen2", ids={"pad_token_id": 462}, dtype="BF16", pad=64, library=False, tensors=qwen3_asr_tensors,
                       files=tokenizer_config("qwen2", pad_token="<|im_end|>", chat_template=(
             "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")), config={
@@ -348,7 +348,7 @@ MODELS = {
         "dtype": "bfloat16", "eos_token_id": 462, "initializer_range": 0.02, "model_type": "qwen3_asr", "pad_token_id": 462,
         "tie_word_embeddings": True, "timestamp_token_id": 4, "token_classification_bias": False, "transformers_version": "5.15.0",
         "text_config": {
-            "pad_token_id": 462, "attention_bias": False, "attention_dropout": 0.0, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.02,
+            "attention_bias": False, "attention_dropout": 0.0, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.02,
             "intermediate_size": 96, "layer_types": ["full_attention", "full_attention"], "max_position_embeddings": 512, "max_window_layers": 2,
             "model_type": "qwen3", "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
             "rope_parameters": {"mrope_interleaved": True, "mrope_section": [6, 5, 5], "rope_theta": 1000000, "rope_type": "default"},

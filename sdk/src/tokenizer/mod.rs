@@ -42,7 +42,7 @@ pub use self::compare::Difference;
 pub use self::core::{Core, byte_of};
 pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
 pub use self::library::{added_token, library_form};
-pub use self::pieces::{beyond_scores, merges_of_scores, scores_of_merges};
+pub use self::pieces::{before_bytes, beyond_scores, merges_of_scores, scores_of_merges};
 pub use self::treatment::{SpaceFirst, Treatment, steps};
 use crate::Result;
 use serde_json::Value as Json;

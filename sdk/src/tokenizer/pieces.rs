@@ -115,6 +115,20 @@ fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
     parts.each().filter(|(id, text)| mergeable(*id) && text.len() <= MAX_PIECE).filter_map(of).collect()
 }
 
+/// Marks the tokens before the first byte as those that a user defined: SentencePiece puts what its user defined before the bytes, and what it was trained before them never.
+pub fn before_bytes(types: &mut [TokenType]) {
+    let ordinary = |types: &[TokenType]| types.iter().filter(|kind| **kind == TokenType::Normal).count();
+    let Some(first) = types.iter().position(|kind| *kind == TokenType::Byte) else { return };
+    let (before, after) = types.split_at_mut(first);
+    // Bytes that were put behind a vocabulary that something else trained say nothing.
+    if ordinary(before) < ordinary(after) {
+        before
+            .iter_mut()
+            .filter(|kind| **kind == TokenType::Normal)
+            .for_each(|kind| *kind = TokenType::UserDefined);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use crate::architecture::config::{Config, ConfigScope, canonical};
 use crate::architecture::model::dimension;
 use crate::architecture::table::expression::Expression;
 use crate::architecture::table::nearest::knows;
-use crate::architecture::table::{CANONICAL, Source, Table};
+use crate::architecture::table::{CANONICAL, ConfigName, Generator, Source, Table};
 use crate::architecture::translate::{Request, images, translate};
 use apr_sdk::{Error, Payload, Result, Tensor, Value, escape};
 use serde::Serialize;
@@ -56,6 +56,16 @@ pub fn check(table: &Table) -> Findings {
             }
         }
     }
+    let generators =
+        table.rules.iter().flat_map(|rule| &rule.sides).filter_map(|(_, side)| side.generated.as_ref());
+    for (name, _) in generators.flat_map(|generator| match generator {
+        Generator::Values { sets, .. } => &sets[..],
+        Generator::Llama3Frequencies => &[],
+    }) {
+        if !table.config.iter().any(|entry| entry.name == *name) {
+            found.errors.push(format!("`generate` sets `{name}`, which is not a name of the configuration"));
+        }
+    }
     found
 }
 
@@ -101,6 +111,12 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
             side.operations.iter().chain(each).flat_map(|operation| operation.expressions())
         });
         let offsets = rule.sides.iter().flat_map(|(_, side)| &side.offsets).map(|(_, offset)| offset);
+        for generator in rule.sides.iter().filter_map(|(_, side)| side.generated.as_ref()) {
+            if let Generator::Values { values, sets, .. } = generator {
+                all.push((at(), values, places.clone()));
+                all.extend(sets.iter().map(|(_, from)| (at(), from, vec!["it"])));
+            }
+        }
         let own = rule.shapes.iter().flatten().chain(&rule.when).chain(of_sides).chain(offsets);
         all.extend(own.map(|e| (at(), e, places.clone())));
     }
@@ -109,29 +125,35 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
 
 /// Finds defaults that follow from one another: a model must state one of them.
 fn circles(table: &Table, found: &mut Findings) {
-    let default = |name: &str| {
-        table.config.iter().find(|entry| entry.name == name).and_then(|entry| entry.default.as_ref())
-    };
-    let mut known = HashSet::new();
+    let names = |entry: &ConfigName| entry.default.as_ref().map(Expression::names).unwrap_or_default();
+    let defaults: HashMap<&str, Vec<String>> =
+        table.config.iter().map(|entry| (entry.name.as_str(), names(entry))).collect();
+    // Names on the way from the first, and how many of the names that each follows from were gone to.
+    let (mut way, mut done): (Vec<(&str, usize)>, HashSet<&str>) = (Vec::new(), HashSet::new());
     for entry in &table.config {
-        // From name to name as far as they go; those that come back to the first are in a circle.
-        let (mut next, mut seen) = (vec![entry.name.clone()], HashSet::new());
-        while let Some(name) = next.pop() {
-            let names = default(&name).map(Expression::names).unwrap_or_default();
-            if names.contains(&entry.name) && !known.contains(&name) {
-                let (one, other) = (&entry.name, &name);
-                let text = if one == other {
-                    format!("the default of `{one}` follows from itself")
-                } else {
-                    format!("the defaults of `{one}` and `{other}` follow from each other")
-                };
-                match one == other {
-                    true => found.errors.push(text),
-                    false => found.warnings.push(format!("{text}: a model that states neither is refused")),
+        way.push((&entry.name, 0));
+        while let Some((name, gone)) = way.last_mut() {
+            let next = defaults.get(name).and_then(|names| names.get(*gone)).map(String::as_str);
+            let (name, next) = match next {
+                Some(next) if !done.contains(*name) => (*name, next),
+                _ => {
+                    done.insert(name);
+                    way.pop();
+                    continue;
                 }
-                known.extend([one.clone(), name.clone()]);
+            };
+            *gone += 1;
+            if next == name {
+                found.errors.push(format!("the default of `{name}` follows from itself"));
+            } else if done.contains(next) || !defaults.contains_key(next) {
+                continue;
+            } else if way.iter().any(|(on_way, _)| *on_way == next) {
+                found.warnings.push(format!(
+                    "the defaults of `{next}` and `{name}` follow from each other: a model that states neither is refused"
+                ));
+            } else {
+                way.push((next, 0));
             }
-            next.extend(names.into_iter().filter(|name| seen.insert(name.clone())));
         }
     }
 }

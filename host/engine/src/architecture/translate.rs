@@ -469,6 +469,9 @@ fn work_group(
     work.make(group, translated).map_err(named)
 }
 
+/// Bytes of all computed tensors, which lie in memory.
+const MOST_MADE: usize = 64 << 20;
+
 /// The numbers at the place of a computed tensor's name: one tensor for each, and one of a name without a place.
 fn numbers_of(request: &Request<'_>, image: &Pattern) -> Result<Vec<Vec<(String, u64)>>> {
     let place = match image.places() {
@@ -485,7 +488,7 @@ fn numbers_of(request: &Request<'_>, image: &Pattern) -> Result<Vec<Vec<(String,
 
 /// Tensors in the target's dialect that the source lacks, computed from the configuration.
 fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
-    let mut out = Vec::new();
+    let (mut out, mut made) = (Vec::new(), 0usize);
     let present: HashMap<usize, ()> = groups.keys().map(|(number, _)| (*number, ())).collect();
     for (number, rule) in request.table.rules.iter().enumerate() {
         let Some(side) = rule.side(request.to) else { continue };
@@ -495,10 +498,19 @@ fn generated(request: &Request<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
         }
         for numbers in numbers_of(request, image)? {
             let scope = request.scope.at(&numbers);
-            if rule.when.as_ref().is_some_and(|when| !when.holds(&scope).unwrap_or(false)) {
+            if let Some(when) = &rule.when
+                && !when.holds(&scope)?
+            {
                 continue;
             }
             let Some((dtype, shape, bytes)) = generate(what, &scope)? else { continue };
+            made += bytes.len();
+            if made > MOST_MADE {
+                return Err(Error::limit(format!(
+                    "tensors of more than {MOST_MADE} bytes would follow from the configuration"
+                ))
+                .tensor(image.text()));
+            }
             let of = |place: &str| numbers.iter().find(|(own, _)| own == place).map_or(0, |(_, n)| *n);
             let name = image.name(of);
             let mut facts = TensorFacts::default();

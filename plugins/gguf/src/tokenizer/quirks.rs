@@ -81,7 +81,7 @@ const SHOWN: [&str; 7] = [
 /// Whether SentencePiece's pieces are written with their merges instead of scores.
 pub fn merges_pieces(tokenizer: &Tokenizer, arch: &str) -> bool {
     let pieces = tokenizer.kind == Kind::Bpe && tokenizer.spelling == Spelling::SentencePiece;
-    pieces && MERGED.contains(&arch) && !tokenizer.merges.is_empty()
+    pieces && MERGED.contains(&arch)
 }
 
 /// The type of a token that is written with merges: only special tokens and bytes have one of their own.

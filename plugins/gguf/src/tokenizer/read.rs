@@ -9,7 +9,8 @@ use super::{
 };
 use crate::metadata::Key;
 use apr_sdk::tokenizer::{
-    AddedToken, Around, Kind, Parts, Spelling, TokenType, Tokenizer, fill_definitions, post_processor,
+    AddedToken, Around, Kind, Parts, Spelling, TokenType, Tokenizer, before_bytes, fill_definitions,
+    post_processor,
 };
 use apr_sdk::{Error, FileId, Limits, Result, Source, escape};
 use std::collections::HashMap;
@@ -36,6 +37,10 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     let mut parts = Parts { kind, spelling, ..Parts::default() };
     tokens(&scan, &mut parts)?;
     flags(&scan, &mut parts)?;
+    if model == MERGED_PIECES {
+        // Such a file has one type for ordinary pieces and for those that SentencePiece finds whole.
+        before_bytes(&mut parts.types);
+    }
     added(&mut parts);
     let said = |key: &str| Ok::<_, Error>(scan.text(key)?.unwrap_or_default());
     quirks::strips(&mut parts, &said("general.name")?, &said(PRE)?);
@@ -58,6 +63,9 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         // All scores are the same.
         parts.scores = None;
         merges(&scan, &mut parts)?;
+        if parts.merges.is_empty() {
+            return Err(Error::malformed(format!("metadata key `{MERGES}` is missing or empty")));
+        }
     }
     fill_definitions(&mut parts);
     unsaid::take_back(&scan, &mut parts)?;

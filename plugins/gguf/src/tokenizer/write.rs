@@ -20,6 +20,20 @@ pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Ve
     let merged = quirks::merges_pieces(tokenizer, arch);
     let model = if merged { MERGED_PIECES } else { model_name(tokenizer)? };
     refuse(tokenizer)?;
+    if merged {
+        let spaced = |id: &u32| tokenizer.token(*id).is_some_and(|text| text.contains(' '));
+        if tokenizer.merges.is_empty() {
+            return Err(Error::malformed(
+                "the tokenizer has no merges, which models of this architecture need",
+            ));
+        }
+        if let Some((id, _)) = tokenizer.merges.iter().find(|(left, right)| spaced(left) || spaced(right)) {
+            let text = escape(tokenizer.token(*id).unwrap_or_default(), 60);
+            return Err(Error::unsupported(format!(
+                "a merge of token {id} `{text}` has a space, which the format takes for the end of a piece"
+            )));
+        }
+    }
     let mut keys = Keys(Vec::new());
     quirks::before(&mut keys, tokenizer, arch);
     keys.set(MODEL, Value::from_string(model));

@@ -2,7 +2,7 @@
 
 use super::{added_type, fast};
 use apr_sdk::tokenizer::{
-    AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, scores_of_merges,
+    AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, before_bytes, scores_of_merges,
 };
 use apr_sdk::{Error, Result};
 use prost::Message;
@@ -167,20 +167,6 @@ pub fn of_fast(parts: &Parts, vocabulary: usize) -> Option<Model> {
     let model_type = Some(if parts.kind == Kind::Bpe { BPE } else { UNIGRAM });
     let trainer = Trainer { model_type, ..Trainer::default() };
     (!pieces.is_empty()).then_some(Model { pieces, trainer: Some(trainer), normalizer: Some(normalizer) })
-}
-
-/// SentencePiece puts what its user defined before the bytes, and what it was trained before them never.
-fn before_bytes(types: &mut [TokenType]) {
-    let ordinary = |types: &[TokenType]| types.iter().filter(|kind| **kind == TokenType::Normal).count();
-    let Some(first) = types.iter().position(|kind| *kind == TokenType::Byte) else { return };
-    let (before, after) = types.split_at_mut(first);
-    // Bytes that were put behind a vocabulary that something else trained say nothing.
-    if ordinary(before) < ordinary(after) {
-        before
-            .iter_mut()
-            .filter(|kind| **kind == TokenType::Normal)
-            .for_each(|kind| *kind = TokenType::UserDefined);
-    }
 }
 
 /// The parts that the model alone says.

@@ -62,7 +62,7 @@ pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, de
         return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
     }
     let mut whole = bases.whole(name, depth + 1)?.as_ref().clone();
-    for key in ["is_base", "sources"] {
+    for key in ["is_base", "sources", "judges"] {
         whole.remove(key);
     }
     if let Some(Item::Array(gone)) = toml.remove("remove")

@@ -1,6 +1,7 @@
 //! Compares the configuration's numbers of layers, experts and heads with the tensors.
 
 use crate::architecture::config::{key_of, names_in};
+use crate::architecture::table::Key;
 use crate::architecture::table::expression::{Expression, Scalar, Scope};
 use crate::architecture::translate::Request;
 use crate::wording::n_of;
@@ -43,8 +44,10 @@ fn check_lists(request: &Request<'_>) -> Result<()> {
     let Some((counting, layers)) = layers else { return Ok(()) };
     for dialect in &request.table.dialects {
         for entry in &request.table.config {
-            let is_listed =
-                names_in(entry, dialect).any(|name| dialect.per_layer.iter().any(|key| key == name));
+            let listed = |name: &str| dialect.per_layer.iter().any(|key| key == name);
+            let states = |key: &&Key| key.sets.iter().any(|(name, _)| *name == entry.name);
+            let is_listed = names_in(entry, dialect).any(listed)
+                || dialect.keys.iter().filter(states).any(|key| listed(&key.key));
             let value =
                 request.scope.value(&entry.name)?.filter(|_| is_listed && request.scope.stated(&entry.name));
             let Some(Scalar::List(items)) = value else { continue };

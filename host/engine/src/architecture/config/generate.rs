@@ -43,7 +43,8 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     let factor = get("rope_scaling_factor")?;
     let (low, high) = (get("rope_scaling_low_freq_factor")?, get("rope_scaling_high_freq_factor")?);
     let context = get("rope_scaling_original_max_position_embeddings")?;
-    if low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
+    let positive = [theta, factor, low, high, context].iter().all(|x| x.is_finite() && *x > 0.0);
+    if !positive || low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
         return Err(Error::invalid_argument("Llama 3's rope scaling is stated with impossible numbers"));
     }
     // The converter uses F32 tensors, to which Python floats are converted.

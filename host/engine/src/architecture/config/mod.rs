@@ -35,7 +35,15 @@ pub struct ConfigScope<'a> {
     active: RefCell<Vec<String>>,
     /// Defaults evaluated for the current value.
     steps: Cell<u32>,
+    /// Items of lists made so far.
+    items: Cell<usize>,
 }
+
+/// Items of all lists that are made in one scope: a thousand for each layer of the deepest models.
+const MOST_ITEMS: usize = 1 << 20;
+
+/// Defaults that follow from one another, each from the next.
+const MOST_DEEP: usize = 32;
 
 /// Defaults evaluated for one value: there are few, but each may ask for others several times.
 const MOST_STEPS: u32 = 10_000;
@@ -50,12 +58,13 @@ impl<'a> ConfigScope<'a> {
             dimensions,
             active: RefCell::default(),
             steps: Cell::new(0),
+            items: Cell::new(0),
         }
     }
 
     /// This scope with numbers at places.
     pub fn at(&self, numbers: &'a [(String, u64)]) -> ConfigScope<'a> {
-        ConfigScope { numbers, active: RefCell::default(), steps: Cell::new(0), ..*self }
+        ConfigScope { numbers, active: RefCell::default(), steps: Cell::new(0), items: Cell::new(0), ..*self }
     }
 }
 
@@ -70,7 +79,11 @@ impl Scope for ConfigScope<'_> {
         let entry = self.table.config.iter().find(|entry| entry.name == name);
         let Some(default) = entry.and_then(|entry| entry.default.as_ref()) else { return Ok(None) };
         let depth = self.active.borrow().len();
-        if depth > 16 || self.active.borrow().iter().any(|one| one == name) {
+        if depth > MOST_DEEP {
+            let message = format!("the default of `{name}` lies more than {MOST_DEEP} others deep");
+            return Err(Error::invalid_argument(message));
+        }
+        if self.active.borrow().iter().any(|one| one == name) {
             let all =
                 self.active.borrow().iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
             let message = format!("none of {all} is stated, and each follows from another of them");
@@ -94,6 +107,14 @@ impl Scope for ConfigScope<'_> {
 
     fn dimension(&self, tensor: &str, axis: usize) -> Option<u64> {
         (self.dimensions)(tensor, axis)
+    }
+
+    fn spend(&self, items: usize) -> Result<()> {
+        self.items.set(self.items.get().saturating_add(items));
+        if self.items.get() <= MOST_ITEMS {
+            return Ok(());
+        }
+        Err(Error::limit(format!("its lists would have more than {MOST_ITEMS} items")))
     }
 }
 
@@ -181,6 +202,7 @@ impl Config {
         // Those computed from others come after them.
         let computed = |key: &&Key| key.sets.iter().any(|(_, from)| from.is_some());
         let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(computed);
+        let mut lists: Vec<(&Key, Scalar)> = Vec::new();
         for key in before.into_iter().chain(after) {
             // What is always the same is the file's own, such as the class of the model: it lies at the root.
             let found = match key.value {
@@ -190,6 +212,9 @@ impl Config {
             let Some((path, it)) = found else { continue };
             used.extend(path);
             let Some(it) = from_value(&it) else { continue };
+            if computed(&key) && matches!(it, Scalar::List(_)) {
+                lists.push((key, it.clone()));
+            }
             for (name, from) in &key.sets {
                 let Some(entry) = table.config.iter().find(|entry| entry.name == *name) else { continue };
                 let value = match from {
@@ -204,6 +229,7 @@ impl Config {
                 }
             }
         }
+        told_alike(&ConfigScope::new(table, &config, dimensions), &lists)?;
         // In table order, whatever the order of keys was.
         let place = |name: &str| table.config.iter().position(|entry| entry.name == name);
         config.values.sort_by_key(|(name, _)| place(name));
@@ -276,6 +302,24 @@ impl Config {
     }
 }
 
+/// Fails for a list that says what the names computed from it do not: it would be another one when it is written again.
+fn told_alike(scope: &ConfigScope<'_>, lists: &[(&Key, Scalar)]) -> Result<()> {
+    for (key, it) in lists {
+        let Source::Expression(value) = &key.value else { continue };
+        if key.when.as_ref().map_or(Ok(true), |when| when.holds(scope))?
+            && let Some(value) = value.value(scope)?
+            && !same(&narrowed(&value), &narrowed(it))
+        {
+            let (key, value) = (escape(&key.key, 120), value.to_string());
+            return Err(Error::malformed(format!(
+                "`{key}` is {it}, which no configuration of this architecture says"
+            ))
+            .hint(format!("the nearest has {value}; pass --arch none to keep every name")));
+        }
+    }
+    Ok(())
+}
+
 /// A value with its floats rounded to F32.
 #[allow(clippy::cast_possible_truncation, reason = "that is what it is for")]
 pub(in crate::architecture) fn narrowed(value: &Scalar) -> Scalar {
@@ -326,6 +370,9 @@ impl Scope for ItScope<'_> {
     }
     fn dimension(&self, tensor: &str, axis: usize) -> Option<u64> {
         self.inner.dimension(tensor, axis)
+    }
+    fn spend(&self, items: usize) -> Result<()> {
+        self.inner.spend(items)
     }
 }
 

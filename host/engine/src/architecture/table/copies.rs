@@ -56,6 +56,10 @@ impl Copies {
         if names.is_empty() || !names.iter().all(|name| starts(name)) {
             return Ok(None);
         }
+        let makes = |item: &Item| item.as_table().is_some_and(|side| side.contains_key("generate"));
+        if rule.values().any(makes) {
+            return Err(Error::invalid_argument("a rule with `generate` cannot be copied"));
+        }
         let mut copy = Toml::new();
         for (member, item) in rule {
             let value = match (member.as_str(), item) {

@@ -106,6 +106,15 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         let offset = expression(sub_table(toml, "offset")?, place)?;
         side.offsets.extend(offset.map(|offset| (place.clone(), offset)));
     }
+    if side.generated.is_some() {
+        let one = side.images.len() == 1
+            && side.images.iter().all(|image| !image.is_open() && image.places().len() < 2);
+        if !one || !side.operations.is_empty() || !side.each.is_empty() || toml.contains_key("offset") {
+            return Err(Error::invalid_argument(
+                "a side with `generate` has one name with one place at most, and no `ops`, `each` or `offset`",
+            ));
+        }
+    }
     if side.images.is_empty() != side.dropped.is_some() {
         return Err(Error::invalid_argument(
             "a dialect's side needs names, or a reason why it has none (`drop`)",
@@ -124,6 +133,7 @@ fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
         Some(Item::Table(toml)) => toml,
         Some(other) => return Err(bad("`generate`", other)),
     };
+    only(toml, &["values", "sets", "scalar"], "`generate`")?;
     let values = expression(toml, "values")?.ok_or_else(|| {
         Error::invalid_argument("`generate` needs `values`, the list that the tensor holds")
     })?;

@@ -8,8 +8,9 @@ use serde_json::{Map, Value as Json, json};
 
 const KEY: &str = "added_tokens";
 
-/// The flag of tokens that are not shown: listed where the tokens' types do not tell it.
+/// The flag of tokens that are not shown, and the type of a token: listed where the written types do not tell them.
 const SPECIAL: &str = "special";
+const TYPE: &str = "type";
 
 /// A flag: its name in `tokenizer.json`, and its field.
 type Flag = (&'static str, fn(&mut AddedToken) -> &mut bool);
@@ -50,6 +51,7 @@ pub fn carry(
         let kind = tokenizer.type_of(added.id);
         if merged && kind != quirks::type_of_merged(kind, tokenizer.token(added.id).unwrap_or_default()) {
             entry.insert(SPECIAL.to_owned(), added.special.into());
+            entry.insert(TYPE.to_owned(), kind.number().into());
         }
         (!entry.is_empty()).then(|| {
             entry.insert("id".to_owned(), added.id.into());
@@ -85,18 +87,21 @@ fn warning(tokenizer: &Tokenizer, first: &AddedToken, count: usize) -> String {
 pub fn take_back(json: &Json, parts: &mut Parts) {
     let Some(list) = json.get(KEY).and_then(Json::as_array) else { return };
     let mut entries = std::collections::HashMap::new();
+    let known: std::collections::HashMap<u32, usize> =
+        parts.added.iter().enumerate().map(|(n, added)| (added.id, n)).collect();
     for entry in list {
         let Some(id) = entry.get("id").and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok()) else {
             continue;
         };
-        entries.insert(id, entry);
+        let again = entries.insert(id, entry).is_some();
         let special = entry.get(SPECIAL).and_then(Json::as_bool);
-        if let Some((special, kind)) = special.zip(parts.types.get_mut(id as usize)) {
-            match parts.added.iter_mut().find(|added| added.id == id) {
+        let told = entry.get(TYPE).and_then(Json::as_u64).and_then(TokenType::from_number);
+        if let (Some(special), Some(kind), false) = (special, parts.types.get_mut(id as usize), again) {
+            match known.get(&id).and_then(|n| parts.added.get_mut(*n)) {
                 Some(added) => added.special = special,
                 None => parts.added.push(AddedToken { id, special, ..AddedToken::default() }),
             }
-            *kind = if special { TokenType::Control } else { TokenType::UserDefined };
+            *kind = told.unwrap_or(if special { TokenType::Control } else { TokenType::UserDefined });
         }
     }
     parts.added.sort_by_key(|added| added.id);

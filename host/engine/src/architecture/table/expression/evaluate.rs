@@ -31,8 +31,12 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
             _ => None,
         },
         Node::List(items) => {
-            let items: Option<Vec<Scalar>> =
-                items.iter().map(|item| evaluate(item, scope)).collect::<Result<_>>()?;
+            let item = |item| {
+                let item = evaluate(item, scope)?;
+                scope.spend(item.as_ref().map_or(1, Scalar::size))?;
+                Ok(item)
+            };
+            let items: Option<Vec<Scalar>> = items.iter().map(item).collect::<Result<_>>()?;
             items.map(Scalar::List)
         }
         Node::First(items) => {
@@ -45,7 +49,11 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
         }
         Node::Each(variable, n, of) => match evaluate(n, scope)? {
             Some(Scalar::Int(n)) if (0..=MOST_ITEMS).contains(&n) => {
-                let item = |i| evaluate(of, &Local { variable, value: i, inner: scope });
+                let item = |i| {
+                    let item = evaluate(of, &Local { variable, value: i, inner: scope })?;
+                    scope.spend(item.as_ref().map_or(1, Scalar::size))?;
+                    Ok(item)
+                };
                 let items: Option<Vec<Scalar>> = (0..n).map(item).collect::<Result<_>>()?;
                 items.map(Scalar::List)
             }
@@ -98,6 +106,9 @@ impl Scope for Local<'_> {
     }
     fn dimension(&self, tensor: &str, axis: usize) -> Option<u64> {
         self.inner.dimension(tensor, axis)
+    }
+    fn spend(&self, items: usize) -> Result<()> {
+        self.inner.spend(items)
     }
 }
 

@@ -39,6 +39,16 @@ impl fmt::Display for Scalar {
     }
 }
 
+impl Scalar {
+    /// How many values it holds, its own among them.
+    pub fn size(&self) -> usize {
+        match self {
+            Scalar::List(items) => items.iter().map(Scalar::size).sum::<usize>().saturating_add(1),
+            _ => 1,
+        }
+    }
+}
+
 /// What an expression can refer to.
 pub trait Scope {
     /// The value of a name, if known.
@@ -53,6 +63,14 @@ pub trait Scope {
     /// A dimension of a tensor, by its canonical name.
     fn dimension(&self, _tensor: &str, _axis: usize) -> Option<u64> {
         None
+    }
+
+    /// Counts items of lists that are made: lists of lists could otherwise grow without end.
+    ///
+    /// # Errors
+    /// InvalidArgument for more than a model could need.
+    fn spend(&self, _items: usize) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -474,11 +474,7 @@ const MOST_MADE: usize = 64 << 20;
 
 /// The numbers at the place of a computed tensor's name: one tensor for each, and one of a name without a place.
 fn numbers_of(request: &Request<'_>, image: &Pattern) -> Result<Vec<Vec<(String, u64)>>> {
-    let place = match image.places() {
-        [] => return Ok(vec![Vec::new()]),
-        [place] => place,
-        _ => return Err(Error::invalid_argument("a computed tensor has one place at most")),
-    };
+    let [place] = image.places() else { return Ok(vec![Vec::new()]) };
     let count = count_of(request, place)?.unwrap_or(0);
     if count > MOST_GROUPS {
         return Err(too_many(request, place, count, "that is more than can be computed"));

@@ -25,6 +25,7 @@ mod readme;
 mod refused;
 mod said;
 mod summary;
+mod tables;
 mod third_party;
 mod traits;
 mod variants;

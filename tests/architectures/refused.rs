@@ -23,7 +23,7 @@ pub fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<C
 }
 
 /// The folder of a golden, with these keys in its configuration.
-fn folder(scratch: &Scratch, golden: &str, keys: &Json) -> PathBuf {
+pub fn folder(scratch: &Scratch, golden: &str, keys: &Json) -> PathBuf {
     let folder = scratch.at(golden);
     Checkpoint::golden(&root().join("tests/golden").join(golden)).unwrap().write_to(&folder).unwrap();
     for (key, value) in keys.as_object().unwrap() {

@@ -162,7 +162,7 @@ fn rows_of_nothing_are_quantized_to_nothing() {
 #[test]
 fn an_expression_without_end_is_an_error() {
     let scratch = Scratch::new();
-    let sum = ["1"; 200_000].join(" + ");
+    let sum = ["1"; 100_000].join(" + ");
     let deep = format!("{}1{}", "min(1, ".repeat(50_000), ")".repeat(50_000));
     for (name, expression) in [("sum", sum), ("deep", deep)] {
         let table = format!("id = \"t\"\n[config]\nlayers = \"int\"\n[places]\nlayer = \"{expression}\"\n");

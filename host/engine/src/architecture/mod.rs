@@ -10,6 +10,7 @@ mod forward;
 mod known;
 mod layers;
 mod ledger;
+mod line;
 mod model;
 mod removed;
 mod summary;

@@ -228,6 +228,10 @@ pub fn overlay(
     let mut scores = vec![if by_merges { ADDED } else { 0.0 }; parts.tokens.len()];
     for (at, piece) in model.pieces.iter().enumerate() {
         scores[at] = f64::from(piece.score.unwrap_or(0.0));
+        // An id without a token is a piece that is not used.
+        if parts.tokens[at].is_none() {
+            continue;
+        }
         let kind = model.type_of(at);
         // A piece that `tokenizer.json` cuts out first is no ordinary one.
         if kind != TokenType::Normal || parts.types[at] == TokenType::Normal {

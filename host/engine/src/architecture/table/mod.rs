@@ -8,7 +8,6 @@ pub(crate) mod expected;
 pub(crate) mod expression;
 pub(crate) mod group;
 pub(crate) mod head;
-mod line;
 pub(crate) mod members;
 pub(crate) mod nearest;
 pub(crate) mod operation;
@@ -21,9 +20,9 @@ use crate::architecture::config::base::{Bases, with_base};
 use crate::architecture::config::refusal::Refusal;
 use crate::architecture::config::roots::Roots;
 use crate::architecture::decoder::Section;
+use crate::architecture::line::line_of;
 use crate::architecture::table::expected::Expected;
 use crate::architecture::table::expression::{Expression, Scalar};
-use crate::architecture::table::line::line_of;
 use crate::architecture::table::members::{
     bad, expression, list, only, scalar, sub_table, tables, truth, words,
 };

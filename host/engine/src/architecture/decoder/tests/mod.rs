@@ -121,7 +121,7 @@ fn what_is_wrong_with_a_table_is_said_with_its_key() {
 #[test]
 fn values_that_do_not_fit_a_model_are_refused() {
     for (text, want) in [
-        ("[decoder.attention]\nheads = 'round'", "go in a circle"),
+        ("[decoder.attention]\nheads = 'round'", "each follows from another of them"),
         (
             "[decoder.attention]\nheads = 'num_local_heads'",
             "`num_local_heads`, which the model does not state",

@@ -3,7 +3,7 @@
 
 /// The line that a message is about, counted from 1: where the last of the words stands that it quotes and that the text has in
 /// this order, those after the first in one section. `None` if the text has not even the first, which then is the base's.
-pub(super) fn line_of(text: &str, message: &str) -> Option<usize> {
+pub fn line_of(text: &str, message: &str) -> Option<usize> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found: Option<usize> = None;
     for word in quoted(message) {

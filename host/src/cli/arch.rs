@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, boxed, with_schema};
-use apr_engine::architecture::{Findings, Table, Tables, Tried, check, draft, try_on};
+use apr_engine::architecture::{Findings, Table, Tables, Tried, check, draft, try_on, unused};
 use apr_host::sizes::show_number_of;
 use apr_host::storage::small_file::read_text;
 use apr_sdk::{Error, Result, escape};
@@ -102,6 +102,7 @@ fn check_table(given: &str, models: &[PathBuf], open: &OpenArgs, context: &Conte
         findings: check(&table),
         models: Vec::new(),
     };
+    checked.findings.warnings.extend(unused(&table, &text)?);
     for path in models {
         let opened = open.open(&host, path)?;
         let lookup = |key: &str| opened.stated(key);

@@ -9,11 +9,6 @@ const ALWAYS_F32: &[&str] = &[
     ".ffn_gate_inp.weight",
     ".ffn_gate_inp_shexp.weight",
     ".ssm_conv1d.weight",
-    ".ssm_conv1d_q.weight",
-    ".ssm_conv1d_k.weight",
-    ".ssm_conv1d_v.weight",
-    ".hc_attn_fn.weight",
-    ".hc_ffn_fn.weight",
     ".shortconv.conv.weight",
     ".time_mix_first.weight",
     ".time_mix_w1.weight",
@@ -24,14 +19,10 @@ const ALWAYS_F32: &[&str] = &[
     ".altup_correct_coef.weight",
     ".altup_predict_coef.weight",
     ".indexer.proj.weight",
-    ".indexer.q_proj.weight",
-    ".indexer.k_proj.weight",
-    ".indexer_compressor_gate.weight",
-    ".indexer_compressor_ape.weight",
 ];
 
 /// Tensors that are always F32, by whole name.
-const NAMES_F32: &[&str] = &["position_embd.weight", "token_types.weight", "output_hc_fn.weight"];
+const NAMES_F32: &[&str] = &["position_embd.weight", "token_types.weight"];
 
 /// The type for each tensor; `wanted` is the user's request.
 pub fn choose(tensors: &[TensorFacts], wanted: Option<DType>) -> Vec<DTypeChoice> {

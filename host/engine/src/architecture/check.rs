@@ -1,5 +1,6 @@
 //! Checks a table: by itself, and on a model's names and shapes.
 
+use crate::architecture::config::generate::follows_from;
 use crate::architecture::config::lost::{Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
@@ -156,6 +157,36 @@ fn circles(table: &Table, found: &mut Findings) {
             }
         }
     }
+}
+
+/// What a table's own text reads of models and nothing uses: another dialect could not tell two such models apart.
+///
+/// # Errors
+/// InvalidArgument for text that is not TOML.
+pub fn unused(table: &Table, text: &str) -> Result<Vec<String>> {
+    let toml: toml::Table = text
+        .parse()
+        .map_err(|e| Error::invalid_argument(format!("an architecture table is not TOML: {e}")))?;
+    let own = toml.get("config").and_then(toml::Value::as_table);
+    let sides = table.rules.iter().flat_map(|rule| &rule.sides);
+    let computed = sides.filter_map(|(_, side)| side.generated.as_ref()).flat_map(follows_from);
+    let used: HashSet<String> = expressions(table)
+        .iter()
+        .flat_map(|(_, expression, _)| expression.names())
+        .chain(computed.map(str::to_owned))
+        .collect();
+    let is_own = |entry: &&ConfigName| own.is_some_and(|own| own.contains_key(&entry.name));
+    let is_unused =
+        |entry: &&ConfigName| !used.contains(&entry.name) && entry.covers.is_none() && entry.effect.is_none();
+    let unused = table.config.iter().filter(is_own).filter(is_unused);
+    Ok(unused
+        .map(|entry| {
+            format!(
+                "nothing uses `{}` of the configuration: say what it does (`covers`, `effect`), or list it under `ignore`",
+                entry.name
+            )
+        })
+        .collect())
 }
 
 fn names_of_expressions(table: &Table, found: &mut Findings) {

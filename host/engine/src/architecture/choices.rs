@@ -1,5 +1,6 @@
 //! Chooses float types between the user's request and the target's preference.
 
+use crate::architecture::table::{Precision, Side, Table};
 use apr_sdk::{DType, DTypeChoice, DTypeKind, Error, Result, TensorFacts, Writer};
 
 /// The type for each tensor; `wanted` is the user's request. If the writer has no preference for any, the
@@ -25,6 +26,34 @@ pub fn choices(
         false => DTypeChoice::Keep,
     };
     Ok(facts.iter().map(choose).collect())
+}
+
+/// The same with what a table's rules say of a dialect's tensors.
+///
+/// # Errors
+/// As [`choices`].
+pub(super) fn choices_of(
+    table: &Table,
+    dialect: &str,
+    writer: &dyn Writer,
+    facts: &[TensorFacts],
+    wanted: Option<DType>,
+) -> Result<Vec<DTypeChoice>> {
+    let mut all = choices(writer, facts, wanted)?;
+    let sides = table.rules.iter().filter_map(|rule| rule.side(dialect));
+    let said: Vec<(&Side, Precision)> = sides.filter_map(|side| Some((side, side.precision?))).collect();
+    let usual =
+        all.iter().find(|choice| matches!(choice, DTypeChoice::Cast(to) if *to != DType::F32)).copied();
+    for (choice, facts) in all.iter_mut().zip(facts) {
+        let fits = |side: &Side| side.images.iter().any(|image| image.numbers(&facts.name).is_some());
+        let precision = said.iter().find(|(side, _)| fits(side)).map(|(_, precision)| *precision);
+        match (precision, facts.dtype.is_some_and(is_float)) {
+            (Some(Precision::Full), true) => *choice = DTypeChoice::Cast(DType::F32),
+            (Some(Precision::Usual), true) => *choice = usual.unwrap_or(*choice),
+            _ => {}
+        }
+    }
+    Ok(all)
 }
 
 /// Whether a type is a float type.

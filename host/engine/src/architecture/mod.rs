@@ -18,7 +18,7 @@ mod table;
 mod tensor_spec;
 mod translate;
 
-pub use check::{Findings, Tried, check, try_on};
+pub use check::{Findings, Tried, check, try_on, unused};
 pub use choices::{choices, is_float};
 pub use decoder::{
     Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Roles,

@@ -2,19 +2,20 @@
 //! about both.
 
 use crate::architecture::Tables;
+use crate::architecture::choices::choices_of;
 use crate::architecture::config::codes::refuse_codes;
 use crate::architecture::config::generate::{Part, as_f32, recover};
 use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, OF_TENSORS, canonical, from_value};
+use crate::architecture::is_float;
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
 use crate::architecture::table::array::Box_;
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
 use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, images, translate};
-use crate::architecture::{choices, is_float};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor, concat};
 use crate::registry::{Format, Registry};
@@ -446,7 +447,7 @@ impl Journey<'_> {
         let choices = match came_from_target || self.from == self.to {
             // A model of the target's own format, or in its dialect, keeps its types.
             true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
-            _ => choices(writer, &facts, wishes.precision)?,
+            _ => choices_of(self.table, self.to, writer, &facts, wishes.precision)?,
         };
         let mut translation = Translation::default();
         let (mut tensors, mut cast) = (Vec::with_capacity(facts.len()), Vec::new());

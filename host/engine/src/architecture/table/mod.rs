@@ -33,7 +33,7 @@ use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashMap;
 use toml::{Table as Toml, Value as Item};
 
-pub use side::{Generator, Side};
+pub use side::{Generator, Precision, Side};
 
 /// The tables' own dialect: the names and rows of the configuration and the members.
 pub const CANONICAL: &str = "canonical";

@@ -24,6 +24,15 @@ pub enum Generator {
     },
 }
 
+/// The float type that a dialect has a tensor in, whatever its writer takes for tensors of such a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// F32.
+    Full,
+    /// That of most matrices.
+    Usual,
+}
+
 /// A rule's tensors in one dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
@@ -37,6 +46,8 @@ pub struct Side {
     pub dropped: Option<String>,
     /// The generator, if the source has none.
     pub generated: Option<Generator>,
+    /// Its float type, if not the writer's choice.
+    pub precision: Option<Precision>,
     /// What is added to the numbers of places in its names: layers that a dialect counts behind others.
     pub offsets: Vec<(String, Expression)>,
 }
@@ -82,13 +93,22 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         Item::Table(toml) => toml,
         other => return Err(bad("a dialect's side", other)),
     };
-    only(toml, &["name", "names", "ops", "each", "drop", "generate", "offset"], "a dialect's side")?;
+    only(toml, &["name", "names", "ops", "each", "drop", "generate", "offset", "type"], "a dialect's side")?;
     let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
     let mut side = Side {
         images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
         operations: Operation::read(toml.get("ops"))?,
         dropped: words(toml, "drop")?,
         generated: read_generator(toml.get("generate"))?,
+        precision: match words(toml, "type")?.as_deref() {
+            None => None,
+            Some("f32") => Some(Precision::Full),
+            Some("usual") => Some(Precision::Usual),
+            Some(other) => {
+                let other = escape(other, 40);
+                return Err(Error::invalid_argument(format!("`type` is `f32` or `usual`, not `{other}`")));
+            }
+        },
         ..Side::default()
     };
     if let Some(Item::Array(each)) = toml.get("each") {

@@ -45,7 +45,8 @@ fn check_lists(request: &Request<'_>) -> Result<()> {
     for dialect in &request.table.dialects {
         for entry in &request.table.config {
             let listed = |name: &str| dialect.per_layer.iter().any(|key| key == name);
-            let states = |key: &&Key| key.sets.iter().any(|(name, _)| *name == entry.name);
+            let states =
+                |key: &&Key| key.sets.iter().any(|(name, from)| *name == entry.name && from.is_none());
             let is_listed = names_in(entry, dialect).any(listed)
                 || dialect.keys.iter().filter(states).any(|key| listed(&key.key));
             let value =

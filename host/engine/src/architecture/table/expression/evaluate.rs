@@ -62,6 +62,23 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
             }
             None => None,
         },
+        Node::Where(variable, n, of) => match evaluate(n, scope)? {
+            Some(Scalar::Int(n)) if (0..=MOST_ITEMS).contains(&n) => {
+                let mut found = Vec::new();
+                for i in 0..n {
+                    scope.spend(1)?;
+                    let local = Local { variable, value: i, inner: scope };
+                    if is_true(evaluate(of, &local)?.as_ref()) {
+                        found.push(Scalar::Int(i));
+                    }
+                }
+                Some(Scalar::List(found))
+            }
+            Some(other) => {
+                return Err(Error::invalid_argument(format!("`where` cannot look at {other} places")));
+            }
+            None => None,
+        },
         Node::Not(a) => Some(Scalar::Bool(!is_true(evaluate(a, scope)?.as_ref()))),
         Node::Logic(logic, a, b) => {
             let first = is_true(evaluate(a, scope)?.as_ref());
@@ -173,7 +190,30 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
         (Operator::Index, Scalar::List(items), _) => {
             position(items.iter().position(|item| same(item, b)).unwrap_or(items.len()))
         }
-        (Operator::Character | Operator::Contains | Operator::Count | Operator::Index, ..) => {
+        (Operator::Join, Scalar::List(items), Scalar::Text(between)) => {
+            let texts = items.iter().map(|item| match item {
+                Scalar::Text(text) => text.clone(),
+                other => other.to_string(),
+            });
+            Scalar::Text(texts.collect::<Vec<_>>().join(between))
+        }
+        (Operator::Numbers, Scalar::Text(text), Scalar::Text(between)) if !between.is_empty() => {
+            let number = |part: &str| {
+                let number = part.trim().parse().map(Scalar::Int);
+                number.map_err(|_| Error::invalid_argument(format!("{a} holds what is no whole number")))
+            };
+            let parts = text.split(between.as_str()).filter(|part| !part.trim().is_empty());
+            Scalar::List(parts.map(number).collect::<Result<_>>()?)
+        }
+        (
+            Operator::Character
+            | Operator::Contains
+            | Operator::Count
+            | Operator::Index
+            | Operator::Join
+            | Operator::Numbers,
+            ..,
+        ) => {
             return Err(Error::invalid_argument(format!("{a} is not a text or a list that {b} could be in")));
         }
         _ => return Ok(None),

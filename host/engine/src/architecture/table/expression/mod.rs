@@ -96,6 +96,8 @@ enum Node {
     List(Vec<Node>),
     /// `each(i, n, x)`: the values of x for i from 0 to n - 1.
     Each(String, Box<Node>, Box<Node>),
+    /// `where(i, n, c)`: the numbers from 0 to n - 1 for which c holds.
+    Where(String, Box<Node>, Box<Node>),
     /// `first(a, b, ...)`: the first that has a value.
     First(Vec<Node>),
     Not(Box<Node>),
@@ -160,6 +162,8 @@ enum Operator {
     Contains,
     Count,
     Index,
+    Join,
+    Numbers,
 }
 
 impl Operator {
@@ -173,6 +177,8 @@ impl Operator {
             "contains" => Operator::Contains,
             "count" => Operator::Count,
             "index" => Operator::Index,
+            "join" => Operator::Join,
+            "numbers" => Operator::Numbers,
             _ => return None,
         })
     }
@@ -274,7 +280,7 @@ fn collect_names(node: &Node, defined_too: bool, into: &mut Vec<String>) {
         Node::List(items) | Node::First(items) => {
             items.iter().for_each(|n| collect_names(n, defined_too, into));
         }
-        Node::Each(variable, n, of) => {
+        Node::Each(variable, n, of) | Node::Where(variable, n, of) => {
             collect_names(n, defined_too, into);
             let before = into.len();
             collect_names(of, defined_too, into);
@@ -352,6 +358,10 @@ mod tests {
             ("kinds[1]", Scalar::Text("full".into())),
             ("len(kinds) + len(\"M*-\")", Scalar::Int(6)),
             ("char(\"M*-\", 1) == \"*\"", Scalar::Bool(true)),
+            ("where(i, 4, i % 2 == 1)[1] + len(where(i, 4, i > 8))", Scalar::Int(3)),
+            ("len(heads) + max(heads) + min(heads)", Scalar::Int(17)),
+            ("join(kinds, \"-\") == \"window-full\" or join([1, 2], \",\") == \"1,2\"", Scalar::Bool(true)),
+            ("numbers(\"3, 14,15\", \",\")[1] + len(numbers(\"\", \",\"))", Scalar::Int(14)),
             ("contains(kinds, \"full\") and not contains(\"M*\", \"E\")", Scalar::Bool(true)),
             ("count(kinds, \"window\") + index(kinds, \"full\") + index(kinds, 1)", Scalar::Int(6)),
             ("absent == 1 or heads == 8 and hidden == 64", Scalar::Bool(true)),

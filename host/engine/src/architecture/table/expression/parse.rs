@@ -8,7 +8,7 @@ const DEEPEST: usize = 32;
 
 /// Whether a word before a parenthesis is a function.
 fn is_function(word: &str) -> bool {
-    ["if", "defined", "dim", "each", "first"].contains(&word)
+    ["if", "defined", "dim", "each", "where", "first"].contains(&word)
         || Function::named(word).is_some()
         || Operator::named(word).is_some()
 }
@@ -226,17 +226,20 @@ impl<'a> Parser<'a> {
                 }
             }
             "first" => return Ok(Node::First(self.items(")")?)),
-            "each" => {
+            "each" | "where" => {
                 let Node::Name(variable) = self.whole()? else { return Err(self.wrong("a name")) };
                 self.needs(",")?;
                 let n = Box::new(self.whole()?);
                 self.needs(",")?;
                 if std::mem::replace(&mut self.in_each, true) {
-                    return Err(Error::invalid_argument("an `each` cannot be inside of another"));
+                    return Err(Error::invalid_argument("an `each` or `where` cannot be inside of another"));
                 }
                 let of = Box::new(self.whole()?);
                 self.in_each = false;
-                Node::Each(variable, n, of)
+                match function {
+                    "each" => Node::Each(variable, n, of),
+                    _ => Node::Where(variable, n, of),
+                }
             }
             "if" => {
                 let condition = Box::new(self.whole()?);

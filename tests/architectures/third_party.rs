@@ -125,6 +125,13 @@ fn a_toml_file_in_a_plugin_folder_is_an_architecture() {
     assert_eq!(user.refused(&["import", "acme"]).0, 4);
 
     let table = user.scratch.at("data/apr/plugins/acme.toml");
+    // One that does not load is meant all the same, and says where it is wrong.
+    fs::write(&table, format!("{ACME}\n[[tensor]]\nname = \"odd\"\nsize = [1]\n")).unwrap();
+    let (code, told) = user.refused(&["convert", "acme", "acme.gguf"]);
+    assert!(
+        code == 2 && told.contains("architecture table `acme`, line ") && told.contains("`size`"),
+        "{told}"
+    );
     fs::write(&table, ACME).unwrap();
     assert!(user.must(&["arch", "list"]).contains("Acme"));
     let told = user.must(&["arch", "check", "acme", "acme"]);

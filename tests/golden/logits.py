@@ -28,9 +28,9 @@ from scaled import scaled_tensors
 HERE = Path(__file__).resolve().parent
 NAMES = ["llama", "qwen2", "gemma2", "gpt2", "bert", "llama3", "mistral", "mixtral", "qwen3", "qwen2-moe", "qwen3-moe", "gemma",
          "gemma3", "phi2", "phi3", "olmo2", "stablelm", "starcoder2", "command-r", "falcon", "falcon-40b", "gpt-neox", "bloom", "mpt",
-         "nomic-bert", "roberta"]
+         "nomic-bert", "roberta", "exaone4", "glm"]
 # Long enough to leave the sliding window, and phi3's original context; 48 tokens elsewhere.
-LENGTHS = {"gemma2": 96, "gemma3": 96, "starcoder2": 96, "phi3": 160}
+LENGTHS = {"gemma2": 96, "gemma3": 96, "starcoder2": 96, "phi3": 160, "exaone4": 96}
 # Beside "plain" and "sharp": within phi3's original context the other table of factors holds.
 SHORT = {"phi3": 48}
 POSITIONS = {"phi3": {"plain": [0, 80, 158, 159], "sharp": [80, 158, 159], "short": [24, 47]}}

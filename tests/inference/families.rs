@@ -1,11 +1,14 @@
 //! Every family against transformers: F32 weights, F32 caches, contexts beyond windows and the original context; and once
 //! more with sharp attention, where masks, scales and soft caps show.
 
-use crate::golden::{Case, cases, models};
+use crate::golden::{Case, cases, folder, models};
 use crate::loading::{distance, exact, loaded, logits};
 use apr_host::running::{LoadOptions, Loaded, Wanted};
-use apr_tests::Scratch;
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, program};
+use serde_json::Value as Json;
 use std::path::Path;
+use std::process::Command;
 
 /// The most by which a logit may differ, in units of their root mean square; more only where transformers itself is
 /// further from F64 ([`Case::noise`]): sharp attention over many layers magnifies every rounding.
@@ -49,4 +52,22 @@ fn every_family_computes_what_transformers_computes() {
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
     assert!(count >= 40, "{count} cases");
+}
+
+#[test]
+fn an_embedding_is_that_of_the_whole_text_with_the_tokens_around_it() {
+    let text = "then came the others, one after the other";
+    for name in ["bert", "roberta", "nomic-bert", "xlm-roberta"] {
+        let (scratch, model) = (Scratch::new(), Checkpoint::golden(&folder(name)).unwrap());
+        let path = scratch.at(name);
+        model.write_to(&path).unwrap();
+        let said = |args: &[&str]| {
+            let output = Command::new(program()).args(args).current_dir(scratch.at("")).output().unwrap();
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let ids = said(&["tokenizer", name, "--encode", text]);
+        let json: Json = serde_json::from_str(&said(&["run", name, text, "--embed", "--json"])).unwrap();
+        assert_eq!(json["tokens"].as_u64(), Some(ids.split_whitespace().count() as u64), "{name}: {ids}");
+    }
 }

@@ -2,6 +2,7 @@
 and back, and what llama.cpp and transformers make of it."""
 
 import hashlib
+import json
 import math
 import os
 from pathlib import Path
@@ -84,6 +85,17 @@ def embeddings(scratch):
             raise Failure(f"{text!r}: {apart}")
 
 
+def embedded(scratch):
+    """apr's own embeddings: of whole texts, with the tokens around them."""
+    theirs = transformers("embeddings", folder=Path(FOLDER), texts=SENTENCES, pooling="mean")
+    for text, two in zip(SENTENCES, theirs, strict=True):
+        one = json.loads(program.must("run", scratch / "m.gguf", text, "--embed", "--json"))["embedding"]
+        two = [x / math.sqrt(sum(y * y for y in two)) for x in two]
+        apart = max(abs(a - b) for a, b in zip(one, two, strict=True))
+        if not apart <= NEAR:
+            raise Failure(f"{text!r}: {apart}")
+
+
 def run(report, scratch):
     scratch.mkdir()
     if not FOLDER:
@@ -93,3 +105,4 @@ def run(report, scratch):
     report.step("a real BERT: folder -> APR -> GGUF -> folder, all that GGUF keeps, with the same hidden states", through_gguf, scratch)
     report.step("a real BERT: the package's tokenizer, the one that came back and llama.cpp give the same ids", ids, scratch)
     report.step("a real BERT: llama.cpp embeds ten sentences as transformers does, within 1e-3", embeddings, scratch)
+    report.step("a real BERT: apr embeds them so too", embedded, scratch)

@@ -1,6 +1,6 @@
 //! What the model is asked, and in which form.
 
-use crate::cli::running::prompt::{has_template, message, of_chat, of_text};
+use crate::cli::running::prompt::{has_template, message, of_chat, of_text, of_whole_text};
 use crate::cli::tokenizer::text::{Text, read};
 use apr_inference::tokens::Tokens;
 use apr_sdk::{Error, Result};
@@ -51,6 +51,8 @@ enum Form {
     Either,
     /// A text to continue.
     Text,
+    /// A text that is all there is.
+    Whole,
     /// A message of the user.
     Chat { system: Option<String>, template: Option<String> },
 }
@@ -76,7 +78,8 @@ impl QuestionArgs {
             return Err(Error::invalid_argument("the prompt is empty").hint("give a text to answer"));
         }
         let form = match () {
-            () if self.raw || embed => Form::Text,
+            () if embed => Form::Whole,
+            () if self.raw => Form::Text,
             () if self.chat || self.system.is_some() || self.template.is_some() => {
                 Form::Chat { system: self.system.clone(), template: self.template.clone() }
             }
@@ -105,6 +108,7 @@ impl Question {
             }
             Form::Either if has_template(tokens) => of_chat(tokens, None, &[user]),
             Form::Either | Form::Text => of_text(tokens, &self.text),
+            Form::Whole => of_whole_text(tokens, &self.text),
         }
     }
 }

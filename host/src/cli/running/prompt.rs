@@ -21,7 +21,7 @@ pub fn has_template(tokens: &Tokens) -> bool {
 /// # Errors
 /// As [`Tokens::encode`].
 pub fn of_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
-    let mut ids = tokens.encode(text, Encoding { add_special: true, plain: false })?;
+    let mut ids = of_whole_text(tokens, text)?;
     let tokenizer = tokens.tokenizer();
     let added = ["eos", "sep"].into_iter().filter(|name| tokenizer.adds(name) == Some(true));
     let added: Vec<u32> = added.filter_map(|name| tokenizer.special_id(name)).collect();
@@ -29,6 +29,15 @@ pub fn of_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
         ids.pop();
     }
     Ok(ids)
+}
+
+/// The tokens of a text that nothing follows, with those that its tokenizer puts around every text: encoders and models of
+/// embeddings were trained with the token that ends one.
+///
+/// # Errors
+/// As [`Tokens::encode`].
+pub fn of_whole_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
+    tokens.encode(text, Encoding { add_special: true, plain: false })
 }
 
 /// The tokens of a conversation up to where the model's next answer begins. The template says its special tokens itself.

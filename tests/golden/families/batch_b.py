@@ -306,7 +306,7 @@ MODELS = {
     "deepseek32": dict(tokenizer="deepseek", dtype="BF16", library=False, tensors=deepseek_tensors, f32="e_score_correction_bias",
                        files=tokenizer_config("deepseek", tokenizer_class="LlamaTokenizerFast", unk_token=None),
                        config={k: v for k, v in DEEPSEEK.items() if k not in ("aux_loss_alpha", "pretraining_tp", "seq_aux")} | {
-        "architectures": ["DeepseekV32ForCausalLM"], "index_head_dim": 32, "index_n_heads": 2, "index_topk": 64, "model_type": "deepseek_v32",
+        "architectures": ["DeepseekV32ForCausalLM"], "index_head_dim": 64, "index_n_heads": 2, "index_topk": 64, "model_type": "deepseek_v32",
         "n_group": 2, "n_routed_experts": 4, "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16", "transformers_version": "4.44.2"}),
     # As the released ones are, with heads of another number in windows.
     "step3p5": dict(tokenizer="deepseek", dtype="BF16", f32="router_bias", library=False, tensors=step3p5_tensors, config={
@@ -374,7 +374,7 @@ MODELS = {
         "architectures": ["Dots3NoteForCausalLM"], "model_type": "dots3_note", "tie_word_embeddings": False, "torch_dtype": "bfloat16",
         "vision_config": {"embed_dim": 16, "model_type": "dots3_note_vision_encoder"},
         "audio_config": {"model_type": "dots3_note_audio_encoder", "whisper_config": {"d_model": 16}},
-        "apply_mla_qkv_lora_rescale": True, "attention_gate_type": "headwise", "first_k_dense_replace": 1, "head_dim": 48, "index_head_dim": 32,
+        "apply_mla_qkv_lora_rescale": True, "attention_gate_type": "headwise", "first_k_dense_replace": 1, "head_dim": 48, "index_head_dim": 64,
         "index_n_heads": 2, "index_topk": 64, "k_rope_only_layernorm": True, "kv_lora_rank": 16, "layer_types": ["full_attention", "sliding_attention"],
         "moe_intermediate_size": 32, "moe_layer_freq": 1, "moe_shared_expert_intermediate_size": 32, "n_group": 1,
         "n_routed_experts": 3, "n_shared_experts": 1, "norm_topk_prob": True, "num_experts_per_tok": 2, "q_lora_rank": 32,

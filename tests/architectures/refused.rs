@@ -49,6 +49,23 @@ fn file(host: &Host, scratch: &Scratch, golden: &str, key: &str, (kind, value): 
     path
 }
 
+/// A GGUF file of a golden whose bytes are changed, from the first place on where it has a text.
+pub fn changed(
+    host: &Host,
+    scratch: &Scratch,
+    golden: &str,
+    text: &str,
+    change: impl FnOnce(&mut [u8]),
+) -> PathBuf {
+    let (plain, path) = (scratch.at("plain.gguf"), scratch.at("in.gguf"));
+    to(host, "gguf", &folder(scratch, golden, &json!({})), &plain);
+    let mut bytes = fs::read(plain).unwrap();
+    let at = bytes.windows(text.len()).position(|piece| piece == text.as_bytes()).unwrap();
+    change(&mut bytes[at..]);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
 fn refused(done: Result<Converted>, words: &[&str], what: &str) -> Option<String> {
     let error: Error = match done {
         Ok(_) => return Some(format!("{what}: was converted")),
@@ -221,14 +238,7 @@ fn what_the_keys_of_a_gguf_file_state_beyond_the_table_is_refused_by_name() {
 #[test]
 fn positions_of_every_layer_are_umt5_s() {
     let (host, scratch) = (host(), Scratch::new());
-    let plain = scratch.at("plain.gguf");
-    to(&host, "gguf", &folder(&scratch, "t5", &json!({})), &plain);
-    let mut bytes = fs::read(plain).unwrap();
-    let name = b"enc.blk.0.attn_rel_b";
-    let at = bytes.windows(name.len()).position(|piece| piece == name).unwrap();
-    bytes[at + 8] = b'1';
-    let input = scratch.at("in.gguf");
-    fs::write(&input, bytes).unwrap();
+    let input = changed(&host, &scratch, "t5", "enc.blk.0.attn_rel_b", |bytes| bytes[8] = b'1');
     let error = tried(&host, "huggingface", &input, &scratch.at("back")).unwrap_err();
     assert_eq!(error.tensor_name(), Some("enc.blk.0.attn_rel_b.weight"), "{error:?}");
     assert!(error.message().contains("`umt5`"), "{error:?}");

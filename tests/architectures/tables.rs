@@ -1,7 +1,7 @@
 //! Tables and files that are wrong, as input: what they would make is bounded, and what is wrong is named.
 
 use crate::back::to;
-use crate::refused::{folder, tried};
+use crate::refused::{changed, folder, tried};
 use apr_engine::architecture::{Table, check};
 use apr_sdk::{Error, ErrorKind};
 use apr_tests::{Scratch, host};
@@ -85,15 +85,9 @@ fn a_table_has_bounds() {
 #[test]
 fn a_gemma_4_file_of_llama_cpp_s_converter_comes_back() {
     let (host, scratch) = (host(), Scratch::new());
-    let own = scratch.at("own.gguf");
-    to(&host, "gguf", &folder(&scratch, "gemma4", &json!({})), &own);
     // The converter does not write keys of ours.
-    let mut bytes = fs::read(own).unwrap();
-    let key = b"tokenizer.apr.text";
-    let at = bytes.windows(key.len()).position(|piece| piece == key).unwrap();
-    bytes[at + key.len() - 1] = b'x';
-    let theirs = scratch.at("theirs.gguf");
-    fs::write(&theirs, bytes).unwrap();
+    let key = "tokenizer.apr.text";
+    let theirs = changed(&host, &scratch, "gemma4", key, |bytes| bytes[key.len() - 1] = b'x');
     let back = scratch.at("back");
     to(&host, "huggingface", &theirs, &back);
     let tokenizer: serde_json::Value =
@@ -115,17 +109,13 @@ fn an_activation_of_each_layer_is_wanted_of_each() {
 #[test]
 fn a_list_that_says_more_than_a_configuration_is_refused() {
     let (host, scratch) = (host(), Scratch::new());
-    let own = scratch.at("own.gguf");
-    to(&host, "gguf", &folder(&scratch, "gemma4", &json!({})), &own);
-    let mut bytes = fs::read(own).unwrap();
-    let key = b"gemma4.feed_forward_length";
-    let at = bytes.windows(key.len()).position(|piece| piece == key).unwrap() + key.len();
-    // The kind of the value, the kind of its items and their number lie before the first.
-    let first = at + 4 + 4 + 8;
-    assert_eq!(bytes[first..first + 4], 96i32.to_le_bytes());
-    bytes[first..first + 4].copy_from_slice(&95i32.to_le_bytes());
-    let other = scratch.at("other.gguf");
-    fs::write(&other, bytes).unwrap();
+    let key = "gemma4.feed_forward_length";
+    let other = changed(&host, &scratch, "gemma4", key, |bytes| {
+        // The kind of the value, the kind of its items and their number lie before the first.
+        let first = &mut bytes[key.len() + 4 + 4 + 8..][..4];
+        assert_eq!(first, 96i32.to_le_bytes());
+        first.copy_from_slice(&95i32.to_le_bytes());
+    });
     let error = tried(&host, "huggingface", &other, &scratch.at("back")).unwrap_err();
     assert!(error.message().contains("`gemma4.feed_forward_length`"), "{error:?}");
 }

@@ -59,10 +59,7 @@ pub fn check(table: &Table) -> Findings {
     }
     let generators =
         table.rules.iter().flat_map(|rule| &rule.sides).filter_map(|(_, side)| side.generated.as_ref());
-    for (name, _) in generators.flat_map(|generator| match generator {
-        Generator::Values { sets, .. } => &sets[..],
-        Generator::Llama3Frequencies => &[],
-    }) {
+    for (name, _) in generators.flat_map(Generator::sets) {
         if !table.config.iter().any(|entry| entry.name == *name) {
             found.errors.push(format!("`generate` sets `{name}`, which is not a name of the configuration"));
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table as Toml, Value as Item};
 
-/// The longest text of a table: ten times that of the largest here.
+/// The longest text of a table: thirty times that of the largest here.
 const LONGEST: usize = 1 << 19;
 
 /// How many tables may build on one another: far more than anyone could follow.

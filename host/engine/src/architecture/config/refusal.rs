@@ -3,7 +3,7 @@
 
 use crate::architecture::config::{ConfigScope, from_value};
 use crate::architecture::table::expression::{Expression, Scalar, Scope, same};
-use crate::architecture::table::members::{expression, list, scalar, tables, truth, words};
+use crate::architecture::table::members::{expression, list, only, scalar, tables, truth, words};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{Dialect, Key, Source, Table};
 use apr_sdk::{Error, Result, Tensor, Value, escape};
@@ -89,9 +89,7 @@ impl Refusal {
     fn entry(toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Refusal> {
         const KNOWN: [&str; 9] =
             ["keys", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
-        if let Some(key) = toml.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-            return Err(Error::invalid_argument(format!("`{}` is not a key of a refusal", escape(key, 80))));
-        }
+        only(toml, &KNOWN, "a refusal")?;
         let values = match (values(toml, "values")?, values(toml, "unless")?, values(toml, "cycle")?) {
             (None, None, None) => Values::Any,
             (Some(these), None, None) => Values::These(these),

@@ -336,9 +336,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
         "id", "name", "rope", "sources", "judges", "is_base", "config", "places", "dialect", "tensor",
         "drop", "decoder", "copies",
     ];
-    if let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(Error::invalid_argument(format!("`{}` is not a key of a table", escape(key, 80))));
-    }
+    only(toml, &known, "a table")?;
     let mut table = Table {
         id: id.to_owned(),
         name: words(toml, "name")?.unwrap_or_else(|| id.to_owned()),

@@ -24,6 +24,16 @@ pub enum Generator {
     },
 }
 
+impl Generator {
+    /// The names that such a tensor sets by expressions of the table's own.
+    pub fn sets(&self) -> &[(String, Expression)] {
+        match self {
+            Generator::Llama3Frequencies => &[],
+            Generator::Values { sets, .. } => sets,
+        }
+    }
+}
+
 /// The float type that a dialect has a tensor in, whatever its writer takes for tensors of such a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {

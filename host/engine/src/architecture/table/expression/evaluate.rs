@@ -31,12 +31,8 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
             _ => None,
         },
         Node::List(items) => {
-            let item = |item| {
-                let item = evaluate(item, scope)?;
-                scope.spend(item.as_ref().map_or(1, Scalar::size))?;
-                Ok(item)
-            };
-            let items: Option<Vec<Scalar>> = items.iter().map(item).collect::<Result<_>>()?;
+            let items: Option<Vec<Scalar>> =
+                items.iter().map(|item| item_of_list(item, scope)).collect::<Result<_>>()?;
             items.map(Scalar::List)
         }
         Node::First(items) => {
@@ -49,11 +45,7 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
         }
         Node::Each(variable, n, of) => match evaluate(n, scope)? {
             Some(Scalar::Int(n)) if (0..=MOST_ITEMS).contains(&n) => {
-                let item = |i| {
-                    let item = evaluate(of, &Local { variable, value: i, inner: scope })?;
-                    scope.spend(item.as_ref().map_or(1, Scalar::size))?;
-                    Ok(item)
-                };
+                let item = |i| item_of_list(of, &Local { variable, value: i, inner: scope });
                 let items: Option<Vec<Scalar>> = (0..n).map(item).collect::<Result<_>>()?;
                 items.map(Scalar::List)
             }
@@ -96,6 +88,13 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
             _ => None,
         },
     })
+}
+
+/// The value of a list's item, which counts.
+fn item_of_list(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>> {
+    let item = evaluate(node, scope)?;
+    scope.spend(item.as_ref().map_or(1, Scalar::size))?;
+    Ok(item)
 }
 
 /// Whether a condition's value means that it holds.

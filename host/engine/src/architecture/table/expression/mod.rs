@@ -68,7 +68,7 @@ pub trait Scope {
     /// Counts items of lists that are made: lists of lists could otherwise grow without end.
     ///
     /// # Errors
-    /// InvalidArgument for more than a model could need.
+    /// LimitExceeded for more than a model could need.
     fn spend(&self, _items: usize) -> Result<()> {
         Ok(())
     }

@@ -33,6 +33,7 @@ pub mod model_card;
 mod name_mapper;
 mod name_set;
 mod options;
+mod packed;
 mod plugin;
 mod probe;
 mod quantizer;
@@ -74,6 +75,10 @@ pub use model::{Architecture, Asset, Checksum, Codec, Coding, Model, Part, Paylo
 pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
+pub use packed::{
+    Announced, ExactType, HeldRows, MOST_CONTENTS, MOST_WHOLE, PackedRows, PackedTensor, PartBox, PartRange, Schemes, StoredModel,
+    StoredTensor, Understood,
+};
 pub use plugin::PluginDecl;
 pub use probe::{Look, Score};
 pub use quantizer::{Assignment, ImportanceSink, ModelFacts, Quantizer, RecipeDecl, Record, TensorFacts};

@@ -1,7 +1,7 @@
 //! Quantizer plugins: blocks to floats and back, recipes that choose a type for each tensor, and importance
 //! matrices.
 
-use crate::{DType, Error, Options, Result, Source, Value};
+use crate::{DType, Error, Options, Result, Schemes, Source, Value};
 
 /// What a recipe gets to know about a tensor.
 #[derive(Clone, Debug, Default)]
@@ -118,7 +118,9 @@ pub trait Quantizer: Send + Sync {
     /// # Errors
     /// InvalidArgument if `blocks` is not a whole number of rows, or `out` has a different number of
     /// elements; Unsupported for an unknown type.
-    fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()>;
+    fn decode(&self, dtype: DType, _blocks: &[u8], _row_len: u64, _out: &mut [f32]) -> Result<()> {
+        Err(unknown(dtype))
+    }
 
     /// Encodes whole rows of `row_len` elements; `importance` has `row_len` values, shared by all rows of the
     /// call.
@@ -130,11 +132,13 @@ pub trait Quantizer: Send + Sync {
     fn encode(
         &self,
         dtype: DType,
-        rows: &[f32],
-        row_len: u64,
-        importance: Option<&[f32]>,
-        out: &mut [u8],
-    ) -> Result<()>;
+        _rows: &[f32],
+        _row_len: u64,
+        _importance: Option<&[f32]>,
+        _out: &mut [u8],
+    ) -> Result<()> {
+        Err(unknown(dtype))
+    }
 
     /// Pairs (from, to) of block types that convert losslessly without going through floats.
     ///
@@ -167,10 +171,12 @@ pub trait Quantizer: Send + Sync {
     fn assign(
         &self,
         recipe: &str,
-        tensors: &[TensorFacts],
-        model: &ModelFacts,
-        options: &Options,
-    ) -> Result<Vec<Assignment>>;
+        _tensors: &[TensorFacts],
+        _model: &ModelFacts,
+        _options: &Options,
+    ) -> Result<Vec<Assignment>> {
+        Err(Error::invalid_argument(format!("there is no recipe `{recipe}`")))
+    }
 
     /// What a model quantized with `recipe` records about itself. Empty if `recipe` is not one of its own:
     /// the host also asks for the names of float types.
@@ -185,5 +191,16 @@ pub trait Quantizer: Send + Sync {
     ///
     /// # Errors
     /// Malformed, with the offset; Unsupported for a kind of matrix this plugin does not know.
-    fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()>;
+    fn importance(&self, _source: &dyn Source, _sink: &mut dyn ImportanceSink) -> Result<()> {
+        Err(Error::unsupported("no importance matrix of a kind that is known"))
+    }
+
+    /// The schemes of packed weights that it knows; `None` if it knows none.
+    fn schemes(&self) -> Option<&dyn Schemes> {
+        None
+    }
+}
+
+fn unknown(dtype: DType) -> Error {
+    Error::unsupported(format!("{dtype} is not one of its types"))
 }

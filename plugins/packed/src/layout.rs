@@ -1,0 +1,58 @@
+//! What a layout is: a way to store the rows of a weight, shared by schemes.
+
+use crate::scaled;
+use apr_sdk::{DType, Error, HeldRows, PackedRows, PartRange, Result};
+use std::ops::Range;
+
+/// A layout. Its methods are those of [`apr_sdk::Schemes`].
+pub trait Layout: Sync {
+    /// Where rows lie in each part.
+    fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>>;
+
+    /// The values of rows.
+    fn unpack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()>;
+
+    /// Whether a type holds every value of the rows held.
+    fn holds(&self, packed: &PackedRows, _held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
+        Err(Error::plugin(format!("`{}` does not say whether {dtype} holds its values", packed.scheme)))
+    }
+
+    /// Rows as blocks of a type.
+    fn repack(
+        &self,
+        packed: &PackedRows,
+        _held: &HeldRows<'_>,
+        _rows: Range<u64>,
+        dtype: DType,
+        _out: &mut [u8],
+    ) -> Result<()> {
+        Err(Error::unsupported(format!("`{}` does not become {dtype} without loss", packed.scheme)))
+    }
+}
+
+/// The layouts by name.
+static LAYOUTS: &[(&str, &dyn Layout)] = &[(scaled::NAME, &scaled::Scaled)];
+
+/// The layout of packed rows.
+///
+/// # Errors
+/// Plugin for a name that no layout has.
+pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
+    let found = LAYOUTS.iter().find(|(name, _)| *name == packed.scheme);
+    found.map(|(_, layout)| *layout).ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
+}
+
+/// The numbers of a layout, `N` of them.
+///
+/// # Errors
+/// Plugin for another count.
+pub fn numbers<const N: usize>(packed: &PackedRows) -> Result<[u64; N]> {
+    let numbers = packed.numbers.as_slice().try_into();
+    numbers.map_err(|_| Error::plugin(format!("`{}` has {} numbers and needs {N}", packed.scheme, packed.numbers.len())))
+}

@@ -1,0 +1,198 @@
+//! A model as schemes look at it, and what they find in it.
+
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredModel, StoredTensor, Understood};
+use serde_json::Value as Json;
+use std::collections::HashMap;
+
+/// An object that announces packed weights.
+pub struct Config<'a> {
+    /// The file it is in.
+    pub file: &'a str,
+    /// The object's key there.
+    pub key: &'a str,
+    /// Its members.
+    pub json: Json,
+}
+
+impl Config<'_> {
+    /// A member that is a text.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.json.get(key)?.as_str()
+    }
+
+    /// A member that is a whole number.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        self.json.get(key)?.as_i64()
+    }
+
+    /// A member that is true or false.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.json.get(key)?.as_bool()
+    }
+
+    /// An error about a member.
+    pub fn wrong(&self, key: &str, what: &str) -> Error {
+        let of = if self.key.is_empty() { String::new() } else { format!("{}.", self.key) };
+        Error::malformed(format!("`{of}{key}` {what}")).in_file(self.file)
+    }
+}
+
+/// A model as schemes look at it.
+pub struct Model<'a> {
+    /// What the host told.
+    pub stored: &'a StoredModel,
+    /// What announces packed weights.
+    pub configs: Vec<Config<'a>>,
+    by_name: HashMap<&'a str, usize>,
+}
+
+impl<'a> Model<'a> {
+    /// Looks at a model.
+    ///
+    /// # Errors
+    /// Malformed for an announcement that is no JSON.
+    pub fn new(stored: &'a StoredModel) -> Result<Model<'a>> {
+        let numbered = stored.tensors.iter().enumerate();
+        let by_name = numbered.map(|(number, tensor)| (tensor.name.as_str(), number)).collect();
+        let config = |announced: &'a apr_sdk::Announced| {
+            let json = serde_json::from_str(&announced.json).map_err(|error| {
+                Error::malformed(format!("what it says about packed weights is no JSON: {error}")).in_file(&announced.file)
+            })?;
+            Ok(Config { file: &announced.file, key: &announced.key, json })
+        };
+        let configs = stored.announced.iter().map(config).collect::<Result<_>>()?;
+        Ok(Model { stored, configs, by_name })
+    }
+
+    /// The first announcement whose `quant_method` is one of these.
+    pub fn config(&self, methods: &[&str]) -> Option<&Config<'a>> {
+        let is_one = |config: &&Config<'_>| config.text("quant_method").is_some_and(|method| methods.contains(&method));
+        self.configs.iter().find(is_one)
+    }
+
+    /// The tensors with their numbers.
+    pub fn tensors(&self) -> impl Iterator<Item = (usize, &'a StoredTensor)> {
+        self.stored.tensors.iter().enumerate()
+    }
+
+    /// Tensor number `number`.
+    pub fn tensor(&self, number: usize) -> &'a StoredTensor {
+        &self.stored.tensors[number]
+    }
+
+    /// The number of the tensor called `name`.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The tensors whose names end so, each with its number and the name before that.
+    pub fn ending(&self, suffix: &'a str) -> impl Iterator<Item = (usize, &'a StoredTensor, &'a str)> {
+        self.tensors().filter_map(move |(number, tensor)| Some((number, tensor, tensor.name.strip_suffix(suffix)?)))
+    }
+
+    /// The type of weights before they were packed: as the configuration states it; otherwise that of `other`, such as the
+    /// scales, if it is a float of 16 bits or more; otherwise BF16.
+    pub fn dtype(&self, other: DType) -> DType {
+        let usual = [DType::BF16, DType::F16, DType::F32];
+        self.stored.dtype.or(Some(other)).filter(|dtype| usual.contains(dtype)).unwrap_or(DType::BF16)
+    }
+}
+
+/// A tensor as a matrix: how many matrices are stacked, and the rows and columns of each.
+///
+/// # Errors
+/// Malformed for a tensor that has not two or three dimensions.
+pub fn matrices(tensor: &StoredTensor) -> Result<(u64, u64, u64)> {
+    match tensor.shape[..] {
+        [rows, columns] => Ok((1, rows, columns)),
+        [stacked, rows, columns] if stacked.checked_mul(rows).is_some() => Ok((stacked, rows, columns)),
+        _ => Err(Error::malformed(format!("its shape {:?} is not that of a matrix", tensor.shape)).tensor(&tensor.name)),
+    }
+}
+
+/// What was found in a model.
+pub struct Found {
+    understood: Understood,
+    /// For each tensor the scheme that has it.
+    owners: Vec<Option<&'static str>>,
+    scheme: &'static str,
+}
+
+impl Found {
+    /// Nothing yet.
+    pub fn new(model: &Model<'_>) -> Found {
+        let owners = vec![None; model.stored.tensors.len()];
+        Found { understood: Understood::default(), owners, scheme: "" }
+    }
+
+    /// Names the scheme that is asked now.
+    pub fn by(&mut self, scheme: &'static str) {
+        self.scheme = scheme;
+    }
+
+    /// Whether no scheme has a tensor yet.
+    pub fn is_free(&self, tensor: usize) -> bool {
+        self.owners.get(tensor).is_some_and(Option::is_none)
+    }
+
+    /// Adds a weight.
+    ///
+    /// # Errors
+    /// Malformed if one of its parts belongs to another weight, or its name to another tensor.
+    pub fn add(&mut self, model: &Model<'_>, weight: PackedTensor) -> Result<()> {
+        for (number, what) in &weight.parts {
+            self.take(model, *number, what)?;
+        }
+        let is_part = |number: usize| weight.parts.iter().any(|(part, _)| *part == number);
+        if model.find(&weight.name).is_some_and(|number| !is_part(number)) {
+            let message = "the model has this weight twice: packed, and as it is";
+            return Err(Error::malformed(message).tensor(weight.name));
+        }
+        self.understood.packed.push(weight);
+        Ok(())
+    }
+
+    /// Adds a tensor that values do not depend on.
+    ///
+    /// # Errors
+    /// Malformed if it belongs to a weight.
+    pub fn unused(&mut self, model: &Model<'_>, number: usize, what: &str) -> Result<()> {
+        self.take(model, number, what)?;
+        self.understood.unused.push((number, what.to_owned()));
+        Ok(())
+    }
+
+    fn take(&mut self, model: &Model<'_>, number: usize, what: &str) -> Result<()> {
+        let Some(owner) = self.owners.get_mut(number) else { return Err(Error::plugin("a tensor that there is not")) };
+        if let Some(owner) = owner.replace(self.scheme) {
+            let message = match owner == self.scheme {
+                true => format!("it is part of two weights of {owner}, here as {what}"),
+                false => format!("it belongs to two schemes: {owner} and {}", self.scheme),
+            };
+            return Err(Error::malformed(message).tensor(&model.tensor(number).name));
+        }
+        Ok(())
+    }
+
+    /// The contents of a small tensor; asks for them if they are not there yet.
+    pub fn contents<'m>(&mut self, model: &Model<'m>, number: usize) -> Option<&'m [u8]> {
+        let held = model.stored.contents_of(number);
+        if held.is_none() {
+            self.understood.wanted.push(number);
+        }
+        held
+    }
+
+    /// Adds a line for the user, once.
+    pub fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.understood.notes.contains(&note) {
+            self.understood.notes.push(note);
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Understood {
+        self.understood
+    }
+}

@@ -1,0 +1,57 @@
+//! The plugin's quantizer: it has no types of its own, only schemes.
+
+use crate::layout;
+use crate::model::{Found, Model};
+use crate::scheme::SCHEMES;
+use apr_sdk::{
+    DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood,
+};
+use std::ops::Range;
+
+/// The quantizer.
+pub struct Packed;
+
+impl Quantizer for Packed {
+    fn dtypes(&self) -> Result<Vec<DType>> {
+        Ok(Vec::new())
+    }
+
+    fn schemes(&self) -> Option<&dyn Schemes> {
+        Some(self)
+    }
+}
+
+impl Schemes for Packed {
+    fn understand(&self, model: &StoredModel) -> Result<Understood> {
+        let model = Model::new(model)?;
+        let mut found = Found::new(&model);
+        for scheme in SCHEMES {
+            found.by(scheme.name);
+            (scheme.understand)(&model, &mut found)?;
+        }
+        Ok(found.finish())
+    }
+
+    fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
+        layout::of(packed)?.ranges(packed, rows)
+    }
+
+    fn unpack(&self, packed: &PackedRows, held: &HeldRows<'_>, rows: Range<u64>, out: &mut [f32]) -> Result<()> {
+        layout::of(packed)?.unpack(packed, held, rows, out)
+    }
+
+    fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
+        layout::of(packed)?.holds(packed, held, dtype)
+    }
+
+    fn repack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        dtype: DType,
+        out: &mut [u8],
+    ) -> Result<()> {
+        layout::of(packed)?.repack(packed, held, rows, dtype, out)
+    }
+}

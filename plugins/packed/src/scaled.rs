@@ -1,0 +1,386 @@
+//! Codes of whole bytes, or pairs of four-bit floats, with a grid of scales over them: FP8 in all its forms, INT8, MXFP4, MXFP8
+//! and NVFP4.
+//!
+//! ```text
+//! part 0  codes   [rows, row_len]     a byte each; or two in a byte, the lower bits first
+//! part 1  scales  one for each box of the grid, row-major, matrix after matrix
+//! part 2  zeros   likewise; if there are any
+//! part 3  global  a scale for each matrix, or for all; if there is one
+//!
+//! value = (code - zero) * scale         scale = scale / divisor, scale * global or scale / global, each rounded to F32
+//! ```
+
+use crate::blocks;
+use crate::layout::{Layout, numbers};
+use crate::numbers::{E2M1, of_bytes, values};
+use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
+use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
+use std::ops::Range;
+
+/// The layout's name.
+pub const NAME: &str = "scaled";
+
+/// The layout.
+pub struct Scaled;
+
+/// What a global scale does to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Global {
+    /// There is none.
+    No,
+    /// Scales are multiplied by it.
+    Times,
+    /// Scales are divided by it.
+    Over,
+}
+
+/// How such a weight is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// The type of the codes; [`DType::F4_E2M1`] for pairs in bytes.
+    pub codes: DType,
+    /// The type of the scales.
+    pub scales: DType,
+    /// The type of the zero points, if there are any.
+    pub zeros: Option<DType>,
+    /// The global scale, and its type.
+    pub global: (Global, DType),
+    /// How many global scales there are.
+    pub globals: u64,
+    /// What every scale is divided by.
+    pub divisor: f32,
+    /// Rows of a matrix.
+    pub matrix_rows: u64,
+    /// Rows, and columns, that share a scale.
+    pub of_scale: (u64, u64),
+    /// Rows of all matrices.
+    pub rows: u64,
+    /// Elements per row.
+    pub row_len: u64,
+}
+
+impl Grid {
+    /// A grid of scales for boxes of so many rows and columns over `rows` of `row_len`, in matrices of `matrix_rows`.
+    pub fn new(codes: DType, scales: DType, of_scale: (u64, u64), (matrix_rows, rows, row_len): (u64, u64, u64)) -> Grid {
+        let of_scale = (of_scale.0.max(1), of_scale.1.max(1));
+        let global = (Global::No, DType::F32);
+        Grid { codes, scales, zeros: None, global, globals: 1, divisor: 1.0, matrix_rows, of_scale, rows, row_len }
+    }
+
+    /// The same as numbers.
+    pub fn packed(&self) -> PackedRows {
+        let global = match self.global.0 {
+            Global::No => 0,
+            Global::Times => 1,
+            Global::Over => 2,
+        };
+        let numbers = [
+            self.codes.0,
+            self.scales.0,
+            self.zeros.map_or(u32::MAX, |dtype| dtype.0),
+            global,
+            self.global.1.0,
+            self.divisor.to_bits(),
+        ];
+        let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1];
+        let numbers = numbers.into_iter().map(u64::from).chain(sizes).collect();
+        PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
+    }
+
+    fn of(packed: &PackedRows) -> Result<Grid> {
+        let [codes, scales, zeros, global, of_global, divisor, globals, matrix_rows, rows, columns] =
+            numbers(packed)?;
+        let short = |number: u64| u32::try_from(number).map_err(|_| Error::plugin("a number is too large"));
+        let zeros = short(zeros)?;
+        Ok(Grid {
+            codes: DType(short(codes)?),
+            scales: DType(short(scales)?),
+            zeros: (zeros != u32::MAX).then_some(DType(zeros)),
+            global: (
+                match global {
+                    0 => Global::No,
+                    1 => Global::Times,
+                    _ => Global::Over,
+                },
+                DType(short(of_global)?),
+            ),
+            globals,
+            divisor: f32::from_bits(short(divisor)?),
+            matrix_rows: matrix_rows.max(1),
+            of_scale: (rows.max(1), columns.max(1)),
+            rows: packed.rows,
+            row_len: packed.row_len,
+        })
+    }
+
+    /// Bytes of a row of codes.
+    fn code_bytes(&self) -> u64 {
+        if self.codes == DType::F4_E2M1 { self.row_len / 2 } else { self.row_len }
+    }
+
+    /// Scales in a row of them.
+    pub fn scale_columns(&self) -> u64 {
+        self.row_len.div_ceil(self.of_scale.1)
+    }
+
+    /// Rows of scales for a matrix.
+    pub fn scale_rows(&self) -> u64 {
+        self.matrix_rows.div_ceil(self.of_scale.0)
+    }
+
+    /// The row of scales that a row needs.
+    fn scale_row(&self, row: u64) -> u64 {
+        row / self.matrix_rows * self.scale_rows() + row % self.matrix_rows / self.of_scale.0
+    }
+
+    /// The types that may hold its values, best first.
+    pub fn exact(&self) -> Vec<ExactType> {
+        let is_plain = self.global.0 == Global::No && self.divisor == 1.0;
+        let blocks_of = |n: u64| self.row_len.is_multiple_of(n);
+        let mut found = Vec::new();
+        let is_micro = self.codes == DType::F4_E2M1 && self.scales == DType::F8_E8M0;
+        if is_micro && is_plain && self.of_scale == (1, 32) && blocks_of(32) {
+            found.push(ExactType { dtype: DType::MXFP4, evidence: Vec::new() });
+        }
+        let is_integer = [DType::I8, DType::U8].contains(&self.codes);
+        let evidence = || (1..self.parts()).collect::<Vec<usize>>();
+        if is_integer && blocks_of(32) && (self.of_scale.1.is_multiple_of(32) || self.of_scale.1 >= self.row_len) {
+            found.push(ExactType { dtype: DType::Q8_0, evidence: evidence() });
+        }
+        let is_small = of_bytes(self.codes).is_some() || self.codes == DType::F4_E2M1;
+        if is_small && !is_integer && self.zeros.is_none() {
+            found.push(ExactType { dtype: DType::BF16, evidence: evidence() });
+        }
+        found
+    }
+
+    /// How many parts there are.
+    fn parts(&self) -> usize {
+        2 + usize::from(self.zeros.is_some()) + usize::from(self.global.0 != Global::No)
+    }
+
+    /// The scales of the rows held, each as it is multiplied by; and their zeros.
+    fn scales(&self, held: &HeldRows<'_>) -> Result<(Vec<f32>, Vec<f32>)> {
+        let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
+        let (mut scales, mut zeros, mut global) = (Vec::new(), Vec::new(), Vec::new());
+        values(self.scales, part(1), &mut scales)?;
+        if let Some(dtype) = self.zeros {
+            values(dtype, part(2), &mut zeros)?;
+        }
+        if self.divisor != 1.0 {
+            scales.iter_mut().for_each(|scale| *scale /= self.divisor);
+        }
+        let (kind, dtype) = self.global;
+        if kind != Global::No {
+            values(dtype, part(self.parts() - 1), &mut global)?;
+            let columns = index(self.scale_columns());
+            let first = self.scale_row(held.rows.start);
+            let matrices = if self.globals > 1 { self.scale_rows() } else { u64::MAX };
+            for (row, scales) in (first..).zip(scales.chunks_mut(columns.max(1))) {
+                let global = global.get(index(row / matrices)).copied().ok_or_else(too_short)?;
+                match kind {
+                    Global::Over => scales.iter_mut().for_each(|scale| *scale /= global),
+                    _ => scales.iter_mut().for_each(|scale| *scale *= global),
+                }
+            }
+        }
+        if let Some(bad) = scales.iter().find(|scale| !scale.is_finite()) {
+            return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+        }
+        Ok((scales, zeros))
+    }
+}
+
+fn too_short() -> Error {
+    Error::plugin("a part has too few bytes for its rows")
+}
+
+/// A number of elements in memory.
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl Layout for Scaled {
+    fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
+        let grid = Grid::of(packed)?;
+        let n = rows.end.saturating_sub(rows.start);
+        let bytes = grid.code_bytes();
+        let boxes = |start: u64, len: u64| PartRange::Boxes(vec![PartBox::run(start, len)]);
+        let mut found = vec![boxes(rows.start * bytes, n * bytes)];
+        let (first, columns) = (grid.scale_row(rows.start), grid.scale_columns());
+        let last = if n == 0 { first } else { grid.scale_row(rows.end - 1) + 1 };
+        found.push(boxes(first * columns, (last - first) * columns));
+        if grid.zeros.is_some() {
+            found.push(boxes(first * columns, (last - first) * columns));
+        }
+        if grid.global.0 != Global::No {
+            found.push(PartRange::Whole);
+        }
+        Ok(found)
+    }
+
+    fn unpack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let grid = Grid::of(packed)?;
+        let (scales, zeros) = grid.scales(held)?;
+        let table = of_bytes(grid.codes);
+        let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
+        let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
+        let codes = held.parts.first().copied().unwrap_or_default();
+        for (row, out) in rows.zip(out.chunks_exact_mut(row_len.max(1))) {
+            let from = index(row - held.rows.start) * bytes;
+            let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
+            let at = index(grid.scale_row(row) - grid.scale_row(held.rows.start)) * columns;
+            let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
+            let zeros = zeros.get(at..at + columns);
+            let boxes = out.chunks_mut(width).zip(scales).enumerate();
+            for (number, (out, &scale)) in boxes {
+                match (&table, zeros) {
+                    (Some(table), None) => {
+                        let codes = codes.get(number * width..).unwrap_or_default();
+                        out.iter_mut().zip(codes).for_each(|(out, code)| *out = table[usize::from(*code)] * scale);
+                    }
+                    (Some(table), Some(zeros)) => {
+                        let codes = codes.get(number * width..).unwrap_or_default();
+                        let zero = zeros[number];
+                        let values = out.iter_mut().zip(codes);
+                        values.for_each(|(out, code)| *out = (table[usize::from(*code)] - zero) * scale);
+                    }
+                    // Pairs: a box begins at a whole byte.
+                    (None, _) => {
+                        let codes = codes.get(number * width / 2..).unwrap_or_default();
+                        for (out, code) in out.chunks_mut(2).zip(codes) {
+                            let values = [E2M1[usize::from(code & 15)], E2M1[usize::from(code >> 4)]];
+                            out.iter_mut().zip(values).for_each(|(out, value)| *out = value * scale);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
+        let grid = Grid::of(packed)?;
+        let (scales, zeros) = grid.scales(held)?;
+        Ok(match dtype {
+            DType::Q8_0 => {
+                let middle = if grid.codes == DType::U8 { 128.0 } else { 0.0 };
+                let is_centred = match zeros.is_empty() {
+                    true => middle == 0.0,
+                    false => zeros.iter().all(|zero| *zero == middle),
+                };
+                is_centred && scales.iter().all(|scale| from_f16(to_f16(*scale)) == *scale)
+            }
+            DType::BF16 => scales.iter().all(|scale| keeps_small_floats(*scale)),
+            _ => false,
+        })
+    }
+
+    fn repack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        dtype: DType,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let grid = Grid::of(packed)?;
+        let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
+        let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
+        let codes = held.parts.first().copied().unwrap_or_default();
+        let first = held.rows.start;
+        let place = |row: u64| {
+            let from = index(row - first) * bytes;
+            let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
+            Ok::<_, Error>((codes, index(grid.scale_row(row) - grid.scale_row(first)) * columns))
+        };
+        match dtype {
+            DType::MXFP4 => {
+                let scales = held.parts.get(1).copied().unwrap_or_default();
+                for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::MXFP4_BYTES).max(1))) {
+                    let (codes, at) = place(row)?;
+                    let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
+                    blocks::mxfp4(codes, scales, out)?;
+                }
+            }
+            DType::Q8_0 => {
+                let (scales, _) = grid.scales(held)?;
+                // With a zero in the middle, the sign is the top bit the other way around.
+                let flip = if grid.codes == DType::U8 { 0x80 } else { 0 };
+                for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::Q8_0_BYTES).max(1))) {
+                    let (codes, at) = place(row)?;
+                    let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
+                    for (number, (block, codes)) in
+                        out.chunks_exact_mut(blocks::Q8_0_BYTES).zip(codes.chunks_exact(32)).enumerate()
+                    {
+                        let scale = scales.get(number * 32 / width).copied().ok_or_else(too_short)?;
+                        blocks::q8_0(scale, codes.iter().map(|code| (code ^ flip).cast_signed()), block);
+                    }
+                }
+            }
+            _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
+        }
+        Ok(())
+    }
+}
+
+/// Whether BF16 holds the product of this scale with every float of at most four significant bits whose magnitude is 0, or from
+/// 2^-17 to 57344 (those of E5M2, and hence of E4M3 and E2M1).
+fn keeps_small_floats(scale: f32) -> bool {
+    /// The smallest normal number over 2^-17, and the largest over 57344: in between, no product leaves BF16's range.
+    const RANGE: Range<f32> = 1.6e-33..5.0e33;
+    let magnitude = scale.abs();
+    // Four significant bits times four give eight, which is what BF16 has.
+    let is_short = magnitude.to_bits() & 0x000f_ffff == 0;
+    debug_assert!(!is_short || from_bf16(to_bf16(scale)) == scale, "it is a BF16 itself");
+    magnitude == 0.0 || is_short && RANGE.contains(&magnitude)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bf16_holds_every_product_with_a_scale_of_few_bits() {
+        for codes in [DType::F8_E4M3, DType::F8_E5M2] {
+            let table = of_bytes(codes).unwrap_or([0.0; 256]);
+            for exponent in -120i32..120 {
+                for mantissa in 0u32..16 {
+                    let bits = (exponent + 127).cast_unsigned() << 23 | mantissa << 19;
+                    let scale = f32::from_bits(bits);
+                    if !keeps_small_floats(scale) {
+                        continue;
+                    }
+                    for value in table.iter().filter(|value| value.is_finite()) {
+                        let product = value * scale;
+                        assert_eq!(from_bf16(to_bf16(product)), product, "{value} {scale}");
+                    }
+                }
+            }
+        }
+        assert!(keeps_small_floats(1.0) && keeps_small_floats(0.0) && !keeps_small_floats(0.1));
+    }
+
+    #[test]
+    fn edge_blocks_are_cut() {
+        // Three rows of five, in boxes of two by four: scales of two rows and two columns.
+        let grid = Grid::new(DType::I8, DType::F32, (2, 4), (3, 3, 5));
+        let packed = grid.packed();
+        let codes: Vec<u8> = (1..=15).collect();
+        let scales: Vec<u8> = [1.0f32, 10.0, 100.0, 1000.0].iter().flat_map(|s| s.to_le_bytes()).collect();
+        let parts: [&[u8]; 2] = [&codes, &scales];
+        let held = HeldRows { rows: 0..3, parts: &parts };
+        let mut out = [0.0; 15];
+        assert!(Scaled.unpack(&packed, &held, 0..3, &mut out).is_ok());
+        assert_eq!(out[..5], [1.0, 2.0, 3.0, 4.0, 50.0]);
+        assert_eq!(out[10..], [1100.0, 1200.0, 1300.0, 1400.0, 15000.0]);
+        let ranges = Scaled.ranges(&packed, 2..3).unwrap_or_default();
+        assert_eq!(ranges[1], PartRange::Boxes(vec![PartBox::run(2, 2)]));
+    }
+}

@@ -1,0 +1,20 @@
+//! What a scheme is: a way to announce, name and store packed weights.
+
+use crate::model::{Found, Model};
+use crate::fp8;
+use apr_sdk::Result;
+
+/// A scheme.
+pub struct Scheme {
+    /// Its name, for messages about tensors that two schemes claim.
+    pub name: &'static str,
+    /// Finds its weights.
+    ///
+    /// # Errors
+    /// Malformed for parts that are missing or do not fit; Unsupported for what is recognised and not known.
+    pub understand: fn(&Model<'_>, &mut Found) -> Result<()>,
+}
+
+/// All schemes, in the order in which they are asked: those that their configuration names come before those that names and
+/// shapes tell.
+pub static SCHEMES: &[&Scheme] = &[&fp8::SCHEME];

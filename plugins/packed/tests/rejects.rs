@@ -1,0 +1,1 @@
+//! What does not fit is an error that names the tensor.

@@ -39,6 +39,7 @@ pub fn host_with(mut registry: Registry) -> Host {
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_huggingface::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_numpy::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_onnx::PLUGIN);
+    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_packed::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_pytorch::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_quants::PLUGIN);
     apr_host::plugins::add_bundled(&mut registry, &apr_plugin_safetensors::PLUGIN);

@@ -13,6 +13,7 @@ mod referenced {
     extern crate apr_plugin_huggingface as _;
     extern crate apr_plugin_numpy as _;
     extern crate apr_plugin_onnx as _;
+    extern crate apr_plugin_packed as _;
     extern crate apr_plugin_pytorch as _;
     extern crate apr_plugin_quants as _;
     extern crate apr_plugin_safetensors as _;
@@ -44,6 +45,7 @@ pub fn declared() -> Vec<&'static PluginDecl> {
         &apr_plugin_huggingface::PLUGIN,
         &apr_plugin_numpy::PLUGIN,
         &apr_plugin_onnx::PLUGIN,
+        &apr_plugin_packed::PLUGIN,
         &apr_plugin_pytorch::PLUGIN,
         &apr_plugin_quants::PLUGIN,
         &apr_plugin_safetensors::PLUGIN,

@@ -1,7 +1,10 @@
 //! The model: what every reader yields, and, as a [`crate::CheckedModel`], what every writer is handed. Data,
 //! and the rules it obeys.
 
-use crate::{Bytes, DType, Endian, Extent, FileId, Foreign, Options, Result, Sum, checked_payload_len};
+use crate::{
+    Bytes, DType, Endian, Extent, FileId, Foreign, Options, PackedWeight, Result, Sum, checked_payload_len,
+};
+use std::sync::Arc;
 
 /// A model: an index of tensors plus everything else the files say. It holds no payload. Outside this crate,
 /// only [`crate::ModelBuilder`] can build one: names are unique, shapes and payload lengths agree with
@@ -81,6 +84,9 @@ pub enum Payload {
     },
     /// A stream that can only be read in order, with [`crate::OpenModel::stream`].
     Sequential,
+    /// Codes, scales and tables in other tensors, from which a scheme computes the values. Made by the host: a
+    /// reader gives the tensors as they are stored.
+    Packed(Arc<PackedWeight>),
 }
 
 /// A compression method, known to the host by number only.

@@ -4,8 +4,10 @@
 //! Everything is a function of bytes. The host reads the parts and holds them; a plugin is told which rows
 //! are wanted, says where these lie in each part, and gets the bytes.
 
-use crate::{DType, Error, Result};
+use crate::{DType, Error, Quantizer, Result, Tensor};
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What a scheme gets to know about a model.
 #[derive(Clone, Debug, Default)]
@@ -203,5 +205,44 @@ pub trait Schemes: Send + Sync {
         _out: &mut [u8],
     ) -> Result<()> {
         Err(Error::unsupported(format!("`{}` does not become {dtype} without loss", packed.scheme)))
+    }
+}
+
+/// A packed weight of an opened model: what a scheme says about it, the tensors it is stored in, and who knows the scheme.
+/// Made by the host.
+#[derive(Clone)]
+pub struct PackedWeight {
+    /// What the scheme says.
+    pub tensor: PackedTensor,
+    /// The parts as they are stored, in the scheme's order.
+    pub parts: Vec<Tensor>,
+    /// The quantizer that knows the scheme.
+    pub by: Arc<dyn Quantizer>,
+}
+
+impl PackedWeight {
+    /// The schemes of the quantizer that knows this one.
+    ///
+    /// # Errors
+    /// Plugin if it knows none.
+    pub fn schemes(&self) -> Result<&dyn Schemes> {
+        self.by.schemes().ok_or_else(|| Error::plugin("no longer knows the scheme of this weight"))
+    }
+}
+
+impl PartialEq for PackedWeight {
+    fn eq(&self, other: &PackedWeight) -> bool {
+        (&self.tensor, &self.parts) == (&other.tensor, &other.parts)
+    }
+}
+
+impl Eq for PackedWeight {}
+
+impl fmt::Debug for PackedWeight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PackedWeight")
+            .field("tensor", &self.tensor)
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
     }
 }

@@ -108,7 +108,8 @@ impl Module {
     /// Any error from the plugin.
     pub fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
         let object = (self.functions.new_quantizer())().into_result().map_err(from_wire)?;
-        Ok(Box::new(FromWireQuantizer { object }))
+        let has_schemes = object.has_schemes().into_result().map_err(from_wire)?;
+        Ok(Box::new(FromWireQuantizer { object, has_schemes }))
     }
 
     /// Creates the compute backend.

@@ -20,6 +20,7 @@ const PLUGINS: [&PluginDecl; 10] = [
     &apr_plugin_huggingface::PLUGIN,
     &apr_plugin_numpy::PLUGIN,
     &apr_plugin_onnx::PLUGIN,
+    &apr_plugin_packed::PLUGIN,
     &apr_plugin_pytorch::PLUGIN,
     &apr_plugin_quants::PLUGIN,
     &apr_plugin_safetensors::PLUGIN,

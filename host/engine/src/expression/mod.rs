@@ -21,6 +21,7 @@ mod row_codes;
 mod row_scales;
 mod source;
 mod spool;
+mod unpack;
 
 pub use concat::concat;
 pub use encode::{ColumnImportance, is_all_zero};
@@ -30,6 +31,7 @@ pub use planned_tensor::PlannedTensor;
 pub use region::merged;
 pub use source::{Access, unit};
 pub use spool::{SPOOL, Spools};
+pub use unpack::{Packed, Panel, Unpack, part_bytes};
 
 pub(crate) use source::Source;
 

@@ -112,7 +112,8 @@ impl Expression {
             return Ok(emptied(self));
         }
         match self {
-            Expression::Source(Source { storage: Storage::Extent { .. }, .. }) | Expression::Spool(_) => {
+            Expression::Source(Source { storage: Storage::Extent { .. } | Storage::Packed(_), .. })
+            | Expression::Spool(_) => {
                 Region::over(self, start, &dims)
             }
             Expression::Region(inner) => match through(&inner, start, &dims) {

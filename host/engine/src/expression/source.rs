@@ -4,6 +4,7 @@
 use super::gather::Gather;
 use super::region::{Region, merged};
 use super::spool::SPOOL;
+use super::unpack::{self, Packed, Panel, Unpack};
 use super::{Expression, TILE};
 use crate::open::blocks::SHARED;
 use crate::values::swap;
@@ -37,6 +38,8 @@ pub enum Storage {
     Blocks(Box<Codec>),
     /// In a stream that is read from start to end.
     Sequential,
+    /// In the parts of a packed weight, whose rows are computed.
+    Packed(Packed),
 }
 
 impl Hash for Source {
@@ -49,6 +52,7 @@ impl Hash for Source {
                 codec.options.iter().for_each(|option| option.hash(state));
             }
             Storage::Sequential => state.write_u8(2),
+            Storage::Packed(packed) => (3u8, packed).hash(state),
         }
     }
 }
@@ -84,6 +88,7 @@ pub(super) fn of(number: usize, tensor: &Tensor) -> Result<Expression> {
             Ok(Expression::Source(source(tensor.payload_len()?, Storage::Blocks(Box::new(codec.clone())))))
         }
         Payload::Sequential => Ok(Expression::Source(source(tensor.payload_len()?, Storage::Sequential))),
+        Payload::Packed(weight) => unpack::of(number, weight, tensor.dtype),
         _ => Err(Error::unsupported("payload of a kind that this program does not know")),
     }
 }
@@ -119,6 +124,8 @@ pub enum Access<'e> {
     },
     /// Bytes in memory.
     Held(&'e [u8]),
+    /// Compute rows of a packed weight.
+    Unpack(Box<Unpack<'e>>),
 }
 
 impl Expression {
@@ -146,9 +153,17 @@ impl Expression {
                 (Storage::Extent { extent, endian }, _) => Ok(at_once(*extent, *endian, unit(source.dtype)?)),
                 (Storage::Blocks(codec), Some(tensor)) => Ok(Access::Decode { tensor, codec }),
                 (Storage::Sequential, Some(tensor)) => Ok(Access::Stream { tensor }),
+                (Storage::Packed(of), _) => {
+                    let (dtype, units) = (source.dtype, source.len / u64::from(unit(source.dtype)?.block_bytes));
+                    Ok(Access::Unpack(Box::new(Unpack { of, dtype, start: 0, dims: vec![(units, 1)] })))
+                }
                 _ => Err(Error::plugin("compressed payload without a tensor")),
             },
             Expression::Region(region) => {
+                if let Expression::Source(Source { dtype, storage: Storage::Packed(of), .. }) = &region.of {
+                    let (dtype, start, dims) = (*dtype, region.start, merged(&region.dims));
+                    return Ok(Access::Unpack(Box::new(Unpack { of, dtype, start, dims })));
+                }
                 let (extent, endian) = in_extent(&region.of)?;
                 let info = unit(region.of.dtype())?;
                 let each = u64::from(info.block_bytes);
@@ -182,6 +197,7 @@ impl Access<'_> {
             Access::Decode { .. } => Some("decode"),
             Access::Stream { .. } => Some("stream"),
             Access::Held(_) => Some("generate"),
+            Access::Unpack(_) => Some("unpack"),
         }
     }
 
@@ -204,6 +220,7 @@ impl Access<'_> {
         match self {
             Access::Swap(_, info) => TILE - TILE % u64::from(info.block_bytes),
             Access::Gather(gather) => TILE - TILE % gather.element,
+            Access::Unpack(unpack) => unpack.tile_len(),
             _ => TILE,
         }
     }
@@ -221,6 +238,7 @@ impl Access<'_> {
         match self {
             Access::Gather(_) => Gather::memory(),
             Access::Decode { .. } => TILE + 2 * SHARED,
+            Access::Unpack(unpack) => unpack.memory(),
             _ => TILE,
         }
     }
@@ -247,6 +265,7 @@ impl Access<'_> {
                 Ok(Some(before))
             }
             Access::Gather(gather) => gather.fill(read, at, out, &mut Vec::new()).map(|()| None),
+            Access::Unpack(unpack) => unpack.fill(read, at, out, &mut Panel::default()).map(|()| None),
             Access::Held(bytes) => {
                 let held = usize::try_from(at).ok().and_then(|at| bytes.get(at..at + out.len()));
                 out.copy_from_slice(held.ok_or_else(|| Error::plugin("the computed bytes are too short"))?);

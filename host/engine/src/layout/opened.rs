@@ -1,11 +1,12 @@
 //! The source of a conversion, opened once with its options: the first stage.
 
 use crate::engine::Engine;
+use crate::open::packed::Unpacked;
 use crate::open::{GivenOption, OpenOptions, OpenedModel, Probed, way_out};
 use crate::plan::rename::Renaming;
 use crate::plan::request::ConvertOptions;
 use apr_sdk::Result;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The source of a conversion, opened with its options. It can serve several outputs.
 #[derive(Clone)]
@@ -20,7 +21,12 @@ pub struct Opened<'e> {
     pub(super) renaming: Renaming,
     /// Whether the reader left tensors out.
     pub(super) left_by_reader: bool,
+    /// The source with its packed weights understood, once an output needs them.
+    unpacked: Arc<Mutex<Option<Understood>>>,
 }
+
+/// A source with its packed weights understood, and what they are; `None` if no plugin knows them.
+type Understood = Option<(Arc<OpenedModel>, Arc<Unpacked>)>;
 
 impl<'e> Opened<'e> {
     /// Opens the source. `look` says that payload will be read, so that reads are recorded.
@@ -41,7 +47,25 @@ impl<'e> Opened<'e> {
         let left_by_reader = own_prefix.is_some();
         open_options.options.extend(own_prefix);
         let source = Arc::new(probed.open(&open_options)?);
-        Ok(Opened { source, probed, options: open_options, renaming, left_by_reader })
+        let unpacked = Arc::default();
+        Ok(Opened { source, probed, options: open_options, renaming, left_by_reader, unpacked })
+    }
+
+    /// The source with its packed weights in place of the tensors that they are stored in; `None` if no plugin knows
+    /// them.
+    ///
+    /// # Errors
+    /// Any error from opening; as [`OpenedModel::unpack`].
+    pub(super) fn unpacked(&self, engine: &Engine) -> Result<Understood> {
+        let mut held = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(understood) = &*held {
+            return Ok(understood.clone());
+        }
+        let mut source = self.probed.open(&self.options)?;
+        let unpacked = source.unpack(engine)?;
+        let understood = unpacked.map(|unpacked| (Arc::new(source), Arc::new(unpacked)));
+        *held = Some(understood.clone());
+        Ok(understood)
     }
 }
 

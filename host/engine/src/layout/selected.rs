@@ -89,7 +89,9 @@ impl<'a> Selected<'a> {
         opened: Opened<'a>,
         mut output: Output<'a>,
     ) -> Result<Selected<'a>> {
-        let Opened { source, probed, options: open_options, renaming, left_by_reader } = opened;
+        let Opened { source, probed, options: open_options, renaming, left_by_reader, .. } = &opened;
+        let (mut source, left_by_reader) = (Arc::clone(source), *left_by_reader);
+        let renaming = renaming.clone();
         let target = output.format;
         check_options(
             &engine.registry,
@@ -103,10 +105,21 @@ impl<'a> Selected<'a> {
         output.request.versions = versions(engine, &source, target);
         let of_source = |e: Error| e.in_file(options.input.display().to_string());
         // For the whole source: a selection may no longer show it.
-        let packed = Packed::of_selected(&probed, &open_options, &source);
-        if let Some(packed) = &packed {
-            packed.check(&source.model, target, options).map_err(of_source)?;
+        let mut packed = Packed::of_selected(probed, open_options, &source);
+        let mut said = Vec::new();
+        if let Some(known) = &packed
+            && let Some(need) = known.needs_values(&source.model, target, options).map_err(of_source)?
+        {
+            let understood = opened.unpacked(engine).map_err(of_source)?;
+            let (understood, unpacked) = understood.ok_or_else(|| of_source(known.refusal(&need)))?;
+            // What no plugin knows is still no weight.
+            if let Some(left) = Packed::of(&understood) {
+                return Err(of_source(left.refusal(&need)));
+            }
+            (source, packed) = (understood, None);
+            said = unpacked.lines();
         }
+        drop(opened);
         if options.verify != VerifyMode::Off {
             refuse_uncomputed(&source)?;
         }
@@ -128,6 +141,7 @@ impl<'a> Selected<'a> {
         let selected =
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
         let mut notes = std::mem::take(&mut model.notes);
+        notes.extend(said);
         let writer = target.writer()?;
         let mut edits = Edits::new(engine.places.as_ref(), &options.set, &options.unset)?;
         if let Some((keys, note)) = pruned {

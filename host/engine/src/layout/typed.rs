@@ -4,6 +4,7 @@ use super::selected::PlanContext;
 use super::translated::Translated;
 use crate::architecture::{Ledger, tensor_specs};
 use crate::plan::coverage::Dropped;
+use crate::plan::packed::exact;
 use crate::plan::planned_model::PlannedModel;
 use crate::plan::quantize::TypeChooser;
 use crate::plan::{narrow, stated_types};
@@ -38,6 +39,8 @@ impl<'a> Typed<'a> {
             course.warnings.extend(said.warnings);
         }
         course.notes.extend(narrow::apply(engine, &course.source, &mut planned, look)?);
+        let exact = exact::choose(engine, (&course.source, look), &mut planned, target, &options.quantization);
+        course.notes.extend(exact.map_err(|e| course.of_source(e))?);
         stated_types::follow(&mut planned, target);
         Ok(Typed { course, planned, ledger, rowless })
     }

@@ -7,6 +7,7 @@ mod listed;
 pub mod lone_part;
 pub mod long_values;
 mod options;
+pub mod packed;
 mod place;
 mod probe;
 pub mod reports;

@@ -242,10 +242,17 @@ impl Tiles {
             Access::Decode { .. } if in_order.is_some() => Cut::Tiles(DECODED_IN_ORDER),
             Access::Decode { .. } => Cut::Tiles(DECODED),
             Access::Stream { .. } => Cut::Whole,
+            Access::Unpack(_) if in_order.is_some() => Cut::Tiles(1),
+            Access::Unpack(unpack) => Cut::Tiles(unpack.tiles()),
             Access::Gather(gather) if !is_rows && in_order.is_none() => Cut::Boxes(gather.n_parts()),
             _ => Cut::Tiles(1),
         };
-        let tile_len = granule.as_ref().map_or_else(|| access.tile_len(), |granule| granule.tile_len());
+        let tile_len = match (&granule, &access) {
+            (None, access) => access.tile_len(),
+            // Whole rows, even where each element could be computed by itself.
+            (Some(granule), Access::Unpack(unpack)) if !granule.is_row => granule.after(unpack.tile_len()),
+            (Some(granule), _) => granule.tile_len(),
+        };
         let run = Run {
             tensor,
             expression,

@@ -1,6 +1,6 @@
 //! One thread of the pipeline: computes and writes the tiles of a unit.
 
-use crate::expression::Access;
+use crate::expression::{Access, Panel};
 use crate::expression::evaluate::{Buffers, Outcome};
 use crate::expression::gather::{Gather, Part};
 use crate::open::blocks::{BlockList, Decoder};
@@ -35,6 +35,8 @@ pub struct Worker<'a> {
     buffers: Buffers,
     strip: Vec<u8>,
     decoder: Decoder,
+    /// Rows of the current packed weight.
+    panel: Panel,
     /// The block list of the current tensor.
     list: Option<(usize, Arc<BlockList>)>,
 }
@@ -50,6 +52,7 @@ impl<'a> Worker<'a> {
             buffers: Buffers::default(),
             strip: Vec::new(),
             decoder: Decoder::default(),
+            panel: Panel::default(),
             list: None,
         }
     }
@@ -70,6 +73,14 @@ impl<'a> Worker<'a> {
             Access::Stream { tensor } => self.stream(together, tensor),
             Access::Gather(gather) if run.is_boxed() => {
                 self.gather_box(together, &gather, &gather.part(unit), &collect)
+            }
+            Access::Unpack(unpack) => {
+                let mut panel = std::mem::take(&mut self.panel);
+                let done = self.tiles(together, unit, &mut |_, at, out| {
+                    unpack.fill(&collect, at, out, &mut panel).map(|()| None)
+                });
+                self.panel = panel;
+                done
             }
             access @ Access::Gather(_) => {
                 self.tiles(together, unit, &mut |_, at, out| access.fill(&collect, at, out))

@@ -2,6 +2,7 @@
 //! loaded one that breaks its contract cause an error that names them.
 
 mod kernels;
+mod schemes;
 
 use super::running::{Running, within};
 use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
@@ -9,7 +10,7 @@ use apr_engine::registry::Provider;
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, CheckedModel, Codec, DType, DTypeChoice, Error, ErrorKind,
     ImportanceSink, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel,
-    Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Score, Source, Stream,
+    Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Schemes, Score, Source, Stream,
     TensorFacts, Writer, Written,
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -271,5 +272,9 @@ impl Quantizer for Owned<dyn Quantizer> {
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
         self.owner.call("reading an importance matrix", || self.object.importance(source, sink))
+    }
+
+    fn schemes(&self) -> Option<&dyn Schemes> {
+        self.object.schemes().is_some().then_some(self)
     }
 }

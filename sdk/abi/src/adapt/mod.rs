@@ -9,6 +9,7 @@ pub mod kernel;
 pub mod layout;
 pub mod model;
 pub mod model_sink;
+mod packed;
 pub mod quantizer;
 pub mod reader;
 pub mod request;

@@ -85,7 +85,8 @@ pub(crate) fn tensor_to_wire<'a>(
             }
         }
         Payload::Blocks { codec } => (wire.payload, wire.codec) = (PayloadNumber::BLOCKS, codec.number),
-        Payload::Sequential => wire.payload = PayloadNumber::SEQUENTIAL,
+        // Where payload lies is no concern of a writer.
+        Payload::Sequential | Payload::Packed(_) => wire.payload = PayloadNumber::SEQUENTIAL,
         _ => return Err(Error::unsupported("this kind of payload cannot cross to a plugin").tensor(name)),
     }
     Ok(wire)

@@ -2,6 +2,7 @@
 
 use super::error::result;
 use super::model_sink::{bytes_from_wire, bytes_to_wire};
+use super::packed;
 use super::request::{
     from_assignments, from_dtype, from_facts, from_model_facts, to_assignments, to_facts, to_model_facts,
 };
@@ -9,15 +10,15 @@ use super::source::{FromWireSource, ToWireSource};
 use crate::guard::{Guarded, host_wire, plugin_wire};
 use crate::wire::pairs::{from_options, push, read, text, to_options};
 use crate::wire::{
-    DTypeNumber, ImportanceSinkMut, QuantizerObject, R, SourceRef, WireBytes, WireImportanceSink,
-    WireImportanceSink_TO, WireQuantizer, WireRows,
+    DTypeNumber, ImportanceSinkMut, QuantizerObject, R, SourceRef, WireBytes, WireHeldRows,
+    WireImportanceSink, WireImportanceSink_TO, WirePackedRows, WireQuantizer, WireRows,
 };
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RNone, RSlice, RSliceMut, RSome, RStr, RVec};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
-    Source, TensorFacts, Value, ValueType, escape,
+    Schemes, Source, TensorFacts, Value, ValueType, escape,
 };
 
 /// Puts a plugin's quantizer on the wire.
@@ -118,11 +119,66 @@ impl WireQuantizer for ToWireQuantizer {
             self.0.importance(&FromWireSource(source), &mut FromWireImportanceSink(sink))
         })
     }
+
+    fn has_schemes(&self) -> R<bool> {
+        plugin_wire("naming its schemes", || Ok(self.0.schemes().is_some()))
+    }
+
+    fn understand(&self, model: RSlice<'_, u8>) -> R<RVec<u8>> {
+        plugin_wire("looking for packed weights", || {
+            let model = packed::to_model(model.as_slice())?;
+            Ok(packed::from_understood(&packed::schemes(&*self.0)?.understand(&model)?).into())
+        })
+    }
+
+    fn ranges(&self, rows: &WirePackedRows<'_>, first: u64, end: u64) -> R<RVec<u64>> {
+        plugin_wire("finding packed rows", || {
+            let ranges = packed::schemes(&*self.0)?.ranges(&packed::to_rows(rows), first..end)?;
+            Ok(packed::from_ranges(&ranges).into())
+        })
+    }
+
+    fn unpack(
+        &self,
+        rows: &WirePackedRows<'_>,
+        held: &WireHeldRows<'_>,
+        mut out: RSliceMut<'_, f32>,
+    ) -> R<()> {
+        plugin_wire("unpacking rows", || {
+            let schemes = packed::schemes(&*self.0)?;
+            packed::with_held(held, |held, wanted| {
+                schemes.unpack(&packed::to_rows(rows), held, wanted, out.as_mut_slice())
+            })
+        })
+    }
+
+    fn holds(&self, rows: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool> {
+        plugin_wire("judging a type", || {
+            let schemes = packed::schemes(&*self.0)?;
+            packed::with_held(held, |held, _| schemes.holds(&packed::to_rows(rows), held, DType(dtype.0)))
+        })
+    }
+
+    fn repack_rows(
+        &self,
+        rows: &WirePackedRows<'_>,
+        held: &WireHeldRows<'_>,
+        dtype: DTypeNumber,
+        mut out: RSliceMut<'_, u8>,
+    ) -> R<()> {
+        plugin_wire("repacking rows", || {
+            let schemes = packed::schemes(&*self.0)?;
+            packed::with_held(held, |held, wanted| {
+                schemes.repack(&packed::to_rows(rows), held, wanted, DType(dtype.0), out.as_mut_slice())
+            })
+        })
+    }
 }
 
 /// Presents the wire's quantizer to the host.
 pub struct FromWireQuantizer {
     pub(crate) object: QuantizerObject,
+    pub(crate) has_schemes: bool,
 }
 
 impl Quantizer for FromWireQuantizer {
@@ -202,6 +258,10 @@ impl Quantizer for FromWireQuantizer {
         let (source, mut sink) = (ToWireSource(source), ToWireImportanceSink(sink));
         let mut sink = WireImportanceSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.object.importance(&source.object(), &mut sink))
+    }
+
+    fn schemes(&self) -> Option<&dyn Schemes> {
+        self.has_schemes.then_some(self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The quantizer role.
 
-use super::{DTypeNumber, R, SourceRef, WireBytes};
+use super::{DTypeNumber, R, SourceRef, WireBytes, WireHeldRows, WirePackedRows};
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RBox, ROption, RSlice, RSliceMut, RStr, RVec};
 use abi_stable::{StableAbi, sabi_trait};
@@ -57,8 +57,32 @@ pub trait WireQuantizer: Send + Sync {
     /// What a model quantized by a recipe records: format, key, kind and bytes in turn, as pairs.
     fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>>;
     /// Reads an importance matrix.
-    #[sabi(last_prefix_field)]
     fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()>;
+    /// Whether it knows schemes of packed weights: the methods below are called only then.
+    fn has_schemes(&self) -> R<bool>;
+    /// Finds packed weights; the model and the answer are pairs.
+    fn understand(&self, model: RSlice<'_, u8>) -> R<RVec<u8>>;
+    /// Where rows from `first` to before `end` lie in each part: for each part 0 for all of it, or one more than the number
+    /// of its boxes, and for each box its start, the number of its dimensions, and their sizes and strides in turn.
+    fn ranges(&self, packed: &WirePackedRows<'_>, first: u64, end: u64) -> R<RVec<u64>>;
+    /// Unpacks rows.
+    fn unpack(
+        &self,
+        packed: &WirePackedRows<'_>,
+        held: &WireHeldRows<'_>,
+        out: RSliceMut<'_, f32>,
+    ) -> R<()>;
+    /// Whether a type holds every value of the rows held.
+    fn holds(&self, packed: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool>;
+    /// Turns rows into blocks of the same values.
+    #[sabi(last_prefix_field)]
+    fn repack_rows(
+        &self,
+        packed: &WirePackedRows<'_>,
+        held: &WireHeldRows<'_>,
+        dtype: DTypeNumber,
+        out: RSliceMut<'_, u8>,
+    ) -> R<()>;
 }
 
 /// A plugin's quantizer.

@@ -1,6 +1,7 @@
 //! Reads payload of any kind in order: decoded, row-major, little-endian, a piece at a time.
 
-use super::super::{Access, Expression};
+use super::super::{Access, Expression, Granule, Panel};
+use super::{Buffers, Evaluation};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::open::blocks::{BlockList, Decoder};
@@ -13,6 +14,22 @@ type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
 
 /// A function that fills windows with a leaf's bytes; for a stream they must be consecutive.
 fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> Result<Box<Fill<'a>>> {
+    let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
+    if !leaf.is_leaf() {
+        // The values of packed weights, in their own type.
+        let (granule, mut panel, mut held) = (Granule::of(&leaf)?, Panel::default(), Vec::new());
+        let mut buffers = Buffers::default();
+        return Ok(Box::new(move |at, out| {
+            let before = granule.before(out.len() as u64);
+            held.resize(usize::try_from(before).map_err(|_| Error::limit("a row does not fit memory"))?, 0);
+            match leaf.access()? {
+                Access::Unpack(unpack) => unpack.fill(&read, granule.before(at), &mut held, &mut panel)?,
+                other => drop(other.fill(&read, granule.before(at), &mut held)?),
+            }
+            let of = Evaluation::new(granule, (&engine.registry, &read), &held, at)?;
+            leaf.evaluate(&of, &mut buffers, out).map(drop)
+        }));
+    }
     Ok(match leaf.access()? {
         Access::Decode { tensor, codec } => {
             let (list, mut decoder) = (BlockList::read(engine, opened, tensor)?, Decoder::default());
@@ -23,10 +40,14 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
             let mut stream = InOrder::begin(engine, opened, tensor)?;
             Box::new(move |_, out| stream.fill(out))
         }
-        _ => {
-            let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
-            Box::new(move |at, out| leaf.access()?.fill(&read, at, out).map(drop))
+        Access::Unpack(_) => {
+            let mut panel = Panel::default();
+            Box::new(move |at, out| match leaf.access()? {
+                Access::Unpack(unpack) => unpack.fill(&read, at, out, &mut panel),
+                other => other.fill(&read, at, out).map(drop),
+            })
         }
+        _ => Box::new(move |at, out| leaf.access()?.fill(&read, at, out).map(drop)),
     })
 }
 
@@ -51,7 +72,12 @@ impl<'a> Windows<'a> {
         let len = leaf.byte_len()?;
         let access = leaf.access()?;
         let whole = |len: u64| (len - len % granule).max(granule);
-        let (window, tile_len) = (whole(access.window()), whole(access.tile_len()));
+        let made = match leaf.is_leaf() {
+            true => None,
+            false => Some(Granule::of(&leaf)?),
+        };
+        let after = |len: u64| made.as_ref().map_or(len, |made| made.after(len));
+        let (window, tile_len) = (whole(after(access.window())), whole(after(access.tile_len())));
         let fill = filled(engine, opened, leaf)?;
         Ok(Windows { engine, fill, buffer: Vec::new(), window, tile_len, len, at: 0 })
     }

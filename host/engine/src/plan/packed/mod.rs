@@ -1,20 +1,19 @@
-//! Packed weights: tensors that are codes and scales of a scheme, whose true values apr cannot compute yet.
-//! They are copied unchanged or not at all: a cast, another dialect or reordered rows would treat codes as
-//! weights.
+//! Packed weights: tensors that are codes and scales of a scheme. They are copied unchanged, unpacked by a plugin that
+//! knows the scheme, or refused: a cast, another dialect or reordered rows would treat codes as weights.
 //!
 //! What announces a scheme, and which tensors identify it, is data: `schemes.rs`.
 
-mod announced;
 pub mod companions;
+pub mod exact;
 mod hidden;
 mod scaled;
 mod schemes;
 
 use crate::open::lone_part::LonePart;
+use crate::open::packed::announced::{Announcement, announcements, still_says};
 use crate::open::{OpenOptions, OpenedModel, Probed};
 use crate::plan::request::ConvertOptions;
 use crate::registry::Format;
-use announced::{Announcement, announcements, still_says};
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
 use schemes::{SCALES, SIGNS, Sign};
@@ -27,6 +26,14 @@ pub struct Packed {
     signed: Option<Signed>,
     /// Whether every tensor with two or more dimensions is a float of 16 bits or more.
     is_plain: bool,
+}
+
+/// Why a conversion needs the true values of packed weights.
+#[derive(Clone, Debug)]
+pub struct Need {
+    why: String,
+    /// What to do instead.
+    otherwise: String,
 }
 
 /// What tensors reveal.
@@ -61,21 +68,31 @@ impl Packed {
         Some(Packed { announced, signed, is_plain })
     }
 
-    /// Refuses a conversion that would change types, dialect or rows.
+    /// Why a conversion needs the true values; `None` if it copies what is stored.
     ///
     /// # Errors
-    /// Unsupported, naming the scheme and what reveals it.
-    pub fn check(&self, model: &Model, target: &Format, options: &ConvertOptions) -> Result<()> {
+    /// InvalidArgument for `--precision`, which is for weights that are floats.
+    pub fn needs_values(
+        &self,
+        model: &Model,
+        target: &Format,
+        options: &ConvertOptions,
+    ) -> Result<Option<Need>> {
         let types = &options.quantization;
+        if let Some(dtype) = types.precision {
+            let message = format!("{}: --precision is for floats, and would change the stored codes", self.what());
+            let to = dtype.name().to_lowercase();
+            let hint = format!("pass --dequantize {to} for the true values, or leave --precision out to copy them as they are");
+            return Err(Error::invalid_argument(message).hint(hint));
+        }
         let asked = [
             (types.recipe.is_some(), "--quantize"),
             (types.target.is_some(), "a target size"),
             (types.dequantize.is_some(), "--dequantize"),
-            (types.precision.is_some(), "--precision"),
         ];
         if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
             let why = format!("{flag} would change the stored codes, not the weights");
-            return Err(self.refusal(&why, &format!("leave out {flag} to copy them as they are")));
+            return Ok(Some(Need { why, otherwise: format!("leave out {flag} to copy them as they are") }));
         }
         let by_name = options.arch.as_deref().filter(|arch| *arch != "none");
         let keeps_names = options.arch.as_deref() == Some("none");
@@ -83,14 +100,19 @@ impl Packed {
             DialectRule::Always(want) => (want, true),
             DialectRule::Requires(want) => (want, !keeps_names),
             DialectRule::Prefers(want) => (want, options.wants_architecture || by_name.is_some()),
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
         if !is_needed || *want == model.dialect {
-            return Ok(());
+            return Ok(None);
         }
         let whose = &target.manifest.name;
         let why = format!("{whose} needs the true weights, under the names and in the rows of `{want}`");
-        Err(self.refusal(&why, "or copy them to a format that keeps names and types"))
+        Ok(Some(Need { why, otherwise: "or copy them to a format that keeps names and types".to_owned() }))
+    }
+
+    /// The error where true values are needed, and no plugin knows the scheme.
+    pub fn refusal(&self, need: &Need) -> Error {
+        self.refused(&need.why, &need.otherwise)
     }
 
     /// A note about the copy, and a warning if nothing in the output announces the scheme any more.
@@ -128,7 +150,7 @@ impl Packed {
         format!("the weights are packed{scheme}{shown_by}")
     }
 
-    fn refusal(&self, why: &str, other: &str) -> Error {
+    fn refused(&self, why: &str, other: &str) -> Error {
         let error = Error::unsupported(format!("{}, which apr cannot unpack yet: {why}", self.what()));
         let error = match &self.signed {
             Some(signed) => error.tensor(&signed.tensor),
@@ -146,17 +168,6 @@ impl Packed {
             return error.hint(format!("if its weights are plain floats already, remove {what}"));
         }
         error.hint(format!("convert the model that they were packed from; {other}"))
-    }
-}
-
-impl Announcement {
-    /// `` `quantization_config` in config.json ``.
-    fn shown(&self) -> String {
-        let file = escape(&self.file, 120);
-        match &self.key {
-            Some(key) => format!("`{}` in {file}", escape(key, 120)),
-            None => file.to_string(),
-        }
     }
 }
 

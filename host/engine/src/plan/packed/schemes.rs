@@ -87,16 +87,3 @@ pub static SIGNS: &[Sign] = &[
 /// Signs that are evidence even without codes beside them, and name no scheme.
 pub static SCALES: &[Sign] =
     &[alone("codes with scales", ".weight_scale"), alone("codes with scales", ".weight_scales")];
-
-/// Metadata keys that announce packed weights at any depth: names of JSON objects.
-pub const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
-
-/// A key that announces them at the top level if it has one of these members.
-pub const TOP: (&str, [&str; 5]) =
-    ("quantization", ["bits", "group_size", "mode", "quant_algo", "qformat_weight"]);
-
-/// Members of such an object that name the scheme, in order of preference.
-pub const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "format"];
-
-/// Companion files that announce them.
-pub const FILES: [&str; 3] = ["hf_quant_config.json", "quantize_config.json", "quant_config.json"];

@@ -13,6 +13,7 @@ mod layout;
 mod model;
 mod module;
 mod numbers;
+mod packed;
 pub mod pairs;
 mod quantizer;
 mod reader;
@@ -45,6 +46,7 @@ pub use numbers::{
     ByteOrder, CodingNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, FormNumber,
     LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber, SupportNumber,
 };
+pub use packed::{WireHeldRows, WirePackedRows};
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,
     WireQuantizer_TO, WireRows,

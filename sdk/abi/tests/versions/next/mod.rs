@@ -17,6 +17,8 @@ mod module;
 mod numbers;
 #[path = "../../../src/wire/pairs.rs"]
 pub mod pairs;
+#[path = "../../../src/wire/packed.rs"]
+mod packed;
 #[path = "../../../src/wire/quantizer.rs"]
 mod quantizer;
 mod reader;
@@ -52,6 +54,7 @@ pub use numbers::{
     ByteOrder, CodingNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, FormNumber,
     LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber, SupportNumber,
 };
+pub use packed::{WireHeldRows, WirePackedRows};
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,
     WireQuantizer_TO, WireRows,

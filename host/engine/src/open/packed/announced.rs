@@ -1,9 +1,22 @@
 //! What a model's own configuration says about packed weights.
 
-use super::schemes::{FILES, NAMES, OBJECTS, TOP};
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, Model, Value};
-use serde_json::Value as Json;
+use apr_sdk::{Bytes, ForeignFile, Model, Value, escape};
+use serde_json::{Map, Value as Json};
+
+/// Metadata keys that announce packed weights at any depth: names of JSON objects.
+const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
+
+/// A key that announces them at the top level if it has one of these members.
+const TOP: (&str, [&str; 5]) =
+    ("quantization", ["bits", "group_size", "mode", "quant_algo", "qformat_weight"]);
+
+/// Members of such an object that name the scheme, in order of preference.
+const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "format"];
+
+/// Companion files that announce them.
+const FILES: [&str; 3] = ["hf_quant_config.json", "quantize_config.json", "quant_config.json"];
+
 
 /// A place that announces packed weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +71,87 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
         }
     }
     found
+}
+
+impl Announcement {
+    /// `` `quantization_config` in config.json ``.
+    pub fn shown(&self) -> String {
+        let file = escape(&self.file, 120);
+        match &self.key {
+            Some(key) => format!("`{}` in {file}", escape(key, 120)),
+            None => file.to_string(),
+        }
+    }
+
+    /// The announcing object as JSON; `None` if it cannot be read.
+    pub fn json(&self, source: &OpenedModel) -> Option<String> {
+        let Some(key) = &self.key else {
+            let asset = source.model.assets.iter().find(|asset| asset.name == self.file)?;
+            let held = source.fetch(&asset.bytes).ok()?;
+            return String::from_utf8(held.inline()?.to_vec()).ok();
+        };
+        let file = source.model.foreign.iter().find_map(|foreign| {
+            foreign.files.iter().find(|file| {
+                let shown = if file.name.is_empty() { &foreign.format } else { &file.name };
+                *shown == self.file && file.typed.iter().any(|(of, _)| split(of).is_some_and(|(o, _)| o == key))
+            })
+        })?;
+        let verbatim = file.verbatim.as_ref().and_then(|bytes| source.fetch(bytes).ok());
+        let written = verbatim.as_ref().and_then(Bytes::inline).and_then(|bytes| {
+            let whole: Json = serde_json::from_slice(bytes).ok()?;
+            key.split('.').try_fold(&whole, |at, name| at.get(name)).cloned()
+        });
+        Some(written.unwrap_or_else(|| rebuilt(file, key)).to_string())
+    }
+
+    /// Takes it out of a model; a companion file goes as a whole.
+    pub fn remove(&self, model: &mut Model) {
+        match &self.key {
+            None => model.assets.retain(|asset| asset.name != self.file),
+            Some(object) => {
+                for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
+                    file.typed.retain(|(key, _)| split(key).is_none_or(|(other, _)| other != object));
+                }
+            }
+        }
+    }
+}
+
+/// An object made of typed keys that begin with its own.
+fn rebuilt(file: &ForeignFile, object: &str) -> Json {
+    let mut whole = Map::new();
+    for (key, value) in &file.typed {
+        let Some(rest) = key.strip_prefix(object).and_then(|rest| rest.strip_prefix('.')) else { continue };
+        let mut at = &mut whole;
+        let mut names = rest.split('.').peekable();
+        while let Some(name) = names.next() {
+            if names.peek().is_none() {
+                at.insert(name.to_owned(), json_of(value));
+                break;
+            }
+            let inner = at.entry(name).or_insert_with(|| Json::Object(Map::new()));
+            let Json::Object(inner) = inner else { break };
+            at = inner;
+        }
+    }
+    Json::Object(whole)
+}
+
+/// A typed value as JSON; a list of one string is what JSON has no type for.
+fn json_of(value: &Value) -> Json {
+    if value.array_head().is_some() {
+        let items = value.items();
+        if let [only] = items.as_slice()
+            && let Some(json) = only.as_str().and_then(|text| serde_json::from_str(text).ok())
+        {
+            return json;
+        }
+        return items.iter().map(json_of).collect();
+    }
+    let whole = || value.as_i64().map(Json::from).or_else(|| value.as_u64().map(Json::from));
+    let text = || value.as_str().map(Json::from);
+    let flag = || value.as_bool().map(Json::from);
+    flag().or_else(text).or_else(whole).or_else(|| value.as_f64().map(Json::from)).unwrap_or(Json::Null)
 }
 
 /// Whether a model still has an announcement.

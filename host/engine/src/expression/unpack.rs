@@ -1,0 +1,419 @@
+//! Packed weights as if they were stored row by row: in F32, or as blocks that hold the same values. A leaf: any box
+//! of rows is computed from the parts' bytes.
+
+use super::Expression;
+use super::source::{Source, Storage, unit};
+use super::{Region, TILE};
+use apr_sdk::{
+    DType, Error, Extent, HeldRows, MOST_WHOLE, PackedWeight, PartRange, Quantizer, Result,
+};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A packed weight, and what its rows are turned into.
+#[derive(Clone)]
+pub struct Packed {
+    /// The weight.
+    pub weight: Arc<PackedWeight>,
+    /// Decodes the blocks that rows become, in order to compare the values; `None` for F32.
+    pub decoder: Option<Arc<dyn Quantizer>>,
+}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Packed) -> bool {
+        Arc::ptr_eq(&self.weight, &other.weight) || self.weight == other.weight
+    }
+}
+
+impl Eq for Packed {}
+
+impl Hash for Packed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let tensor = &self.weight.tensor;
+        (&tensor.name, &tensor.shape, &tensor.rows, &tensor.strides).hash(state);
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Packed").field(&self.weight.tensor.name).finish()
+    }
+}
+
+/// All of a packed weight, tensor number `number` of the source, as its own type.
+pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Result<Expression> {
+    let tensor = &weight.tensor;
+    let elements = tensor.rows.rows.checked_mul(tensor.rows.row_len).and_then(|n| n.checked_mul(4));
+    let len = elements.ok_or_else(|| Error::limit("it has more elements than can be counted"))?;
+    let storage = Storage::Packed(Packed { weight: Arc::clone(weight), decoder: None });
+    let leaf = Expression::Source(Source { tensor: Some(number), dtype: DType::F32, len, storage });
+    let values = match tensor.strides.is_empty() {
+        true => leaf,
+        false => {
+            let dims: Vec<_> = tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect();
+            Region::over(leaf, 0, &dims)?
+        }
+    };
+    Ok(values.cast(dtype))
+}
+
+/// Rows in memory, kept from one call to the next: neighbours need the same ones.
+#[derive(Default)]
+pub struct Panel {
+    weight: Option<Arc<PackedWeight>>,
+    rows: Range<u64>,
+    parts: Vec<Vec<u8>>,
+    /// Which parts are there as a whole.
+    is_whole: Vec<bool>,
+    values: Vec<f32>,
+    again: Vec<f32>,
+}
+
+/// Some units of a packed weight, in row-major order.
+#[derive(Clone, Debug)]
+pub struct Unpack<'e> {
+    /// The weight.
+    pub of: &'e Packed,
+    /// What its rows become.
+    pub dtype: DType,
+    /// Index of the first unit.
+    pub start: u64,
+    /// Size and stride of each dimension in units, outermost first.
+    pub dims: Vec<(u64, u64)>,
+}
+
+/// Elements that a stretch of a row needs for it to be worth unpacking the row for it: an eighth.
+const WORTH: u64 = 8;
+
+impl Unpack<'_> {
+    /// Elements, and bytes, of a unit: an element, or a block.
+    fn unit(&self) -> (u64, u64) {
+        let info = unit(self.dtype).ok();
+        info.map_or((1, 4), |info| (u64::from(info.block_elements), u64::from(info.block_bytes)))
+    }
+
+    /// Units per row.
+    fn row_units(&self) -> u64 {
+        (self.of.weight.tensor.rows.row_len / self.unit().0).max(1)
+    }
+
+    /// Whether every run of the box is a good part of a row, or several rows, so that it can be read in order.
+    pub fn is_in_rows(&self) -> bool {
+        match self.dims.last() {
+            None => self.row_units() <= WORTH,
+            Some(&(size, stride)) => stride == 1 && size.saturating_mul(WORTH) >= self.row_units(),
+        }
+    }
+
+    /// Rows in a tile.
+    fn tile_rows(&self) -> u64 {
+        (TILE / (self.of.weight.tensor.rows.row_len.max(1) * 4)).max(1)
+    }
+
+    /// Rows that are read together.
+    fn panel_rows(&self) -> u64 {
+        self.of.weight.tensor.panel.max(self.tile_rows())
+    }
+
+    /// Tiles that make up what is read together.
+    pub fn tiles(&self) -> usize {
+        usize::try_from(self.panel_rows().div_ceil(self.tile_rows())).unwrap_or(1)
+    }
+
+    /// Bytes per tile: whole rows.
+    pub fn tile_len(&self) -> u64 {
+        self.tile_rows() * self.row_units() * self.unit().1
+    }
+
+    /// The most memory that a thread needs, in bytes: what is stored is no larger than F32, and a tile's values are
+    /// held twice.
+    pub fn memory(&self) -> u64 {
+        let row = self.of.weight.tensor.rows.row_len.saturating_mul(4);
+        self.panel_rows().saturating_mul(row).saturating_add(2 * self.tile_rows().saturating_mul(row)) + TILE
+    }
+
+    /// Fills `out` with the bytes at offset `at`, whole units.
+    ///
+    /// # Errors
+    /// Any error from reading and the scheme; Failed for blocks with other values.
+    pub fn fill(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        at: u64,
+        out: &mut [u8],
+        panel: &mut Panel,
+    ) -> Result<()> {
+        let each = self.unit().1;
+        let (inner, outer) = match self.dims.split_last() {
+            Some((&(size, 1), outer)) => (size, outer),
+            _ => (1, &self.dims[..]),
+        };
+        if inner == 1 && !self.is_in_rows() {
+            return self.scattered(read, at / each, out, panel);
+        }
+        let (mut done, mut rest) = (at / each, out);
+        while !rest.is_empty() {
+            let mut number = done / inner;
+            let mut begin = self.start + done % inner;
+            for &(size, stride) in outer.iter().rev() {
+                begin += number % size * stride;
+                number /= size;
+            }
+            let units = (inner - done % inner).min(rest.len() as u64 / each).max(1);
+            let (now, later) = rest.split_at_mut(place(units * each).min(rest.len()));
+            self.run(read, begin, now, panel)?;
+            (done, rest) = (done + units, later);
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with consecutive units from unit `begin` on.
+    fn run(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        begin: u64,
+        out: &mut [u8],
+        panel: &mut Panel,
+    ) -> Result<()> {
+        let (of_row, each) = (self.row_units(), self.unit().1);
+        let end = begin + out.len() as u64 / each;
+        let rows = begin / of_row..end.div_ceil(of_row);
+        if begin.is_multiple_of(of_row) && end.is_multiple_of(of_row) {
+            return self.rows(read, rows, out, panel);
+        }
+        let mut whole = vec![0; place((rows.end - rows.start) * of_row * each)];
+        self.rows(read, rows.clone(), &mut whole, panel)?;
+        let from = place((begin - rows.start * of_row) * each);
+        let part = whole.get(from..from + out.len()).ok_or_else(|| Error::plugin("rows are too short"))?;
+        out.copy_from_slice(part);
+        Ok(())
+    }
+
+    /// Fills `out` with units that lie one here, one there: each row is unpacked once.
+    fn scattered(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        first: u64,
+        out: &mut [u8],
+        panel: &mut Panel,
+    ) -> Result<()> {
+        let (of_row, each) = (self.row_units(), place(self.unit().1));
+        let mut wanted: Vec<(u64, usize)> = (0..out.len() / each)
+            .map(|at| {
+                let (mut number, mut unit) = (first + at as u64, self.start);
+                for &(size, stride) in self.dims.iter().rev() {
+                    unit += number % size * stride;
+                    number /= size;
+                }
+                (unit, at)
+            })
+            .collect();
+        wanted.sort_unstable();
+        let mut row = vec![0; place(of_row) * each];
+        let mut held = None;
+        for (unit, at) in wanted {
+            let number = unit / of_row;
+            if held != Some(number) {
+                self.rows(read, number..number + 1, &mut row, panel)?;
+                held = Some(number);
+            }
+            let from = place(unit % of_row) * each;
+            out[at * each..][..each].copy_from_slice(&row[from..from + each]);
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with whole rows, a tile's worth at a time.
+    fn rows(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        rows: Range<u64>,
+        out: &mut [u8],
+        panel: &mut Panel,
+    ) -> Result<()> {
+        let (step, bytes) = (self.tile_rows(), place(self.row_units() * self.unit().1));
+        let mut at = rows.start;
+        for out in out.chunks_mut((place(step) * bytes).max(1)) {
+            let end = (at + step).min(rows.end);
+            panel.hold(read, &self.of.weight, at..end, self.panel_rows())?;
+            self.unpack(at..end, out, panel)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Turns rows that are held into what they become.
+    fn unpack(&self, rows: Range<u64>, out: &mut [u8], panel: &mut Panel) -> Result<()> {
+        let weight = &self.of.weight;
+        let (schemes, packed) = (weight.schemes()?, &weight.tensor.rows);
+        let Panel { parts, values, again, rows: held, .. } = panel;
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let held = HeldRows { rows: held.clone(), parts: &parts };
+        let of_part = |error: Error| match error.tensor_name() {
+            Some(_) => error,
+            None => error.tensor(&weight.tensor.name),
+        };
+        let Some(decoder) = &self.of.decoder else {
+            if let Ok(out) = bytemuck::try_cast_slice_mut(out) {
+                return schemes.unpack(packed, &held, rows, out).map_err(of_part);
+            }
+            values.resize(out.len() / 4, 0.0);
+            schemes.unpack(packed, &held, rows, values).map_err(of_part)?;
+            out.copy_from_slice(bytemuck::cast_slice(values));
+            return Ok(());
+        };
+        let elements = place((rows.end - rows.start) * packed.row_len);
+        values.resize(elements, 0.0);
+        again.resize(elements, 0.0);
+        schemes.unpack(packed, &held, rows.clone(), values).map_err(of_part)?;
+        schemes.repack(packed, &held, rows.clone(), self.dtype, out).map_err(of_part)?;
+        decoder.decode(self.dtype, out, packed.row_len, again)?;
+        if let Some(at) = values.iter().zip(again.iter()).position(|(value, again)| value != again) {
+            let row = rows.start + at as u64 / packed.row_len.max(1);
+            let message = format!(
+                "row {row} does not become {} without loss: {:e} would be {:e}",
+                self.dtype, values[at], again[at]
+            );
+            let error = Error::failed(message).tensor(&weight.tensor.name);
+            return Err(error.hint("pass --dequantize TYPE for its true values"));
+        }
+        Ok(())
+    }
+}
+
+impl Panel {
+    /// Holds rows of a weight, and the others of their panel.
+    fn hold(
+        &mut self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        weight: &Arc<PackedWeight>,
+        rows: Range<u64>,
+        panel: u64,
+    ) -> Result<()> {
+        let is_same = self.weight.as_ref().is_some_and(|held| Arc::ptr_eq(held, weight));
+        if is_same && self.rows.start <= rows.start && rows.end <= self.rows.end {
+            return Ok(());
+        }
+        let all = weight.tensor.rows.rows;
+        let whole = rows.start / panel * panel..(rows.end.div_ceil(panel) * panel).min(all);
+        if !is_same {
+            self.is_whole = vec![false; weight.parts.len()];
+            self.parts.resize_with(weight.parts.len(), Vec::new);
+        }
+        self.weight = None;
+        let ranges = weight.schemes()?.ranges(&weight.tensor.rows, whole.clone())?;
+        if ranges.len() != weight.parts.len() {
+            let (have, want) = (ranges.len(), weight.parts.len());
+            return Err(Error::plugin(format!("says where rows lie in {have} of {want} parts")));
+        }
+        for ((range, part), (bytes, is_whole)) in
+            ranges.iter().zip(&weight.parts).zip(self.parts.iter_mut().zip(&mut self.is_whole))
+        {
+            if *is_whole && matches!(range, PartRange::Whole) {
+                continue;
+            }
+            *is_whole = matches!(range, PartRange::Whole);
+            part_bytes(read, part, range, bytes).map_err(|error| match error.tensor_name() {
+                Some(_) => error,
+                None => error.tensor(&part.name),
+            })?;
+        }
+        self.rows = whole;
+        self.weight = Some(Arc::clone(weight));
+        Ok(())
+    }
+}
+
+/// Reads where rows lie in a part into `bytes`.
+///
+/// # Errors
+/// Any error from reading; LimitExceeded for a whole part that is too large.
+pub fn part_bytes(
+    read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+    part: &apr_sdk::Tensor,
+    range: &PartRange,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    bytes.clear();
+    let mut add = |stored: Expression| {
+        let (from, len) = (bytes.len(), place(stored.byte_len()?));
+        bytes.resize(from.saturating_add(len), 0);
+        stored.access()?.fill(read, 0, &mut bytes[from..]).map(drop)
+    };
+    match range {
+        PartRange::Whole => {
+            if part.payload_len()? > MOST_WHOLE {
+                let message = "it would be held in memory as a whole, and is too large for that";
+                return Err(Error::limit(message));
+            }
+            add(Expression::of(0, part)?)
+        }
+        PartRange::Boxes(boxes) => {
+            boxes.iter().try_for_each(|one| add(Expression::boxed(0, part, one.start, &one.dims)?))
+        }
+    }
+}
+
+/// A number of bytes or elements in memory.
+fn place(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl Expression {
+    /// The packed weight that its values come from; for an expression other than a `Concat`.
+    pub fn packed(&self) -> Option<&Packed> {
+        match self.leaf() {
+            Expression::Region(region) => region.of.packed(),
+            Expression::Spool(spool) => spool.of.parts().first()?.packed(),
+            Expression::Source(Source { storage: Storage::Packed(packed), .. }) => Some(packed),
+            _ => None,
+        }
+    }
+
+    /// The same rows as blocks of `to`, which a scheme says hold the same values; `None` if parts of rows or of blocks
+    /// are wanted, or something else than packed rows.
+    pub fn repacked_from(&self, to: DType, decoder: &Arc<dyn Quantizer>) -> Option<Expression> {
+        let of_part = |part: &Expression| {
+            let values = match part {
+                Expression::Cast(cast) => &cast.of,
+                other => other,
+            };
+            let block = u64::from(unit(to).ok()?.block_elements);
+            let source = |source: &Source| {
+                let Storage::Packed(packed) = &source.storage else { return None };
+                let rows = &packed.weight.tensor.rows;
+                let bytes = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
+                let packed = Packed { weight: Arc::clone(&packed.weight), decoder: Some(Arc::clone(decoder)) };
+                let storage = Storage::Packed(packed);
+                Some(Source { tensor: source.tensor, dtype: to, len: bytes, storage })
+            };
+            match values {
+                Expression::Source(of) => source(of).map(Expression::Source),
+                Expression::Region(region) => {
+                    let Expression::Source(of) = &region.of else { return None };
+                    let of = source(of)?;
+                    let in_blocks = |units: u64| units.is_multiple_of(block).then(|| units / block);
+                    let (&(run, stride), outer) = region.dims.split_last()?;
+                    if stride != 1 {
+                        return None;
+                    }
+                    let mut dims = Vec::with_capacity(region.dims.len());
+                    for &(size, stride) in outer {
+                        dims.push((size, in_blocks(stride)?));
+                    }
+                    dims.push((in_blocks(run)?, 1));
+                    Region::over(Expression::Source(of), in_blocks(region.start)?, &dims).ok()
+                }
+                _ => None,
+            }
+        };
+        match self {
+            Expression::Concat(parts) => {
+                parts.iter().map(of_part).collect::<Option<_>>().map(Expression::Concat)
+            }
+            one => of_part(one),
+        }
+    }
+}

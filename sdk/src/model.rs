@@ -63,6 +63,23 @@ impl Tensor {
     pub fn payload_len(&self) -> Result<u64> {
         checked_payload_len(self.dtype, &self.shape)
     }
+
+    /// The bytes that are stored for it: of a packed weight, those of all its parts.
+    ///
+    /// # Errors
+    /// As [`Tensor::payload_len`].
+    pub fn stored_len(&self) -> Result<u64> {
+        let Payload::Packed(weight) = &self.payload else { return self.payload_len() };
+        weight.parts.iter().try_fold(0u64, |sum, part| Ok(sum.saturating_add(part.payload_len()?)))
+    }
+
+    /// How it is packed, in words; `None` if it is not.
+    pub fn packed_as(&self) -> Option<&str> {
+        match &self.payload {
+            Payload::Packed(weight) => Some(&weight.tensor.about),
+            _ => None,
+        }
+    }
 }
 
 /// Where a tensor's payload is and how to read it.

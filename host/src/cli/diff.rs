@@ -58,6 +58,9 @@ pub struct Args {
     /// Show at most N differences of each kind, largest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    /// Show packed weights as they are stored: codes, scales and tables
+    #[arg(long)]
+    raw: bool,
     /// How the models are opened.
     #[command(flatten)]
     pub open: OpenArgs,
@@ -122,7 +125,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Compared> {
     only_a_path(&args.b)?;
     let mapping = args.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?;
     let host = context.host();
-    let (a, b) = (args.open.open(&host, &args.a)?, args.open.open(&host, &args.b)?);
+    let open = args.open.shown(args.raw);
+    let (a, b) = (open.open(&host, &args.a)?, open.open(&host, &args.b)?);
     let formats = [host.registry.format(&a.format)?, host.registry.format(&b.format)?];
     check_options(&host.registry, &formats, &args.open.options)?;
     let options = DiffOptions { mapping, tolerance: args.tolerance };

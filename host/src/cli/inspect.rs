@@ -52,6 +52,9 @@ pub struct Args {
     /// Leave out the tensors (the default), as in gguf-dump
     #[arg(long, hide = true)]
     no_tensors: bool,
+    /// Show packed weights as they are stored: codes, scales and tables
+    #[arg(long)]
+    raw: bool,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
@@ -81,7 +84,7 @@ pub struct Inspected {
     tensor_count: usize,
     /// Elements of all tensors.
     parameters: u64,
-    /// The element types, most bytes first.
+    /// The element types, or how weights are packed; most bytes first.
     dtypes: Vec<DTypeCount>,
     /// The naming world of its tensors (`hf`, `none`, ...).
     dialect: String,
@@ -147,7 +150,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
 }
 
 fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
-    let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
+    let (host, mut opened) = host_and_model(&args.open.shown(args.raw), &args.file, context)?;
     let summary = summary(&host, &opened, args.context)?;
     opened.forget_readers();
     let architecture = called(&host, &opened.model);
@@ -203,7 +206,7 @@ fn row(tensor: &Tensor) -> Result<Row> {
 fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
     let mut counts: Vec<DTypeCount> = Vec::new();
     for tensor in tensors {
-        let name = tensor.dtype.name();
+        let name = tensor.packed_as().unwrap_or(tensor.dtype.name());
         let at = counts.iter().position(|count| count.dtype == name).unwrap_or_else(|| {
             counts.push(DTypeCount { dtype: name.to_owned(), tensors: 0, parameters: 0, bytes: 0 });
             counts.len() - 1
@@ -211,7 +214,7 @@ fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
         let count = &mut counts[at];
         count.tensors += 1;
         count.parameters = count.parameters.saturating_add(checked_elements(&tensor.shape)?);
-        count.bytes = count.bytes.saturating_add(tensor.payload_len()?);
+        count.bytes = count.bytes.saturating_add(tensor.stored_len()?);
     }
     counts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.dtype.cmp(&b.dtype)));
     Ok(counts)
@@ -246,7 +249,7 @@ impl fmt::Display for Inspected {
             said.iter().position(|(label, _)| *label == "bits/weight").map_or(said.len(), |at| at + 1);
         let of = |(n, dtype): (usize, &DTypeCount)| {
             let (tensors, bytes) = (show_number_of(dtype.tensors, "tensor"), show_size(dtype.bytes));
-            (if n == 0 { "types" } else { "" }, format!("{:<8} {tensors}, {bytes}", dtype.dtype))
+            (if n == 0 { "types" } else { "" }, format!("{:<8} {tensors}, {bytes}", escape(&dtype.dtype, 160)))
         };
         said.splice(types..types, self.dtypes.iter().enumerate().map(of));
         writeln!(f, "  tensors        {}", show_count(self.tensor_count as u128))?;

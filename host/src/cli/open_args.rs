@@ -3,8 +3,9 @@
 use crate::cli::context::Context;
 pub use apr_engine::open::GivenOption;
 use apr_engine::open::{OpenOptions, OpenedModel, check_options, open};
+use apr_engine::plan::packed::Packed;
 use apr_host::host::Host;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result, escape};
 use std::path::Path;
 
 /// How a model is opened.
@@ -19,6 +20,9 @@ pub struct OpenArgs {
     /// Open only this file, without the folder around it
     #[arg(long)]
     pub bare: bool,
+    /// Whether packed weights are shown as they are stored, for the verbs that have `--raw`.
+    #[arg(skip)]
+    pub raw: bool,
 }
 
 impl OpenArgs {
@@ -32,13 +36,36 @@ impl OpenArgs {
         }
     }
 
+    /// The same with packed weights as they are stored, if `raw` says so.
+    #[must_use]
+    pub fn shown(&self, raw: bool) -> OpenArgs {
+        OpenArgs { raw, ..self.clone() }
+    }
+
     /// Opens the model and says on stderr what the user should know about that.
     ///
     /// # Errors
     /// Unsupported for what is no path; whatever opening raised.
     pub fn open(&self, host: &Host, path: &Path) -> Result<OpenedModel> {
         only_a_path(path)?;
-        open(host, path, &self.to_options())
+        let mut opened = open(host, path, &self.to_options())?;
+        if self.raw || Packed::of(&opened).is_none() {
+            return Ok(opened);
+        }
+        match opened.unpack(host) {
+            Ok(true) => {}
+            Ok(false) => opened.warnings.extend(Packed::of(&opened).map(|packed| packed.unknown())),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let of = error.tensor_name().map(|name| format!(" (`{}`)", escape(name, 120)));
+                let message = format!("packed weights are shown as they are stored: {}", error.message());
+                opened.warnings.push(message + &of.unwrap_or_default());
+            }
+            Err(error) => {
+                let error = error.with_file(path.display().to_string());
+                return Err(error.hint("pass --raw to see what is stored"));
+            }
+        }
+        Ok(opened)
     }
 }
 

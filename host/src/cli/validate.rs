@@ -35,6 +35,9 @@ pub struct Args {
     /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
+    /// Show packed weights as they are stored: codes, scales and tables
+    #[arg(long)]
+    raw: bool,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
@@ -52,7 +55,7 @@ pub struct Judged {
 /// # Errors
 /// What opening and reading raised; a judgement of "no" is the report's verdict.
 pub fn run(args: &Args, context: &Context) -> Result<Judged> {
-    let (host, opened) = host_and_model(&args.open, &args.file, context)?;
+    let (host, opened) = host_and_model(&args.open.shown(args.raw), &args.file, context)?;
     let strict = args.strict || context.settings.is_on("validate.strict");
     let options = ValidateOptions { checksum: args.checksum, values: args.values, strict };
     Ok(Judged { validation: validate(&host, &opened, options)?, warnings: opened.warnings })

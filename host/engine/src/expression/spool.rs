@@ -25,6 +25,31 @@ impl Spool {
 }
 
 impl Expression {
+    /// Spools packed rows that are wanted column by column: each would be unpacked for every element.
+    ///
+    /// # Errors
+    /// Unsupported for an unknown dtype.
+    pub fn spool_columns(&mut self) -> Result<()> {
+        let parts = match self {
+            Expression::Concat(parts) => parts.as_mut_slice(),
+            one => std::slice::from_mut(one),
+        };
+        for part in parts {
+            if !matches!(part.access()?, Access::Unpack(unpack) if !unpack.is_in_rows()) {
+                continue;
+            }
+            let spooled = match part.leaf().clone() {
+                Expression::Region(mut region) => {
+                    region.of = Spool::of(region.of);
+                    Expression::Region(region)
+                }
+                other => Spool::of(other),
+            };
+            part.set_leaf(spooled);
+        }
+        Ok(())
+    }
+
     /// Makes the expression readable from start to end, a tile at a time: spools what would be gathered in
     /// short runs.
     ///

@@ -102,7 +102,9 @@ impl<'a> LaidOut<'a> {
         let mut expressions = Vec::with_capacity(made_of.len());
         for (number, ((mut expression, words), tensor)) in made_of.into_iter().zip(&model.tensors).enumerate()
         {
-            let ordered = if in_order.contains(&number) { expression.ascend() } else { Ok(()) };
+            let spooled = expression.spool_columns();
+            let ordered =
+                spooled.and_then(|()| if in_order.contains(&number) { expression.ascend() } else { Ok(()) });
             let placed = ordered.and_then(|()| spools.place(&mut expression));
             placed.map_err(|e| course.of_source(e.tensor(&tensor.name)))?;
             expression.hash(&mut hasher);

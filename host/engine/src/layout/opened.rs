@@ -1,7 +1,6 @@
 //! The source of a conversion, opened once with its options: the first stage.
 
 use crate::engine::Engine;
-use crate::open::packed::Unpacked;
 use crate::open::{GivenOption, OpenOptions, OpenedModel, Probed, way_out};
 use crate::plan::rename::Renaming;
 use crate::plan::request::ConvertOptions;
@@ -25,8 +24,8 @@ pub struct Opened<'e> {
     unpacked: Arc<Mutex<Option<Understood>>>,
 }
 
-/// A source with its packed weights understood, and what they are; `None` if no plugin knows them.
-type Understood = Option<(Arc<OpenedModel>, Arc<Unpacked>)>;
+/// A source with its packed weights understood; `None` if no plugin knows them.
+type Understood = Option<Arc<OpenedModel>>;
 
 impl<'e> Opened<'e> {
     /// Opens the source. `look` says that payload will be read, so that reads are recorded.
@@ -62,8 +61,7 @@ impl<'e> Opened<'e> {
             return Ok(understood.clone());
         }
         let mut source = self.probed.open(&self.options)?;
-        let unpacked = source.unpack(engine)?;
-        let understood = unpacked.map(|unpacked| (Arc::new(source), Arc::new(unpacked)));
+        let understood = source.unpack(engine)?.then(|| Arc::new(source));
         *held = Some(understood.clone());
         Ok(understood)
     }

@@ -4,6 +4,7 @@ use super::edits::{Edits, Understood};
 use super::opened::Opened;
 use crate::architecture::{Removed, prune_layers};
 use crate::engine::Engine;
+use crate::open::packed::Unpacked;
 use crate::open::stored_sums::refuse_uncomputed;
 use crate::open::{OpenedModel, check_options, option_values};
 use crate::plan::packed::Packed;
@@ -111,13 +112,13 @@ impl<'a> Selected<'a> {
             && let Some(need) = known.needs_values(&source.model, target, options).map_err(of_source)?
         {
             let understood = opened.unpacked(engine).map_err(of_source)?;
-            let (understood, unpacked) = understood.ok_or_else(|| of_source(known.refusal(&need)))?;
+            let understood = understood.ok_or_else(|| of_source(known.refusal(&need)))?;
             // What no plugin knows is still no weight.
             if let Some(left) = Packed::of(&understood) {
                 return Err(of_source(left.refusal(&need)));
             }
             (source, packed) = (understood, None);
-            said = unpacked.lines();
+            said = source.unpacked.iter().flat_map(Unpacked::lines).collect();
         }
         drop(opened);
         if options.verify != VerifyMode::Off {

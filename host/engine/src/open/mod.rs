@@ -28,6 +28,7 @@ use apr_sdk::{
     Part, Payload, Result, escape,
 };
 use files::Files;
+use packed::Unpacked;
 pub use probe::Choice;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -57,6 +58,8 @@ pub struct OpenedModel {
     pub path: PathBuf,
     /// What the user should know, such as a wrong extension or an assumption.
     pub warnings: Vec<String>,
+    /// What became of packed weights, if they were unpacked.
+    pub unpacked: Option<Unpacked>,
     /// The files that were opened.
     pub files: Files,
     /// The readers' objects, with the tensors that each provides.
@@ -246,7 +249,7 @@ impl<'e> Probed<'e> {
         let mut warnings = choice.warnings.clone();
         // With `--bare` the user knows.
         warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
-        Ok(OpenedModel { model, format, path: path.to_owned(), warnings, files, origins })
+        Ok(OpenedModel { model, format, path: path.to_owned(), warnings, unpacked: None, files, origins })
     }
 }
 

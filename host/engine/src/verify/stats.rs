@@ -38,6 +38,9 @@ pub struct TensorRow {
     /// Offset of the payload in that file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
+    /// How it is packed, and where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packed: Option<PackedRow>,
     /// SHA-256 in lower-case hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -50,6 +53,43 @@ pub struct TensorRow {
     /// The distribution of its values, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
+}
+
+/// How a weight is packed.
+#[derive(Clone, Debug, Serialize)]
+pub struct PackedRow {
+    /// The scheme in a few words.
+    #[serde(rename = "as")]
+    pub about: String,
+    /// Bytes of all its parts.
+    pub bytes: u64,
+    /// The tensors that it is stored in.
+    pub parts: Vec<PackedPart>,
+}
+
+/// A tensor that a packed weight is stored in.
+#[derive(Clone, Debug, Serialize)]
+pub struct PackedPart {
+    /// Its name.
+    pub name: String,
+    /// What it holds, in words.
+    pub holds: String,
+    /// Its dtype.
+    pub dtype: String,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<u64>,
+}
+
+fn packed(tensor: &Tensor) -> Result<Option<PackedRow>> {
+    let Payload::Packed(weight) = &tensor.payload else { return Ok(None) };
+    let part = |(part, (_, holds)): (&Tensor, &(usize, String))| PackedPart {
+        name: part.name.clone(),
+        holds: holds.clone(),
+        dtype: part.dtype.name().to_owned(),
+        shape: part.shape.clone(),
+    };
+    let parts = weight.parts.iter().zip(&weight.tensor.parts).map(part).collect();
+    Ok(Some(PackedRow { about: weight.tensor.about.clone(), bytes: tensor.stored_len()?, parts }))
 }
 
 fn as_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
@@ -140,6 +180,7 @@ pub fn each_row_of(
                 bytes: tensor.payload_len()?,
                 offset: extent.filter(|_| file.is_some()).map(|extent| extent.offset),
                 file,
+                packed: packed(tensor)?,
                 sha256,
                 stats,
                 stats_missing: unknown.then(missing),

@@ -47,7 +47,8 @@ pub struct Args {
     /// Show the names as a tree with totals, folding layers that are alike into one
     #[arg(long, conflicts_with_all = ["sha256", "stats", "hist"])]
     tree: bool,
-    /// Add the SHA-256 of each tensor's weights, as row-major and little-endian in every format
+    /// Add the SHA-256 of each tensor's weights, as row-major and little-endian in every format; of packed weights, of each
+    /// stored tensor
     #[arg(long)]
     sha256: bool,
     /// Show min, max, mean, standard deviation, zeros and non-finite values
@@ -62,13 +63,16 @@ pub struct Args {
     /// Leave out tensors that match; may be repeated
     #[arg(long, value_name = "GLOB", conflicts_with_all = ["hist", "name", "tree"])]
     exclude: Vec<String>,
+    /// Show packed weights as they are stored: codes, scales and tables
+    #[arg(long)]
+    raw: bool,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
 }
 
 /// The tensors in the file's order. JSON: a bare array of `name`, `dtype`, `shape`, `bytes`, where the bytes are one
-/// run of a file `file` and `offset`, and with their flags `sha256`
+/// run of a file `file` and `offset`, for a packed weight `packed` (`as`, `bytes`, `parts`), and with their flags `sha256`
 /// and `stats` (`count`, `min`, `max`, `mean`, `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with
 /// `--hist` the one tensor, and `histogram`: `bins` (`from`, `to`, `count`), `nans`, `infs`.
 #[derive(Debug)]
@@ -82,7 +86,7 @@ pub struct Listed {
 /// # Errors
 /// What opening and, where values are asked for, reading raised; InvalidArgument for a tensor or a slice that there is not.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    let (host, mut opened) = host_and_model(&args.open, &args.file, context)?;
+    let (host, mut opened) = host_and_model(&args.open.shown(args.raw || args.sha256), &args.file, context)?;
     if args.tree {
         return tree::of(&opened).map(boxed);
     }
@@ -146,6 +150,9 @@ impl fmt::Display for Listed {
         let (name_width, shape_width) = (width(&names, 60), width(&shapes, 30));
         for ((row, name), shape) in self.rows.iter().zip(&names).zip(&shapes) {
             write!(f, "{name:name_width$}  {:<8}  {shape:shape_width$}  {:>12}", row.dtype, row.bytes)?;
+            if let Some(packed) = &row.packed {
+                write!(f, "  {} in {} bytes", escape(&packed.about, 160), packed.bytes)?;
+            }
             if let Some(sha256) = &row.sha256 {
                 write!(f, "  {sha256}")?;
             }

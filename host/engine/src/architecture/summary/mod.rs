@@ -32,7 +32,7 @@ pub struct Summary {
     pub parameters: u64,
     /// The number of these used per token, for a mixture of experts.
     pub active_parameters: Option<u64>,
-    /// Total payload of all tensors.
+    /// Total payload of all tensors, as stored.
     pub weights_bytes: u64,
     /// The recipe it was quantized with.
     pub quantization: Option<String>,
@@ -123,7 +123,7 @@ pub fn summary_of(
     let mut summary = Summary::default();
     for tensor in &model.tensors {
         summary.parameters = summary.parameters.saturating_add(checked_elements(&tensor.shape)?);
-        summary.weights_bytes = summary.weights_bytes.saturating_add(tensor.payload_len()?);
+        summary.weights_bytes = summary.weights_bytes.saturating_add(tensor.stored_len()?);
     }
     let bits = summary.weights_bytes as f64 * 8.0 / summary.parameters as f64;
     summary.bits_per_weight = Some(bits).filter(|bits| bits.is_finite());

@@ -53,13 +53,13 @@ impl Unpacked {
 }
 
 impl OpenedModel {
-    /// Replaces packed tensors by the weights they store, and takes out what announces them. `None` if no plugin
-    /// knows any; then nothing is changed.
+    /// Replaces packed tensors by the weights they store, and takes out what announces them. Returns whether a plugin
+    /// knows any; if not, nothing is changed.
     ///
     /// # Errors
     /// Malformed for parts that are missing or do not fit; Unsupported for schemes that are known by name only,
     /// and for payload that cannot be read at any offset; Plugin for an answer that makes no sense.
-    pub fn unpack(&mut self, engine: &Engine) -> Result<Option<Unpacked>> {
+    pub fn unpack(&mut self, engine: &Engine) -> Result<bool> {
         let announced = announcements(self);
         let mut stored = StoredModel::default();
         let of = |tensor: &Tensor| StoredTensor {
@@ -96,7 +96,7 @@ impl OpenedModel {
             }
         }
         if found.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         for (_, weight) in &found {
             match unpacked.kinds.iter_mut().find(|(about, _)| *about == weight.about) {
@@ -106,7 +106,8 @@ impl OpenedModel {
         }
         self.replace(found, &owned)?;
         announced.iter().for_each(|one| one.remove(&mut self.model));
-        Ok(Some(unpacked))
+        self.unpacked = Some(unpacked);
+        Ok(true)
     }
 
     /// Asks a quantizer's schemes, and reads what they want to look at.

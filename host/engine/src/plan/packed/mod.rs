@@ -110,6 +110,11 @@ impl Packed {
         Ok(Some(Need { why, otherwise: "or copy them to a format that keeps names and types".to_owned() }))
     }
 
+    /// A warning that no plugin knows the scheme.
+    pub fn unknown(&self) -> String {
+        format!("{}, which no plugin can unpack: they are shown as they are stored", self.what())
+    }
+
     /// The error where true values are needed, and no plugin knows the scheme.
     pub fn refusal(&self, need: &Need) -> Error {
         self.refused(&need.why, &need.otherwise)

@@ -17,6 +17,7 @@ pub mod whisper;
 use apr_engine::registry::Registry;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
+use apr_sdk::PluginDecl;
 use serde_json::Value as Json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,19 +31,33 @@ pub fn host() -> Host {
 }
 
 /// The same behind what a registry has already.
-pub fn host_with(mut registry: Registry) -> Host {
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_apr::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_architectures::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_cpu_kernels::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_ggml_legacy::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_gguf::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_huggingface::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_numpy::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_onnx::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_packed::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_pytorch::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_quants::PLUGIN);
-    apr_host::plugins::add_bundled(&mut registry, &apr_plugin_safetensors::PLUGIN);
+pub fn host_with(registry: Registry) -> Host {
+    host_but(registry, "")
+}
+
+/// A host that lacks one of them.
+pub fn host_without(id: &str) -> Host {
+    host_but(Registry::new(), id)
+}
+
+fn host_but(mut registry: Registry, left_out: &str) -> Host {
+    let all: [(&str, &'static PluginDecl); 12] = [
+        ("apr", &apr_plugin_apr::PLUGIN),
+        ("architectures", &apr_plugin_architectures::PLUGIN),
+        ("cpu_kernels", &apr_plugin_cpu_kernels::PLUGIN),
+        ("ggml_legacy", &apr_plugin_ggml_legacy::PLUGIN),
+        ("gguf", &apr_plugin_gguf::PLUGIN),
+        ("huggingface", &apr_plugin_huggingface::PLUGIN),
+        ("numpy", &apr_plugin_numpy::PLUGIN),
+        ("onnx", &apr_plugin_onnx::PLUGIN),
+        ("packed", &apr_plugin_packed::PLUGIN),
+        ("pytorch", &apr_plugin_pytorch::PLUGIN),
+        ("quants", &apr_plugin_quants::PLUGIN),
+        ("safetensors", &apr_plugin_safetensors::PLUGIN),
+    ];
+    for (_, plugin) in all.into_iter().filter(|(id, _)| *id != left_out) {
+        apr_host::plugins::add_bundled(&mut registry, plugin);
+    }
     Host::new(registry)
 }
 

@@ -1,12 +1,12 @@
-//! Packed checkpoints: whatever would change codes and scales as if they were weights is refused by the scheme's name, and
-//! exact copies are exact.
+//! Packed checkpoints where no plugin knows the scheme: whatever would change codes and scales as if they were weights is
+//! refused by the scheme's name, and exact copies are exact.
 
 use apr_engine::open::{OpenOptions, open};
 use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
 use apr_sdk::{DType, ErrorKind, ForeignPolicy};
-use apr_tests::{Scratch, host, must, names_in, options};
+use apr_tests::{Scratch, host, host_without, must, names_in, options};
 use serde_json::{Map, Value as Json, json};
 use std::path::{Path, PathBuf};
 
@@ -399,7 +399,7 @@ pub(super) fn changes(input: &Path, output: &Path) -> Vec<(&'static str, Convert
 
 #[test]
 fn what_would_change_packed_weights_is_refused_by_the_schemes_name() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let mut wrong = Vec::new();
     for case in cases() {
         let folder = scratch.at(case.name);
@@ -429,7 +429,7 @@ fn what_would_change_packed_weights_is_refused_by_the_schemes_name() {
 
 #[test]
 fn exact_copies_of_packed_weights_are_exact_and_stay_known() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     for case in cases() {
         let at = |name: &str| scratch.at(&format!("{}-{name}", case.name));
         let folder = at("folder");

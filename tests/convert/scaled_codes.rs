@@ -4,7 +4,7 @@
 use crate::packed::{Packed, case, casting, changes, files, tensors, to, write};
 use apr_host::convert::ConvertOptions;
 use apr_sdk::{DType, ErrorKind};
-use apr_tests::{Scratch, host, must};
+use apr_tests::{Scratch, host_without, must};
 use serde_json::{Map, json};
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn modules() -> Vec<(&'static str, &'static str, Module)> {
 
 #[test]
 fn codes_are_known_by_scales_of_any_name() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let mut wrong = Vec::new();
     for (name, scale, module) in modules() {
         let folder = scratch.at(name);
@@ -116,7 +116,7 @@ pub(super) fn file(path: &Path, tensors: &[Stored<'_>]) {
 
 #[test]
 fn weights_tables_and_masks_beside_something_called_a_scale_are_no_codes() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let models: [(&str, &[Stored<'_>]); 9] = [
         ("a layer's scale", &[("b.0.ls.weight", T::F16, &[4, 8]), ("b.0.ls.scale", T::F16, &[8])]),
         ("a norm's scale", &[("n.weight", T::BF16, &[4, 8]), ("n.norm_scale", T::F32, &[4, 1])]),
@@ -163,7 +163,7 @@ fn weights_tables_and_masks_beside_something_called_a_scale_are_no_codes() {
 
 #[test]
 fn rows_of_integers_with_their_own_scales_go_on_as_before() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let input = scratch.at("in.safetensors");
     file(&input, &[("a.weight", T::I8, &[4, 8]), ("a.weight.scale", T::F32, &[4])]);
     for format in ["safetensors", "apr"] {

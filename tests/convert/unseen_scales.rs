@@ -5,7 +5,7 @@ use crate::scaled_codes::file;
 use apr_engine::plan::rename::Renaming;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{DType as T, ErrorKind};
-use apr_tests::{Scratch, host, must};
+use apr_tests::{Scratch, host_without, must};
 use std::path::{Path, PathBuf};
 
 /// Converts a file to one in another format, cast to F16.
@@ -20,7 +20,7 @@ fn cast(input: &Path, output: PathBuf, renaming: Renaming) -> ConvertOptions {
 
 #[test]
 fn scales_outside_of_a_prefix_are_seen() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let (plain, input) = (scratch.at("in.safetensors"), scratch.at("in.pt"));
     let codes = ("state_dict.a.weight", T::F8_E4M3, &[4u64, 8][..]);
     let scale = ("scales.a.weight_scale_inv", T::F32, &[1u64, 1][..]);
@@ -52,7 +52,7 @@ fn scales_outside_of_a_prefix_are_seen() {
 
 #[test]
 fn a_part_alone_says_so_and_keeps_its_floats_of_8_bits() {
-    let (host, scratch) = (host(), Scratch::in_memory());
+    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let part = scratch.at("model-00001-of-00002.safetensors");
     let missing = "model-00001-of-00002.safetensors is part 1 of 2, and is opened without the others";
     file(&part, &[("a.weight", T::F8_E4M3, &[4, 8])]);

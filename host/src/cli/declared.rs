@@ -8,7 +8,8 @@ use apr_sdk::{OptionKind, OptionSpec, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 /// The verbs that open a model and so take the flags of its format.
-const VERBS: [&str; 8] = ["convert", "import", "export", "inspect", "scan", "tensors", "diff", "validate"];
+const VERBS: [&str; 9] =
+    ["convert", "import", "export", "inspect", "scan", "tensors", "diff", "quality", "validate"];
 
 /// Those of them that write one too.
 const WRITING: [&str; 3] = ["convert", "import", "export"];

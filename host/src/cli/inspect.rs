@@ -249,7 +249,10 @@ impl fmt::Display for Inspected {
             said.iter().position(|(label, _)| *label == "bits/weight").map_or(said.len(), |at| at + 1);
         let of = |(n, dtype): (usize, &DTypeCount)| {
             let (tensors, bytes) = (show_number_of(dtype.tensors, "tensor"), show_size(dtype.bytes));
-            (if n == 0 { "types" } else { "" }, format!("{:<8} {tensors}, {bytes}", escape(&dtype.dtype, 160)))
+            (
+                if n == 0 { "types" } else { "" },
+                format!("{:<8} {tensors}, {bytes}", escape(&dtype.dtype, 160)),
+            )
         };
         said.splice(types..types, self.dtypes.iter().enumerate().map(of));
         writeln!(f, "  tensors        {}", show_count(self.tensor_count as u128))?;

@@ -34,6 +34,7 @@ mod parser;
 mod planned_verbs;
 mod plugins;
 mod progress;
+mod quality;
 mod report;
 mod rosetta;
 mod run;
@@ -103,6 +104,7 @@ enum Verb {
     Bench(bench::Args),
     Kernels(kernels::Args),
     Diff(diff::Args),
+    Quality(quality::Args),
     Validate(validate::Args),
     Report(model_report::Args),
     Tui(tui::Args),
@@ -131,6 +133,7 @@ impl Verb {
             Verb::Chat(args) => Some(&mut args.open),
             Verb::Bench(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
+            Verb::Quality(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
             Verb::Report(args) => Some(&mut args.open),
             Verb::Tui(args) => Some(&mut args.open),
@@ -183,6 +186,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Bench(args) => bench::run(&args, context),
         Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
+        Verb::Quality(args) => quality::run(&args, context).map(report::boxed),
         Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
         Verb::Report(args) => model_report::run(&args, context).map(report::boxed),
         Verb::Tui(args) => tui::run(&args, context).map(report::boxed),

@@ -45,7 +45,9 @@ static LAYOUTS: &[(&str, &dyn Layout)] = &[(scaled::NAME, &scaled::Scaled)];
 /// Plugin for a name that no layout has.
 pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
     let found = LAYOUTS.iter().find(|(name, _)| *name == packed.scheme);
-    found.map(|(_, layout)| *layout).ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
+    found
+        .map(|(_, layout)| *layout)
+        .ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
 }
 
 /// The numbers of a layout, `N` of them.
@@ -54,5 +56,7 @@ pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
 /// Plugin for another count.
 pub fn numbers<const N: usize>(packed: &PackedRows) -> Result<[u64; N]> {
     let numbers = packed.numbers.as_slice().try_into();
-    numbers.map_err(|_| Error::plugin(format!("`{}` has {} numbers and needs {N}", packed.scheme, packed.numbers.len())))
+    numbers.map_err(|_| {
+        Error::plugin(format!("`{}` has {} numbers and needs {N}", packed.scheme, packed.numbers.len()))
+    })
 }

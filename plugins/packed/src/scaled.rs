@@ -61,10 +61,26 @@ pub struct Grid {
 
 impl Grid {
     /// A grid of scales for boxes of so many rows and columns over `rows` of `row_len`, in matrices of `matrix_rows`.
-    pub fn new(codes: DType, scales: DType, of_scale: (u64, u64), (matrix_rows, rows, row_len): (u64, u64, u64)) -> Grid {
+    pub fn new(
+        codes: DType,
+        scales: DType,
+        of_scale: (u64, u64),
+        (matrix_rows, rows, row_len): (u64, u64, u64),
+    ) -> Grid {
         let of_scale = (of_scale.0.max(1), of_scale.1.max(1));
         let global = (Global::No, DType::F32);
-        Grid { codes, scales, zeros: None, global, globals: 1, divisor: 1.0, matrix_rows, of_scale, rows, row_len }
+        Grid {
+            codes,
+            scales,
+            zeros: None,
+            global,
+            globals: 1,
+            divisor: 1.0,
+            matrix_rows,
+            of_scale,
+            rows,
+            row_len,
+        }
     }
 
     /// The same as numbers.
@@ -144,7 +160,10 @@ impl Grid {
         }
         let is_integer = [DType::I8, DType::U8].contains(&self.codes);
         let evidence = || (1..self.parts()).collect::<Vec<usize>>();
-        if is_integer && blocks_of(32) && (self.of_scale.1.is_multiple_of(32) || self.of_scale.1 >= self.row_len) {
+        if is_integer
+            && blocks_of(32)
+            && (self.of_scale.1.is_multiple_of(32) || self.of_scale.1 >= self.row_len)
+        {
             found.push(ExactType { dtype: DType::Q8_0, evidence: evidence() });
         }
         let is_small = of_bytes(self.codes).is_some() || self.codes == DType::F4_E2M1;
@@ -243,7 +262,9 @@ impl Layout for Scaled {
                 match (&table, zeros) {
                     (Some(table), None) => {
                         let codes = codes.get(number * width..).unwrap_or_default();
-                        out.iter_mut().zip(codes).for_each(|(out, code)| *out = table[usize::from(*code)] * scale);
+                        out.iter_mut()
+                            .zip(codes)
+                            .for_each(|(out, code)| *out = table[usize::from(*code)] * scale);
                     }
                     (Some(table), Some(zeros)) => {
                         let codes = codes.get(number * width..).unwrap_or_default();
@@ -303,7 +324,8 @@ impl Layout for Scaled {
         match dtype {
             DType::MXFP4 => {
                 let scales = held.parts.get(1).copied().unwrap_or_default();
-                for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::MXFP4_BYTES).max(1))) {
+                for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::MXFP4_BYTES).max(1)))
+                {
                     let (codes, at) = place(row)?;
                     let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
                     blocks::mxfp4(codes, scales, out)?;

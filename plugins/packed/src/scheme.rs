@@ -1,7 +1,7 @@
 //! What a scheme is: a way to announce, name and store packed weights.
 
-use crate::model::{Found, Model};
 use crate::fp8;
+use crate::model::{Found, Model};
 use apr_sdk::Result;
 
 /// A scheme.

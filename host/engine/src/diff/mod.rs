@@ -152,6 +152,9 @@ pub struct Values {
     /// The square root of the sum of squared differences.
     #[serde(serialize_with = "number")]
     pub l2: f64,
+    /// The norms of a, and of b.
+    #[serde(skip)]
+    pub norms: [f64; 2],
     /// The L2 distance divided by the greater norm.
     #[serde(serialize_with = "number")]
     pub relative: f64,
@@ -348,6 +351,7 @@ impl Values {
             max_at,
             mean_abs: distance.mean_abs(),
             l2: distance.l2(),
+            norms: distance.squares.map(f64::sqrt),
             relative: distance.relative(),
             cosine: distance.cosine(),
             max_ulp: found.has_ulp.then_some(distance.max_ulp),

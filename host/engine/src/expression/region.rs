@@ -113,9 +113,7 @@ impl Expression {
         }
         match self {
             Expression::Source(Source { storage: Storage::Extent { .. } | Storage::Packed(_), .. })
-            | Expression::Spool(_) => {
-                Region::over(self, start, &dims)
-            }
+            | Expression::Spool(_) => Region::over(self, start, &dims),
             Expression::Region(inner) => match through(&inner, start, &dims) {
                 Some((start, dims)) => Region::over(inner.of, start, &dims),
                 None => Region::over(Spool::of(Expression::Region(inner)), start, &dims),

@@ -154,7 +154,8 @@ impl Expression {
                 (Storage::Blocks(codec), Some(tensor)) => Ok(Access::Decode { tensor, codec }),
                 (Storage::Sequential, Some(tensor)) => Ok(Access::Stream { tensor }),
                 (Storage::Packed(of), _) => {
-                    let (dtype, units) = (source.dtype, source.len / u64::from(unit(source.dtype)?.block_bytes));
+                    let (dtype, units) =
+                        (source.dtype, source.len / u64::from(unit(source.dtype)?.block_bytes));
                     Ok(Access::Unpack(Box::new(Unpack { of, dtype, start: 0, dims: vec![(units, 1)] })))
                 }
                 _ => Err(Error::plugin("compressed payload without a tensor")),

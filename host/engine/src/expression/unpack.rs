@@ -4,9 +4,7 @@
 use super::Expression;
 use super::source::{Source, Storage, unit};
 use super::{Region, TILE};
-use apr_sdk::{
-    DType, Error, Extent, HeldRows, MOST_WHOLE, PackedWeight, PartRange, Quantizer, Result,
-};
+use apr_sdk::{DType, Error, Extent, HeldRows, MOST_WHOLE, PackedWeight, PartRange, Quantizer, Result};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -385,7 +383,8 @@ impl Expression {
                 let Storage::Packed(packed) = &source.storage else { return None };
                 let rows = &packed.weight.tensor.rows;
                 let bytes = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
-                let packed = Packed { weight: Arc::clone(&packed.weight), decoder: Some(Arc::clone(decoder)) };
+                let packed =
+                    Packed { weight: Arc::clone(&packed.weight), decoder: Some(Arc::clone(decoder)) };
                 let storage = Storage::Packed(packed);
                 Some(Source { tensor: source.tensor, dtype: to, len: bytes, storage })
             };

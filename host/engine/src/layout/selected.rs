@@ -109,7 +109,7 @@ impl<'a> Selected<'a> {
         let mut packed = Packed::of_selected(probed, open_options, &source);
         let mut said = Vec::new();
         if let Some(known) = &packed
-            && let Some(need) = known.needs_values(&source.model, target, options).map_err(of_source)?
+            && let Some(need) = known.needs_values(&source.model, target, options)
         {
             let understood = opened.unpacked(engine).map_err(of_source)?;
             let understood = understood.ok_or_else(|| of_source(known.refusal(&need)))?;
@@ -117,6 +117,7 @@ impl<'a> Selected<'a> {
             if let Some(left) = Packed::of(&understood) {
                 return Err(of_source(left.refusal(&need)));
             }
+            known.refuse_cast(&need).map_err(of_source)?;
             (source, packed) = (understood, None);
             said = source.unpacked.iter().flat_map(Unpacked::lines).collect();
         }

@@ -39,7 +39,8 @@ impl<'a> Typed<'a> {
             course.warnings.extend(said.warnings);
         }
         course.notes.extend(narrow::apply(engine, &course.source, &mut planned, look)?);
-        let exact = exact::choose(engine, (&course.source, look), &mut planned, target, &options.quantization);
+        let exact =
+            exact::choose(engine, (&course.source, look), &mut planned, target, &options.quantization);
         course.notes.extend(exact.map_err(|e| course.of_source(e))?);
         stated_types::follow(&mut planned, target);
         Ok(Typed { course, planned, ledger, rowless })

@@ -1,8 +1,8 @@
 //! One thread of the pipeline: computes and writes the tiles of a unit.
 
-use crate::expression::{Access, Panel};
 use crate::expression::evaluate::{Buffers, Outcome};
 use crate::expression::gather::{Gather, Part};
+use crate::expression::{Access, Panel};
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
 use crate::tiles::pipeline::Shared;

@@ -10,8 +10,8 @@ use apr_engine::registry::Provider;
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, CheckedModel, Codec, DType, DTypeChoice, Error, ErrorKind,
     ImportanceSink, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel,
-    Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Schemes, Score, Source, Stream,
-    TensorFacts, Writer, Written,
+    Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Schemes, Score, Source,
+    Stream, TensorFacts, Writer, Written,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -66,12 +66,7 @@ pub trait WireQuantizer: Send + Sync {
     /// of its boxes, and for each box its start, the number of its dimensions, and their sizes and strides in turn.
     fn ranges(&self, packed: &WirePackedRows<'_>, first: u64, end: u64) -> R<RVec<u64>>;
     /// Unpacks rows.
-    fn unpack(
-        &self,
-        packed: &WirePackedRows<'_>,
-        held: &WireHeldRows<'_>,
-        out: RSliceMut<'_, f32>,
-    ) -> R<()>;
+    fn unpack(&self, packed: &WirePackedRows<'_>, held: &WireHeldRows<'_>, out: RSliceMut<'_, f32>) -> R<()>;
     /// Whether a type holds every value of the rows held.
     fn holds(&self, packed: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool>;
     /// Turns rows into blocks of the same values.

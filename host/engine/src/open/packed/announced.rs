@@ -17,7 +17,6 @@ const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "forma
 /// Companion files that announce them.
 const FILES: [&str; 3] = ["hf_quant_config.json", "quantize_config.json", "quant_config.json"];
 
-
 /// A place that announces packed weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
@@ -93,7 +92,8 @@ impl Announcement {
         let file = source.model.foreign.iter().find_map(|foreign| {
             foreign.files.iter().find(|file| {
                 let shown = if file.name.is_empty() { &foreign.format } else { &file.name };
-                *shown == self.file && file.typed.iter().any(|(of, _)| split(of).is_some_and(|(o, _)| o == key))
+                *shown == self.file
+                    && file.typed.iter().any(|(of, _)| split(of).is_some_and(|(o, _)| o == key))
             })
         })?;
         let verbatim = file.verbatim.as_ref().and_then(|bytes| source.fetch(bytes).ok());

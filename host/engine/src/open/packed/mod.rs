@@ -81,9 +81,7 @@ impl OpenedModel {
             unpacked.notes.extend(understood.notes);
             let mut take = |number: usize| match self.model.tensors.get(number) {
                 Some(tensor) if owned.insert(number) => Ok(tensor),
-                Some(tensor) => {
-                    Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name))
-                }
+                Some(tensor) => Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name)),
                 None => Err(Error::plugin(format!("names tensor {number}, which there is not"))),
             };
             for weight in understood.packed {

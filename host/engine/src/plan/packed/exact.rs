@@ -34,8 +34,13 @@ pub fn choose(
     let (mut chosen, mut refused) = (Vec::<Chosen>::new(), Vec::new());
     for one in planned.tensors.iter_mut().filter(|one| is_packed(one)) {
         let (about, stored) = stored(&one.expression)?;
-        let Some((dtype, expression)) = judge.type_of(one, target).map_err(|e| e.tensor(&one.tensor.name))? else {
-            refused.push((one.tensor.name.clone(), about, checked_payload_len(DType::BF16, &one.tensor.shape)?));
+        let Some((dtype, expression)) = judge.type_of(one, target).map_err(|e| e.tensor(&one.tensor.name))?
+        else {
+            refused.push((
+                one.tensor.name.clone(),
+                about,
+                checked_payload_len(DType::BF16, &one.tensor.shape)?,
+            ));
             continue;
         };
         match expression {
@@ -78,7 +83,9 @@ impl Chosen {
     fn said(&self) -> String {
         let Chosen { about, dtype, n, before, after } = self;
         let (about, n) = (escape(about, 160), n_of(*n, "weight"));
-        format!("{n} of {about} become {dtype}, which holds every value exactly: {before} bytes become {after}")
+        format!(
+            "{n} of {about} become {dtype}, which holds every value exactly: {before} bytes become {after}"
+        )
     }
 }
 
@@ -95,7 +102,9 @@ fn stored(expression: &Expression) -> Result<(String, u64)> {
         }
         let all = weight.tensor.rows.rows.saturating_mul(weight.tensor.rows.row_len).max(1);
         let share = part.byte_len()? / u64::from(part.dtype().require()?.block_bytes);
-        bytes = bytes.saturating_add(u64::try_from(u128::from(of_parts) * u128::from(share) / u128::from(all)).unwrap_or(u64::MAX));
+        bytes = bytes.saturating_add(
+            u64::try_from(u128::from(of_parts) * u128::from(share) / u128::from(all)).unwrap_or(u64::MAX),
+        );
     }
     Ok((about, bytes))
 }
@@ -111,9 +120,14 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     /// The type for a tensor, and its blocks if it is a block type; `None` if there is none.
-    fn type_of(&mut self, one: &PlannedTensor, target: &Format) -> Result<Option<(DType, Option<Expression>)>> {
+    fn type_of(
+        &mut self,
+        one: &PlannedTensor,
+        target: &Format,
+    ) -> Result<Option<(DType, Option<Expression>)>> {
         let parts = one.expression.parts();
-        let weights: Vec<&Arc<PackedWeight>> = parts.iter().filter_map(|part| Some(&part.packed()?.weight)).collect();
+        let weights: Vec<&Arc<PackedWeight>> =
+            parts.iter().filter_map(|part| Some(&part.packed()?.weight)).collect();
         let Some(first) = weights.first().filter(|_| weights.len() == parts.len()) else { return Ok(None) };
         for exact in &first.tensor.exact {
             let dtype = exact.dtype;
@@ -140,9 +154,12 @@ impl Judge<'_> {
     /// Whether the target, and the format of its weights, hold a type.
     fn is_carried(&self, target: &Format, dtype: DType) -> bool {
         let parts = &target.manifest.parts;
-        let mut of_weights = self.engine.registry.formats().iter().filter(|format| {
-            format.manifest.writes && parts.iter().any(|part| part == format.id())
-        });
+        let mut of_weights = self
+            .engine
+            .registry
+            .formats()
+            .iter()
+            .filter(|format| format.manifest.writes && parts.iter().any(|part| part == format.id()));
         target.manifest.carries.dtype(dtype.name())
             && (parts.is_empty() || of_weights.any(|format| format.manifest.carries.dtype(dtype.name())))
     }
@@ -167,12 +184,15 @@ impl Judge<'_> {
 
     /// Whether a type holds all values of a weight.
     fn holds(&self, weight: &PackedWeight, dtype: DType) -> Result<bool> {
-        let Some(exact) = weight.tensor.exact.iter().find(|exact| exact.dtype == dtype) else { return Ok(false) };
+        let Some(exact) = weight.tensor.exact.iter().find(|exact| exact.dtype == dtype) else {
+            return Ok(false);
+        };
         if exact.evidence.is_empty() || !self.look {
             return Ok(true);
         }
         let (schemes, packed) = (weight.schemes()?, &weight.tensor.rows);
-        let read = |extent: Extent, out: &mut [u8]| self.source.files.read_at(extent.file, extent.offset, out);
+        let read =
+            |extent: Extent, out: &mut [u8]| self.source.files.read_at(extent.file, extent.offset, out);
         let mut parts = vec![Vec::new(); weight.parts.len()];
         let step = ROWS.max(weight.tensor.panel);
         let mut at = 0;

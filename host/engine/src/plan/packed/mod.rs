@@ -34,6 +34,8 @@ pub struct Need {
     why: String,
     /// What to do instead.
     otherwise: String,
+    /// The type to cast to, if that is asked for.
+    cast: Option<DType>,
 }
 
 /// What tensors reveal.
@@ -69,30 +71,18 @@ impl Packed {
     }
 
     /// Why a conversion needs the true values; `None` if it copies what is stored.
-    ///
-    /// # Errors
-    /// InvalidArgument for `--precision`, which is for weights that are floats.
-    pub fn needs_values(
-        &self,
-        model: &Model,
-        target: &Format,
-        options: &ConvertOptions,
-    ) -> Result<Option<Need>> {
+    pub fn needs_values(&self, model: &Model, target: &Format, options: &ConvertOptions) -> Option<Need> {
         let types = &options.quantization;
-        if let Some(dtype) = types.precision {
-            let message = format!("{}: --precision is for floats, and would change the stored codes", self.what());
-            let to = dtype.name().to_lowercase();
-            let hint = format!("pass --dequantize {to} for the true values, or leave --precision out to copy them as they are");
-            return Err(Error::invalid_argument(message).hint(hint));
-        }
         let asked = [
             (types.recipe.is_some(), "--quantize"),
             (types.target.is_some(), "a target size"),
             (types.dequantize.is_some(), "--dequantize"),
+            (types.precision.is_some(), "--precision"),
         ];
         if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
             let why = format!("{flag} would change the stored codes, not the weights");
-            return Ok(Some(Need { why, otherwise: format!("leave out {flag} to copy them as they are") }));
+            let otherwise = format!("leave out {flag} to copy them as they are");
+            return Some(Need { why, otherwise, cast: types.precision });
         }
         let by_name = options.arch.as_deref().filter(|arch| *arch != "none");
         let keeps_names = options.arch.as_deref() == Some("none");
@@ -100,14 +90,27 @@ impl Packed {
             DialectRule::Always(want) => (want, true),
             DialectRule::Requires(want) => (want, !keeps_names),
             DialectRule::Prefers(want) => (want, options.wants_architecture || by_name.is_some()),
-            _ => return Ok(None),
+            _ => return None,
         };
         if !is_needed || *want == model.dialect {
-            return Ok(None);
+            return None;
         }
         let whose = &target.manifest.name;
         let why = format!("{whose} needs the true weights, under the names and in the rows of `{want}`");
-        Ok(Some(Need { why, otherwise: "or copy them to a format that keeps names and types".to_owned() }))
+        let otherwise = "or copy them to a format that keeps names and types".to_owned();
+        Some(Need { why, otherwise, cast: None })
+    }
+
+    /// Fails if only a cast is asked for: what packed weights become is for other flags to say.
+    ///
+    /// # Errors
+    /// Unsupported, with the flags.
+    pub fn refuse_cast(&self, need: &Need) -> Result<()> {
+        let Some(dtype) = need.cast else { return Ok(()) };
+        let to = dtype.name().to_lowercase();
+        let message = format!("{}, and --precision is for weights that are floats", self.what());
+        let hint = format!("pass --dequantize {to} for the true values, or {}", need.otherwise);
+        Err(Error::unsupported(message).hint(hint))
     }
 
     /// A warning that no plugin knows the scheme.

@@ -104,8 +104,10 @@ impl TypeChooser<'_> {
         }
         if let Some(dtype) = wishes.dequantize {
             row_scales::undo(self.source, dtype, planned, &self.engine.registry)?;
-            let is_quantized =
-                |one: &PlannedTensor| one.tensor.dtype.is_block() || one.expression.parts().iter().any(|part| part.packed().is_some());
+            let is_quantized = |one: &PlannedTensor| {
+                one.tensor.dtype.is_block()
+                    || one.expression.parts().iter().any(|part| part.packed().is_some())
+            };
             for one in planned.tensors.iter_mut().filter(|one| is_quantized(one)) {
                 one.retype(dtype, &self.engine.registry, None);
             }

@@ -15,10 +15,10 @@ mod model;
 mod module;
 #[path = "../../../src/wire/numbers.rs"]
 mod numbers;
-#[path = "../../../src/wire/pairs.rs"]
-pub mod pairs;
 #[path = "../../../src/wire/packed.rs"]
 mod packed;
+#[path = "../../../src/wire/pairs.rs"]
+pub mod pairs;
 #[path = "../../../src/wire/quantizer.rs"]
 mod quantizer;
 mod reader;

@@ -33,4 +33,5 @@ mod resume;
 mod scaled_codes;
 mod several;
 mod stored_sums;
+mod unpacked;
 mod unseen_scales;

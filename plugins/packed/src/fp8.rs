@@ -116,6 +116,8 @@ fn weight(
     let is_pairs = codes.dtype == DType::I8;
     let row_len = if is_pairs { stored.saturating_mul(2) } else { stored };
     let sizes = (matrix_rows, stacked * matrix_rows, row_len);
+    // Stated blocks are those of FP8: pairs have scales of their own.
+    let blocks = blocks.filter(|_| !is_pairs);
     let of_scale = boxes(scales, (stacked, matrix_rows, row_len), blocks).ok_or_else(|| {
         let message =
             format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);

@@ -9,14 +9,18 @@
 //! A scheme's file knows names and configuration keys, and how it is announced; a layout's file knows bytes. Several schemes share
 //! a layout: a scale for each block of FP8 codes is the same whoever wrote it.
 
+mod awq;
 mod blocks;
+mod compressed_tensors;
 mod fp8;
+mod gptq;
 mod layout;
 mod model;
 mod numbers;
 mod plugin;
 mod scaled;
 mod scheme;
+mod words;
 
 apr_sdk::export_plugin! {
     id: packed,

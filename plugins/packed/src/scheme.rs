@@ -1,6 +1,6 @@
 //! What a scheme is: a way to announce, name and store packed weights.
 
-use crate::fp8;
+use crate::{awq, compressed_tensors, fp8, gptq};
 use crate::model::{Found, Model};
 use apr_sdk::Result;
 
@@ -17,4 +17,4 @@ pub struct Scheme {
 
 /// All schemes, in the order in which they are asked: those that their configuration names come before those that names and
 /// shapes tell.
-pub static SCHEMES: &[&Scheme] = &[&fp8::SCHEME];
+pub static SCHEMES: &[&Scheme] = &[&compressed_tensors::SCHEME, &gptq::SCHEME, &awq::SCHEME, &fp8::SCHEME];

@@ -1,0 +1,192 @@
+//! GPTQ: what AutoGPTQ and GPTQModel write, and AutoRound in that form.
+//!
+//! | tensor | type and shape | holds |
+//! | --- | --- | --- |
+//! | `X.qweight` | I32 `[in * bits / 32, out]` | codes, a string of bits down each column |
+//! | `X.qzeros` | I32 `[groups, out * bits / 32]` | zero points, each lower by 1 but in the second version |
+//! | `X.scales` | F16 `[groups, out]` | scales |
+//! | `X.g_idx` | I32 `[in]` | the group of each column; may be missing |
+//!
+//! weight `[out, in]` = (code - zero point) * scale. Codes of three bits span words: 32 codes take three words.
+//!
+//! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
+
+use crate::model::{Config, Found, Model};
+use crate::scheme::Scheme;
+use crate::words::{Codes, Grid, Zeros};
+use apr_sdk::{DType, Error, PackedTensor, Result};
+use regex_lite::Regex;
+use serde_json::Value as Json;
+
+/// The scheme.
+pub static SCHEME: Scheme = Scheme { name: "GPTQ", understand };
+
+/// How modules are packed, as the configuration says.
+struct Settings {
+    bits: Option<u64>,
+    /// Columns of a group; `None` for all.
+    group: Option<u64>,
+    /// What is added to stored zero points.
+    add: u64,
+    /// Patterns of modules with bits and groups of their own.
+    dynamic: Vec<(Regex, Option<u64>, Option<u64>)>,
+    /// What messages call it.
+    name: &'static str,
+}
+
+/// The announcement: of the method, or the file that AutoGPTQ writes beside the model.
+fn config_of<'m, 'a>(model: &'m Model<'a>) -> Option<&'m Config<'a>> {
+    let is_round = |config: &&Config<'_>| {
+        config.text("packing_format").or(config.text("backend")).is_none_or(|form| !form.contains("awq"))
+    };
+    let own = |config: &&Config<'_>| {
+        config.file.ends_with("quantize_config.json") && config.text("quant_method").is_none_or(|of| of == "gptq")
+    };
+    let by_method = model.config(&["gptq"]);
+    by_method
+        .or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round))
+        .or_else(|| model.configs.iter().find(own))
+}
+
+fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
+    if model.config(&["awq"]).is_some() {
+        return Ok(());
+    }
+    let config = config_of(model);
+    let settings = settings(config)?;
+    let mut is_any = false;
+    for (number, codes, module) in model.ending(".qweight") {
+        if codes.dtype != DType::I32 || !found.is_free(number) {
+            continue;
+        }
+        let scales = model.find(&format!("{module}.scales")).map(|at| &model.tensor(at).shape);
+        // Without a word, GPTQ is told from AWQ by its columns: as many codes as scales.
+        let is_ours = || scales.is_some_and(|scales| scales.last() == codes.shape.last());
+        if config.is_none() && !is_ours() {
+            continue;
+        }
+        let weight = weight(model, (number, module), &settings)?;
+        found.add(model, weight)?;
+        is_any = true;
+    }
+    if is_any && config.is_none() {
+        found.note("no configuration says how weights are packed: as GPTQ in its first version, as names and shapes tell");
+    }
+    Ok(())
+}
+
+fn settings(config: Option<&Config<'_>>) -> Result<Settings> {
+    let mut settings = Settings { bits: None, group: None, add: 1, dynamic: Vec::new(), name: "GPTQ" };
+    let Some(config) = config else { return Ok(settings) };
+    if config.text("quant_method").is_some_and(|method| method.contains("round")) {
+        settings.name = "AutoRound";
+    }
+    settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
+    settings.group = config.number("group_size").and_then(|size| u64::try_from(size).ok());
+    let format = config.text("checkpoint_format").or(config.text("packing_format")).unwrap_or("gptq");
+    settings.add = u64::from(!(format.ends_with("gptq_v2") || format.ends_with("gptq_p")));
+    let modules = ["dynamic", "extra_config"].into_iter().filter_map(|key| config.json.get(key)?.as_object());
+    for (pattern, of) in modules.flatten() {
+        // A minus leaves modules out: those have no codes.
+        let pattern = pattern.strip_prefix("+:").unwrap_or(pattern);
+        let Ok(pattern) = Regex::new(pattern) else {
+            return Err(config.wrong("dynamic", "has a pattern that cannot be read"));
+        };
+        let own = bits(of.get("bits")).map_err(|what| config.wrong("dynamic", what))?;
+        let group = of.get("group_size").and_then(Json::as_i64).map(|size| u64::try_from(size).unwrap_or(0));
+        settings.dynamic.push((pattern, own, group));
+    }
+    Ok(settings)
+}
+
+fn bits(of: Option<&Json>) -> std::result::Result<Option<u64>, &'static str> {
+    match of.map(Json::as_u64) {
+        None => Ok(None),
+        Some(Some(bits)) if [2, 3, 4, 8].contains(&bits) => Ok(Some(bits)),
+        // A module that is left as it is.
+        Some(Some(16 | 32)) => Ok(None),
+        Some(_) => Err("is not 2, 3, 4 or 8"),
+    }
+}
+
+/// The number of a part beside a module's codes.
+///
+/// # Errors
+/// Malformed if it is missing.
+pub fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> Result<usize> {
+    model.find(&format!("{module}.{ending}")).ok_or_else(|| {
+        let message = format!("`{module}.{ending}` is missing beside it");
+        Error::malformed(message).tensor(&model.tensor(number).name)
+    })
+}
+
+fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Settings) -> Result<PackedTensor> {
+    let wrong = |number: usize, what: String| Error::malformed(what).tensor(&model.tensor(number).name);
+    let of = (number, module);
+    let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
+    let (codes, scales, zeros) = (model.tensor(number), model.tensor(scales_at), model.tensor(zeros_at));
+    let index_at = model.find(&format!("{module}.g_idx"));
+    let ([words, rows], [groups, of_scales]) = (&codes.shape[..], &scales.shape[..]) else {
+        return Err(wrong(number, "its codes or its scales are no matrix".to_owned()));
+    };
+    let (words, rows, groups) = (*words, *rows, *groups);
+    let own = settings.dynamic.iter().find(|(pattern, ..)| pattern.is_match(module));
+    let stated = own.and_then(|(_, bits, _)| *bits).or(settings.bits);
+    let columns = index_at.and_then(|at| model.tensor(at).shape.first().copied());
+    let from_shape = || {
+        let columns = columns?;
+        [2, 3, 4, 8].into_iter().find(|bits| columns * bits == words.saturating_mul(32))
+    };
+    let from_zeros = || {
+        let across = zeros.shape.last()?;
+        [2, 3, 4, 8].into_iter().find(|bits| rows * bits == across.saturating_mul(32))
+    };
+    let bits = stated.or_else(from_shape).or_else(from_zeros).unwrap_or(4);
+    let row_len = columns.unwrap_or(words.saturating_mul(32) / bits);
+    if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words.saturating_mul(32)) {
+        let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
+        return Err(wrong(number, message));
+    }
+    let group = own.and_then(|(.., group)| *group).or(settings.group).filter(|size| *size > 0);
+    // Without a word: groups as long as they must be.
+    let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
+    if *of_scales != rows || groups == 0 || (index_at.is_none() && row_len.div_ceil(group) != groups) {
+        let message = format!("its shape {:?} does not fit {rows} rows of {row_len} in groups of {group}", scales.shape);
+        return Err(wrong(scales_at, message));
+    }
+    if zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)] {
+        let message = format!("its shape {:?} does not fit {groups} groups of {rows} rows", zeros.shape);
+        return Err(wrong(zeros_at, message));
+    }
+    let mut parts = vec![(number, "codes"), (scales_at, "scales"), (zeros_at, "zero points")];
+    if let Some(at) = index_at {
+        if model.tensor(at).dtype != DType::I32 || model.tensor(at).shape != [row_len] {
+            return Err(wrong(at, "it is not the group of each column".to_owned()));
+        }
+        parts.push((at, "groups of columns"));
+    }
+    let grid = Grid {
+        bits,
+        codes: Codes::Columns,
+        zeros: Zeros::Along(settings.add),
+        scales: scales.dtype,
+        group,
+        groups,
+        zero_words: 0,
+        has_index: index_at.is_some(),
+        rows,
+        row_len,
+    };
+    let of = if group >= row_len { "a scale for each row".to_owned() } else { format!("groups of {group}") };
+    Ok(PackedTensor {
+        name: format!("{module}.weight"),
+        shape: vec![rows, row_len],
+        strides: Vec::new(),
+        dtype: model.dtype(scales.dtype),
+        about: format!("{}, {bits} bits, {of}", settings.name),
+        exact: grid.exact(),
+        panel: grid.panel(),
+        rows: grid.packed(),
+        parts: parts.into_iter().map(|(part, what)| (part, what.to_owned())).collect(),
+    })
+}

@@ -1,0 +1,618 @@
+//! Integers of one to eight bits in words of 32, with a scale, and perhaps a zero point or a bias, for each group of columns.
+//!
+//! ```text
+//! part 0  codes    by [`Codes`]
+//! part 1  scales   [rows, groups]; where codes lie in columns, [groups, rows]
+//! part 2  zeros    by [`Zeros`]; if there are any
+//! part 3  g_idx    I32 [row_len]: the group of each column; if there is one
+//!
+//! value = (code - zero) * scale        or code * scale + bias, each operation rounded to F32
+//! ```
+
+use crate::blocks;
+use crate::layout::{Layout, numbers};
+use crate::numbers::values;
+use apr_sdk::half::{from_f16, to_f16};
+use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
+use std::ops::Range;
+
+/// The layout's name.
+pub const NAME: &str = "words";
+
+/// The layout.
+pub struct Words;
+
+/// How codes lie in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codes {
+    /// Row after row, each one string of bits, the lowest first: [rows, words].
+    Rows,
+    /// Likewise, but no code spans two words: the last bits of a word may be idle.
+    PaddedRows,
+    /// Column after column, each one string of bits: [words, rows] (GPTQ).
+    Columns,
+    /// Words hold the codes of eight rows in the order 0, 2, 4, 6, 1, 3, 5, 7: [row_len, rows / 8] (AWQ).
+    Eights,
+}
+
+/// Where zero points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeros {
+    /// One for all.
+    All(u64),
+    /// As strings of bits down the rows: [words, groups] (compressed-tensors).
+    Down,
+    /// As strings of bits along the rows: [groups, words], each so much too small (GPTQ).
+    Along(u64),
+    /// In words of eight rows: [groups, rows / 8] (AWQ).
+    Eights,
+    /// As strings of bits along the groups: [rows, words] (AWQ, gemv).
+    Groups,
+    /// No zero points but biases, of the scales' type: [rows, groups] (MLX).
+    Biases,
+}
+
+/// How such a weight is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Bits of a code.
+    pub bits: u64,
+    /// How codes lie.
+    pub codes: Codes,
+    /// Where zero points are.
+    pub zeros: Zeros,
+    /// The type of the scales.
+    pub scales: DType,
+    /// Columns that share a scale.
+    pub group: u64,
+    /// How many groups there are, as stored: rows of scales may be padded.
+    pub groups: u64,
+    /// Words of a row of zeros, for [`Zeros::Groups`].
+    pub zero_words: u64,
+    /// Whether an index tells each column's group.
+    pub has_index: bool,
+    /// Rows.
+    pub rows: u64,
+    /// Elements per row.
+    pub row_len: u64,
+}
+
+/// The bit where a row's code begins in a word of eight.
+const ORDER: [u64; 8] = [0, 16, 4, 20, 8, 24, 12, 28];
+
+/// Rows whose codes are taken out of columns together: a cache line of words.
+const LANES: u64 = 16;
+
+impl Grid {
+    /// The same as numbers.
+    pub fn packed(&self) -> PackedRows {
+        let codes = match self.codes {
+            Codes::Rows => 0,
+            Codes::PaddedRows => 1,
+            Codes::Columns => 2,
+            Codes::Eights => 3,
+        };
+        let (zeros, of_zeros) = match self.zeros {
+            Zeros::All(zero) => (0, zero),
+            Zeros::Down => (1, 0),
+            Zeros::Along(add) => (2, add),
+            Zeros::Eights => (3, 0),
+            Zeros::Groups => (4, 0),
+            Zeros::Biases => (5, 0),
+        };
+        let scales = u64::from(self.scales.0);
+        let numbers = vec![
+            self.bits,
+            codes,
+            zeros,
+            of_zeros,
+            scales,
+            self.group,
+            self.groups,
+            self.zero_words,
+            u64::from(self.has_index),
+        ];
+        PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
+    }
+
+    fn of(packed: &PackedRows) -> Result<Grid> {
+        let [bits, codes, zeros, of_zeros, scales, group, groups, zero_words, has_index] = numbers(packed)?;
+        if !(1..=8).contains(&bits) {
+            return Err(Error::plugin(format!("codes of {bits} bits")));
+        }
+        Ok(Grid {
+            bits,
+            codes: match codes {
+                0 => Codes::Rows,
+                1 => Codes::PaddedRows,
+                2 => Codes::Columns,
+                _ => Codes::Eights,
+            },
+            zeros: match zeros {
+                0 => Zeros::All(of_zeros),
+                1 => Zeros::Down,
+                2 => Zeros::Along(of_zeros),
+                3 => Zeros::Eights,
+                4 => Zeros::Groups,
+                _ => Zeros::Biases,
+            },
+            scales: DType(u32::try_from(scales).map_err(|_| Error::plugin("a number is too large"))?),
+            group: group.max(1),
+            groups,
+            zero_words,
+            has_index: has_index != 0,
+            rows: packed.rows,
+            row_len: packed.row_len,
+        })
+    }
+
+    /// Words of a row of codes, or of a column of them.
+    pub fn code_words(&self) -> u64 {
+        match self.codes {
+            Codes::PaddedRows => self.row_len.div_ceil(32 / self.bits),
+            _ => (self.row_len * self.bits).div_ceil(32),
+        }
+    }
+
+    /// Whether codes lie in columns.
+    fn is_turned(&self) -> bool {
+        matches!(self.codes, Codes::Columns | Codes::Eights)
+    }
+
+    /// How many rows are best read together.
+    pub fn panel(&self) -> u64 {
+        if self.is_turned() { 1024 } else { 1 }
+    }
+
+    /// The rows of which some bytes are read, so that no word is cut.
+    fn whole(&self, rows: &Range<u64>) -> Range<u64> {
+        let step = match (self.codes, self.zeros) {
+            (Codes::Eights, _) | (_, Zeros::Eights) => 8,
+            (_, Zeros::Along(_) | Zeros::Down) => 32,
+            _ => return rows.clone(),
+        };
+        rows.start / step * step..(rows.end.div_ceil(step) * step).min(self.rows.div_ceil(8) * 8)
+    }
+
+    /// Words that hold the zeros of these rows, which begin at a whole word.
+    fn zero_strings(&self, whole: &Range<u64>) -> u64 {
+        let last = (whole.end.min(self.rows) * self.bits).div_ceil(32);
+        last.saturating_sub(whole.start * self.bits / 32)
+    }
+
+    /// Types that may hold the values, best first.
+    pub fn exact(&self) -> Vec<ExactType> {
+        let in_blocks = |n: u64| {
+            let is_group = self.group.is_multiple_of(n) || self.group >= self.row_len;
+            self.row_len.is_multiple_of(n) && is_group && (!self.has_index || n == 32)
+        };
+        let types: &[DType] = match (self.zeros, self.bits) {
+            (Zeros::Biases, 1..=4) => &[DType::Q4_1],
+            (Zeros::Biases, 5) => &[DType::Q5_1],
+            (Zeros::Biases, _) => &[],
+            (_, 2) => &[DType::Q2_0, DType::Q4_0],
+            (_, 1 | 3) => &[DType::Q4_0],
+            (_, 4) => &[DType::Q4_0, DType::Q5_0],
+            _ => &[DType::Q8_0],
+        };
+        let parts = 2 + usize::from(!matches!(self.zeros, Zeros::All(_))) + usize::from(self.has_index);
+        let fits = |dtype: &&DType| in_blocks(if **dtype == DType::Q2_0 { 64 } else { 32 });
+        let exact = |dtype: &DType| ExactType { dtype: *dtype, evidence: (1..parts).collect() };
+        types.iter().filter(fits).map(exact).collect()
+    }
+}
+
+/// Rows of a grid, with all that is needed to unpack them.
+struct Rows<'a> {
+    grid: Grid,
+    /// The rows that words are held of.
+    held: Range<u64>,
+    codes: &'a [u8],
+    /// For each row held and each group, row after row.
+    scales: Vec<f32>,
+    /// Zero points, or biases.
+    zeros: Vec<f32>,
+    /// The group of each column, where it is not that of its place.
+    index: Option<Vec<u32>>,
+    scratch: Vec<u8>,
+    /// The rows whose codes are in `scratch`.
+    taken: Range<u64>,
+}
+
+/// The little-endian word at an index.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at * 4..)?.first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+/// The code of `bits` that begins at bit `at` of a string of words, of which `of` gives each.
+fn code(of: impl Fn(u64) -> Option<u32>, at: u64, bits: u64) -> Option<u8> {
+    let (number, shift) = (at / 32, at % 32);
+    let mut wide = u64::from(of(number)?);
+    if shift + bits > 32 {
+        wide |= u64::from(of(number + 1)?) << 32;
+    }
+    u8::try_from(wide >> shift & ((1 << bits) - 1)).ok()
+}
+
+fn too_short() -> Error {
+    Error::plugin("a part has too few bytes for its rows")
+}
+
+/// A number of elements in memory.
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl<'a> Rows<'a> {
+    fn new(packed: &PackedRows, held: &HeldRows<'a>) -> Result<Rows<'a>> {
+        let grid = Grid::of(packed)?;
+        let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
+        let whole = grid.whole(&held.rows);
+        let n = held.rows.end.saturating_sub(held.rows.start);
+        let groups = grid.groups;
+        let mut stored = Vec::new();
+        values(grid.scales, part(1), &mut stored)?;
+        if (stored.len() as u64) < n.saturating_mul(groups) {
+            return Err(too_short());
+        }
+        if let Some(bad) = stored.iter().find(|scale| !scale.is_finite()) {
+            return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+        }
+        let scales = if grid.is_turned() { turned(&stored, index(n), index(groups)) } else { stored };
+        let zero_part = part(2);
+        let mut zeros = Vec::with_capacity(index(n * groups));
+        if grid.zeros == Zeros::Biases {
+            values(grid.scales, zero_part, &mut zeros)?;
+        } else {
+            for row in held.rows.clone() {
+                for group in 0..groups {
+                    zeros.push(grid.zero(zero_part, &whole, row, group).ok_or_else(too_short)?);
+                }
+            }
+        }
+        let at = 2 + usize::from(!matches!(grid.zeros, Zeros::All(_)));
+        let index_of = || {
+            let numbers = part(at).as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+            let numbers: Vec<u32> = numbers.collect();
+            if numbers.len() as u64 != grid.row_len {
+                return Err(too_short());
+            }
+            match numbers.iter().find(|group| u64::from(**group) >= groups) {
+                Some(bad) => {
+                    let message = format!("`g_idx` names group {bad}, and there are {groups}");
+                    Err(Error::malformed(message))
+                }
+                None => Ok(numbers),
+            }
+        };
+        let index = grid.has_index.then(index_of).transpose()?;
+        // An index that only counts groups is none.
+        let counts = |numbers: &Vec<u32>| {
+            (0u64..).zip(numbers).all(|(column, group)| column / grid.group == u64::from(*group))
+        };
+        let index = index.filter(|numbers| !counts(numbers));
+        Ok(Rows {
+            grid,
+            held: held.rows.clone(),
+            codes: part(0),
+            scales,
+            zeros,
+            index,
+            scratch: Vec::new(),
+            taken: 0..0,
+        })
+    }
+
+    /// Makes `scratch` have the codes of a row, among those of `taken`.
+    fn take_row(&mut self, row: u64) -> Result<()> {
+        let len = index(self.grid.row_len);
+        if !self.taken.contains(&row) {
+            let step = match self.grid.codes {
+                Codes::Rows | Codes::PaddedRows => 1,
+                Codes::Columns => LANES,
+                Codes::Eights => 8,
+            };
+            let first = match self.grid.codes {
+                Codes::Eights => row / 8 * 8,
+                _ => row,
+            };
+            self.taken = first..(first + step).min(self.held.end.max(row + 1));
+            let lanes = index(step);
+            self.scratch.resize(len * lanes, 0);
+            self.take(first).ok_or_else(too_short)?;
+        }
+        Ok(())
+    }
+
+    /// Fills `scratch` with the codes of the rows from `first` on.
+    fn take(&mut self, first: u64) -> Option<()> {
+        let Grid { bits, row_len, .. } = self.grid;
+        let len = index(row_len);
+        match self.grid.codes {
+            Codes::Rows | Codes::PaddedRows => {
+                let words = index(self.grid.code_words());
+                let from = index(first - self.held.start) * words;
+                let bytes = self.codes.get(from * 4..(from + words) * 4)?;
+                match (self.grid.codes, bits) {
+                    (Codes::Rows, 4) => {
+                        for (out, byte) in self.scratch.chunks_mut(2).zip(bytes) {
+                            let codes = [byte & 15, byte >> 4];
+                            out.iter_mut().zip(codes).for_each(|(out, code)| *out = code);
+                        }
+                    }
+                    (Codes::Rows, 8) => self.scratch.copy_from_slice(bytes.get(..len)?),
+                    (Codes::Rows, _) => {
+                        for (at, out) in (0u64..).zip(self.scratch.iter_mut()) {
+                            *out = code(|at| word(bytes, index(at)), at * bits, bits)?;
+                        }
+                    }
+                    _ => {
+                        let each = 32 / bits;
+                        for (at, out) in (0u64..).zip(self.scratch.iter_mut()) {
+                            let word = word(bytes, index(at / each))?;
+                            *out = u8::try_from(u64::from(word) >> (at % each * bits) & ((1 << bits) - 1)).ok()?;
+                        }
+                    }
+                }
+            }
+            Codes::Columns => {
+                let width = self.held.end - self.held.start;
+                let lanes = index(self.taken.end - self.taken.start);
+                let first = index(first - self.held.start);
+                let (words, each) = (self.grid.code_words(), 32 / bits);
+                if 32 % bits == 0 {
+                    let mask = (1u32 << bits) - 1;
+                    for number in 0..words {
+                        let from = index(number * width) + first;
+                        let row = self.codes.get(from * 4..(from + lanes) * 4)?;
+                        let (at, n) = (index(number * each), index(each.min(row_len - number * each)));
+                        for (lane, bytes) in row.as_chunks::<4>().0.iter().enumerate() {
+                            let mut word = u32::from_le_bytes(*bytes);
+                            for out in &mut self.scratch[lane * len + at..][..n] {
+                                [*out, ..] = (word & mask).to_le_bytes();
+                                word = word.checked_shr(u32::try_from(bits).ok()?).unwrap_or(0);
+                            }
+                        }
+                    }
+                } else {
+                    for lane in 0..lanes {
+                        for (at, out) in (0u64..).zip(&mut self.scratch[lane * len..][..len]) {
+                            let of = |at: u64| word(self.codes, index(at * width) + first + lane);
+                            *out = code(of, at * bits, bits)?;
+                        }
+                    }
+                }
+            }
+            Codes::Eights => {
+                let whole = self.grid.whole(&self.held);
+                let width = index((whole.end - whole.start) / 8);
+                let from = index((first - whole.start) / 8);
+                for column in 0..len {
+                    let word = word(self.codes, column * width + from)?;
+                    for (lane, shift) in ORDER.into_iter().enumerate() {
+                        [self.scratch[lane * len + column], ..] = (word >> shift & 15).to_le_bytes();
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The scales, and the zeros or biases, of a row's groups.
+    fn of_groups(&self, row: u64) -> Result<(&[f32], &[f32])> {
+        let groups = index(self.grid.groups);
+        let at = index(row - self.held.start) * groups;
+        let of = |of: &'_ [f32]| at + groups <= of.len();
+        if !of(&self.scales) || !of(&self.zeros) {
+            return Err(too_short());
+        }
+        Ok((&self.scales[at..at + groups], &self.zeros[at..at + groups]))
+    }
+}
+
+/// Rows of columns as rows.
+fn turned(stored: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(rows * columns);
+    for row in 0..rows {
+        out.extend((0..columns).map(|column| stored[column * rows + row]));
+    }
+    out
+}
+
+impl Grid {
+    /// The zero point of a group in a row; `whole` are the rows that words are held of.
+    fn zero(&self, bytes: &[u8], whole: &Range<u64>, row: u64, group: u64) -> Option<f32> {
+        let (bits, from) = (self.bits, row - whole.start);
+        let found = match self.zeros {
+            Zeros::All(zero) => zero,
+            Zeros::Biases => 0,
+            Zeros::Down => {
+                let groups = self.groups;
+                code(|at| word(bytes, index(at * groups + group)), from * bits, bits)?.into()
+            }
+            Zeros::Along(add) => {
+                let width = self.zero_strings(whole);
+                let of = |at: u64| word(bytes, index(group * width + at));
+                u64::from(code(of, from * bits, bits)?) + add
+            }
+            Zeros::Eights => {
+                let width = (whole.end - whole.start) / 8;
+                let word = word(bytes, index(group * width + from / 8))?;
+                u64::from(word >> ORDER[index(from % 8)] & 15)
+            }
+            Zeros::Groups => {
+                let words = self.zero_words;
+                code(|at| word(bytes, index(from * words + at)), group * bits, bits)?.into()
+            }
+        };
+        u16::try_from(found).ok().map(f32::from)
+    }
+}
+
+impl Layout for Words {
+    fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
+        let grid = Grid::of(packed)?;
+        let n = rows.end.saturating_sub(rows.start);
+        let whole = grid.whole(&rows);
+        let span = whole.end.saturating_sub(whole.start);
+        let run = |start: u64, len: u64| PartRange::Boxes(vec![PartBox::run(start, len)]);
+        // Columns of a matrix with so many rows and columns.
+        let columns = |down: u64, across: u64, first: u64, n: u64| {
+            PartRange::Boxes(vec![PartBox { start: first, dims: vec![(down, across), (n, 1)] }])
+        };
+        let words = grid.code_words();
+        let mut found = vec![match grid.codes {
+            Codes::Rows | Codes::PaddedRows => run(rows.start * words, n * words),
+            Codes::Columns => columns(words, grid.rows, rows.start, n),
+            Codes::Eights => columns(grid.row_len, grid.rows.div_ceil(8), whole.start / 8, span / 8),
+        }];
+        found.push(match grid.is_turned() {
+            true => columns(grid.groups, grid.rows, rows.start, n),
+            false => run(rows.start * grid.groups, n * grid.groups),
+        });
+        let strings = |rows: u64| (rows * grid.bits).div_ceil(32);
+        match grid.zeros {
+            Zeros::All(_) => {}
+            Zeros::Down => {
+                let first = whole.start * grid.bits / 32;
+                found.push(run(first * grid.groups, grid.zero_strings(&whole) * grid.groups));
+            }
+            Zeros::Along(_) => {
+                let first = whole.start * grid.bits / 32;
+                found.push(columns(grid.groups, strings(grid.rows), first, grid.zero_strings(&whole)));
+            }
+            Zeros::Eights => {
+                found.push(columns(grid.groups, grid.rows.div_ceil(8), whole.start / 8, span / 8));
+            }
+            Zeros::Groups => found.push(run(rows.start * grid.zero_words, n * grid.zero_words)),
+            Zeros::Biases => found.push(run(rows.start * grid.groups, n * grid.groups)),
+        }
+        if grid.has_index {
+            found.push(PartRange::Whole);
+        }
+        Ok(found)
+    }
+
+    fn unpack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let mut of = Rows::new(packed, held)?;
+        let (row_len, group) = (index(of.grid.row_len).max(1), index(of.grid.group));
+        let has_biases = of.grid.zeros == Zeros::Biases;
+        for (row, out) in rows.zip(out.chunks_exact_mut(row_len)) {
+            of.take_row(row)?;
+            let at = index(row - of.taken.start) * row_len;
+            let codes = of.scratch.get(at..at + row_len).ok_or_else(too_short)?;
+            let (scales, zeros) = of.of_groups(row)?;
+            if let Some(index_of) = &of.index {
+                for ((out, code), group) in out.iter_mut().zip(codes).zip(index_of) {
+                    let group = index(u64::from(*group));
+                    *out = (f32::from(*code) - zeros[group]) * scales[group];
+                }
+                continue;
+            }
+            let groups = out.chunks_mut(group).zip(codes.chunks(group)).zip(scales.iter().zip(zeros));
+            for ((out, codes), (scale, zero)) in groups {
+                let values = out.iter_mut().zip(codes);
+                match has_biases {
+                    true => values.for_each(|(out, code)| *out = f32::from(*code) * scale + zero),
+                    false => values.for_each(|(out, code)| *out = (f32::from(*code) - zero) * scale),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
+        let of = Rows::new(packed, held)?;
+        let is_half = |value: &f32| from_f16(to_f16(*value)) == *value;
+        let zeros = |is_one: &dyn Fn(f32) -> bool| of.zeros.iter().all(|zero| is_one(*zero));
+        // In an order of its own, a block of 32 columns must still be of one group.
+        let in_blocks = of.index.as_ref().is_none_or(|index| {
+            index.chunks(32).all(|groups| groups.iter().all(|group| *group == groups[0]))
+        });
+        Ok(in_blocks
+            && of.scales.iter().all(is_half)
+            && match dtype {
+                DType::Q4_1 | DType::Q5_1 => of.zeros.iter().all(is_half),
+                DType::Q2_0 => of.index.is_none() && (zeros(&|zero| zero == 1.0) || zeros(&|zero| zero == 2.0)),
+                DType::Q4_0 if of.grid.bits == 4 => zeros(&|zero| zero == 8.0),
+                DType::Q4_0 => zeros(&|zero| zero <= 8.0),
+                DType::Q5_0 => zeros(&|zero| zero <= 16.0),
+                DType::Q8_0 if of.grid.bits == 8 => zeros(&|zero| zero == 128.0),
+                DType::Q8_0 => zeros(&|zero| zero <= 128.0),
+                _ => false,
+            })
+    }
+
+    fn repack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        dtype: DType,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut of = Rows::new(packed, held)?;
+        let (size, bytes): (usize, usize) = match dtype {
+            DType::Q2_0 => (64, blocks::Q2_0_BYTES),
+            DType::Q4_0 => (32, blocks::Q4_0_BYTES),
+            DType::Q4_1 => (32, blocks::Q4_1_BYTES),
+            DType::Q5_0 => (32, blocks::Q5_0_BYTES),
+            DType::Q5_1 => (32, blocks::Q5_1_BYTES),
+            DType::Q8_0 => (32, blocks::Q8_0_BYTES),
+            _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
+        };
+        let row_len = index(of.grid.row_len);
+        let group = index(of.grid.group);
+        for (row, out) in rows.zip(out.chunks_exact_mut((row_len / size * bytes).max(1))) {
+            of.take_row(row)?;
+            let at = index(row - of.taken.start) * row_len;
+            let codes = of.scratch.get(at..at + row_len).ok_or_else(too_short)?;
+            let (scales, zeros) = of.of_groups(row)?;
+            for (number, (out, codes)) in out.chunks_exact_mut(bytes).zip(codes.chunks_exact(size)).enumerate() {
+                let column = number * size;
+                let group = match &of.index {
+                    Some(index_of) => index(u64::from(index_of[column])),
+                    None => column / group,
+                };
+                let (scale, zero) = (scales[group], zeros[group]);
+                block(dtype, codes, (scale, zero), out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A block of codes with one scale and zero.
+fn block(dtype: DType, codes: &[u8], (scale, zero): (f32, f32), out: &mut [u8]) -> Result<()> {
+    if dtype == DType::Q2_0 {
+        // Codes around 2 are those around 1 with the sign turned.
+        match zero == 2.0 {
+            true => {
+                let turned: Vec<u8> = codes.iter().map(|code| 3 - (code & 3)).collect();
+                blocks::q2_0(-scale, &turned, out);
+            }
+            false => blocks::q2_0(scale, codes, out),
+        }
+        return Ok(());
+    }
+    let codes: &[u8; 32] = codes.try_into().map_err(|_| Error::plugin("a block has 32 codes"))?;
+    #[allow(clippy::cast_possible_truncation, reason = "zero points are whole numbers up to 256")]
+    let zero_point = zero as i16;
+    // Codes around the middle of the type; what does not fit is seen when the block is decoded.
+    let around = |middle: i16| codes.map(|code| (i16::from(code) - zero_point + middle).to_le_bytes()[0]);
+    match dtype {
+        DType::Q4_0 => blocks::q4_0(scale, &around(8), out),
+        DType::Q5_0 => blocks::q5_0(scale, &around(16), out),
+        DType::Q4_1 => blocks::q4_1(scale, zero, codes, out),
+        DType::Q5_1 => blocks::q5_1(scale, zero, codes, out),
+        _ => blocks::q8_0(scale, around(0).into_iter().map(u8::cast_signed), out),
+    }
+    Ok(())
+}

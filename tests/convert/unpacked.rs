@@ -1,0 +1,160 @@
+//! Packed checkpoints, as the schemes' own packages write them (`tests/packed`): their true values, by any way out of the
+//! folder.
+
+use crate::packed::{dequantizing, files, tensors, to};
+use apr_engine::plan::quantize::Quantization;
+use apr_host::convert::{ConvertOptions, convert};
+use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
+use apr_sdk::{DType, ErrorKind};
+use apr_tests::{Scratch, host, must, root};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The fixtures, by name.
+fn fixtures() -> Vec<(String, PathBuf)> {
+    let folder = root().join("tests/packed/fixtures");
+    let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> = all
+        .filter(|path| path.is_dir())
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    all.sort();
+    assert!(!all.is_empty(), "there are no fixtures");
+    all
+}
+
+/// A fixture as its users have it, without what is expected of it.
+fn folder(fixture: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for (name, bytes) in files(fixture) {
+        if !["expected.safetensors", "fixture.json"].contains(&name.as_str()) {
+            std::fs::write(to.join(name), bytes).unwrap();
+        }
+    }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Names and values of a file of F32.
+fn values(host: &apr_host::host::Host, path: &Path) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
+    let of = |(name, dtype, shape, bytes): (String, DType, Vec<u64>, Vec<u8>)| {
+        let values = match dtype {
+            DType::F32 => floats(&bytes),
+            DType::BF16 => bytes.as_chunks().0.iter().map(|b| from_bf16(u16::from_le_bytes(*b))).collect(),
+            DType::F16 => bytes.as_chunks().0.iter().map(|b| from_f16(u16::from_le_bytes(*b))).collect(),
+            _ => panic!("{name} is {dtype}"),
+        };
+        (name, (shape, values))
+    };
+    tensors(host, path).into_iter().map(of).collect()
+}
+
+fn into(dtype: DType) -> Quantization {
+    Quantization { dequantize: Some(dtype), ..Quantization::default() }
+}
+
+/// Whether two lists of values have the same bits, but for the sign of zero.
+fn same(have: &[f32], want: &[f32], what: &str) {
+    assert_eq!(have.len(), want.len(), "{what}");
+    let differs = have.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits() && !(*a == 0.0 && *b == 0.0));
+    assert_eq!(differs.map(|at| (at, have[at], want[at])), None, "{what}");
+}
+
+#[test]
+fn true_values_are_those_of_the_schemes_own_packages() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    for (name, fixture) in fixtures() {
+        let input = scratch.at(&name);
+        folder(&fixture, &input);
+        let expected = values(&host, &fixture.join("expected.safetensors"));
+        for (dtype, rounded) in [
+            (DType::F32, (|value| value) as fn(f32) -> f32),
+            (DType::BF16, |value| from_bf16(to_bf16(value))),
+            (DType::F16, |value| from_f16(to_f16(value))),
+        ] {
+            let output = scratch.at(&format!("{name}-{dtype}.safetensors"));
+            let wanted = ConvertOptions {
+                quantization: into(dtype),
+                arch: Some("none".to_owned()),
+                ..to("safetensors", &input, &output)
+            };
+            let done = match convert(&host, &wanted) {
+                Ok(done) => done,
+                // What F16 cannot hold is refused rather than made infinite.
+                Err(error) if dtype == DType::F16 && error.kind() == ErrorKind::Failed => continue,
+                Err(error) => panic!("{name} to {dtype}: {error}"),
+            };
+            assert!(done.notes.iter().any(|note| note.starts_with("packed weights: ")), "{name}: {:?}", done.notes);
+            let have = values(&host, &output);
+            for (tensor, (shape, want)) in &expected {
+                let what = format!("{name}: {tensor} as {dtype}");
+                let (of, have) = have.get(tensor).unwrap_or_else(|| panic!("{what} is missing"));
+                assert_eq!(of, shape, "{what}");
+                let want: Vec<f32> = want.iter().map(|value| rounded(*value)).collect();
+                same(have, &want, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_says_that_true_values_are_packed_and_a_copy_of_them_is_no_longer() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    for (name, fixture) in fixtures() {
+        let (input, output) = (scratch.at(&name), scratch.at(&format!("{name}-out")));
+        folder(&fixture, &input);
+        // As it is, byte for byte.
+        must(&host, &ConvertOptions { arch: Some("none".to_owned()), ..to("huggingface", &input, &output) });
+        assert_eq!(files(&output), files(&input), "{name}");
+        std::fs::remove_dir_all(&output).unwrap();
+        let wanted = ConvertOptions {
+            quantization: dequantizing(),
+            arch: Some("none".to_owned()),
+            ..to("huggingface", &input, &output)
+        };
+        must(&host, &wanted);
+        let config = std::fs::read_to_string(output.join("config.json")).unwrap();
+        assert!(!config.contains("quantization"), "{name}: {config}");
+        let left = files(&output).into_iter().map(|(name, _)| name).find(|name| name.contains("quant"));
+        assert_eq!(left, None, "{name}");
+        let again = scratch.at(&format!("{name}-again"));
+        let done = must(&host, &ConvertOptions { arch: Some("none".to_owned()), ..to("huggingface", &output, &again) });
+        assert!(!done.notes.iter().any(|note| note.contains("packed")), "{name}: {:?}", done.notes);
+    }
+}
+
+#[test]
+fn without_a_word_only_types_that_hold_every_value_are_written() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let quants = (apr_plugin_quants::PLUGIN.quantizer)().unwrap();
+    for (name, fixture) in fixtures() {
+        let (input, output) = (scratch.at(&name), scratch.at(&format!("{name}.gguf")));
+        folder(&fixture, &input);
+        let wanted = ConvertOptions { arch: Some("none".to_owned()), ..to("gguf", &input, &output) };
+        let done = match convert(&host, &wanted) {
+            Ok(done) => done,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error}");
+                assert!(error.message().contains("no type of GGUF holds exactly"), "{name}: {error}");
+                assert!(error.hint_text().unwrap().contains("--dequantize bf16"), "{name}: {error}");
+                assert!(!output.exists(), "{name}");
+                continue;
+            }
+        };
+        let exactly = |note: &String| note.contains("which holds every value exactly");
+        assert!(done.notes.iter().any(exactly), "{name}: {:?}", done.notes);
+        let expected = values(&host, &fixture.join("expected.safetensors"));
+        for (tensor, dtype, shape, bytes) in tensors(&host, &output) {
+            let Some((_, want)) = expected.get(&tensor) else { continue };
+            let mut have = vec![0.0; want.len()];
+            match dtype {
+                DType::BF16 => have = bytes.as_chunks().0.iter().map(|b| from_bf16(u16::from_le_bytes(*b))).collect(),
+                DType::F32 => have = floats(&bytes),
+                _ => quants.decode(dtype, &bytes, *shape.last().unwrap(), &mut have).unwrap(),
+            }
+            same(&have, want, &format!("{name}: {tensor} as {dtype}"));
+        }
+    }
+}

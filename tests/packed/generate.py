@@ -1,0 +1,62 @@
+"""Writes the fixtures: packed checkpoints as the schemes' own packages write them, and the values that these compute.
+
+Usage: generate.py [NAME ...]; see README.md.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from schemes import awq, bits_and_bytes, compressed, fp8, gptq, mlx_affine
+
+HERE = Path(__file__).parent
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16"}
+MODULES = [fp8, compressed, gptq, awq, bits_and_bytes, mlx_affine]
+
+
+def write(case):
+    """A folder: the model, what is expected of it, and who says so."""
+    folder = HERE / "fixtures" / case["name"]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    config = {**CONFIG, **case.get("config", {})}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    for name, content in case.get("files", {}).items():
+        (folder / name).write_text(json.dumps(content, indent=1) + "\n")
+    stored = dict(case["stored"])
+    stored["model.norm.weight"] = torch.linspace(0.5, 1.5, 16).to(torch.bfloat16)
+    contiguous = lambda tensors: {name: tensor.contiguous() for name, tensor in tensors.items()}
+    shards = case.get("shards")
+    if shards is None:
+        save_file(contiguous(stored), folder / "model.safetensors", metadata={"format": "pt"})
+    else:
+        index = {}
+        for number in range(2):
+            name = f"model-0000{number + 1}-of-00002.safetensors"
+            own = {key: value for key, value in stored.items() if shards(key) == number}
+            save_file(contiguous(own), folder / name, metadata={"format": "pt"})
+            index.update({key: name for key in own})
+        size = sum(tensor.numel() * tensor.element_size() for tensor in stored.values())
+        text = {"metadata": {"total_size": size}, "weight_map": index}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(text, indent=1) + "\n")
+    expected = {name: value.to(torch.float32) for name, value in case["expected"].items()}
+    save_file(contiguous(expected), folder / "expected.safetensors")
+    said = {key: case[key] for key in ("packed_by", "judged_by")}
+    (folder / "fixture.json").write_text(json.dumps(said, indent=1) + "\n")
+
+
+def main():
+    only = sys.argv[1:]
+    for module in MODULES:
+        for case in module.cases():
+            if not only or any(name in case["name"] for name in only):
+                write(case)
+                print(case["name"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Writes the fixtures anew, or those whose names contain one of the arguments. Fetches 3 GB of packages once.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${APR_PACKED_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-packed}
+[ -x "$cache/bin/python" ] || python3 -m venv "$cache"
+"$cache/bin/pip" install --quiet --requirement "$here/requirements.txt"
+"$cache/bin/python" -B "$here/generate.py" "$@"

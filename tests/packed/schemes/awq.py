@@ -1,0 +1,56 @@
+"""AWQ by hand, by the layout of AutoAWQ's `packing_utils.py`."""
+
+import torch
+
+from .gptq import SAID
+from .seeded import method, weight
+
+ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def eights(codes):
+    """Codes [n, m] with eight columns in a word, in AWQ's order."""
+    n, m = codes.shape
+    words = torch.zeros(n, m // 8, dtype=torch.int64)
+    for place, column in enumerate(ORDER):
+        words |= codes[:, column::8] << (4 * place)
+    return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
+
+
+def linear(codes, words):
+    """Codes [n, m] with eight columns in a word, in order; padded to so many words."""
+    codes = torch.nn.functional.pad(codes, (0, words * 8 - codes.shape[1]))
+    out = sum(codes[:, place::8] << (4 * place) for place in range(8))
+    return torch.where(out >= 2**31, out - 2**32, out).to(torch.int32)
+
+
+def module(name, rows, columns, group, gemv):
+    values = weight(name, rows, columns)
+    boxes = values.reshape(rows, -1, group)
+    low, high = boxes.amin(-1).clamp(max=0), boxes.amax(-1).clamp(min=0)
+    scales = ((high - low) / 15).half().float()
+    zeros = torch.round(-low / scales).long().clamp(0, 15)
+    codes = (torch.round(boxes / scales[..., None]).long() + zeros[..., None]).clamp(0, 15)
+    expected = ((codes - zeros[..., None]).float() * scales[..., None]).reshape(rows, columns)
+    codes = codes.reshape(rows, columns)
+    if gemv:
+        words = 2
+        stored = {
+            "qweight": linear(codes, columns // 8),
+            "qzeros": linear(zeros, words),
+            "scales": torch.nn.functional.pad(scales, (0, words * 8 - scales.shape[1])).half(),
+        }
+    else:
+        stored = {"qweight": eights(codes.T), "qzeros": eights(zeros.T), "scales": scales.T.half()}
+    return {f"{name}.{key}": value for key, value in stored.items()}, {f"{name}.weight": expected}
+
+
+def cases():
+    for name, version, config in (
+        ("awq-gemm", "gemm", None),
+        ("awq-gemv", "gemv", None),
+        ("auto-round-awq", "gemm", method("auto-round", packing_format="auto_round:auto_awq", bits=4, group_size=32)),
+    ):
+        stored, expected = module("model.layers.0.mlp.up_proj", 64, 96, 32, version == "gemv")
+        config = config or method("awq", bits=4, group_size=32, zero_point=True, version=version)
+        yield {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}

@@ -1,0 +1,95 @@
+"""compressed-tensors 0.20: its compressors pack, and unpack with the scales in F32."""
+
+import torch
+from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+
+from .seeded import method, weight
+
+SAID = {"packed_by": "compressed-tensors 0.20.0", "judged_by": "compressed-tensors 0.20.0, scales in F32"}
+
+
+def ranges(values, args):
+    """A scale, and a zero point, for each row, group or block."""
+    rows, columns = values.shape
+    if args.strategy == "tensor":
+        boxes = values.reshape(1, -1)
+        shape = (1,)
+    elif args.strategy == "channel":
+        boxes = values
+        shape = (rows, 1)
+    else:
+        boxes = values.reshape(rows, -1, args.group_size)
+        shape = (rows, columns // args.group_size)
+    if args.symmetric:
+        most = 448 if args.type == "float" else 2 ** (args.num_bits - 1) - 0.5
+        return (boxes.abs().amax(-1) / most).reshape(shape), torch.zeros(shape, dtype=torch.int8)
+    low, high = boxes.amin(-1).clamp(max=0), boxes.amax(-1).clamp(min=0)
+    scale = (high - low) / (2**args.num_bits - 1)
+    zero = (-(2 ** (args.num_bits - 1)) - torch.round(low / scale)).to(torch.int8)
+    return scale.reshape(shape), zero.reshape(shape)
+
+
+def module(name, size, format, scale_dtype, **arguments):
+    """The stored tensors of a module, its true weight, and its group of the configuration."""
+    args = QuantizationArgs(**arguments)
+    scheme = QuantizationScheme(targets=["Linear"], weights=args, format=format)
+    values = weight(name, *size)
+    scale, zero = ranges(values, args)
+    scale = scale.to(scale_dtype)
+    state = {"weight": values, "weight_scale": scale.float()}
+    if not args.symmetric or format == "int-quantized":
+        state["weight_zero_point"] = zero
+    if args.actorder == "group":
+        order = torch.randperm(size[1], generator=torch.Generator().manual_seed(9))
+        state["weight_g_idx"] = torch.argsort(order).to(torch.int32) // args.group_size
+    compressor = BaseCompressor.get_value_from_registry(format)
+    packed = compressor.compress(dict(state), scheme)
+    expected = compressor.decompress(dict(packed), scheme)["weight"]
+    packed["weight_scale"] = packed["weight_scale"].to(scale_dtype)
+    stored = {f"{name}.{key}": value for key, value in packed.items()}
+    return stored, {f"{name}.weight": expected}, scheme
+
+
+def case(name, format, size, scale_dtype=torch.bfloat16, **arguments):
+    stored, expected, scheme = module("model.layers.0.mlp.up_proj", size, format, scale_dtype, **arguments)
+    group = json_of(scheme)
+    config = method("compressed-tensors", format=format, config_groups={"group_0": group}, ignore=["lm_head"])
+    return {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}
+
+
+def json_of(scheme):
+    keys = ("num_bits", "type", "symmetric", "strategy", "group_size", "block_structure", "actorder")
+    weights = {key: getattr(scheme.weights, key, None) for key in keys}
+    weights = {key: getattr(value, "value", value) for key, value in weights.items()}
+    return {"targets": scheme.targets, "weights": weights, "format": scheme.format}
+
+
+def cases():
+    four = dict(num_bits=4, type="int", strategy="group", group_size=32)
+    yield case("ct-pack-int4", "pack-quantized", (40, 96), symmetric=True, **four)
+    yield case("ct-pack-int4-half", "pack-quantized", (40, 96), torch.float16, symmetric=True, **four)
+    yield case("ct-pack-int4-asym", "pack-quantized", (40, 96), torch.float16, symmetric=False, **four)
+    eight = dict(num_bits=8, type="int", strategy="channel", symmetric=True)
+    yield case("ct-pack-int8", "pack-quantized", (24, 96), torch.float16, **eight)
+    yield case("ct-pack-int3", "pack-quantized", (24, 96), torch.float16, num_bits=3, type="int", strategy="group", group_size=32, symmetric=True)
+    yield case("ct-pack-int2", "pack-quantized", (24, 128), torch.float16, num_bits=2, type="int", strategy="group", group_size=64, symmetric=True)
+    yield case("ct-int8-channel", "int-quantized", (24, 96), torch.float16, **eight)
+    yield case("ct-int8-tensor", "int-quantized", (24, 96), num_bits=8, type="int", strategy="tensor", symmetric=True)
+    float8 = dict(num_bits=8, type="float", symmetric=True)
+    yield case("ct-float-channel", "float-quantized", (24, 96), strategy="channel", **float8)
+    yield case("ct-float-tensor", "float-quantized", (24, 96), torch.float32, strategy="tensor", **float8)
+    stored, expected, groups = {}, {}, {}
+    for number, (name, arguments) in enumerate((
+        ("model.layers.0.self_attn.q_proj", dict(symmetric=True, **four)),
+        ("model.layers.0.mlp.down_proj", eight),
+    )):
+        own, value, scheme = module(name, (24, 96), "pack-quantized", torch.float16, **arguments)
+        group = json_of(scheme)
+        group["targets"] = ["re:.*self_attn.*"] if number == 0 else [name]
+        groups[f"group_{number}"] = group
+        stored.update(own)
+        expected.update(value)
+    stored["lm_head.weight"] = weight("lm_head", 16, 96).to(torch.bfloat16)
+    config = method("compressed-tensors", format="pack-quantized", config_groups=groups, ignore=["lm_head"])
+    yield {"name": "ct-two-groups", "config": config, "stored": stored, "expected": expected, **SAID}

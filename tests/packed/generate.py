@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from schemes import awq, bits_and_bytes, compressed, fp8, gptq, mlx_affine
+from schemes import awq, bitnet, bits_and_bytes, compressed, fp8, gptq, hqq_rows, mlx_affine, modelopt, mxfp4
 
 HERE = Path(__file__).parent
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16"}
-MODULES = [fp8, compressed, gptq, awq, bits_and_bytes, mlx_affine]
+MODULES = [fp8, compressed, gptq, awq, bits_and_bytes, mxfp4, modelopt, mlx_affine, hqq_rows, bitnet]
 
 
 def write(case):

@@ -1,8 +1,9 @@
 """compressed-tensors 0.20: its compressors pack, and unpack with the scales in F32."""
 
 import torch
-from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.compressors import BaseCompressor, unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from compressed_tensors.quantization.lifecycle.forward import dequantize
 
 from .seeded import method, weight
 
@@ -51,6 +52,32 @@ def module(name, size, format, scale_dtype, **arguments):
     return stored, {f"{name}.weight": expected}, scheme
 
 
+def micro(name, format, arguments):
+    """Microscaled floats: scales that are floats of eight bits, or powers of two."""
+    args = QuantizationArgs(**arguments)
+    scheme = QuantizationScheme(targets=["Linear"], weights=args, format=format)
+    module, values = "model.layers.0.mlp.up_proj", weight(name, 24, 96)
+    boxes = values.reshape(24, -1, args.group_size).abs().amax(-1)
+    state = {"weight": values}
+    if args.strategy == "tensor_group":
+        state["weight_global_scale"] = (448 * 6 / values.abs().max()).reshape(1)
+        state["weight_scale"] = (boxes / 6 * state["weight_global_scale"]).to(torch.float8_e4m3fn).float()
+    else:
+        state["weight_scale"] = torch.exp2(torch.ceil(torch.log2(boxes / (6 if args.num_bits == 4 else 448))))
+    compressor = BaseCompressor.get_value_from_registry(format)
+    packed = compressor.compress(dict(state), scheme)
+    expected = compressor.decompress({key: value.clone() for key, value in packed.items()}, scheme)["weight"].float()
+    if args.strategy == "tensor_group":
+        # It computes in BF16; in F32 the same steps give what it would be.
+        codes = unpack_fp4_from_uint8(packed["weight_packed"], *values.shape).float()
+        wide = dequantize(codes, packed["weight_scale"].float(), args=args, global_scale=state["weight_global_scale"], dtype=torch.float32)
+        assert (wide - expected).abs().max() <= wide.abs().max() / 128
+        expected = wide
+    stored = {f"{module}.{key}": value for key, value in packed.items()}
+    config = method("compressed-tensors", format=format, config_groups={"group_0": json_of(scheme)}, ignore=["lm_head"])
+    return {"name": name, "config": config, "stored": stored, "expected": {f"{module}.weight": expected}, **SAID}
+
+
 def case(name, format, size, scale_dtype=torch.bfloat16, **arguments):
     stored, expected, scheme = module("model.layers.0.mlp.up_proj", size, format, scale_dtype, **arguments)
     group = json_of(scheme)
@@ -79,6 +106,10 @@ def cases():
     float8 = dict(num_bits=8, type="float", symmetric=True)
     yield case("ct-float-channel", "float-quantized", (24, 96), strategy="channel", **float8)
     yield case("ct-float-tensor", "float-quantized", (24, 96), torch.float32, strategy="tensor", **float8)
+    yield micro("ct-nvfp4", "nvfp4-pack-quantized", dict(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True))
+    yield micro("ct-mxfp4", "mxfp4-pack-quantized", dict(num_bits=4, type="float", strategy="group", group_size=32, symmetric=True))
+    eight_bits = dict(num_bits=8, type="float", strategy="group", group_size=32, symmetric=True, scale_dtype=torch.uint8)
+    yield micro("ct-mxfp8", "mxfp8-quantized", eight_bits)
     stored, expected, groups = {}, {}, {}
     for number, (name, arguments) in enumerate((
         ("model.layers.0.self_attn.q_proj", dict(symmetric=True, **four)),

@@ -42,7 +42,7 @@ pub(super) fn case(
     Case { name, says, config, companion: None, module }
 }
 
-fn method(json: Json) -> Json {
+pub(super) fn method(json: Json) -> Json {
     json!({ "quantization_config": json })
 }
 
@@ -63,7 +63,7 @@ fn mlx(out: u64, inner: u64) -> Vec<Packed> {
     ]
 }
 
-fn fp8_blocks(out: u64, inner: u64) -> Vec<Packed> {
+pub(super) fn fp8_blocks(out: u64, inner: u64) -> Vec<Packed> {
     vec![(".weight", T::F8_E4M3, vec![out, inner]), (".weight_scale_inv", T::F32, vec![1, 1])]
 }
 
@@ -369,7 +369,7 @@ pub(super) fn dequantizing() -> Quantization {
     Quantization { dequantize: Some(T::F32), ..Quantization::default() }
 }
 
-fn quantizing() -> Quantization {
+pub(super) fn quantizing() -> Quantization {
     Quantization { recipe: Some("Q8_0".to_owned()), ..Quantization::default() }
 }
 

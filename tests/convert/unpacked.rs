@@ -1,12 +1,13 @@
 //! Packed checkpoints, as the schemes' own packages write them (`tests/packed`): their true values, by any way out of the
 //! folder.
 
-use crate::packed::{dequantizing, files, tensors, to};
+use crate::packed::{Packed, case, casting, dequantizing, files, fp8_blocks, method, quantizing, tensors, to, write};
 use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{DType, ErrorKind};
 use apr_tests::{Scratch, host, must, root};
+use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,9 @@ use std::path::{Path, PathBuf};
 fn fixtures() -> Vec<(String, PathBuf)> {
     let folder = root().join("tests/packed/fixtures");
     let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let only = std::env::var("ONLY").unwrap_or_default();
     let mut all: Vec<_> = all
-        .filter(|path| path.is_dir())
+        .filter(|path| path.is_dir() && path.to_str().unwrap().contains(&only))
         .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
         .collect();
     all.sort();
@@ -155,6 +157,62 @@ fn without_a_word_only_types_that_hold_every_value_are_written() {
                 _ => quants.decode(dtype, &bytes, *shape.last().unwrap(), &mut have).unwrap(),
             }
             same(&have, want, &format!("{name}: {tensor} as {dtype}"));
+        }
+    }
+}
+
+/// Whole models of one layer: what announces the scheme, and the tensors of a linear module.
+fn models() -> Vec<(&'static str, Json, fn(u64, u64) -> Vec<Packed>)> {
+    let words = |what: &str| method(json!({"quant_method": what, "bits": 4, "group_size": 32}));
+    vec![
+        ("fp8", method(json!({"quant_method": "fp8", "weight_block_size": [128, 128]})), fp8_blocks),
+        ("gptq", words("gptq"), |out, inner| {
+            vec![
+                (".qweight", DType::I32, vec![inner / 8, out]),
+                (".qzeros", DType::I32, vec![inner / 32, out / 8]),
+                (".scales", DType::F16, vec![inner / 32, out]),
+            ]
+        }),
+        ("awq", words("awq"), |out, inner| {
+            vec![
+                (".qweight", DType::I32, vec![inner, out / 8]),
+                (".qzeros", DType::I32, vec![inner / 32, out / 8]),
+                (".scales", DType::F16, vec![inner / 32, out]),
+            ]
+        }),
+    ]
+}
+
+#[test]
+fn another_dialect_has_the_rows_of_true_values_wherever_they_were_unpacked() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    for (name, config, module) in models() {
+        let at = |what: &str| scratch.at(&format!("{name}-{what}"));
+        let input = at("in");
+        write(&input, &case(name, "", config, module));
+        for (what, quantization, between) in [
+            ("bf16", into(DType::BF16), DType::BF16),
+            ("f32", into(DType::F32), DType::F32),
+            ("q8_0", quantizing(), DType::F32),
+        ] {
+            let (once, folder, twice) = (at(&format!("{what}-once.gguf")), at(what), at(&format!("{what}-twice.gguf")));
+            let direct = ConvertOptions { quantization: quantization.clone(), ..to("gguf", &input, &once) };
+            must(&host, &direct);
+            must(&host, &ConvertOptions { quantization: into(between), ..to("huggingface", &input, &folder) });
+            // By itself, GGUF takes 16 bits for floats of 32.
+            let rest = match what {
+                "q8_0" => quantization,
+                "f32" => casting(DType::F32),
+                _ => Quantization::default(),
+            };
+            must(&host, &ConvertOptions { quantization: rest, ..to("gguf", &folder, &twice) });
+            // What was never packed may have another type: that of most weights decides on it.
+            let weights = |path: &Path| {
+                let all = tensors(&host, path).into_iter();
+                all.filter(|(name, ..)| name.contains(".attn_q.") || name.contains(".ffn_down.") || name.contains(".attn_k.")).collect::<Vec<_>>()
+            };
+            assert_eq!(weights(&once).len(), 3);
+            assert!(weights(&once) == weights(&twice), "{name} as {what}");
         }
     }
 }

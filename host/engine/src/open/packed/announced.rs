@@ -110,7 +110,12 @@ impl Announcement {
             None => model.assets.retain(|asset| asset.name != self.file),
             Some(object) => {
                 for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
+                    let before = file.typed.len();
                     file.typed.retain(|(key, _)| split(key).is_none_or(|(other, _)| other != object));
+                    if file.typed.len() < before {
+                        // It may say more of the object than has a type, such as `null`.
+                        file.verbatim = None;
+                    }
                 }
             }
         }

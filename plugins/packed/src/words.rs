@@ -207,8 +207,10 @@ struct Rows<'a> {
     grid: Grid,
     /// The rows that words are held of.
     held: Range<u64>,
+    /// The rows that are wanted.
+    wanted: Range<u64>,
     codes: &'a [u8],
-    /// For each row held and each group, row after row.
+    /// For each row wanted and each group, row after row.
     scales: Vec<f32>,
     /// Zero points, or biases.
     zeros: Vec<f32>,
@@ -235,6 +237,13 @@ fn code(of: impl Fn(u64) -> Option<u32>, at: u64, bits: u64) -> Option<u8> {
     u8::try_from(wide >> shift & ((1 << bits) - 1)).ok()
 }
 
+/// The eight codes of four bits in a word, the lowest first.
+fn nibbles(word: u32) -> [u8; 8] {
+    let [a, c, e, g] = (word & 0x0f0f_0f0f).to_le_bytes();
+    let [b, d, f, h] = (word >> 4 & 0x0f0f_0f0f).to_le_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
 fn too_short() -> Error {
     Error::plugin("a part has too few bytes for its rows")
 }
@@ -245,32 +254,30 @@ fn index(number: u64) -> usize {
 }
 
 impl<'a> Rows<'a> {
-    fn new(packed: &PackedRows, held: &HeldRows<'a>) -> Result<Rows<'a>> {
+    fn new(packed: &PackedRows, held: &HeldRows<'a>, wanted: &Range<u64>) -> Result<Rows<'a>> {
         let grid = Grid::of(packed)?;
         let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
         let whole = grid.whole(&held.rows);
-        let n = held.rows.end.saturating_sub(held.rows.start);
-        let groups = grid.groups;
-        let mut stored = Vec::new();
-        values(grid.scales, part(1), &mut stored)?;
-        if (stored.len() as u64) < n.saturating_mul(groups) {
-            return Err(too_short());
+        if wanted.start < held.rows.start || wanted.end > held.rows.end {
+            return Err(Error::plugin("rows are wanted that are not held"));
         }
-        if let Some(bad) = stored.iter().find(|scale| !scale.is_finite()) {
+        let groups = index(grid.groups);
+        let first = index(wanted.start - held.rows.start);
+        let (n, of_held) = (index(wanted.end - wanted.start), index(held.rows.end - held.rows.start));
+        let of_rows = |bytes: &[u8]| grid.of_rows(bytes, (first, n), of_held);
+        let scales = of_rows(part(1))?;
+        if let Some(bad) = scales.iter().find(|scale| !scale.is_finite()) {
             return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
         }
-        let scales = if grid.is_turned() { turned(&stored, index(n), index(groups)) } else { stored };
-        let zero_part = part(2);
-        let mut zeros = Vec::with_capacity(index(n * groups));
-        if grid.zeros == Zeros::Biases {
-            values(grid.scales, zero_part, &mut zeros)?;
-        } else {
-            for row in held.rows.clone() {
-                for group in 0..groups {
-                    zeros.push(grid.zero(zero_part, &whole, row, group).ok_or_else(too_short)?);
-                }
+        let zeros = match grid.zeros {
+            Zeros::Biases => of_rows(part(2))?,
+            Zeros::All(zero) => vec![f32::from(u16::try_from(zero).unwrap_or(u16::MAX)); n * groups],
+            _ => {
+                let rows = wanted.clone().flat_map(|row| (0..grid.groups).map(move |group| (row, group)));
+                let zero = |(row, group)| grid.zero(part(2), &whole, row, group).ok_or_else(too_short);
+                rows.map(zero).collect::<Result<_>>()?
             }
-        }
+        };
         let at = 2 + usize::from(!matches!(grid.zeros, Zeros::All(_)));
         let index_of = || {
             let numbers = part(at).as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
@@ -278,7 +285,7 @@ impl<'a> Rows<'a> {
             if numbers.len() as u64 != grid.row_len {
                 return Err(too_short());
             }
-            match numbers.iter().find(|group| u64::from(**group) >= groups) {
+            match numbers.iter().find(|group| index(u64::from(**group)) >= groups) {
                 Some(bad) => {
                     let message = format!("`g_idx` names group {bad}, and there are {groups}");
                     Err(Error::malformed(message))
@@ -295,6 +302,7 @@ impl<'a> Rows<'a> {
         Ok(Rows {
             grid,
             held: held.rows.clone(),
+            wanted: wanted.clone(),
             codes: part(0),
             scales,
             zeros,
@@ -369,6 +377,11 @@ impl<'a> Rows<'a> {
                         let (at, n) = (index(number * each), index(each.min(row_len - number * each)));
                         for (lane, bytes) in row.as_chunks::<4>().0.iter().enumerate() {
                             let mut word = u32::from_le_bytes(*bytes);
+                            if bits == 4 && n == 8 {
+                                let out = self.scratch[lane * len + at..].first_chunk_mut::<8>()?;
+                                *out = nibbles(word);
+                                continue;
+                            }
                             for out in &mut self.scratch[lane * len + at..][..n] {
                                 [*out, ..] = (word & mask).to_le_bytes();
                                 word = word.checked_shr(u32::try_from(bits).ok()?).unwrap_or(0);
@@ -388,10 +401,11 @@ impl<'a> Rows<'a> {
                 let whole = self.grid.whole(&self.held);
                 let width = index((whole.end - whole.start) / 8);
                 let from = index((first - whole.start) / 8);
-                for column in 0..len {
-                    let word = word(self.codes, column * width + from)?;
-                    for (lane, shift) in ORDER.into_iter().enumerate() {
-                        [self.scratch[lane * len + column], ..] = (word >> shift & 15).to_le_bytes();
+                let words: Option<Vec<u32>> = (0..len).map(|at| word(self.codes, at * width + from)).collect();
+                let words = words?;
+                for (out, shift) in self.scratch.chunks_exact_mut(len.max(1)).zip(ORDER) {
+                    for (out, word) in out.iter_mut().zip(&words) {
+                        [*out, ..] = (word >> shift & 15).to_le_bytes();
                     }
                 }
             }
@@ -402,7 +416,7 @@ impl<'a> Rows<'a> {
     /// The scales, and the zeros or biases, of a row's groups.
     fn of_groups(&self, row: u64) -> Result<(&[f32], &[f32])> {
         let groups = index(self.grid.groups);
-        let at = index(row - self.held.start) * groups;
+        let at = index(row - self.wanted.start) * groups;
         let of = |of: &'_ [f32]| at + groups <= of.len();
         if !of(&self.scales) || !of(&self.zeros) {
             return Err(too_short());
@@ -411,16 +425,30 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Rows of columns as rows.
-fn turned(stored: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let mut out = Vec::with_capacity(rows * columns);
-    for row in 0..rows {
-        out.extend((0..columns).map(|column| stored[column * rows + row]));
-    }
-    out
-}
-
 impl Grid {
+    /// The scales, or biases, of `n` rows from `first` on, of those that are held.
+    fn of_rows(&self, bytes: &[u8], (first, n): (usize, usize), held: usize) -> Result<Vec<f32>> {
+        let width = self.scales.require()?.block_bytes as usize;
+        let groups = index(self.groups);
+        let mut out = Vec::with_capacity(n * groups);
+        if !self.is_turned() {
+            let bytes = bytes.get(first * groups * width..(first + n) * groups * width);
+            values(self.scales, bytes.ok_or_else(too_short)?, &mut out)?;
+            return Ok(out);
+        }
+        // Row after row of groups becomes group after group of rows.
+        let mut columns = Vec::with_capacity(n * groups);
+        for group in 0..groups {
+            let from = group * held + first;
+            let bytes = bytes.get(from * width..(from + n) * width).ok_or_else(too_short)?;
+            values(self.scales, bytes, &mut columns)?;
+        }
+        for row in 0..n {
+            out.extend((0..groups).map(|group| columns[group * n + row]));
+        }
+        Ok(out)
+    }
+
     /// The zero point of a group in a row; `whole` are the rows that words are held of.
     fn zero(&self, bytes: &[u8], whole: &Range<u64>, row: u64, group: u64) -> Option<f32> {
         let (bits, from) = (self.bits, row - whole.start);
@@ -501,7 +529,7 @@ impl Layout for Words {
         rows: Range<u64>,
         out: &mut [f32],
     ) -> Result<()> {
-        let mut of = Rows::new(packed, held)?;
+        let mut of = Rows::new(packed, held, &rows)?;
         let (row_len, group) = (index(of.grid.row_len).max(1), index(of.grid.group));
         let has_biases = of.grid.zeros == Zeros::Biases;
         for (row, out) in rows.zip(out.chunks_exact_mut(row_len)) {
@@ -529,7 +557,7 @@ impl Layout for Words {
     }
 
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
-        let of = Rows::new(packed, held)?;
+        let of = Rows::new(packed, held, &held.rows)?;
         let is_half = |value: &f32| from_f16(to_f16(*value)) == *value;
         let zeros = |is_one: &dyn Fn(f32) -> bool| of.zeros.iter().all(|zero| is_one(*zero));
         // In an order of its own, a block of 32 columns must still be of one group.
@@ -558,7 +586,7 @@ impl Layout for Words {
         dtype: DType,
         out: &mut [u8],
     ) -> Result<()> {
-        let mut of = Rows::new(packed, held)?;
+        let mut of = Rows::new(packed, held, &rows)?;
         let (size, bytes): (usize, usize) = match dtype {
             DType::Q2_0 => (64, blocks::Q2_0_BYTES),
             DType::Q4_0 => (32, blocks::Q4_0_BYTES),

@@ -268,7 +268,7 @@ impl Unpack<'_> {
         schemes.unpack(packed, &held, rows.clone(), values).map_err(of_part)?;
         schemes.repack(packed, &held, rows.clone(), self.dtype, out).map_err(of_part)?;
         decoder.decode(self.dtype, out, packed.row_len, again)?;
-        if let Some(at) = values.iter().zip(again.iter()).position(|(value, again)| value != again) {
+        if let Some(at) = first_difference(values, again) {
             let row = rows.start + at as u64 / packed.row_len.max(1);
             let message = format!(
                 "row {row} does not become {} without loss: {:e} would be {:e}",
@@ -279,6 +279,17 @@ impl Unpack<'_> {
         }
         Ok(())
     }
+}
+
+/// Index of the first of two values that differ.
+fn first_difference(values: &[f32], again: &[f32]) -> Option<usize> {
+    const RUN: usize = 1024;
+    let differ = |(a, b): (&f32, &f32)| a != b;
+    // Without a way out in between, a run is compared in vectors.
+    let mut runs = values.chunks(RUN).zip(again.chunks(RUN));
+    let run = runs.position(|(a, b)| a.iter().zip(b).fold(false, |any, pair| any | differ(pair)))? * RUN;
+    let at = values[run..].iter().zip(&again[run..]).position(differ)?;
+    Some(run + at)
 }
 
 impl Panel {

@@ -83,6 +83,9 @@ const ORDER: [u64; 8] = [0, 16, 4, 20, 8, 24, 12, 28];
 /// Rows whose codes are taken out of columns together: a cache line of words.
 const LANES: u64 = 16;
 
+/// Bytes between rows of codes in memory: rows whose lengths are powers of two would push each other out of the cache.
+const APART: usize = 64;
+
 impl Grid {
     /// The same as numbers.
     pub fn packed(&self) -> PackedRows {
@@ -159,9 +162,11 @@ impl Grid {
         matches!(self.codes, Codes::Columns | Codes::Eights)
     }
 
-    /// How many rows are best read together.
+    /// How many rows are best read together: where codes lie in columns, runs of some KiB, and no more than 16 MiB of them.
     pub fn panel(&self) -> u64 {
-        if self.is_turned() { 1024 } else { 1 }
+        const MOST: u64 = 16 << 20;
+        let row = (self.row_len * self.bits / 8).max(1);
+        if self.is_turned() { (MOST / row).clamp(512, 4096) / 32 * 32 } else { 1 }
     }
 
     /// The rows of which some bytes are read, so that no word is cut.
@@ -327,7 +332,7 @@ impl<'a> Rows<'a> {
             };
             self.taken = first..(first + step).min(self.held.end.max(row + 1));
             let lanes = index(step);
-            self.scratch.resize(len * lanes, 0);
+            self.scratch.resize((len + APART) * lanes, 0);
             self.take(first).ok_or_else(too_short)?;
         }
         Ok(())
@@ -342,22 +347,23 @@ impl<'a> Rows<'a> {
                 let words = index(self.grid.code_words());
                 let from = index(first - self.held.start) * words;
                 let bytes = self.codes.get(from * 4..(from + words) * 4)?;
+                let codes = self.scratch.get_mut(..len)?;
                 match (self.grid.codes, bits) {
                     (Codes::Rows, 4) => {
-                        for (out, byte) in self.scratch.chunks_mut(2).zip(bytes) {
-                            let codes = [byte & 15, byte >> 4];
-                            out.iter_mut().zip(codes).for_each(|(out, code)| *out = code);
+                        for (out, byte) in codes.chunks_mut(2).zip(bytes) {
+                            let pair = [byte & 15, byte >> 4];
+                            out.iter_mut().zip(pair).for_each(|(out, code)| *out = code);
                         }
                     }
-                    (Codes::Rows, 8) => self.scratch.copy_from_slice(bytes.get(..len)?),
+                    (Codes::Rows, 8) => codes.copy_from_slice(bytes.get(..len)?),
                     (Codes::Rows, _) => {
-                        for (at, out) in (0u64..).zip(self.scratch.iter_mut()) {
+                        for (at, out) in (0u64..).zip(codes.iter_mut()) {
                             *out = code(|at| word(bytes, index(at)), at * bits, bits)?;
                         }
                     }
                     _ => {
                         let each = 32 / bits;
-                        for (at, out) in (0u64..).zip(self.scratch.iter_mut()) {
+                        for (at, out) in (0u64..).zip(codes.iter_mut()) {
                             let word = word(bytes, index(at / each))?;
                             *out = u8::try_from(u64::from(word) >> (at % each * bits) & ((1 << bits) - 1)).ok()?;
                         }
@@ -378,11 +384,11 @@ impl<'a> Rows<'a> {
                         for (lane, bytes) in row.as_chunks::<4>().0.iter().enumerate() {
                             let mut word = u32::from_le_bytes(*bytes);
                             if bits == 4 && n == 8 {
-                                let out = self.scratch[lane * len + at..].first_chunk_mut::<8>()?;
+                                let out = self.scratch[lane * (len + APART) + at..].first_chunk_mut::<8>()?;
                                 *out = nibbles(word);
                                 continue;
                             }
-                            for out in &mut self.scratch[lane * len + at..][..n] {
+                            for out in &mut self.scratch[lane * (len + APART) + at..][..n] {
                                 [*out, ..] = (word & mask).to_le_bytes();
                                 word = word.checked_shr(u32::try_from(bits).ok()?).unwrap_or(0);
                             }
@@ -390,7 +396,7 @@ impl<'a> Rows<'a> {
                     }
                 } else {
                     for lane in 0..lanes {
-                        for (at, out) in (0u64..).zip(&mut self.scratch[lane * len..][..len]) {
+                        for (at, out) in (0u64..).zip(&mut self.scratch[lane * (len + APART)..][..len]) {
                             let of = |at: u64| word(self.codes, index(at * width) + first + lane);
                             *out = code(of, at * bits, bits)?;
                         }
@@ -403,7 +409,7 @@ impl<'a> Rows<'a> {
                 let from = index((first - whole.start) / 8);
                 let words: Option<Vec<u32>> = (0..len).map(|at| word(self.codes, at * width + from)).collect();
                 let words = words?;
-                for (out, shift) in self.scratch.chunks_exact_mut(len.max(1)).zip(ORDER) {
+                for (out, shift) in self.scratch.chunks_exact_mut(len + APART).zip(ORDER) {
                     for (out, word) in out.iter_mut().zip(&words) {
                         [*out, ..] = (word >> shift & 15).to_le_bytes();
                     }
@@ -534,7 +540,7 @@ impl Layout for Words {
         let has_biases = of.grid.zeros == Zeros::Biases;
         for (row, out) in rows.zip(out.chunks_exact_mut(row_len)) {
             of.take_row(row)?;
-            let at = index(row - of.taken.start) * row_len;
+            let at = index(row - of.taken.start) * (row_len + APART);
             let codes = of.scratch.get(at..at + row_len).ok_or_else(too_short)?;
             let (scales, zeros) = of.of_groups(row)?;
             if let Some(index_of) = &of.index {
@@ -600,7 +606,7 @@ impl Layout for Words {
         let group = index(of.grid.group);
         for (row, out) in rows.zip(out.chunks_exact_mut((row_len / size * bytes).max(1))) {
             of.take_row(row)?;
-            let at = index(row - of.taken.start) * row_len;
+            let at = index(row - of.taken.start) * (row_len + APART);
             let codes = of.scratch.get(at..at + row_len).ok_or_else(too_short)?;
             let (scales, zeros) = of.of_groups(row)?;
             for (number, (out, codes)) in out.chunks_exact_mut(bytes).zip(codes.chunks_exact(size)).enumerate() {

@@ -1,7 +1,9 @@
 //! Packed checkpoints, as the schemes' own packages write them (`tests/packed`): their true values, by any way out of the
 //! folder.
 
-use crate::packed::{Packed, case, casting, dequantizing, files, fp8_blocks, method, quantizing, tensors, to, write};
+use crate::packed::{
+    Packed, case, casting, dequantizing, files, fp8_blocks, method, quantizing, tensors, to, write,
+};
 use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
@@ -60,7 +62,8 @@ fn into(dtype: DType) -> Quantization {
 /// Whether two lists of values have the same bits, but for the sign of zero.
 fn same(have: &[f32], want: &[f32], what: &str) {
     assert_eq!(have.len(), want.len(), "{what}");
-    let differs = have.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits() && !(*a == 0.0 && *b == 0.0));
+    let differs =
+        have.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits() && !(*a == 0.0 && *b == 0.0));
     assert_eq!(differs.map(|at| (at, have[at], want[at])), None, "{what}");
 }
 
@@ -88,7 +91,11 @@ fn true_values_are_those_of_the_schemes_own_packages() {
                 Err(error) if dtype == DType::F16 && error.kind() == ErrorKind::Failed => continue,
                 Err(error) => panic!("{name} to {dtype}: {error}"),
             };
-            assert!(done.notes.iter().any(|note| note.starts_with("packed weights: ")), "{name}: {:?}", done.notes);
+            assert!(
+                done.notes.iter().any(|note| note.starts_with("packed weights: ")),
+                "{name}: {:?}",
+                done.notes
+            );
             let have = values(&host, &output);
             for (tensor, (shape, want)) in &expected {
                 let what = format!("{name}: {tensor} as {dtype}");
@@ -122,7 +129,10 @@ fn nothing_says_that_true_values_are_packed_and_a_copy_of_them_is_no_longer() {
         let left = files(&output).into_iter().map(|(name, _)| name).find(|name| name.contains("quant"));
         assert_eq!(left, None, "{name}");
         let again = scratch.at(&format!("{name}-again"));
-        let done = must(&host, &ConvertOptions { arch: Some("none".to_owned()), ..to("huggingface", &output, &again) });
+        let done = must(
+            &host,
+            &ConvertOptions { arch: Some("none".to_owned()), ..to("huggingface", &output, &again) },
+        );
         assert!(!done.notes.iter().any(|note| note.contains("packed")), "{name}: {:?}", done.notes);
     }
 }
@@ -152,7 +162,9 @@ fn without_a_word_only_types_that_hold_every_value_are_written() {
             let Some((_, want)) = expected.get(&tensor) else { continue };
             let mut have = vec![0.0; want.len()];
             match dtype {
-                DType::BF16 => have = bytes.as_chunks().0.iter().map(|b| from_bf16(u16::from_le_bytes(*b))).collect(),
+                DType::BF16 => {
+                    have = bytes.as_chunks().0.iter().map(|b| from_bf16(u16::from_le_bytes(*b))).collect()
+                }
                 DType::F32 => have = floats(&bytes),
                 _ => quants.decode(dtype, &bytes, *shape.last().unwrap(), &mut have).unwrap(),
             }
@@ -195,10 +207,14 @@ fn another_dialect_has_the_rows_of_true_values_wherever_they_were_unpacked() {
             ("f32", into(DType::F32), DType::F32),
             ("q8_0", quantizing(), DType::F32),
         ] {
-            let (once, folder, twice) = (at(&format!("{what}-once.gguf")), at(what), at(&format!("{what}-twice.gguf")));
+            let (once, folder, twice) =
+                (at(&format!("{what}-once.gguf")), at(what), at(&format!("{what}-twice.gguf")));
             let direct = ConvertOptions { quantization: quantization.clone(), ..to("gguf", &input, &once) };
             must(&host, &direct);
-            must(&host, &ConvertOptions { quantization: into(between), ..to("huggingface", &input, &folder) });
+            must(
+                &host,
+                &ConvertOptions { quantization: into(between), ..to("huggingface", &input, &folder) },
+            );
             // By itself, GGUF takes 16 bits for floats of 32.
             let rest = match what {
                 "q8_0" => quantization,
@@ -209,7 +225,10 @@ fn another_dialect_has_the_rows_of_true_values_wherever_they_were_unpacked() {
             // What was never packed may have another type: that of most weights decides on it.
             let weights = |path: &Path| {
                 let all = tensors(&host, path).into_iter();
-                all.filter(|(name, ..)| name.contains(".attn_q.") || name.contains(".ffn_down.") || name.contains(".attn_k.")).collect::<Vec<_>>()
+                all.filter(|(name, ..)| {
+                    name.contains(".attn_q.") || name.contains(".ffn_down.") || name.contains(".attn_k.")
+                })
+                .collect::<Vec<_>>()
             };
             assert_eq!(weights(&once).len(), 3);
             assert!(weights(&once) == weights(&twice), "{name} as {what}");

@@ -19,10 +19,10 @@ use apr_sdk::{DType, Error, PackedTensor, Result};
 pub static SCHEME: Scheme = Scheme { name: "AWQ", understand };
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let is_round = |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
-    let config = model
-        .config(&["awq"])
-        .or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
+    let is_round =
+        |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
+    let config =
+        model.config(&["awq"]).or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
     if let Some(config) = config {
         if config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4) {
             return Err(config.wrong("bits", "is not 4"));
@@ -47,7 +47,11 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-fn weight(model: &Model<'_>, (number, module): (usize, &str), config: Option<&Config<'_>>) -> Result<PackedTensor> {
+fn weight(
+    model: &Model<'_>,
+    (number, module): (usize, &str),
+    config: Option<&Config<'_>>,
+) -> Result<PackedTensor> {
     let wrong = |number: usize, what: String| Error::malformed(what).tensor(&model.tensor(number).name);
     let of = (number, module);
     let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
@@ -58,8 +62,9 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), config: Option<&Co
     let (a, b, c, d, e, f) = (*a, *b, *c, *d, *e, *f);
     let stated = config.and_then(|config| config.number("group_size").or(config.number("q_group_size")));
     let stated = stated.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0);
-    let is_rows = config.and_then(|config| config.text("version")).is_some_and(|of| of.eq_ignore_ascii_case("gemv"))
-        || (config.is_none() && d != b.saturating_mul(8) && c == a);
+    let is_rows =
+        config.and_then(|config| config.text("version")).is_some_and(|of| of.eq_ignore_ascii_case("gemv"))
+            || (config.is_none() && d != b.saturating_mul(8) && c == a);
     let (rows, row_len) = if is_rows { (a, b.saturating_mul(8)) } else { (b.saturating_mul(8), a) };
     if rows == 0 || row_len == 0 {
         return Err(wrong(number, format!("its shape {:?} holds no codes", codes.shape)));

@@ -59,7 +59,9 @@ fn head<const N: usize>(numbers: [f32; N], out: &mut [u8]) -> &mut [u8] {
 /// Codes of four bits: byte j has element j in the lower bits, element j + 16 in the upper ones.
 fn nibbles(codes: &[u8; 32], out: &mut [u8]) {
     let (low, high) = codes.split_at(16);
-    out.iter_mut().zip(low.iter().zip(high)).for_each(|(out, (low, high))| *out = low & 15 | (high & 15) << 4);
+    out.iter_mut()
+        .zip(low.iter().zip(high))
+        .for_each(|(out, (low, high))| *out = low & 15 | (high & 15) << 4);
 }
 
 /// The fifth bits of 32 codes.

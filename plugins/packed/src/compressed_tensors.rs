@@ -80,7 +80,16 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         is_any = true;
     }
     if is_any {
-        let endings = ["input_scale", "input_zero_point", "input_global_scale", "output_scale", "output_zero_point", "k_scale", "v_scale", "q_scale"];
+        let endings = [
+            "input_scale",
+            "input_zero_point",
+            "input_global_scale",
+            "output_scale",
+            "output_zero_point",
+            "k_scale",
+            "v_scale",
+            "q_scale",
+        ];
         for (number, tensor) in model.tensors() {
             let last = tensor.name.rsplit('.').next().unwrap_or_default();
             if found.is_free(number) && endings.contains(&last) {
@@ -153,7 +162,8 @@ fn part(model: &Model<'_>, module: &str, ending: &str) -> Option<usize> {
 }
 
 fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> Result<usize> {
-    part(model, module, ending).ok_or_else(|| wrong(model, number, &format!("`{module}.{ending}` is missing beside it")))
+    part(model, module, ending)
+        .ok_or_else(|| wrong(model, number, &format!("`{module}.{ending}` is missing beside it")))
 }
 
 /// Codes in words.
@@ -174,12 +184,20 @@ fn in_words(
     let size = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
     let row_len = match (model.tensor(shape_at).dtype, bytes.as_chunks::<8>().0) {
         (DType::I64, [of_rows, columns]) if size(of_rows) == rows => size(columns),
-        _ => return Err(wrong(model, shape_at, "it is not the shape of a matrix with as many rows as its codes")),
+        _ => {
+            return Err(wrong(
+                model,
+                shape_at,
+                "it is not the shape of a matrix with as many rows as its codes",
+            ));
+        }
     };
     let group = group_of(groups, module);
     let bits = match group {
         Some(group) => group.bits,
-        None if config.is_some() => return Err(wrong(model, number, "no group of the configuration is about it")),
+        None if config.is_some() => {
+            return Err(wrong(model, number, "no group of the configuration is about it"));
+        }
         // Without it: the bits that make so many words.
         None => (1..=8).find(|bits| (row_len * bits).div_ceil(32) == words).unwrap_or(4),
     };
@@ -189,15 +207,20 @@ fn in_words(
         _ if words == dense => Codes::Rows,
         _ if words == row_len.div_ceil(32 / bits) => Codes::PaddedRows,
         _ => {
-            let message = format!("its rows have {words} words, and {row_len} codes of {bits} bits need {dense}");
+            let message =
+                format!("its rows have {words} words, and {row_len} codes of {bits} bits need {dense}");
             return Err(wrong(model, number, &message));
         }
     };
     let scales = model.tensor(at);
     let (_, of_rows, n_groups) = matrices(scales)?;
-    let size = group.and_then(|group| group.size).filter(|size| *size > 0).unwrap_or(row_len.div_ceil(n_groups.max(1)));
+    let size = group
+        .and_then(|group| group.size)
+        .filter(|size| *size > 0)
+        .unwrap_or(row_len.div_ceil(n_groups.max(1)));
     if of_rows != rows || row_len.div_ceil(size) != n_groups {
-        let message = format!("its shape {:?} does not fit {rows} rows of {row_len} in groups of {size}", scales.shape);
+        let message =
+            format!("its shape {:?} does not fit {rows} rows of {row_len} in groups of {size}", scales.shape);
         return Err(wrong(model, at, &message));
     }
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
@@ -209,7 +232,9 @@ fn in_words(
             parts.push((zeros, "zero points".to_owned()));
             Zeros::Down
         }
-        Some(zeros) => return Err(wrong(model, zeros, "zero points that are not packed in words are not known")),
+        Some(zeros) => {
+            return Err(wrong(model, zeros, "zero points that are not packed in words are not known"));
+        }
         None if group.is_some_and(|group| !group.symmetric) => {
             return Err(wrong(model, number, "its zero points are missing: `weight_zero_point`"));
         }
@@ -259,8 +284,15 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     let columns = scales.shape.last().copied().unwrap_or(0);
     let is_fp = [DType::F8_E4M3, DType::F8_E8M0, DType::U8].contains(&scales.dtype);
     let width = if columns == 0 { 0 } else { row_len / columns };
-    if !is_fp || ![16, 32].contains(&width) || width * columns != row_len || matrices(scales)? != (stacked, rows, columns) {
-        let message = format!("its type {} and shape {:?} fit no scales of 16 or 32 columns", scales.dtype, scales.shape);
+    if !is_fp
+        || ![16, 32].contains(&width)
+        || width * columns != row_len
+        || matrices(scales)? != (stacked, rows, columns)
+    {
+        let message = format!(
+            "its type {} and shape {:?} fit no scales of 16 or 32 columns",
+            scales.dtype, scales.shape
+        );
         return Err(wrong(model, at, &message));
     }
     let of = if scales.dtype == DType::F8_E4M3 { DType::F8_E4M3 } else { DType::F8_E8M0 };
@@ -308,10 +340,12 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Gro
         is_right.then_some((1, size))
     };
     let blocks = group.and_then(|group| group.block);
-    let of_scale = by_group().or_else(|| boxes(scales, (stacked, rows, row_len), blocks)).ok_or_else(|| {
-        let message = format!("its shape {:?} does not fit that of the codes, {:?}", scales.shape, codes.shape);
-        wrong(model, at, &message)
-    })?;
+    let of_scale =
+        by_group().or_else(|| boxes(scales, (stacked, rows, row_len), blocks)).ok_or_else(|| {
+            let message =
+                format!("its shape {:?} does not fit that of the codes, {:?}", scales.shape, codes.shape);
+            wrong(model, at, &message)
+        })?;
     let mut grid = Grid::new(codes.dtype, of, of_scale, (rows, stacked * rows, row_len));
     if of_scale == (stacked * rows, row_len) {
         grid.matrix_rows = stacked * rows;

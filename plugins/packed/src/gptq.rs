@@ -40,7 +40,8 @@ fn config_of<'m, 'a>(model: &'m Model<'a>) -> Option<&'m Config<'a>> {
         config.text("packing_format").or(config.text("backend")).is_none_or(|form| !form.contains("awq"))
     };
     let own = |config: &&Config<'_>| {
-        config.file.ends_with("quantize_config.json") && config.text("quant_method").is_none_or(|of| of == "gptq")
+        config.file.ends_with("quantize_config.json")
+            && config.text("quant_method").is_none_or(|of| of == "gptq")
     };
     let by_method = model.config(&["gptq"]);
     by_method
@@ -151,7 +152,10 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     // Without a word: groups as long as they must be.
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
     if *of_scales != rows || groups == 0 || (index_at.is_none() && row_len.div_ceil(group) != groups) {
-        let message = format!("its shape {:?} does not fit {rows} rows of {row_len} in groups of {group}", scales.shape);
+        let message = format!(
+            "its shape {:?} does not fit {rows} rows of {row_len} in groups of {group}",
+            scales.shape
+        );
         return Err(wrong(scales_at, message));
     }
     if zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)] {

@@ -1,7 +1,7 @@
 //! What a scheme is: a way to announce, name and store packed weights.
 
-use crate::{awq, compressed_tensors, fp8, gptq};
 use crate::model::{Found, Model};
+use crate::{awq, compressed_tensors, fp8, gptq};
 use apr_sdk::Result;
 
 /// A scheme.

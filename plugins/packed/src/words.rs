@@ -365,7 +365,8 @@ impl<'a> Rows<'a> {
                         let each = 32 / bits;
                         for (at, out) in (0u64..).zip(codes.iter_mut()) {
                             let word = word(bytes, index(at / each))?;
-                            *out = u8::try_from(u64::from(word) >> (at % each * bits) & ((1 << bits) - 1)).ok()?;
+                            *out = u8::try_from(u64::from(word) >> (at % each * bits) & ((1 << bits) - 1))
+                                .ok()?;
                         }
                     }
                 }
@@ -407,7 +408,8 @@ impl<'a> Rows<'a> {
                 let whole = self.grid.whole(&self.held);
                 let width = index((whole.end - whole.start) / 8);
                 let from = index((first - whole.start) / 8);
-                let words: Option<Vec<u32>> = (0..len).map(|at| word(self.codes, at * width + from)).collect();
+                let words: Option<Vec<u32>> =
+                    (0..len).map(|at| word(self.codes, at * width + from)).collect();
                 let words = words?;
                 for (out, shift) in self.scratch.chunks_exact_mut(len + APART).zip(ORDER) {
                     for (out, word) in out.iter_mut().zip(&words) {
@@ -574,7 +576,9 @@ impl Layout for Words {
             && of.scales.iter().all(is_half)
             && match dtype {
                 DType::Q4_1 | DType::Q5_1 => of.zeros.iter().all(is_half),
-                DType::Q2_0 => of.index.is_none() && (zeros(&|zero| zero == 1.0) || zeros(&|zero| zero == 2.0)),
+                DType::Q2_0 => {
+                    of.index.is_none() && (zeros(&|zero| zero == 1.0) || zeros(&|zero| zero == 2.0))
+                }
                 DType::Q4_0 if of.grid.bits == 4 => zeros(&|zero| zero == 8.0),
                 DType::Q4_0 => zeros(&|zero| zero <= 8.0),
                 DType::Q5_0 => zeros(&|zero| zero <= 16.0),
@@ -609,7 +613,9 @@ impl Layout for Words {
             let at = index(row - of.taken.start) * (row_len + APART);
             let codes = of.scratch.get(at..at + row_len).ok_or_else(too_short)?;
             let (scales, zeros) = of.of_groups(row)?;
-            for (number, (out, codes)) in out.chunks_exact_mut(bytes).zip(codes.chunks_exact(size)).enumerate() {
+            for (number, (out, codes)) in
+                out.chunks_exact_mut(bytes).zip(codes.chunks_exact(size)).enumerate()
+            {
                 let column = number * size;
                 let group = match &of.index {
                     Some(index_of) => index(u64::from(index_of[column])),

@@ -93,8 +93,11 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
 
 /// What the configuration states as the size of blocks.
 fn block_size(config: &Config<'_>) -> Result<Option<(u64, u64)>> {
-    let Some(size) = config.json.get("weight_block_size").filter(|size| !size.is_null()) else { return Ok(None) };
-    let sizes: Option<Vec<u64>> = size.as_array().and_then(|sizes| sizes.iter().map(|size| size.as_u64()).collect());
+    let Some(size) = config.json.get("weight_block_size").filter(|size| !size.is_null()) else {
+        return Ok(None);
+    };
+    let sizes: Option<Vec<u64>> =
+        size.as_array().and_then(|sizes| sizes.iter().map(|size| size.as_u64()).collect());
     match sizes.as_deref() {
         Some([rows, columns]) if *rows > 0 && *columns > 0 => Ok(Some((*rows, *columns))),
         _ => Err(config.wrong("weight_block_size", "is not a pair of whole numbers")),
@@ -114,7 +117,8 @@ fn weight(
     let row_len = if is_pairs { stored.saturating_mul(2) } else { stored };
     let sizes = (matrix_rows, stacked * matrix_rows, row_len);
     let of_scale = boxes(scales, (stacked, matrix_rows, row_len), blocks).ok_or_else(|| {
-        let message = format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);
+        let message =
+            format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);
         Error::malformed(message).tensor(&scales.name)
     })?;
     let kind = if is_pairs { DType::F4_E2M1 } else { codes.dtype };
@@ -201,7 +205,8 @@ mod tests {
 
     #[test]
     fn scales_fit_by_their_shape() {
-        let of = |shape: &[u64]| StoredTensor { name: "s".to_owned(), dtype: DType::F32, shape: shape.to_vec() };
+        let of =
+            |shape: &[u64]| StoredTensor { name: "s".to_owned(), dtype: DType::F32, shape: shape.to_vec() };
         let cases: [(&[u64], Option<(u64, u64)>, Option<(u64, u64)>); 8] = [
             (&[], None, Some((160, 200))),
             (&[1, 1], Some((128, 128)), Some((160, 200))),

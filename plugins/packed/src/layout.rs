@@ -1,6 +1,6 @@
 //! What a layout is: a way to store the rows of a weight, shared by schemes.
 
-use crate::scaled;
+use crate::{affine, codebook, scaled, slices};
 use apr_sdk::{DType, Error, HeldRows, PackedRows, PartRange, Result};
 use std::ops::Range;
 
@@ -37,7 +37,12 @@ pub trait Layout: Sync {
 }
 
 /// The layouts by name.
-static LAYOUTS: &[(&str, &dyn Layout)] = &[(scaled::NAME, &scaled::Scaled)];
+static LAYOUTS: &[(&str, &dyn Layout)] = &[
+    (scaled::NAME, &scaled::Scaled),
+    (codebook::NAME, &codebook::Codebook),
+    (affine::NAME, &affine::Affine),
+    (slices::NAME, &slices::Sliced),
+];
 
 /// The layout of packed rows.
 ///
@@ -45,7 +50,9 @@ static LAYOUTS: &[(&str, &dyn Layout)] = &[(scaled::NAME, &scaled::Scaled)];
 /// Plugin for a name that no layout has.
 pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
     let found = LAYOUTS.iter().find(|(name, _)| *name == packed.scheme);
-    found.map(|(_, layout)| *layout).ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
+    found
+        .map(|(_, layout)| *layout)
+        .ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
 }
 
 /// The numbers of a layout, `N` of them.
@@ -54,5 +61,7 @@ pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
 /// Plugin for another count.
 pub fn numbers<const N: usize>(packed: &PackedRows) -> Result<[u64; N]> {
     let numbers = packed.numbers.as_slice().try_into();
-    numbers.map_err(|_| Error::plugin(format!("`{}` has {} numbers and needs {N}", packed.scheme, packed.numbers.len())))
+    numbers.map_err(|_| {
+        Error::plugin(format!("`{}` has {} numbers and needs {N}", packed.scheme, packed.numbers.len()))
+    })
 }

@@ -56,7 +56,8 @@ impl<'a> Model<'a> {
         let by_name = numbered.map(|(number, tensor)| (tensor.name.as_str(), number)).collect();
         let config = |announced: &'a apr_sdk::Announced| {
             let json = serde_json::from_str(&announced.json).map_err(|error| {
-                Error::malformed(format!("what it says about packed weights is no JSON: {error}")).in_file(&announced.file)
+                Error::malformed(format!("what it says about packed weights is no JSON: {error}"))
+                    .in_file(&announced.file)
             })?;
             Ok(Config { file: &announced.file, key: &announced.key, json })
         };
@@ -66,7 +67,9 @@ impl<'a> Model<'a> {
 
     /// The first announcement whose `quant_method` is one of these.
     pub fn config(&self, methods: &[&str]) -> Option<&Config<'a>> {
-        let is_one = |config: &&Config<'_>| config.text("quant_method").is_some_and(|method| methods.contains(&method));
+        let is_one = |config: &&Config<'_>| {
+            config.text("quant_method").is_some_and(|method| methods.contains(&method))
+        };
         self.configs.iter().find(is_one)
     }
 
@@ -87,7 +90,8 @@ impl<'a> Model<'a> {
 
     /// The tensors whose names end so, each with its number and the name before that.
     pub fn ending(&self, suffix: &'a str) -> impl Iterator<Item = (usize, &'a StoredTensor, &'a str)> {
-        self.tensors().filter_map(move |(number, tensor)| Some((number, tensor, tensor.name.strip_suffix(suffix)?)))
+        self.tensors()
+            .filter_map(move |(number, tensor)| Some((number, tensor, tensor.name.strip_suffix(suffix)?)))
     }
 
     /// The type of weights before they were packed: as the configuration states it; otherwise that of `other`, such as the
@@ -103,10 +107,14 @@ impl<'a> Model<'a> {
 /// # Errors
 /// Malformed for a tensor that has not two or three dimensions.
 pub fn matrices(tensor: &StoredTensor) -> Result<(u64, u64, u64)> {
+    /// The most codes that a stored element holds: bits of a word.
+    const MOST_CODES: u64 = 32;
+    let all = tensor.shape.iter().try_fold(MOST_CODES, |all, size| all.checked_mul(*size));
     match tensor.shape[..] {
-        [rows, columns] => Ok((1, rows, columns)),
-        [stacked, rows, columns] if stacked.checked_mul(rows).is_some() => Ok((stacked, rows, columns)),
-        _ => Err(Error::malformed(format!("its shape {:?} is not that of a matrix", tensor.shape)).tensor(&tensor.name)),
+        [rows, columns] if all.is_some() => Ok((1, rows, columns)),
+        [stacked, rows, columns] if all.is_some() => Ok((stacked, rows, columns)),
+        _ => Err(Error::malformed(format!("its shape {:?} is not that of a matrix", tensor.shape))
+            .tensor(&tensor.name)),
     }
 }
 
@@ -163,7 +171,9 @@ impl Found {
     }
 
     fn take(&mut self, model: &Model<'_>, number: usize, what: &str) -> Result<()> {
-        let Some(owner) = self.owners.get_mut(number) else { return Err(Error::plugin("a tensor that there is not")) };
+        let Some(owner) = self.owners.get_mut(number) else {
+            return Err(Error::plugin("a tensor that there is not"));
+        };
         if let Some(owner) = owner.replace(self.scheme) {
             let message = match owner == self.scheme {
                 true => format!("it is part of two weights of {owner}, here as {what}"),

@@ -88,7 +88,10 @@ mod tests {
     #[test]
     fn small_floats_have_their_published_values() {
         let e4m3 = of_bytes(DType::F8_E4M3).unwrap_or([0.0; 256]);
-        assert_eq!([e4m3[0x7e], e4m3[0x01], e4m3[0x08], e4m3[0x38], e4m3[0xb8]], [448.0, 0.001_953_125, 0.015_625, 1.0, -1.0]);
+        assert_eq!(
+            [e4m3[0x7e], e4m3[0x01], e4m3[0x08], e4m3[0x38], e4m3[0xb8]],
+            [448.0, 0.001_953_125, 0.015_625, 1.0, -1.0]
+        );
         assert!(e4m3[0x7f].is_nan() && e4m3[0xff].is_nan());
         let e5m2 = of_bytes(DType::F8_E5M2).unwrap_or([0.0; 256]);
         assert_eq!([e5m2[0x7b], e5m2[0x01], e5m2[0x3c]], [57344.0, 2f32.powi(-16), 1.0]);

@@ -3,9 +3,7 @@
 use crate::layout;
 use crate::model::{Found, Model};
 use crate::scheme::SCHEMES;
-use apr_sdk::{
-    DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood,
-};
+use apr_sdk::{DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood};
 use std::ops::Range;
 
 /// The quantizer.
@@ -36,7 +34,13 @@ impl Schemes for Packed {
         layout::of(packed)?.ranges(packed, rows)
     }
 
-    fn unpack(&self, packed: &PackedRows, held: &HeldRows<'_>, rows: Range<u64>, out: &mut [f32]) -> Result<()> {
+    fn unpack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
         layout::of(packed)?.unpack(packed, held, rows, out)
     }
 

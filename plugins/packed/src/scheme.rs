@@ -1,7 +1,7 @@
 //! What a scheme is: a way to announce, name and store packed weights.
 
 use crate::model::{Found, Model};
-use crate::fp8;
+use crate::{bitnet, bitsandbytes, fp8, hqq, mlx, modelopt, mxfp4, refused, torchao};
 use apr_sdk::Result;
 
 /// A scheme.
@@ -17,4 +17,14 @@ pub struct Scheme {
 
 /// All schemes, in the order in which they are asked: those that their configuration names come before those that names and
 /// shapes tell.
-pub static SCHEMES: &[&Scheme] = &[&fp8::SCHEME];
+pub static SCHEMES: &[&Scheme] = &[
+    &refused::SCHEME,
+    &mxfp4::SCHEME,
+    &bitsandbytes::SCHEME,
+    &modelopt::SCHEME,
+    &mlx::SCHEME,
+    &hqq::SCHEME,
+    &bitnet::SCHEME,
+    &torchao::SCHEME,
+    &fp8::SCHEME,
+];

@@ -29,7 +29,8 @@ fn in_order(weight: &PackedTensor, rows: &[f32]) -> Vec<f32> {
 
 fn same(have: &[f32], want: &[f32], what: &str) {
     assert_eq!(have.len(), want.len(), "{what}: elements");
-    let differs = have.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits() && !(*a == 0.0 && *b == 0.0));
+    let differs =
+        have.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits() && !(*a == 0.0 && *b == 0.0));
     if let Some(at) = differs {
         panic!("{what}: element {at} is {:e}, should be {:e}", have[at], want[at]);
     }
@@ -46,10 +47,13 @@ fn every_fixture_has_the_values_that_its_own_package_computes() {
         expected.retain(|name, _| !folder.model.tensors.iter().any(|t| t.name == *name && is_plain(t.dtype)));
         for weight in &understood.packed {
             let what = format!("{shown} {} ({})", weight.name, weight.about);
-            let (shape, want) = expected.remove(&weight.name).unwrap_or_else(|| panic!("{what}: not expected"));
+            let (shape, want) =
+                expected.remove(&weight.name).unwrap_or_else(|| panic!("{what}: not expected"));
             assert_eq!(weight.shape, shape, "{what}");
             let all = 0..weight.rows.rows;
-            let whole = folder.unpack(weight, all.clone(), all.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let whole = folder
+                .unpack(weight, all.clone(), all.clone())
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
             same(&in_order(weight, &whole), &want, &what);
             in_pieces(&folder, weight, &whole, &what);
             exactly(&folder, weight, &whole, &what);
@@ -72,7 +76,11 @@ fn in_pieces(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) 
             let held = at.saturating_sub(2)..(end + 1).min(rows);
             for held in [at..end, held] {
                 let part = folder.unpack(weight, held, at..end).unwrap();
-                same(&part, &whole[at as usize * len..end as usize * len], &format!("{what}, rows {at}..{end}"));
+                same(
+                    &part,
+                    &whole[at as usize * len..end as usize * len],
+                    &format!("{what}, rows {at}..{end}"),
+                );
             }
             at += step * 3;
         }
@@ -80,7 +88,7 @@ fn in_pieces(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) 
 }
 
 /// Where a type is said to hold the values, it does.
-fn exactly(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) {
+pub fn exactly(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) {
     let quants = (apr_plugin_quants::PLUGIN.quantizer)().unwrap();
     for exact in &weight.exact {
         let is_held = exact.evidence.is_empty() || folder.holds(weight, exact.dtype, &exact.evidence);
@@ -97,7 +105,8 @@ fn exactly(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) {
             same(&whole.iter().map(rounded).collect::<Vec<f32>>(), whole, &what);
             continue;
         }
-        let blocks = folder.repack(weight, 0..weight.rows.rows, exact.dtype).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let blocks =
+            folder.repack(weight, 0..weight.rows.rows, exact.dtype).unwrap_or_else(|e| panic!("{what}: {e}"));
         let mut values = vec![0.0; whole.len()];
         quants.decode(exact.dtype, &blocks, weight.rows.row_len, &mut values).unwrap();
         same(&values, whole, &what);

@@ -35,7 +35,8 @@ fn tensors(path: &Path) -> Vec<(StoredTensor, Vec<u8>)> {
             name => DType::from_name(name).unwrap_or_else(|| panic!("no type {name}")),
         };
         let shape = of["shape"].as_array().unwrap().iter().map(number).collect();
-        let at: Vec<usize> = of["data_offsets"].as_array().unwrap().iter().map(|n| number(n) as usize).collect();
+        let at: Vec<usize> =
+            of["data_offsets"].as_array().unwrap().iter().map(|n| number(n) as usize).collect();
         (StoredTensor { name, dtype, shape }, payload[at[0]..at[1]].to_vec())
     };
     header.into_iter().filter(|(name, _)| name != "__metadata__").map(tensor).collect()
@@ -51,26 +52,38 @@ pub fn expected(folder: &Path) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
 impl Folder {
     /// Reads a fixture.
     pub fn read(folder: &Path) -> Folder {
-        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         let is_weights = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
             name.ends_with(".safetensors") && name != "expected.safetensors"
         };
-        let read: Vec<_> = files.iter().filter(|path| is_weights(path)).flat_map(|path| tensors(path)).collect();
+        let read: Vec<_> =
+            files.iter().filter(|path| is_weights(path)).flat_map(|path| tensors(path)).collect();
         let (tensors, bytes): (Vec<_>, Vec<_>) = read.into_iter().unzip();
         let mut model = StoredModel::default();
         model.tensors = tensors;
-        let json = |name: &str| Some(serde_json::from_slice::<Json>(&std::fs::read(folder.join(name)).ok()?).unwrap());
+        let json = |name: &str| {
+            Some(serde_json::from_slice::<Json>(&std::fs::read(folder.join(name)).ok()?).unwrap())
+        };
         let config = json("config.json").unwrap_or_default();
         for key in ["quantization_config", "quantization", "compression_config"] {
             if let Some(object) = config.get(key) {
-                model.announced.push(Announced { file: "config.json".into(), key: key.into(), json: object.to_string() });
+                model.announced.push(Announced {
+                    file: "config.json".into(),
+                    key: key.into(),
+                    json: object.to_string(),
+                });
             }
         }
         for name in ["hf_quant_config.json", "quantize_config.json", "quant_config.json"] {
             if let Some(object) = json(name) {
-                model.announced.push(Announced { file: name.into(), key: String::new(), json: object.to_string() });
+                model.announced.push(Announced {
+                    file: name.into(),
+                    key: String::new(),
+                    json: object.to_string(),
+                });
             }
         }
         let dtype = config.get("dtype").or(config.get("torch_dtype")).and_then(Json::as_str);
@@ -127,7 +140,12 @@ impl Folder {
     }
 
     /// The values of rows, of which more may be held.
-    pub fn unpack(&self, weight: &PackedTensor, held: Range<u64>, rows: Range<u64>) -> apr_sdk::Result<Vec<f32>> {
+    pub fn unpack(
+        &self,
+        weight: &PackedTensor,
+        held: Range<u64>,
+        rows: Range<u64>,
+    ) -> apr_sdk::Result<Vec<f32>> {
         let bytes = self.held(weight, &held, None);
         let parts: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let mut out = vec![f32::NAN; ((rows.end - rows.start) * weight.rows.row_len) as usize];
@@ -149,8 +167,15 @@ impl Folder {
         let parts: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let info = dtype.info().unwrap();
         let elements = (rows.end - rows.start) * weight.rows.row_len;
-        let mut out = vec![0xee; (elements / u64::from(info.block_elements) * u64::from(info.block_bytes)) as usize];
-        schemes().repack(&weight.rows, &HeldRows { rows: rows.clone(), parts: &parts }, rows, dtype, &mut out)?;
+        let mut out =
+            vec![0xee; (elements / u64::from(info.block_elements) * u64::from(info.block_bytes)) as usize];
+        schemes().repack(
+            &weight.rows,
+            &HeldRows { rows: rows.clone(), parts: &parts },
+            rows,
+            dtype,
+            &mut out,
+        )?;
         Ok(out)
     }
 }

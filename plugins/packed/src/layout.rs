@@ -1,6 +1,6 @@
 //! What a layout is: a way to store the rows of a weight, shared by schemes.
 
-use crate::{scaled, words};
+use crate::{affine, codebook, scaled, slices, words};
 use apr_sdk::{DType, Error, HeldRows, PackedRows, PartRange, Result};
 use std::ops::Range;
 
@@ -37,7 +37,13 @@ pub trait Layout: Sync {
 }
 
 /// The layouts by name.
-static LAYOUTS: &[(&str, &dyn Layout)] = &[(scaled::NAME, &scaled::Scaled), (words::NAME, &words::Words)];
+static LAYOUTS: &[(&str, &dyn Layout)] = &[
+    (scaled::NAME, &scaled::Scaled),
+    (words::NAME, &words::Words),
+    (codebook::NAME, &codebook::Codebook),
+    (affine::NAME, &affine::Affine),
+    (slices::NAME, &slices::Sliced),
+];
 
 /// The layout of packed rows.
 ///

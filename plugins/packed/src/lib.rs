@@ -9,17 +9,28 @@
 //! A scheme's file knows names and configuration keys, and how it is announced; a layout's file knows bytes. Several schemes share
 //! a layout: a scale for each block of FP8 codes is the same whoever wrote it.
 
+mod affine;
 mod awq;
+mod bitnet;
+mod bitsandbytes;
 mod blocks;
+mod codebook;
 mod compressed_tensors;
 mod fp8;
 mod gptq;
+mod hqq;
 mod layout;
+mod mlx;
 mod model;
+mod modelopt;
+mod mxfp4;
 mod numbers;
 mod plugin;
+mod refused;
 mod scaled;
 mod scheme;
+mod slices;
+mod torchao;
 mod words;
 
 apr_sdk::export_plugin! {

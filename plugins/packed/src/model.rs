@@ -25,11 +25,6 @@ impl Config<'_> {
         self.json.get(key)?.as_i64()
     }
 
-    /// A member that is true or false.
-    pub fn flag(&self, key: &str) -> Option<bool> {
-        self.json.get(key)?.as_bool()
-    }
-
     /// An error about a member.
     pub fn wrong(&self, key: &str, what: &str) -> Error {
         let of = if self.key.is_empty() { String::new() } else { format!("{}.", self.key) };
@@ -107,9 +102,12 @@ impl<'a> Model<'a> {
 /// # Errors
 /// Malformed for a tensor that has not two or three dimensions.
 pub fn matrices(tensor: &StoredTensor) -> Result<(u64, u64, u64)> {
+    /// The most codes that a stored element holds: bits of a word.
+    const MOST_CODES: u64 = 32;
+    let all = tensor.shape.iter().try_fold(MOST_CODES, |all, size| all.checked_mul(*size));
     match tensor.shape[..] {
-        [rows, columns] => Ok((1, rows, columns)),
-        [stacked, rows, columns] if stacked.checked_mul(rows).is_some() => Ok((stacked, rows, columns)),
+        [rows, columns] if all.is_some() => Ok((1, rows, columns)),
+        [stacked, rows, columns] if all.is_some() => Ok((stacked, rows, columns)),
         _ => Err(Error::malformed(format!("its shape {:?} is not that of a matrix", tensor.shape))
             .tensor(&tensor.name)),
     }

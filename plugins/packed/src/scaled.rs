@@ -6,8 +6,10 @@
 //! part 1  scales  one for each box of the grid, row-major, matrix after matrix
 //! part 2  zeros   likewise; if there are any
 //! part 3  global  a scale for each matrix, or for all; if there is one
+//! part 4  columns a factor for each column; if there are any
 //!
-//! value = (code - zero) * scale         scale = scale / divisor, scale * global or scale / global, each rounded to F32
+//! value = (code - zero) * scale * column
+//! scale = scale * global, or scale / global; every step is rounded to F32, and so is a factor of all values at last
 //! ```
 
 use crate::blocks;
@@ -47,8 +49,12 @@ pub struct Grid {
     pub global: (Global, DType),
     /// How many global scales there are.
     pub globals: u64,
-    /// What every scale is divided by.
-    pub divisor: f32,
+    /// What every value is multiplied by at last.
+    pub factor: f32,
+    /// The type of the factors of columns, if there are any.
+    pub columns: Option<DType>,
+    /// Bytes of a stored element that holds codes: 4 if they lie in words.
+    pub unit: u64,
     /// Rows of a matrix.
     pub matrix_rows: u64,
     /// Rows, and columns, that share a scale.
@@ -69,13 +75,17 @@ impl Grid {
     ) -> Grid {
         let of_scale = (of_scale.0.max(1), of_scale.1.max(1));
         let global = (Global::No, DType::F32);
+        let (zeros, columns) = (None, None);
+        let (globals, factor, unit) = (1, 1.0, 1);
         Grid {
             codes,
             scales,
-            zeros: None,
+            zeros,
             global,
-            globals: 1,
-            divisor: 1.0,
+            globals,
+            factor,
+            columns,
+            unit,
             matrix_rows,
             of_scale,
             rows,
@@ -96,18 +106,20 @@ impl Grid {
             self.zeros.map_or(u32::MAX, |dtype| dtype.0),
             global,
             self.global.1.0,
-            self.divisor.to_bits(),
+            self.factor.to_bits(),
+            self.columns.map_or(u32::MAX, |dtype| dtype.0),
         ];
-        let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1];
+        let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1, self.unit];
         let numbers = numbers.into_iter().map(u64::from).chain(sizes).collect();
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
     }
 
     fn of(packed: &PackedRows) -> Result<Grid> {
-        let [codes, scales, zeros, global, of_global, divisor, globals, matrix_rows, rows, columns] =
-            numbers(packed)?;
+        let [codes, scales, zeros, global, of_global, factor, of_columns, sizes @ ..] =
+            numbers::<12>(packed)?;
+        let [globals, matrix_rows, rows, columns, unit] = sizes;
         let short = |number: u64| u32::try_from(number).map_err(|_| Error::plugin("a number is too large"));
-        let zeros = short(zeros)?;
+        let (zeros, of_columns) = (short(zeros)?, short(of_columns)?);
         Ok(Grid {
             codes: DType(short(codes)?),
             scales: DType(short(scales)?),
@@ -121,7 +133,9 @@ impl Grid {
                 DType(short(of_global)?),
             ),
             globals,
-            divisor: f32::from_bits(short(divisor)?),
+            factor: f32::from_bits(short(factor)?),
+            columns: (of_columns != u32::MAX).then_some(DType(of_columns)),
+            unit: unit.max(1),
             matrix_rows: matrix_rows.max(1),
             of_scale: (rows.max(1), columns.max(1)),
             rows: packed.rows,
@@ -151,15 +165,22 @@ impl Grid {
 
     /// The types that may hold its values, best first.
     pub fn exact(&self) -> Vec<ExactType> {
-        let is_plain = self.global.0 == Global::No && self.divisor == 1.0;
-        let blocks_of = |n: u64| self.row_len.is_multiple_of(n);
         let mut found = Vec::new();
+        if self.columns.is_some() || self.factor != 1.0 {
+            return found;
+        }
+        let is_plain = self.global.0 == Global::No;
+        let blocks_of = |n: u64| self.row_len.is_multiple_of(n);
         let is_micro = self.codes == DType::F4_E2M1 && self.scales == DType::F8_E8M0;
         if is_micro && is_plain && self.of_scale == (1, 32) && blocks_of(32) {
             found.push(ExactType { dtype: DType::MXFP4, evidence: Vec::new() });
         }
         let is_integer = [DType::I8, DType::U8].contains(&self.codes);
         let evidence = || (1..self.parts()).collect::<Vec<usize>>();
+        let is_fine = self.codes == DType::F4_E2M1 && self.scales == DType::F8_E4M3;
+        if is_fine && self.of_scale == (1, 16) && blocks_of(64) {
+            found.push(ExactType { dtype: DType::NVFP4, evidence: evidence() });
+        }
         if is_integer
             && blocks_of(32)
             && (self.of_scale.1.is_multiple_of(32) || self.of_scale.1 >= self.row_len)
@@ -175,23 +196,50 @@ impl Grid {
 
     /// How many parts there are.
     fn parts(&self) -> usize {
-        2 + usize::from(self.zeros.is_some()) + usize::from(self.global.0 != Global::No)
+        self.global_part() + usize::from(self.global.0 != Global::No) + usize::from(self.columns.is_some())
+    }
+
+    /// Where the global scale is among the parts, if there is one.
+    fn global_part(&self) -> usize {
+        2 + usize::from(self.zeros.is_some())
+    }
+
+    /// The global scales.
+    fn global(&self, held: &HeldRows<'_>) -> Result<Vec<f32>> {
+        let mut global = Vec::new();
+        if self.global.0 != Global::No {
+            values(
+                self.global.1,
+                held.parts.get(self.global_part()).copied().unwrap_or_default(),
+                &mut global,
+            )?;
+        }
+        Ok(global)
+    }
+
+    /// The factors of columns.
+    fn columns(&self, held: &HeldRows<'_>) -> Result<Vec<f32>> {
+        let mut columns = Vec::new();
+        if let Some(dtype) = self.columns {
+            values(dtype, held.parts.get(self.parts() - 1).copied().unwrap_or_default(), &mut columns)?;
+            if index(self.row_len) != columns.len() {
+                return Err(too_short());
+            }
+        }
+        Ok(columns)
     }
 
     /// The scales of the rows held, each as it is multiplied by; and their zeros.
     fn scales(&self, held: &HeldRows<'_>) -> Result<(Vec<f32>, Vec<f32>)> {
         let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
-        let (mut scales, mut zeros, mut global) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut scales, mut zeros) = (Vec::new(), Vec::new());
         values(self.scales, part(1), &mut scales)?;
         if let Some(dtype) = self.zeros {
             values(dtype, part(2), &mut zeros)?;
         }
-        if self.divisor != 1.0 {
-            scales.iter_mut().for_each(|scale| *scale /= self.divisor);
-        }
-        let (kind, dtype) = self.global;
+        let kind = self.global.0;
         if kind != Global::No {
-            values(dtype, part(self.parts() - 1), &mut global)?;
+            let global = self.global(held)?;
             let columns = index(self.scale_columns());
             let first = self.scale_row(held.rows.start);
             let matrices = if self.globals > 1 { self.scale_rows() } else { u64::MAX };
@@ -225,7 +273,7 @@ impl Layout for Scaled {
         let n = rows.end.saturating_sub(rows.start);
         let bytes = grid.code_bytes();
         let boxes = |start: u64, len: u64| PartRange::Boxes(vec![PartBox::run(start, len)]);
-        let mut found = vec![boxes(rows.start * bytes, n * bytes)];
+        let mut found = vec![boxes(rows.start * bytes / grid.unit, n * bytes / grid.unit)];
         let (first, columns) = (grid.scale_row(rows.start), grid.scale_columns());
         let last = if n == 0 { first } else { grid.scale_row(rows.end - 1) + 1 };
         found.push(boxes(first * columns, (last - first) * columns));
@@ -233,6 +281,9 @@ impl Layout for Scaled {
             found.push(boxes(first * columns, (last - first) * columns));
         }
         if grid.global.0 != Global::No {
+            found.push(PartRange::Whole);
+        }
+        if grid.columns.is_some() {
             found.push(PartRange::Whole);
         }
         Ok(found)
@@ -247,6 +298,7 @@ impl Layout for Scaled {
     ) -> Result<()> {
         let grid = Grid::of(packed)?;
         let (scales, zeros) = grid.scales(held)?;
+        let factors = grid.columns(held)?;
         let table = of_bytes(grid.codes);
         let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
         let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
@@ -282,6 +334,10 @@ impl Layout for Scaled {
                     }
                 }
             }
+            out.iter_mut().zip(&factors).for_each(|(value, factor)| *value *= factor);
+            if grid.factor != 1.0 {
+                out.iter_mut().for_each(|value| *value *= grid.factor);
+            }
         }
         Ok(())
     }
@@ -297,6 +353,11 @@ impl Layout for Scaled {
                     false => zeros.iter().all(|zero| *zero == middle),
                 };
                 is_centred && scales.iter().all(|scale| from_f16(to_f16(*scale)) == *scale)
+            }
+            // ggml's scales have no sign. A global scale other than 1 would be a tensor of its own.
+            DType::NVFP4 => {
+                scales.iter().all(|scale| *scale >= 0.0)
+                    && grid.global(held)?.iter().all(|global| *global == 1.0)
             }
             DType::BF16 => scales.iter().all(|scale| keeps_small_floats(*scale)),
             _ => false,
@@ -322,13 +383,20 @@ impl Layout for Scaled {
             Ok::<_, Error>((codes, index(grid.scale_row(row) - grid.scale_row(first)) * columns))
         };
         match dtype {
-            DType::MXFP4 => {
+            DType::MXFP4 | DType::NVFP4 => {
                 let scales = held.parts.get(1).copied().unwrap_or_default();
-                for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::MXFP4_BYTES).max(1)))
-                {
+                let bytes = if dtype == DType::MXFP4 {
+                    row_len / 32 * blocks::MXFP4_BYTES
+                } else {
+                    row_len / 64 * blocks::NVFP4_BYTES
+                };
+                for (row, out) in rows.zip(out.chunks_exact_mut(bytes.max(1))) {
                     let (codes, at) = place(row)?;
                     let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
-                    blocks::mxfp4(codes, scales, out)?;
+                    match dtype {
+                        DType::MXFP4 => blocks::mxfp4(codes, scales, out)?,
+                        _ => blocks::nvfp4(codes, scales, out)?,
+                    }
                 }
             }
             DType::Q8_0 => {

@@ -1,7 +1,9 @@
 //! What a scheme is: a way to announce, name and store packed weights.
 
 use crate::model::{Found, Model};
-use crate::{awq, compressed_tensors, fp8, gptq};
+use crate::{
+    awq, bitnet, bitsandbytes, compressed_tensors, fp8, gptq, hqq, mlx, modelopt, mxfp4, refused, torchao,
+};
 use apr_sdk::Result;
 
 /// A scheme.
@@ -17,4 +19,17 @@ pub struct Scheme {
 
 /// All schemes, in the order in which they are asked: those that their configuration names come before those that names and
 /// shapes tell.
-pub static SCHEMES: &[&Scheme] = &[&compressed_tensors::SCHEME, &gptq::SCHEME, &awq::SCHEME, &fp8::SCHEME];
+pub static SCHEMES: &[&Scheme] = &[
+    &refused::SCHEME,
+    &compressed_tensors::SCHEME,
+    &mxfp4::SCHEME,
+    &bitsandbytes::SCHEME,
+    &modelopt::SCHEME,
+    &mlx::SCHEME,
+    &hqq::SCHEME,
+    &bitnet::SCHEME,
+    &torchao::SCHEME,
+    &gptq::SCHEME,
+    &awq::SCHEME,
+    &fp8::SCHEME,
+];

@@ -1,4 +1,4 @@
-//! Integers of one to eight bits in words of 32, with a scale, and perhaps a zero point or a bias, for each group of columns.
+//! Integers of one to eight bits in words of 32, with a scale, and perhaps a zero point, for each group of columns.
 //!
 //! ```text
 //! part 0  codes    by [`Codes`]
@@ -6,7 +6,7 @@
 //! part 2  zeros    by [`Zeros`]; if there are any
 //! part 3  g_idx    I32 [row_len]: the group of each column; if there is one
 //!
-//! value = (code - zero) * scale        or code * scale + bias, each operation rounded to F32
+//! value = (code - zero) * scale, rounded to F32
 //! ```
 
 use crate::blocks;
@@ -48,8 +48,6 @@ pub enum Zeros {
     Eights,
     /// As strings of bits along the groups: [rows, words] (AWQ, gemv).
     Groups,
-    /// No zero points but biases, of the scales' type: [rows, groups] (MLX).
-    Biases,
 }
 
 /// How such a weight is stored.
@@ -101,7 +99,6 @@ impl Grid {
             Zeros::Along(add) => (2, add),
             Zeros::Eights => (3, 0),
             Zeros::Groups => (4, 0),
-            Zeros::Biases => (5, 0),
         };
         let scales = u64::from(self.scales.0);
         let numbers = vec![
@@ -136,8 +133,7 @@ impl Grid {
                 1 => Zeros::Down,
                 2 => Zeros::Along(of_zeros),
                 3 => Zeros::Eights,
-                4 => Zeros::Groups,
-                _ => Zeros::Biases,
+                _ => Zeros::Groups,
             },
             scales: DType(u32::try_from(scales).map_err(|_| Error::plugin("a number is too large"))?),
             group: group.max(1),
@@ -191,13 +187,10 @@ impl Grid {
             let is_group = self.group.is_multiple_of(n) || self.group >= self.row_len;
             self.row_len.is_multiple_of(n) && is_group && (!self.has_index || n == 32)
         };
-        let types: &[DType] = match (self.zeros, self.bits) {
-            (Zeros::Biases, 1..=4) => &[DType::Q4_1],
-            (Zeros::Biases, 5) => &[DType::Q5_1],
-            (Zeros::Biases, _) => &[],
-            (_, 2) => &[DType::Q2_0, DType::Q4_0],
-            (_, 1 | 3) => &[DType::Q4_0],
-            (_, 4) => &[DType::Q4_0, DType::Q5_0],
+        let types: &[DType] = match self.bits {
+            2 => &[DType::Q2_0, DType::Q4_0],
+            1 | 3 => &[DType::Q4_0],
+            4 => &[DType::Q4_0, DType::Q5_0],
             _ => &[DType::Q8_0],
         };
         let parts = 2 + usize::from(!matches!(self.zeros, Zeros::All(_))) + usize::from(self.has_index);
@@ -217,7 +210,7 @@ struct Rows<'a> {
     codes: &'a [u8],
     /// For each row wanted and each group, row after row.
     scales: Vec<f32>,
-    /// Zero points, or biases.
+    /// Likewise.
     zeros: Vec<f32>,
     /// The group of each column, where it is not that of its place.
     index: Option<Vec<u32>>,
@@ -275,7 +268,6 @@ impl<'a> Rows<'a> {
             return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
         }
         let zeros = match grid.zeros {
-            Zeros::Biases => of_rows(part(2))?,
             Zeros::All(zero) => vec![f32::from(u16::try_from(zero).unwrap_or(u16::MAX)); n * groups],
             _ => {
                 let rows = wanted.clone().flat_map(|row| (0..grid.groups).map(move |group| (row, group)));
@@ -421,7 +413,7 @@ impl<'a> Rows<'a> {
         Some(())
     }
 
-    /// The scales, and the zeros or biases, of a row's groups.
+    /// The scales and zero points of a row's groups.
     fn of_groups(&self, row: u64) -> Result<(&[f32], &[f32])> {
         let groups = index(self.grid.groups);
         let at = index(row - self.wanted.start) * groups;
@@ -434,7 +426,7 @@ impl<'a> Rows<'a> {
 }
 
 impl Grid {
-    /// The scales, or biases, of `n` rows from `first` on, of those that are held.
+    /// The scales of `n` rows from `first` on, of those that are held.
     fn of_rows(&self, bytes: &[u8], (first, n): (usize, usize), held: usize) -> Result<Vec<f32>> {
         let width = self.scales.require()?.block_bytes as usize;
         let groups = index(self.groups);
@@ -462,7 +454,6 @@ impl Grid {
         let (bits, from) = (self.bits, row - whole.start);
         let found = match self.zeros {
             Zeros::All(zero) => zero,
-            Zeros::Biases => 0,
             Zeros::Down => {
                 let groups = self.groups;
                 code(|at| word(bytes, index(at * groups + group)), from * bits, bits)?.into()
@@ -522,7 +513,6 @@ impl Layout for Words {
                 found.push(columns(grid.groups, grid.rows.div_ceil(8), whole.start / 8, span / 8));
             }
             Zeros::Groups => found.push(run(rows.start * grid.zero_words, n * grid.zero_words)),
-            Zeros::Biases => found.push(run(rows.start * grid.groups, n * grid.groups)),
         }
         if grid.has_index {
             found.push(PartRange::Whole);
@@ -539,7 +529,6 @@ impl Layout for Words {
     ) -> Result<()> {
         let mut of = Rows::new(packed, held, &rows)?;
         let (row_len, group) = (index(of.grid.row_len).max(1), index(of.grid.group));
-        let has_biases = of.grid.zeros == Zeros::Biases;
         for (row, out) in rows.zip(out.chunks_exact_mut(row_len)) {
             of.take_row(row)?;
             let at = index(row - of.taken.start) * (row_len + APART);
@@ -555,10 +544,7 @@ impl Layout for Words {
             let groups = out.chunks_mut(group).zip(codes.chunks(group)).zip(scales.iter().zip(zeros));
             for ((out, codes), (scale, zero)) in groups {
                 let values = out.iter_mut().zip(codes);
-                match has_biases {
-                    true => values.for_each(|(out, code)| *out = f32::from(*code) * scale + zero),
-                    false => values.for_each(|(out, code)| *out = (f32::from(*code) - zero) * scale),
-                }
+                values.for_each(|(out, code)| *out = (f32::from(*code) - zero) * scale);
             }
         }
         Ok(())
@@ -575,7 +561,6 @@ impl Layout for Words {
         Ok(in_blocks
             && of.scales.iter().all(is_half)
             && match dtype {
-                DType::Q4_1 | DType::Q5_1 => of.zeros.iter().all(is_half),
                 DType::Q2_0 => {
                     of.index.is_none() && (zeros(&|zero| zero == 1.0) || zeros(&|zero| zero == 2.0))
                 }
@@ -600,9 +585,7 @@ impl Layout for Words {
         let (size, bytes): (usize, usize) = match dtype {
             DType::Q2_0 => (64, blocks::Q2_0_BYTES),
             DType::Q4_0 => (32, blocks::Q4_0_BYTES),
-            DType::Q4_1 => (32, blocks::Q4_1_BYTES),
             DType::Q5_0 => (32, blocks::Q5_0_BYTES),
-            DType::Q5_1 => (32, blocks::Q5_1_BYTES),
             DType::Q8_0 => (32, blocks::Q8_0_BYTES),
             _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
         };
@@ -650,8 +633,6 @@ fn block(dtype: DType, codes: &[u8], (scale, zero): (f32, f32), out: &mut [u8]) 
     match dtype {
         DType::Q4_0 => blocks::q4_0(scale, &around(8), out),
         DType::Q5_0 => blocks::q5_0(scale, &around(16), out),
-        DType::Q4_1 => blocks::q4_1(scale, zero, codes, out),
-        DType::Q5_1 => blocks::q5_1(scale, zero, codes, out),
         _ => blocks::q8_0(scale, around(0).into_iter().map(u8::cast_signed), out),
     }
     Ok(())

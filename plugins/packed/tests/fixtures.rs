@@ -88,7 +88,7 @@ fn in_pieces(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) 
 }
 
 /// Where a type is said to hold the values, it does.
-fn exactly(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) {
+pub fn exactly(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) {
     let quants = (apr_plugin_quants::PLUGIN.quantizer)().unwrap();
     for exact in &weight.exact {
         let is_held = exact.evidence.is_empty() || folder.holds(weight, exact.dtype, &exact.evidence);

@@ -1,1 +1,3 @@
 //! What does not fit is an error that names the tensor.
+
+mod by_hand;

@@ -1,0 +1,511 @@
+//! Codes whose neighbours in a word come from far apart, or from rows below: HQQ, BitNet, and int4 of modelopt.
+//!
+//! ```text
+//! part 0  codes    words of one or four bytes. Bit field n of word w is element n * words + w of the flattened weight: the
+//!                  weight is cut into slices that lie over each other. Or, paired: field n of row r is row r * fields + n.
+//! part 1  scales   one for each group of the flattened weight; or one for each column of the weight seen as
+//!                  [group, columns] ("across"), whatever its rows are
+//! part 2  zeros    likewise, if there are any
+//! part 3  columns  a factor for each column, if there are any
+//!
+//! value = (code - zero) * scale * column, or (code - zero) / scale; every step is rounded to F32
+//! ```
+
+use crate::blocks;
+use crate::layout::{Layout, numbers};
+use crate::numbers::values;
+use apr_sdk::half::{from_f16, to_f16};
+use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
+use std::ops::Range;
+
+/// The layout's name.
+pub const NAME: &str = "slices";
+
+/// The layout.
+pub struct Sliced;
+
+/// How such a weight is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Slices {
+    /// Bits of a code: 1 to 8.
+    pub bits: u32,
+    /// Bytes of a word: 1 or 4.
+    pub unit: u64,
+    /// Codes in a word.
+    pub fields: u64,
+    /// Whether the first slice is in the upper bits of the fields.
+    pub is_high_first: bool,
+    /// Words that hold codes; 0 if rows are paired.
+    pub words: u64,
+    /// Elements that share a scale; or columns, if scales lie across.
+    pub group: u64,
+    /// Whether scales lie across.
+    pub is_across: bool,
+    /// The type of the scales.
+    pub scales: DType,
+    /// The type of the zero points, if there are any.
+    pub zeros: Option<DType>,
+    /// The zero point otherwise.
+    pub zero: u8,
+    /// Bits of codes that are the other way around: the sign of a two's complement.
+    pub flip: u8,
+    /// Whether the scale divides.
+    pub is_divisor: bool,
+    /// The type of the factors of columns, if there are any.
+    pub columns: Option<DType>,
+    /// Rows.
+    pub rows: u64,
+    /// Elements per row.
+    pub row_len: u64,
+}
+
+impl Slices {
+    /// The same as numbers.
+    pub fn packed(&self) -> PackedRows {
+        let of = |dtype: Option<DType>| u64::from(dtype.map_or(u32::MAX, |dtype| dtype.0));
+        let flags = [self.is_high_first, self.is_across, self.is_divisor].map(u64::from);
+        let small = [self.bits, self.scales.0, self.zero.into(), self.flip.into()].map(u64::from);
+        let sizes = [self.unit, self.fields, self.words, self.group, of(self.zeros), of(self.columns)];
+        let numbers = flags.into_iter().chain(small).chain(sizes).collect();
+        PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
+    }
+
+    fn of(packed: &PackedRows) -> Result<Slices> {
+        let [high, across, divisor, bits, scales, zero, flip, unit, fields, words, group, zeros, columns] =
+            numbers(packed)?;
+        let wrong = || Error::plugin("there are no such slices");
+        let short = |number: u64| u32::try_from(number).map_err(|_| wrong());
+        let byte = |number: u64| u8::try_from(number).map_err(|_| wrong());
+        let dtype = |number: u64| short(number).map(|number| (number != u32::MAX).then_some(DType(number)));
+        let is_right = (1..=8).contains(&bits) && (unit == 1 || unit == 4) && (1..=16).contains(&fields);
+        if !is_right || bits * fields > unit * 8 || group == 0 {
+            return Err(wrong());
+        }
+        Ok(Slices {
+            bits: short(bits)?,
+            unit,
+            fields,
+            is_high_first: high != 0,
+            words,
+            group,
+            is_across: across != 0,
+            scales: DType(short(scales)?),
+            zeros: dtype(zeros)?,
+            zero: byte(zero)?,
+            flip: byte(flip)?,
+            is_divisor: divisor != 0,
+            columns: dtype(columns)?,
+            rows: packed.rows,
+            row_len: packed.row_len,
+        })
+    }
+
+    /// The elements of rows in the flattened weight.
+    fn flat(&self, rows: &Range<u64>) -> Range<u64> {
+        rows.start * self.row_len..rows.end.max(rows.start) * self.row_len
+    }
+
+    /// Runs of elements that lie in one slice: the field, the first word, and how many there are.
+    fn runs(&self, flat: Range<u64>) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
+        let (words, mut at) = (self.words.max(1), flat.start);
+        std::iter::from_fn(move || {
+            let (field, first) = (at / words, at % words);
+            let len = (words - first).min(flat.end - at);
+            at += len;
+            (len > 0).then_some((field, first, len))
+        })
+    }
+
+    /// How far field number `field` is shifted.
+    fn shift(&self, field: u64) -> u64 {
+        let field = field.min(self.fields - 1);
+        u64::from(self.bits) * if self.is_high_first { self.fields - 1 - field } else { field }
+    }
+
+    /// The types that may hold its values.
+    pub fn exact(&self) -> Vec<ExactType> {
+        let one_scale = self.group >= self.rows * self.row_len && !self.is_across;
+        let evidence = if self.zeros.is_some() { vec![1, 2] } else { vec![1] };
+        let all = |types: &[DType]| {
+            types.iter().map(|dtype| ExactType { dtype: *dtype, evidence: evidence.clone() }).collect()
+        };
+        let is_ternary = self.bits == 2 && self.zero == 1 && self.zeros.is_none() && one_scale;
+        if self.columns.is_some() || self.is_across {
+            return Vec::new();
+        }
+        if is_ternary && self.row_len.is_multiple_of(256) {
+            return all(&[DType::TQ2_0, DType::TQ1_0]);
+        }
+        if self.is_divisor || !self.group.is_multiple_of(32) || !self.row_len.is_multiple_of(32) {
+            return Vec::new();
+        }
+        match (self.zeros, self.bits) {
+            (None, 4) if self.zero == 8 => all(&[DType::Q4_0]),
+            (Some(_), 0..=4) => all(&[DType::Q4_1, DType::Q8_0]),
+            (Some(_), _) => all(&[DType::Q8_0]),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether a type holds every value that codes can mean with this scale and zero point.
+    fn holds(&self, dtype: DType, scale: f32, zero: f32) -> bool {
+        let is_half = |value: f32| from_f16(to_f16(value)) == value;
+        let mut codes = (0u16..1 << self.bits).map(f32::from);
+        match dtype {
+            DType::TQ1_0 | DType::TQ2_0 => is_half(if self.is_divisor { 1.0 / scale } else { scale }),
+            DType::Q4_0 => is_half(scale),
+            DType::Q4_1 => {
+                let least = -zero * scale;
+                is_half(scale)
+                    && is_half(least)
+                    && codes.all(|code| (code - zero) * scale == code * scale + least)
+            }
+            DType::Q8_0 => {
+                is_half(scale)
+                    && zero.fract() == 0.0
+                    && codes.all(|code| (-128.0..=127.0).contains(&(code - zero)))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn too_short() -> Error {
+    Error::plugin("a part has too few bytes for its rows")
+}
+
+/// A number of elements in memory.
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// The bytes of elements of a part.
+fn bytes_of(part: &[u8], from: u64, len: u64, each: u64) -> Result<&[u8]> {
+    let end = from.checked_add(len).and_then(|end| end.checked_mul(each)).ok_or_else(too_short)?;
+    part.get(index(from * each)..index(end)).ok_or_else(too_short)
+}
+
+/// Bytes of an element of scales.
+fn width(dtype: DType) -> u64 {
+    dtype.info().map_or(1, |info| info.block_bytes.into())
+}
+
+/// Rows held, and what is read from them.
+struct Held<'a> {
+    slices: Slices,
+    rows: Range<u64>,
+    parts: &'a [&'a [u8]],
+}
+
+impl<'a> Held<'a> {
+    fn new(packed: &PackedRows, held: &HeldRows<'a>) -> Result<Held<'a>> {
+        Ok(Held { slices: Slices::of(packed)?, rows: held.rows.clone(), parts: held.parts })
+    }
+
+    fn part(&self, at: usize) -> &'a [u8] {
+        self.parts.get(at).copied().unwrap_or_default()
+    }
+
+    /// The codes of a row.
+    fn codes(&self, row: u64, out: &mut [u8]) -> Result<()> {
+        let slices = &self.slices;
+        let (unit, codes) = (slices.unit, self.part(0));
+        if slices.words == 0 {
+            let first = self.rows.start / slices.fields;
+            let from = (row / slices.fields - first) * slices.row_len;
+            let words = bytes_of(codes, from, slices.row_len, unit)?;
+            self.field(words, slices.shift(row % slices.fields), out);
+            return Ok(());
+        }
+        let flat = slices.flat(&(row..row + 1));
+        // What is held are the runs one after the other: in the order of the elements.
+        let mut from = flat.start - slices.flat(&self.rows).start;
+        let mut out = out;
+        for (field, _, len) in slices.runs(flat) {
+            let words = bytes_of(codes, from, len, unit)?;
+            let (now, rest) = out.split_at_mut(index(len).min(out.len()));
+            self.field(words, slices.shift(field), now);
+            (from, out) = (from + len, rest);
+        }
+        Ok(())
+    }
+
+    /// One field of words.
+    fn field(&self, words: &[u8], shift: u64, out: &mut [u8]) {
+        let (mask, flip) = (0xffu8 >> (8 - self.slices.bits), self.slices.flip);
+        if self.slices.unit == 1 {
+            out.iter_mut().zip(words).for_each(|(out, word)| *out = word >> (shift & 7) & mask ^ flip);
+        } else {
+            let words = words.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+            out.iter_mut().zip(words).for_each(|(out, word)| {
+                let [low, ..] = (word >> (shift & 31)).to_le_bytes();
+                *out = low & mask ^ flip;
+            });
+        }
+    }
+
+    /// Scales or zeros of a row, from part `at`: of each element if they lie across, and otherwise of each group.
+    fn scales(&self, (at, dtype): (usize, DType), row: u64, out: &mut Vec<f32>) -> Result<()> {
+        let slices = &self.slices;
+        let (flat, part, each) = (slices.flat(&(row..row + 1)), self.part(at), width(dtype));
+        out.clear();
+        if slices.is_across {
+            let mut element = flat.start;
+            while element < flat.end {
+                let column = element % slices.group;
+                let len = (slices.group - column).min(flat.end - element);
+                values(dtype, bytes_of(part, column, len, each)?, out)?;
+                element += len;
+            }
+        } else {
+            let first = slices.flat(&self.rows).start / slices.group;
+            let groups = flat.start / slices.group..flat.end.div_ceil(slices.group);
+            values(dtype, bytes_of(part, groups.start - first, groups.end - groups.start, each)?, out)?;
+        }
+        // Without a way out in between, the compiler makes vectors of it.
+        if out.iter().fold(true, |all, value| all & value.is_finite()) {
+            return Ok(());
+        }
+        Err(Error::malformed("a scale or zero point is infinite or no number"))
+    }
+
+    /// Scales and zeros of a row; zeros are as many, or none.
+    fn scales_and_zeros(&self, row: u64, scales: &mut Vec<f32>, zeros: &mut Vec<f32>) -> Result<()> {
+        self.scales((1, self.slices.scales), row, scales)?;
+        if let Some(dtype) = self.slices.zeros {
+            self.scales((2, dtype), row, zeros)?;
+        }
+        if self.slices.is_divisor && scales.contains(&0.0) {
+            return Err(Error::malformed("a scale that divides is 0"));
+        }
+        Ok(())
+    }
+
+    /// Pieces of a row that share a scale: where each begins, and how long it is. For scales that do not lie across.
+    fn pieces(&self, row: u64) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (group, flat) = (self.slices.group, self.slices.flat(&(row..row + 1)));
+        let (start, mut at) = (flat.start, flat.start);
+        std::iter::from_fn(move || {
+            let len = (group - at % group).min(flat.end - at);
+            let piece = (index(at - start), index(len));
+            at += len;
+            (len > 0).then_some(piece)
+        })
+    }
+}
+
+impl Layout for Sliced {
+    fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
+        let slices = Slices::of(packed)?;
+        let flat = slices.flat(&rows);
+        let codes = if slices.words == 0 {
+            let words =
+                rows.start / slices.fields..rows.end.div_ceil(slices.fields).max(rows.start / slices.fields);
+            vec![PartBox::run(words.start * slices.row_len, (words.end - words.start) * slices.row_len)]
+        } else {
+            slices.runs(flat.clone()).map(|(_, first, len)| PartBox::run(first, len)).collect()
+        };
+        let scales = if slices.is_across {
+            PartRange::Whole
+        } else {
+            let first = flat.start / slices.group;
+            PartRange::Boxes(vec![PartBox::run(first, flat.end.div_ceil(slices.group).saturating_sub(first))])
+        };
+        let mut found = vec![PartRange::Boxes(codes), scales.clone()];
+        if slices.zeros.is_some() {
+            found.push(scales);
+        }
+        if slices.columns.is_some() {
+            found.push(PartRange::Whole);
+        }
+        Ok(found)
+    }
+
+    fn unpack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let held = Held::new(packed, held)?;
+        let slices = &held.slices;
+        let row_len = index(slices.row_len);
+        let mut columns = Vec::new();
+        if let Some(dtype) = slices.columns {
+            values(dtype, held.part(2 + usize::from(slices.zeros.is_some())), &mut columns)?;
+        }
+        let (mut codes, mut scales, mut zeros) = (vec![0u8; row_len], Vec::new(), Vec::new());
+        let zero = f32::from(slices.zero);
+        for (row, out) in rows.zip(out.chunks_exact_mut(row_len.max(1))) {
+            held.codes(row, &mut codes)?;
+            held.scales_and_zeros(row, &mut scales, &mut zeros)?;
+            if slices.is_across {
+                zeros.resize(row_len, zero);
+                for ((out, code), (scale, zero)) in out.iter_mut().zip(&codes).zip(scales.iter().zip(&zeros))
+                {
+                    *out = (f32::from(*code) - zero) * scale;
+                }
+            } else {
+                for ((from, len), (number, &scale)) in held.pieces(row).zip(scales.iter().enumerate()) {
+                    let zero = zeros.get(number).copied().unwrap_or(zero);
+                    let values = out[from..from + len].iter_mut().zip(&codes[from..from + len]);
+                    if slices.is_divisor {
+                        values.for_each(|(out, code)| *out = (f32::from(*code) - zero) / scale);
+                    } else {
+                        values.for_each(|(out, code)| *out = (f32::from(*code) - zero) * scale);
+                    }
+                }
+            }
+            out.iter_mut().zip(&columns).for_each(|(value, column)| *value *= column);
+        }
+        Ok(())
+    }
+
+    fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
+        let held = Held::new(packed, held)?;
+        let (mut scales, mut zeros) = (Vec::new(), Vec::new());
+        for row in held.rows.clone() {
+            held.scales_and_zeros(row, &mut scales, &mut zeros)?;
+            let zero = |number: usize| zeros.get(number).copied().unwrap_or(f32::from(held.slices.zero));
+            if !scales
+                .iter()
+                .enumerate()
+                .all(|(number, scale)| held.slices.holds(dtype, *scale, zero(number)))
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn repack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        dtype: DType,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let held = Held::new(packed, held)?;
+        let (elements, bytes) = match dtype {
+            DType::TQ1_0 => (256, blocks::TQ1_0_BYTES),
+            DType::TQ2_0 => (256, blocks::TQ2_0_BYTES),
+            DType::Q4_0 => (32, blocks::Q4_0_BYTES),
+            DType::Q4_1 => (32, blocks::Q4_1_BYTES),
+            DType::Q8_0 => (32, blocks::Q8_0_BYTES),
+            _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
+        };
+        let (row_len, group) = (held.slices.row_len, held.slices.group);
+        let (mut codes, mut scales, mut zeros) = (vec![0u8; index(row_len)], Vec::new(), Vec::new());
+        for (row, out) in rows.zip(out.chunks_exact_mut((index(row_len) / elements * bytes).max(1))) {
+            held.codes(row, &mut codes)?;
+            held.scales_and_zeros(row, &mut scales, &mut zeros)?;
+            let first = row * row_len / group;
+            let parts = codes.chunks_exact(elements).zip(out.chunks_exact_mut(bytes));
+            for ((codes, out), element) in parts.zip((row * row_len..).step_by(elements)) {
+                let number = index(element / group - first);
+                let scale = scales.get(number).copied().ok_or_else(too_short)?;
+                let zero = zeros.get(number).copied().unwrap_or(f32::from(held.slices.zero));
+                let signed = |code: u8| blocks::signed(f32::from(code) - zero);
+                match (dtype, <&[u8; 32]>::try_from(codes).ok(), <&[u8; 256]>::try_from(codes).ok()) {
+                    (DType::Q4_0, Some(codes), _) => blocks::q4_0(scale, codes, out),
+                    (DType::Q4_1, Some(codes), _) => blocks::q4_1((scale, -zero * scale), codes, out),
+                    (DType::Q8_0, Some(codes), _) => {
+                        blocks::q8_0(scale, codes.iter().copied().map(signed), out)
+                    }
+                    (_, _, Some(digits)) => {
+                        let scale = if held.slices.is_divisor { 1.0 / scale } else { scale };
+                        blocks::ternary(dtype, scale, digits, out)?;
+                    }
+                    _ => return Err(too_short()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn slices(bits: u32, fields: u64, rows: u64, row_len: u64) -> Slices {
+        Slices {
+            bits,
+            unit: 1,
+            fields,
+            is_high_first: false,
+            words: (rows * row_len).div_ceil(fields),
+            group: rows * row_len,
+            is_across: false,
+            scales: DType::F32,
+            zeros: None,
+            zero: 0,
+            flip: 0,
+            is_divisor: false,
+            columns: None,
+            rows,
+            row_len,
+        }
+    }
+
+    #[test]
+    fn rows_cross_slices() {
+        // Three rows of two in two slices of three words: the second row begins in one, and ends in the other.
+        let of = Slices { is_high_first: true, group: 3, zeros: Some(DType::F32), ..slices(4, 2, 3, 2) };
+        let ranges = Sliced.ranges(&of.packed(), 1..2).unwrap_or_default();
+        let boxes = vec![PartBox::run(2, 1), PartBox::run(0, 1)];
+        assert_eq!(ranges[0], PartRange::Boxes(boxes));
+        // Elements 1 2 3 | 4 5 6, of which the second row has 3 and 4.
+        let (scales, zeros) = (bytes(&[1.0, 10.0]), bytes(&[0.5, 1.0]));
+        let parts: [&[u8]; 4] = [&[0x36, 0x14], &scales, &zeros, &[]];
+        let mut out = [0.0; 2];
+        let held = HeldRows { rows: 1..2, parts: &parts };
+        assert!(Sliced.unpack(&of.packed(), &held, 1..2, &mut out).is_ok());
+        assert_eq!(out, [2.5, 30.0]);
+    }
+
+    #[test]
+    fn paired_rows_with_signs_and_factors_of_columns() {
+        let of =
+            Slices { words: 0, zero: 8, flip: 8, group: 2, columns: Some(DType::F32), ..slices(4, 2, 4, 2) };
+        let (scales, columns) = (bytes(&[2.0]), bytes(&[1.0, 100.0]));
+        // Row 3 is in the upper bits of the second row of bytes.
+        let parts: [&[u8]; 3] = [&[0xf0, 0x70], &scales, &columns];
+        let mut out = [0.0; 2];
+        let held = HeldRows { rows: 3..4, parts: &parts };
+        assert!(Sliced.unpack(&of.packed(), &held, 3..4, &mut out).is_ok());
+        assert_eq!(out, [-2.0, 1400.0]);
+    }
+
+    #[test]
+    fn a_zero_scale_does_not_divide_and_digit_3_is_no_ternary_one() {
+        let of = Slices { zero: 1, is_divisor: true, ..slices(2, 4, 4, 256) };
+        assert_eq!(of.exact().len(), 2);
+        let run = |scale: f32, code: u8| {
+            let (codes, scale) = (vec![code; 256], scale.to_le_bytes());
+            let parts: [&[u8]; 2] = [&codes, &scale];
+            let held = HeldRows { rows: 0..1, parts: &parts };
+            let (mut values, mut block) = ([0.0; 256], [0; 66]);
+            let unpacked = Sliced.unpack(&of.packed(), &held, 0..1, &mut values);
+            let repacked = Sliced.repack(&of.packed(), &held, 0..1, DType::TQ2_0, &mut block);
+            (unpacked.is_ok(), repacked.is_ok(), values[0])
+        };
+        assert_eq!(run(4.0, 0), (true, true, -0.25));
+        assert_eq!(run(0.0, 0), (false, false, 0.0));
+        assert!(!run(4.0, 3).1);
+    }
+
+    #[test]
+    fn a_reciprocal_is_rarely_a_half() {
+        let of = Slices { zero: 1, is_divisor: true, ..slices(2, 4, 4, 256) };
+        assert!(of.holds(DType::TQ2_0, 0.5, 1.0) && !of.holds(DType::TQ2_0, 1.21875, 1.0));
+        let of = Slices { is_divisor: false, ..of };
+        assert!(of.holds(DType::TQ2_0, 1.21875, 1.0) && !of.holds(DType::TQ2_0, 0.1, 1.0));
+    }
+}

@@ -1,0 +1,362 @@
+//! torchao in SafeTensors: a weight `M.weight` is `M._weight_qdata`, `M._weight_scale` and more.
+//!
+//! | class | `qdata` | `scale`, `zero_point` | value |
+//! | --- | --- | --- | --- |
+//! | Int8Tensor, IntxUnpackedToInt8Tensor | I8 [out, in] | [out / r, in / c] | (code - zero) * scale |
+//! | Float8Tensor | FP8 [out, in] | likewise; none | code * scale |
+//! | Int4Tensor | I8 or U8 [out, in / 2], signed, the lower bits first | floats [in / g, out]: transposed | code * scale + zero |
+//! | MXTensor | FP8, or U8 pairs of E2M1 | E8M0 [out, in / 32]; none | code * 2^(scale - 127) |
+//! | NVFP4Tensor | U8 pairs of E2M1 | E4M3 [out, in / 16], `per_tensor_scale` | code * (scale * per tensor) |
+//!
+//! The class is in the metadata of the file, which is not looked at: types and shapes tell, and the configuration where they
+//! do not. Scales of the last two may be arranged for a kernel, in tiles of 128 by 4; where a shape does not exclude that, they
+//! are refused. `act_pre_scale` multiplies activations, and so columns.
+//!
+//! Sources: `prototype/safetensors/` and `quantization/quantize_/workflows/` of torchao 0.15; `quantize/shuffle.py` of fbgemm-gpu.
+
+use crate::affine::Groups;
+use crate::model::{Found, Model, matrices};
+use crate::numbers::of_bytes;
+use crate::scaled::{Global, Grid};
+use crate::scheme::Scheme;
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+
+/// The scheme.
+pub static SCHEME: Scheme = Scheme { name: "torchao", understand };
+
+/// Types of scales.
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// What the codes of floats of 8 bits may be.
+const FP8: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
+
+/// Scales of activations.
+const UNUSED: [&str; 3] = ["_act_quant_scale", "_act_quant_zero_point", "_act_per_tensor_scale"];
+
+/// Parts of classes whose codes are arranged for a kernel.
+const ARRANGED: [&str; 4] = ["_scale_and_zero", "_group_scale", "_group_zero", "_row_scale"];
+
+fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
+    let config = model.config(&["torchao"]);
+    let says = |what: &str| config.is_some_and(|config| config.json.to_string().contains(what));
+    for (number, codes, base) in model.ending("_qdata") {
+        let Some((module, weight)) = base.rsplit_once("._").or_else(|| Some(("", base.strip_prefix('_')?)))
+        else {
+            continue;
+        };
+        if !found.is_free(number) {
+            continue;
+        }
+        let name = if module.is_empty() { weight.to_owned() } else { format!("{module}.{weight}") };
+        let find = |ending: &str| model.find(&format!("{base}{ending}"));
+        if let Some(part) = ARRANGED.iter().find_map(|ending| find(ending)) {
+            let message = "codes of torchao that are arranged for a kernel are not known";
+            return Err(Error::unsupported(message).tensor(&model.tensor(part).name));
+        }
+        let missing =
+            || Error::malformed("its scales are missing: there is no `_scale` beside it").tensor(&codes.name);
+        let at = find("_scale").ok_or_else(missing)?;
+        let parts = Parts {
+            model,
+            name,
+            number,
+            codes,
+            at,
+            scales: model.tensor(at),
+            zeros: find("_zero_point"),
+            global: find("_per_tensor_scale"),
+            columns: find("_act_pre_scale"),
+        };
+        let is_int4 = says("\"Int4") || says("Int4Weight");
+        found.add(model, parts.weight(config.is_some().then_some(is_int4))?)?;
+        for at in UNUSED.iter().filter_map(|ending| find(ending)) {
+            found.unused(model, at, "a scale of activations")?;
+        }
+        if config.is_none() {
+            found.note("no configuration says torchao: the names of codes and scales do");
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a weight.
+struct Parts<'a> {
+    model: &'a Model<'a>,
+    name: String,
+    number: usize,
+    codes: &'a StoredTensor,
+    at: usize,
+    scales: &'a StoredTensor,
+    zeros: Option<usize>,
+    global: Option<usize>,
+    columns: Option<usize>,
+}
+
+impl Parts<'_> {
+    fn misfit(&self) -> Error {
+        let (scales, codes) = (self.scales, self.codes);
+        let message = format!(
+            "its shape {:?} and type {} do not fit {:?} of {}, which is `{}`",
+            scales.shape, scales.dtype, codes.shape, codes.dtype, codes.name
+        );
+        Error::malformed(message).tensor(&scales.name)
+    }
+
+    fn packed(&self, shape: Vec<u64>, about: String) -> PackedTensor {
+        PackedTensor {
+            name: self.name.clone(),
+            shape,
+            strides: Vec::new(),
+            dtype: self.model.dtype(self.scales.dtype),
+            about: format!("torchao {about}"),
+            rows: apr_sdk::PackedRows::default(),
+            parts: vec![(self.number, "codes".to_owned()), (self.at, "scales".to_owned())],
+            panel: 1,
+            exact: Vec::new(),
+        }
+    }
+
+    /// The weight. `is_int4` is what the configuration says, if there is one.
+    fn weight(&self, is_int4: Option<bool>) -> Result<PackedTensor> {
+        let (codes, scales) = (self.codes.dtype, self.scales.dtype);
+        let is_bytes = codes == DType::I8 || codes == DType::U8;
+        if is_bytes && FLOATS.contains(&scales) && self.is_transposed(is_int4) {
+            return self.int4();
+        }
+        match (codes, scales) {
+            (DType::U8, DType::F8_E8M0 | DType::F8_E4M3) => self.grid(DType::F4_E2M1),
+            (DType::I8, scales) if FLOATS.contains(&scales) => self.grid(DType::I8),
+            (codes, scales)
+                if FP8.contains(&codes) && (FLOATS.contains(&scales) || scales == DType::F8_E8M0) =>
+            {
+                self.grid(codes)
+            }
+            _ => {
+                let message =
+                    format!("codes of {codes} with scales of {scales}, as torchao has them, are not known");
+                Err(Error::unsupported(message).tensor(&self.codes.name))
+            }
+        }
+    }
+
+    /// Whether scales have a column for each row of the codes: those of int4 are transposed. Where a square leaves it open, the
+    /// configuration decides.
+    fn is_transposed(&self, is_int4: Option<bool>) -> bool {
+        let zeros = self.zeros.map(|at| self.model.tensor(at).dtype);
+        let is_float = zeros.is_none_or(|dtype| FLOATS.contains(&dtype));
+        match (&self.codes.shape[..], &self.scales.shape[..]) {
+            ([out, _], [groups, columns]) => is_float && columns == out && is_int4.unwrap_or(groups != out),
+            _ => false,
+        }
+    }
+
+    /// Codes with a grid of scales over them.
+    fn grid(&self, codes: DType) -> Result<PackedTensor> {
+        let is_pairs = codes == DType::F4_E2M1;
+        let (stacked, out, stored) = matrices(self.codes)?;
+        let row_len = if is_pairs { stored.checked_mul(2).ok_or_else(|| self.misfit())? } else { stored };
+        let of_scale = boxes(self.scales, (stacked, out, row_len)).ok_or_else(|| self.misfit())?;
+        let micro = match self.scales.dtype {
+            DType::F8_E8M0 => Some(32),
+            DType::F8_E4M3 => Some(16),
+            _ => None,
+        };
+        if let Some(group) = micro {
+            if of_scale != (1, group) {
+                return Err(self.misfit());
+            }
+            if out.is_multiple_of(128) && (row_len / group).is_multiple_of(4) {
+                let message = "whether scales are in order or arranged for a kernel is not known here, as only the \
+                               metadata of the file says it";
+                return Err(Error::unsupported(message).tensor(&self.scales.name));
+            }
+        }
+        let mut grid = Grid::new(codes, self.scales.dtype, of_scale, (out, stacked * out, row_len));
+        let mut shape = self.codes.shape.clone();
+        if let Some(last) = shape.last_mut() {
+            *last = row_len;
+        }
+        let (rows, columns) = of_scale;
+        let of = match of_scale {
+            (1, columns) if columns >= row_len => "a scale for each row".to_owned(),
+            (rows, columns) if rows >= out && columns >= row_len => "one scale".to_owned(),
+            _ => format!("scales of {rows} by {columns}"),
+        };
+        let mut packed = self.packed(shape, format!("{codes}, {of}"));
+        if let Some(zeros) = self.zeros {
+            let tensor = self.model.tensor(zeros);
+            let is_number = FLOATS.contains(&tensor.dtype) || [DType::I8, DType::U8].contains(&tensor.dtype);
+            let fits = is_number && tensor.shape == self.scales.shape && of_bytes(codes).is_some();
+            if !fits {
+                let message =
+                    format!("it is {:?} of {}, and does not fit its scales", tensor.shape, tensor.dtype);
+                return Err(Error::malformed(message).tensor(&tensor.name));
+            }
+            grid.zeros = Some(tensor.dtype);
+            packed.parts.push((zeros, "zero points".to_owned()));
+        }
+        if let Some(global) = self.global {
+            let tensor = self.model.tensor(global);
+            let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
+            let n = n.filter(|n| (*n == 1 || *n == stacked) && FLOATS.contains(&tensor.dtype)).ok_or_else(
+                || {
+                    let message =
+                        format!("it is {:?} of {}, and one float is needed", tensor.shape, tensor.dtype);
+                    Error::malformed(message).tensor(&tensor.name)
+                },
+            )?;
+            (grid.global, grid.globals) = ((Global::Times, tensor.dtype), n);
+            packed.parts.push((global, "scale of scales".to_owned()));
+        }
+        if let Some(columns) = self.columns {
+            let tensor = self.model.tensor(columns);
+            if tensor.shape.iter().product::<u64>() != row_len || !FLOATS.contains(&tensor.dtype) {
+                let message =
+                    format!("it is {:?} of {}, and {row_len} floats are needed", tensor.shape, tensor.dtype);
+                return Err(Error::malformed(message).tensor(&tensor.name));
+            }
+            grid.columns = Some(tensor.dtype);
+            packed.parts.push((columns, "factors of columns".to_owned()));
+        }
+        (packed.rows, packed.exact) = (grid.packed(), grid.exact());
+        Ok(packed)
+    }
+
+    /// Integers of four bits in pairs.
+    fn int4(&self) -> Result<PackedTensor> {
+        let ([out, half], [groups, columns]) = (&self.codes.shape[..], &self.scales.shape[..]) else {
+            let message = "int4 of torchao is known for single matrices";
+            return Err(Error::unsupported(message).tensor(&self.codes.name));
+        };
+        if let Some(columns) = self.columns {
+            let message = "int4 of torchao with factors of activations is not known";
+            return Err(Error::unsupported(message).tensor(&self.model.tensor(columns).name));
+        }
+        let row_len =
+            half.checked_mul(2).filter(|len| len.checked_mul(*out).is_some()).ok_or_else(|| self.misfit())?;
+        let fits = columns == out && *groups > 0 && row_len.is_multiple_of(*groups);
+        let group = if fits { row_len / groups } else { 0 };
+        if group == 0 || !group.is_multiple_of(8) {
+            return Err(self.misfit());
+        }
+        let missing =
+            || Error::malformed("its zero points are missing: `_zero_point`").tensor(&self.codes.name);
+        let zeros = self.zeros.ok_or_else(missing)?;
+        let tensor = self.model.tensor(zeros);
+        if tensor.shape != self.scales.shape || !FLOATS.contains(&tensor.dtype) {
+            let message =
+                format!("it is {:?} of {}, and does not fit its scales", tensor.shape, tensor.dtype);
+            return Err(Error::malformed(message).tensor(&tensor.name));
+        }
+        let scales = (self.scales.dtype, tensor.dtype);
+        let (is_signed, is_transposed, rows) = (true, true, *out);
+        let layout = Groups { bits: 4, unit: 1, group, scales, is_signed, is_transposed, rows, row_len };
+        let mut packed = self.packed(vec![*out, row_len], format!("int4, groups of {group}"));
+        packed.parts.push((zeros, "zero points".to_owned()));
+        (packed.rows, packed.exact) = (layout.packed(), layout.exact());
+        Ok(packed)
+    }
+}
+
+/// The rows and columns that share a scale: scales cut each dimension into equal pieces; or there is one.
+fn boxes(scales: &StoredTensor, (stacked, rows, columns): (u64, u64, u64)) -> Option<(u64, u64)> {
+    let (down, across) = match scales.shape[..] {
+        [] => return (stacked == 1).then_some((rows, columns)),
+        [1] if stacked == 1 => (1, 1),
+        [n] if n == rows && stacked == 1 => (n, 1),
+        [down, across] if stacked == 1 => (down, across),
+        [of, down, across] if of == stacked => (down, across),
+        _ => return None,
+    };
+    let fits = down > 0 && across > 0 && rows.is_multiple_of(down) && columns.is_multiple_of(across);
+    fits.then(|| (rows / down, columns / across))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::StoredModel;
+
+    /// The ending of a name, the type, and the shape.
+    type Part<'a> = (&'a str, DType, &'a [u64]);
+
+    fn understood(parts: &[Part<'_>]) -> Result<Vec<PackedTensor>> {
+        let tensor = |(name, dtype, shape): &Part<'_>| StoredTensor {
+            name: format!("a.b._weight_{name}"),
+            dtype: *dtype,
+            shape: shape.to_vec(),
+        };
+        let mut stored = StoredModel::default();
+        stored.tensors = parts.iter().map(tensor).collect();
+        let model = Model::new(&stored)?;
+        let mut found = Found::new(&model);
+        understand(&model, &mut found)?;
+        Ok(found.finish().packed)
+    }
+
+    #[test]
+    fn classes_are_told_by_types_and_shapes() {
+        let cases: [(&[Part<'_>], &str); 6] = [
+            (
+                &[
+                    ("qdata", DType::I8, &[6, 64]),
+                    ("scale", DType::F32, &[6, 1]),
+                    ("zero_point", DType::I8, &[6, 1]),
+                ],
+                "torchao I8, a scale for each row [6, 64]",
+            ),
+            (
+                &[
+                    ("qdata", DType::I8, &[6, 64]),
+                    ("scale", DType::BF16, &[6, 2]),
+                    ("zero_point", DType::BF16, &[6, 2]),
+                ],
+                "torchao I8, scales of 1 by 32 [6, 64]",
+            ),
+            (
+                &[("qdata", DType::F8_E4M3, &[6, 64]), ("scale", DType::F32, &[1, 1])],
+                "torchao F8_E4M3, one scale [6, 64]",
+            ),
+            (
+                &[
+                    ("qdata", DType::I8, &[6, 32]),
+                    ("scale", DType::BF16, &[2, 6]),
+                    ("zero_point", DType::BF16, &[2, 6]),
+                ],
+                "torchao int4, groups of 32 [6, 64]",
+            ),
+            (
+                &[("qdata", DType::U8, &[6, 32]), ("scale", DType::F8_E8M0, &[6, 2])],
+                "torchao F4_E2M1, scales of 1 by 32 [6, 64]",
+            ),
+            (
+                &[
+                    ("qdata", DType::U8, &[6, 32]),
+                    ("scale", DType::F8_E4M3, &[6, 4]),
+                    ("per_tensor_scale", DType::F32, &[]),
+                ],
+                "torchao F4_E2M1, scales of 1 by 16 [6, 64]",
+            ),
+        ];
+        for (parts, want) in cases {
+            let found = understood(parts).map(|found| {
+                found
+                    .iter()
+                    .map(|weight| format!("{} {:?} {}", weight.about, weight.shape, weight.name))
+                    .collect::<Vec<_>>()
+            });
+            assert_eq!(found.ok(), Some(vec![format!("{want} a.b.weight")]), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_arranged_for_a_kernel_is_refused() {
+        let of =
+            |rows| understood(&[("qdata", DType::U8, &[rows, 32]), ("scale", DType::F8_E4M3, &[rows, 4])]);
+        assert!(of(127).is_ok() && of(128).is_err());
+        assert!(
+            understood(&[("qdata", DType::I32, &[1, 1, 32, 4]), ("scale_and_zero", DType::BF16, &[1, 8, 2])])
+                .is_err()
+        );
+    }
+}

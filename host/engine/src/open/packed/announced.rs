@@ -111,7 +111,7 @@ impl Announcement {
             Some(object) => {
                 for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
                     let before = file.typed.len();
-                    file.typed.retain(|(key, _)| split(key).is_none_or(|(other, _)| other != object));
+                    file.typed.retain(|(key, _)| !is_within(key, object));
                     if file.typed.len() < before {
                         // It may say more of the object than has a type, such as `null`.
                         file.verbatim = None;
@@ -120,6 +120,11 @@ impl Announcement {
             }
         }
     }
+}
+
+/// Whether a key is an object, or is in it.
+fn is_within(key: &str, object: &str) -> bool {
+    key.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// An object made of typed keys that begin with its own.

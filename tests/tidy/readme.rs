@@ -76,6 +76,18 @@ fn every_block_type_has_a_row() {
 }
 
 #[test]
+fn every_fixture_of_packed_weights_has_its_place() {
+    let mut claimed: Vec<String> = Vec::new();
+    for row in table("## Packed checkpoints") {
+        let names = row[3].split('`').skip(1).step_by(2);
+        claimed.extend(names.map(str::to_owned));
+    }
+    claimed.sort();
+    let there = apr_tests::names_in(&apr_tests::root().join("tests/packed/fixtures"));
+    assert_eq!(claimed, there, "the table of packed checkpoints does not name the fixtures that there are");
+}
+
+#[test]
 fn the_test_command_is_the_one_that_ci_runs() {
     let ci = std::fs::read_to_string(apr_tests::root().join(".ci/run")).unwrap();
     let text = readme();

@@ -12,4 +12,5 @@
 mod exact;
 mod fixtures;
 mod folder;
+mod mutated;
 mod rejects;

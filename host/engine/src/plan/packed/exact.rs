@@ -82,9 +82,10 @@ struct Chosen {
 impl Chosen {
     fn said(&self) -> String {
         let Chosen { about, dtype, n, before, after } = self;
-        let (about, n) = (escape(about, 160), n_of(*n, "weight"));
+        let (about, many) = (escape(about, 160), if *n == 1 { "becomes" } else { "become" });
+        let n = n_of(*n, "weight");
         format!(
-            "{n} of {about} become {dtype}, which holds every value exactly: {before} bytes become {after}"
+            "{n} of {about} {many} {dtype}, which holds every value exactly: {before} bytes become {after}"
         )
     }
 }

@@ -251,7 +251,10 @@ impl fmt::Display for Inspected {
             let (tensors, bytes) = (show_number_of(dtype.tensors, "tensor"), show_size(dtype.bytes));
             (
                 if n == 0 { "types" } else { "" },
-                format!("{:<8} {tensors}, {bytes}", escape(&dtype.dtype, 160)),
+                match dtype.dtype.len() {
+                    0..=8 => format!("{:<8} {tensors}, {bytes}", dtype.dtype),
+                    _ => format!("{}: {tensors}, {bytes}", escape(&dtype.dtype, 160)),
+                },
             )
         };
         said.splice(types..types, self.dtypes.iter().enumerate().map(of));

@@ -284,6 +284,7 @@ mod tests {
             bytes: 8,
             file: None,
             offset: None,
+            packed: None,
             sha256: None,
             stats: None,
             stats_missing: None,

@@ -173,8 +173,11 @@ fn without_a_word_only_types_that_hold_every_value_are_written() {
     }
 }
 
-/// Whole models of one layer: what announces the scheme, and the tensors of a linear module.
-fn models() -> Vec<(&'static str, Json, fn(u64, u64) -> Vec<Packed>)> {
+/// A name, what announces the scheme, and the tensors of a linear module.
+type Whole = (&'static str, Json, fn(u64, u64) -> Vec<Packed>);
+
+/// Whole models of one layer.
+fn models() -> Vec<Whole> {
     let words = |what: &str| method(json!({"quant_method": what, "bits": 4, "group_size": 32}));
     vec![
         ("fp8", method(json!({"quant_method": "fp8", "weight_block_size": [128, 128]})), fp8_blocks),

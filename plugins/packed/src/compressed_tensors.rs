@@ -283,7 +283,7 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     let scales = model.tensor(at);
     let columns = scales.shape.last().copied().unwrap_or(0);
     let is_fp = [DType::F8_E4M3, DType::F8_E8M0, DType::U8].contains(&scales.dtype);
-    let width = if columns == 0 { 0 } else { row_len / columns };
+    let width = row_len.checked_div(columns).unwrap_or(0);
     if !is_fp
         || ![16, 32].contains(&width)
         || width * columns != row_len

@@ -209,7 +209,8 @@ mod tests {
     fn scales_fit_by_their_shape() {
         let of =
             |shape: &[u64]| StoredTensor { name: "s".to_owned(), dtype: DType::F32, shape: shape.to_vec() };
-        let cases: [(&[u64], Option<(u64, u64)>, Option<(u64, u64)>); 8] = [
+        type Sides = Option<(u64, u64)>;
+        let cases: [(&[u64], Sides, Sides); 8] = [
             (&[], None, Some((160, 200))),
             (&[1, 1], Some((128, 128)), Some((160, 200))),
             (&[2, 2], Some((128, 128)), Some((128, 128))),

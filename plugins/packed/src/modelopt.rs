@@ -7,7 +7,7 @@
 //! | int4 (W4A16, W4A8): U8 [.., out / 2, in], rows 2r and 2r + 1, signed | floats [.., out, in / group_size] | code * scale |
 //! | FP8, INT8: [.., out, in] | one, one for each row, or for blocks | code * scale |
 //!
-//! Where there is `X.pre_quant_scale` [in], activations are multiplied by it, and so is each column here. `weight_scale_2` beside
+//! Where there is `X.pre_quant_scale` `[in]`, activations are multiplied by it, and so is each column here. `weight_scale_2` beside
 //! int4 is the scale of a second step, FP8, which is not stored.
 //!
 //! Sources: `modelopt/torch/export/quant_utils.py` of Model Optimizer 0.39; `conversion/base.py` of llama.cpp for NVFP4.

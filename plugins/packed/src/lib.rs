@@ -9,6 +9,8 @@
 //! A scheme's file knows names and configuration keys, and how it is announced; a layout's file knows bytes. Several schemes share
 //! a layout: a scale for each block of FP8 codes is the same whoever wrote it.
 
+#![forbid(unsafe_code)]
+
 mod affine;
 mod awq;
 mod bitnet;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder of all fixtures.
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/packed/fixtures")
+    apr_tests::root().join("tests/packed/fixtures")
 }
 
 /// A model's files, read.

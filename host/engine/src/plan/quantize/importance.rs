@@ -37,7 +37,10 @@ impl ImportanceMatrix {
             match quantizer.importance(&source, &mut importance) {
                 Ok(()) => return Ok(importance),
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
-                    unknown.get_or_insert(error);
+                    // One that says what to do instead knows such files.
+                    if unknown.as_ref().is_none_or(|known: &Error| known.hint_text().is_none()) {
+                        unknown = Some(error);
+                    }
                 }
                 Err(error) => return Err(files.show(error)),
             }

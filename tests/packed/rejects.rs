@@ -1,3 +1,4 @@
 //! What does not fit is an error that names the tensor.
 
 mod by_hand;
+mod words;

@@ -1,0 +1,116 @@
+//! Integers in words: what does not fit is an error that names the tensor.
+
+use crate::folder::{Folder, fixtures};
+use apr_sdk::{DType, Error, ErrorKind};
+
+/// A fixture, after a change.
+fn changed(name: &str, change: impl FnOnce(&mut Folder)) -> Folder {
+    let mut folder = Folder::read(&fixtures().join(name));
+    change(&mut folder);
+    folder
+}
+
+/// The number of the tensor whose name ends so.
+fn number(folder: &Folder, ending: &str) -> usize {
+    folder.model.tensors.iter().position(|tensor| tensor.name.ends_with(ending)).unwrap()
+}
+
+fn remove(folder: &mut Folder, ending: &str) {
+    let at = number(folder, ending);
+    folder.model.tensors.remove(at);
+    folder.bytes.remove(at);
+}
+
+/// The error of a model, or of its first weight's rows.
+fn error(folder: &Folder) -> Error {
+    match folder.understood() {
+        Err(error) => error,
+        Ok(understood) => {
+            let weight = &understood.packed[0];
+            folder.unpack(weight, 0..weight.rows.rows, 0..weight.rows.rows).unwrap_err()
+        }
+    }
+}
+
+fn says(folder: &Folder, kind: ErrorKind, text: &str) {
+    let error = error(folder);
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(text), "{error}");
+}
+
+/// Replaces a text in what the configuration announces.
+fn configured(folder: &mut Folder, from: &str, to: &str) {
+    let json = &mut folder.model.announced[0].json;
+    assert!(json.contains(from), "{json}");
+    *json = json.replace(from, to);
+}
+
+#[test]
+fn gptq_without_its_parts_or_with_others() {
+    for (ending, says_so) in
+        [(".scales", "up_proj.scales` is missing"), (".qzeros", "up_proj.qzeros` is missing")]
+    {
+        says(&changed("gptq-4-sym", |folder| remove(folder, ending)), ErrorKind::Malformed, says_so);
+    }
+    let group = |text: &'static str| {
+        changed("gptq-4-sym", move |folder| configured(folder, "\"group_size\":32", text))
+    };
+    // The index tells the groups, so that a size that is not theirs changes nothing.
+    assert!(group("\"group_size\":64").understood().is_ok());
+    let without = changed("gptq-4-sym", |folder| {
+        configured(folder, "\"group_size\":32", "\"group_size\":48");
+        remove(folder, ".g_idx");
+    });
+    says(&without, ErrorKind::Malformed, "in groups of 48");
+    let bits = changed("gptq-4-sym", |folder| configured(folder, "\"bits\":4", "\"bits\":5"));
+    says(&bits, ErrorKind::Malformed, "is not 2, 3, 4 or 8");
+    let other = changed("gptq-4-sym", |folder| configured(folder, "\"bits\":4", "\"bits\":8"));
+    says(&other, ErrorKind::Malformed, "codes of 8 bits");
+    let index = changed("gptq-4-actorder", |folder| {
+        let at = number(folder, ".g_idx");
+        folder.bytes[at][..4].copy_from_slice(&77u32.to_le_bytes());
+    });
+    says(&index, ErrorKind::Malformed, "`g_idx` names group 77, and there are 4");
+    let nan = changed("gptq-4-sym", |folder| {
+        let at = number(folder, ".scales");
+        folder.bytes[at][..2].copy_from_slice(&0x7e00u16.to_le_bytes());
+    });
+    says(&nan, ErrorKind::Malformed, "a scale is NaN");
+}
+
+#[test]
+fn awq_of_other_bits_or_shapes() {
+    let bits = changed("awq-gemm", |folder| configured(folder, "\"bits\":4", "\"bits\":3"));
+    says(&bits, ErrorKind::Malformed, "is not 4");
+    let group = changed("awq-gemm", |folder| configured(folder, "\"group_size\":32", "\"group_size\":48"));
+    says(&group, ErrorKind::Malformed, "in groups of 48");
+    let fast = changed("awq-gemm", |folder| configured(folder, "\"gemm\"", "\"gemv_fast\""));
+    says(&fast, ErrorKind::Unsupported, "gemv_fast");
+}
+
+#[test]
+fn compressed_tensors_that_do_not_fit() {
+    let lies = changed("ct-pack-int4", |folder| {
+        let at = number(folder, ".weight_shape");
+        folder.bytes[at][8..16].copy_from_slice(&200u64.to_le_bytes());
+    });
+    says(&lies, ErrorKind::Malformed, "200 codes of 4 bits");
+    says(
+        &changed("ct-pack-int4", |folder| remove(folder, ".weight_scale")),
+        ErrorKind::Malformed,
+        "weight_scale` is missing",
+    );
+    let zeros = changed("ct-pack-int4-asym", |folder| remove(folder, ".weight_zero_point"));
+    says(&zeros, ErrorKind::Malformed, "zero points are missing");
+    let bits = changed("ct-pack-int4", |folder| configured(folder, "\"num_bits\":4", "\"num_bits\":0"));
+    says(&bits, ErrorKind::Malformed, "is not from 1 to 8");
+    let marlin = changed("ct-pack-int4", |folder| {
+        configured(folder, "\"format\":\"pack-quantized\"", "\"format\":\"marlin-24\"")
+    });
+    says(&marlin, ErrorKind::Unsupported, "marlin-24");
+    let floats = changed("ct-pack-int4", |folder| {
+        let at = number(folder, ".weight_packed");
+        folder.model.tensors[at].dtype = DType::F32;
+    });
+    says(&floats, ErrorKind::Malformed, "codes of type F32 are not known");
+}

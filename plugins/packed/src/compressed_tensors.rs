@@ -128,8 +128,9 @@ fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
             Some(pattern) => Regex::new(pattern).map(Target::Pattern).map_err(|_| {
                 config.wrong(&format!("config_groups.{name}.targets"), "has a pattern that cannot be read")
             }),
-            None if target.contains('.') => Ok(Target::Name(target.to_owned())),
-            None => Ok(Target::Class),
+            // Classes are written as such: `Linear`.
+            None if target.starts_with(char::is_uppercase) => Ok(Target::Class),
+            None => Ok(Target::Name(target.to_owned())),
         };
         found.push(Group {
             targets: targets.filter_map(Json::as_str).map(target).collect::<Result<_>>()?,

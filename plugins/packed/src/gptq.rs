@@ -28,6 +28,8 @@ struct Settings {
     group: Option<u64>,
     /// What is added to stored zero points.
     add: u64,
+    /// Whether codes of three bits lie in planes of bits.
+    has_planes: bool,
     /// Patterns of modules with bits and groups of their own.
     dynamic: Vec<(Regex, Option<u64>, Option<u64>)>,
     /// What messages call it.
@@ -54,7 +56,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         return Ok(());
     }
     let config = config_of(model);
-    let settings = settings(config)?;
+    let settings = settings(model, config)?;
     let mut is_any = false;
     for (number, codes, module) in model.ending(".qweight") {
         if codes.dtype != DType::I32 || !found.is_free(number) {
@@ -76,16 +78,35 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-fn settings(config: Option<&Config<'_>>) -> Result<Settings> {
-    let mut settings = Settings { bits: None, group: None, add: 1, dynamic: Vec::new(), name: "GPTQ" };
+/// The name of the form that codes and zero points are in: as any announcement states it.
+fn format_of<'m>(model: &'m Model<'_>, config: &'m Config<'_>) -> &'m str {
+    let stated = |config: &'m Config<'_>| {
+        // `format` is the newer name of `checkpoint_format`.
+        ["checkpoint_format", "format", "packing_format"].into_iter().find_map(|key| config.text(key))
+    };
+    stated(config).or_else(|| model.configs.iter().find_map(stated)).unwrap_or("gptq")
+}
+
+/// Whether zero points are stored lower by 1: in the first version, and in AutoRound's form of that name alone.
+fn subtracts(format: &str) -> bool {
+    match format.strip_prefix("auto_round") {
+        Some(of) => of.ends_with("gptq"),
+        None => !(format.ends_with("gptq_v2") || format.ends_with("gptq_p")),
+    }
+}
+
+fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> {
+    let mut settings =
+        Settings { bits: None, group: None, add: 1, has_planes: false, dynamic: Vec::new(), name: "GPTQ" };
     let Some(config) = config else { return Ok(settings) };
     if config.text("quant_method").is_some_and(|method| method.contains("round")) {
         settings.name = "AutoRound";
     }
     settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
     settings.group = config.number("group_size").and_then(|size| u64::try_from(size).ok());
-    let format = config.text("checkpoint_format").or(config.text("packing_format")).unwrap_or("gptq");
-    settings.add = u64::from(!(format.ends_with("gptq_v2") || format.ends_with("gptq_p")));
+    let format = format_of(model, config);
+    settings.add = u64::from(subtracts(format));
+    settings.has_planes = format.ends_with("gptq_p");
     let modules = ["dynamic", "extra_config"].into_iter().filter_map(|key| config.json.get(key)?.as_object());
     for (pattern, of) in modules.flatten() {
         // A minus leaves modules out: those have no codes.
@@ -131,7 +152,10 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         return Err(wrong(number, "its codes or its scales are no matrix".to_owned()));
     };
     let (words, rows, groups) = (*words, *rows, *groups);
-    let own = settings.dynamic.iter().find(|(pattern, ..)| pattern.is_match(module));
+    let own = settings.dynamic.iter().find(|(pattern, ..)| {
+        // Patterns are matched from the beginning on.
+        pattern.find(module).is_some_and(|found| found.start() == 0)
+    });
     let stated = own.and_then(|(_, bits, _)| *bits).or(settings.bits);
     let columns = index_at.and_then(|at| model.tensor(at).shape.first().copied());
     let from_shape = || {
@@ -143,6 +167,10 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         [2, 3, 4, 8].into_iter().find(|bits| rows * bits == across.saturating_mul(32))
     };
     let bits = stated.or_else(from_shape).or_else(from_zeros).unwrap_or(4);
+    if bits == 3 && settings.has_planes {
+        let message = "codes of 3 bits in the form `gptq_p` cannot be unpacked";
+        return Err(Error::unsupported(message).tensor(&codes.name));
+    }
     let row_len = columns.unwrap_or(words.saturating_mul(32) / bits);
     if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words.saturating_mul(32)) {
         let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");

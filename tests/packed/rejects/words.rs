@@ -71,6 +71,15 @@ fn gptq_without_its_parts_or_with_others() {
         folder.bytes[at][..4].copy_from_slice(&77u32.to_le_bytes());
     });
     says(&index, ErrorKind::Malformed, "`g_idx` names group 77, and there are 4");
+    let crowded = changed("gptq-4-actorder", |folder| {
+        let at = number(folder, ".g_idx");
+        folder.bytes[at].fill(0);
+    });
+    says(&crowded, ErrorKind::Malformed, "`g_idx` puts 128 columns into group 0, and groups have 32");
+    let planes = changed("gptq-3", |folder| {
+        configured(folder, "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"gptq_p\"");
+    });
+    says(&planes, ErrorKind::Unsupported, "`gptq_p`");
     let nan = changed("gptq-4-sym", |folder| {
         let at = number(folder, ".scales");
         folder.bytes[at][..2].copy_from_slice(&0x7e00u16.to_le_bytes());
@@ -113,4 +122,32 @@ fn compressed_tensors_that_do_not_fit() {
         folder.model.tensors[at].dtype = DType::F32;
     });
     says(&floats, ErrorKind::Malformed, "codes of type F32 are not known");
+}
+
+/// The first value of a fixture's weight.
+fn first(folder: &Folder) -> f32 {
+    let understood = folder.understood().unwrap();
+    folder.unpack(&understood.packed[0], 0..1, 0..1).unwrap()[0]
+}
+
+#[test]
+fn zero_points_are_lower_by_one_in_the_first_version_alone() {
+    let stated = first(&changed("gptq-v2", |_| {}));
+    // By the newer key, and by the file beside the model.
+    let newer = changed("gptq-v2", |folder| configured(folder, "checkpoint_format", "format"));
+    assert_eq!(first(&newer), stated);
+    let beside = changed("gptq-v2", |folder| {
+        configured(folder, "\"checkpoint_format\":\"gptq_v2\"", "\"meta\":{}");
+        folder.model.announced.push(apr_sdk::Announced {
+            file: "quantize_config.json".into(),
+            key: String::new(),
+            json: r#"{"bits": 4, "group_size": 32, "checkpoint_format": "gptq_v2"}"#.into(),
+        });
+    });
+    assert_eq!(first(&beside), stated);
+    let lower = first(&changed("auto-round-gptq", |_| {}));
+    for form in ["auto_round", "auto_round:gptqmodel"] {
+        let as_stored = changed("auto-round-gptq", |folder| configured(folder, "auto_round:auto_gptq", form));
+        assert!(first(&as_stored) > lower, "{form}");
+    }
 }

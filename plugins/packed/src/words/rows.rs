@@ -105,6 +105,15 @@ impl<'a> Rows<'a> {
             }
         };
         let index = grid.has_index.then(index_of).transpose()?;
+        if let Some(numbers) = &index {
+            let mut counts = vec![0u64; groups];
+            numbers.iter().for_each(|group| counts[self::index(u64::from(*group))] += 1);
+            if let Some(group) = counts.iter().position(|count| *count > grid.group) {
+                let (n, of) = (counts[group], grid.group);
+                let message = format!("`g_idx` puts {n} columns into group {group}, and groups have {of}");
+                return Err(Error::malformed(message));
+            }
+        }
         // An index that only counts groups is none.
         let counts = |numbers: &Vec<u32>| {
             (0u64..).zip(numbers).all(|(column, group)| column / grid.group == u64::from(*group))

@@ -57,6 +57,15 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             return Err(Error::unsupported(message).in_file(config.file));
         }
     }
+    let is_turned = |config: &&Config<'_>| {
+        let transforms =
+            config.json.get("transform_config").and_then(|of| of.get("config_groups")?.as_object());
+        transforms.is_some_and(|of| !of.is_empty())
+    };
+    if let Some(config) = config.filter(is_turned) {
+        let message = "compressed-tensors with a `transform_config` cannot be unpacked: its weights are turned while the model runs";
+        return Err(Error::unsupported(message).in_file(config.file));
+    }
     let groups = config.map(groups).transpose()?.unwrap_or_default();
     let mut is_any = false;
     for (number, codes, module) in model.ending(".weight_packed") {
@@ -295,6 +304,11 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
             scales.dtype, scales.shape
         );
         return Err(wrong(model, at, &message));
+    }
+    // Bytes are exponents for 32 columns; for 16 they would be floats of another kind.
+    if scales.dtype != DType::F8_E4M3 && width != 32 {
+        let message = format!("scales of type {} for {width} columns are not known", scales.dtype);
+        return Err(Error::unsupported(message).tensor(&scales.name));
     }
     let of = if scales.dtype == DType::F8_E4M3 { DType::F8_E4M3 } else { DType::F8_E8M0 };
     let mut grid = Grid::new(DType::F4_E2M1, of, (1, width), (rows, stacked * rows, row_len));

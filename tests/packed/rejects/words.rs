@@ -117,6 +117,15 @@ fn compressed_tensors_that_do_not_fit() {
         configured(folder, "\"format\":\"pack-quantized\"", "\"format\":\"marlin-24\"")
     });
     says(&marlin, ErrorKind::Unsupported, "marlin-24");
+    let turned = changed("ct-pack-int4", |folder| {
+        configured(folder, "\"ignore\"", "\"transform_config\":{\"config_groups\":{\"u\":{}}},\"ignore\"");
+    });
+    says(&turned, ErrorKind::Unsupported, "transform_config");
+    let bytes = changed("ct-nvfp4", |folder| {
+        let at = number(folder, ".weight_scale");
+        folder.model.tensors[at].dtype = DType::U8;
+    });
+    says(&bytes, ErrorKind::Unsupported, "for 16 columns are not known");
     let floats = changed("ct-pack-int4", |folder| {
         let at = number(folder, ".weight_packed");
         folder.model.tensors[at].dtype = DType::F32;
